@@ -1,0 +1,5 @@
+"""`python -m nlptools`."""
+
+from nlptools.cli import main
+
+main()

@@ -1,0 +1,187 @@
+"""The command line: `main`, the lazy group, errors to exit codes.
+
+The file of command `train-lm` is `cli/train_lm.py` and its object is `command`. A command file imports only click, the
+standard library, `cli.options` and `configs` at its top; the work is imported inside the callback.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from importlib import import_module
+
+import click
+
+from nlptools import __version__, messages, streams
+from nlptools.errors import NlptoolsError
+
+# Name -> (section, one-line help). A test holds the line equal to the first line of the command's own help.
+COMMANDS = {
+    "tokenize": ("Text", "Split text into tokens or ids, or put it back together."),
+    "build-vocab": ("Text", "Learn a vocabulary from text: words, or SentencePiece, WordPiece, byte-level BPE pieces."),
+    "train-lm": ("Training", "Train a language model on text."),
+    "generate": ("Using models", "Continue prompts with a language model."),
+    "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
+    "describe": ("Using models", "Tell what a model directory holds and whether its files are intact."),
+    "bleu": ("Evaluation", "Score translations with corpus BLEU."),
+    "plot": ("Evaluation", "Draw the training curves of runs."),
+    "help": ("Help", "Show the manual page of a command."),
+}
+
+
+class Group(click.Group):
+    """Imports the file of a command only when that command runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"nlptools.cli.{cmd_name.replace('-', '_')}")
+        command: click.Command = module.command
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            close = get_close_matches(args[0], COMMANDS, n=1)
+            ctx.fail(f"no such command: {args[0]}" + (f" (did you mean {close[0]}?)" if close else ""))
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for name, (section, summary) in COMMANDS.items():
+            sections.setdefault(section, []).append((name, summary))
+        for section, rows in sections.items():
+            with formatter.section(section):
+                formatter.write_dl(rows)
+
+
+@click.command(
+    cls=Group,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 100,
+        "auto_envvar_prefix": "NLPTOOLS",
+    },
+    epilog="'nlptools help COMMAND' shows a manual page; 'nlptools help pipelines' shows commands that work together.",
+)
+@click.version_option(__version__, "--version", message="nlptools %(version)s")
+def group() -> None:
+    """The coreutils of neural NLP: subcommands that read and write text over stdin and stdout."""
+
+
+def main() -> None:
+    """Run the command line and end the process with the status that conventions give the outcome."""
+    streams.plug_closed_streams()
+    _default_signals()
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")  # type: ignore[union-attr]
+    messages.settings.command = next((a for a in sys.argv[1:] if not a.startswith("-")), "")
+    try:
+        group.main(prog_name="nlptools", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        code = 0
+    except click.exceptions.Exit as error:
+        code = error.exit_code
+    except click.Abort:
+        code = _die(signal.SIGINT)
+    except click.exceptions.NoArgsIsHelpError as error:
+        sys.stderr.write(error.format_message() + "\n")
+        code = 2
+    except click.UsageError as error:
+        code = _report(_usage_message(error), _usage_hint(error), error.exit_code)
+    except NlptoolsError as error:
+        code = _report(str(error), error.hint, error.exit_code)
+    except KeyboardInterrupt:
+        code = _die(signal.SIGINT)
+    except BrokenPipeError:
+        code = _die(signal.SIGPIPE)
+    except OSError as error:
+        code = _report(_os_error(error), None, 74)
+    except Exception as error:
+        code = _internal(error)
+    messages.finish()
+    _leave(code)
+
+
+def _default_signals() -> None:
+    """Ctrl-C, SIGTERM and a closed pipe end a filter at once and in silence, as they end `cat`.
+
+    Training commands put their own handlers in place (train/stop.py).
+    """
+    for number in (signal.SIGINT, signal.SIGPIPE):
+        if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGPIPE:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _die(number: signal.Signals) -> int:
+    """End by the signal itself, so that shells see the genuine status."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    return 128 + number
+
+
+def _usage_message(error: click.UsageError) -> str:
+    text = error.format_message().strip().rstrip(".").replace("\n", " ")
+    return text[:1].lower() + text[1:]
+
+
+def _usage_hint(error: click.UsageError) -> str:
+    path = error.ctx.command_path if error.ctx is not None else "nlptools"
+    return f"'{path} --help' lists the options"
+
+
+def _os_error(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{(error.strerror or str(error)).lower()}"
+
+
+def _report(message: str, hint: str | None, code: int) -> int:
+    if debugging():
+        traceback.print_exc()
+    name = f"nlptools {messages.settings.command}".rstrip()
+    messages.error(f"{name}: {message}" + (f"\n  hint: {hint}" if hint else ""))
+    return code
+
+
+def _internal(error: Exception) -> int:
+    if isinstance(error, MemoryError):
+        return _report("out of memory", "use a smaller model, batch or --threads", 70)
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(
+        "w", prefix="nlptools-crash-", suffix=".log", delete=False, encoding="utf-8"
+    ) as log:
+        log.write(f"nlptools {__version__}\n{sys.argv}\n\n{traceback.format_exc()}")
+    text = " ".join(str(error).split()) or type(error).__name__
+    return _report(
+        f"internal error: {type(error).__name__}: {text[:300]}",
+        f"please report it with the traceback in {log.name}; --debug prints it",
+        70,
+    )
+
+
+def debugging() -> bool:
+    """Whether tracebacks are wanted."""
+    return "--debug" in sys.argv or os.environ.get("NLPTOOLS_DEBUG", "") not in ("", "0")
+
+
+def _leave(code: int) -> None:
+    """Exit; a standard output that cannot be flushed any more must not print a traceback on the way."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError as error:
+        if code == 0:
+            code = 141 if isinstance(error, BrokenPipeError) else _report(f"<stdout>: {_os_error(error)}", None, 74)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    sys.exit(code)

@@ -1,0 +1,54 @@
+"""nlptools help: manual pages."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+
+from nlptools.cli.options import command as make_command
+
+TOPICS = {"formats": "nlptools-formats.5", "pipelines": "nlptools-pipelines.7"}
+
+
+@make_command("help", exit_codes=(0, 2))
+@click.argument("topic", required=False, metavar="[COMMAND|formats|pipelines]")
+def command(topic: str | None, common: object) -> None:
+    """Show the manual page of a command.
+
+    Without an argument, the page of nlptools itself. The pages `formats` and `pipelines` describe what the commands read
+    and write, and how they are put together.
+    """
+    from nlptools.cli import COMMANDS, group
+
+    context = click.get_current_context()
+    if topic is not None and topic not in COMMANDS and topic not in TOPICS:
+        context.fail(f"no such command or topic: {topic}")
+    page = _page(TOPICS.get(topic or "", f"nlptools-{topic}.1" if topic else "nlptools.1"))
+    if page is not None and shutil.which("man"):
+        if sys.stdout.isatty():
+            sys.exit(subprocess.run(["man", "-l", str(page)]).returncode)
+        rendered = subprocess.run(["man", "-l", str(page)], capture_output=True)
+        if rendered.returncode == 0:
+            click.echo(rendered.stdout.decode("utf-8", "replace"), nl=False)
+            return
+    if topic in TOPICS:
+        if page is None:
+            context.fail(f"the page {TOPICS[topic]} is not installed")
+        click.echo(page.read_text(encoding="utf-8"), nl=False)
+        return
+    shown = group if topic is None else group.get_command(context, topic)
+    assert shown is not None and context.parent is not None
+    parent = context.parent if topic is None else click.Context(shown, info_name=topic, parent=context.parent)
+    click.echo(shown.get_help(parent))
+
+
+def _page(name: str) -> Path | None:
+    """The manual page in a checkout or an installation."""
+    section = name.rsplit(".", 1)[1]
+    checkout = Path(__file__).resolve().parents[2] / "man" / name
+    installed = Path(sys.prefix) / "share" / "man" / f"man{section}" / name
+    return next((path for path in (checkout, installed) if path.is_file()), None)

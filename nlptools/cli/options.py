@@ -1,0 +1,302 @@
+"""Options of commands from dataclass fields; config files, presets and where each value came from."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from nlptools import messages
+from nlptools.configs import Common
+from nlptools.errors import BundleError, UsageError
+
+_SCALARS: dict[str, Any] = {"int": int, "float": float, "str": str}
+_SOURCES = {
+    ParameterSource.COMMANDLINE: "flag",
+    ParameterSource.ENVIRONMENT: "environment",
+    ParameterSource.DEFAULT_MAP: "config",
+    ParameterSource.DEFAULT: "default",
+}
+
+
+class Command(click.Command):
+    """A command whose options come in named groups, with what the manual page needs besides."""
+
+    groups: tuple[type, ...] = ()
+    presets: Mapping[str, Mapping[str, Any]] = {}
+    formats: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
+    exit_codes: tuple[int, ...] = (0, 2)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["nlptools.args"] = list(args)  # a preset is looked up before the options are parsed
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, options in self.option_groups(ctx):
+            rows = [row for option in options if (row := option.get_help_record(ctx))]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.examples:
+            with formatter.section("Examples"):
+                for _, line in self.examples:
+                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+
+    def option_groups(self, ctx: click.Context) -> list[tuple[str, list[click.Option]]]:
+        """The options under the titles of their settings classes, in order of declaration."""
+        owners = {field.name: group for group in self.groups for field in dataclasses.fields(group)}
+        titled: dict[str, list[click.Option]] = {_title(group): [] for group in self.groups}
+        for parameter in self.get_params(ctx):
+            if isinstance(parameter, click.Option):
+                owner = owners.get(parameter.name or "", Common)
+                titled.setdefault(_title(owner), []).append(parameter)
+        return [(title, options) for title, options in titled.items() if options]
+
+
+def command(
+    name: str,
+    *groups: type,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
+    formats: str = "",
+    examples: tuple[tuple[str, str], ...] = (),
+    exit_codes: tuple[int, ...] = (0, 2, 65, 66, 74, 130, 141, 143),
+) -> Callable[[Callable[..., None]], Command]:
+    """Make a function a command.
+
+    It is called with one instance of each settings class in `groups`, in that order, under the class's name in lower case
+    (`Tokenize` -> `tokenize`), besides the click arguments declared below this decorator. `Common` is always among them.
+    `presets` maps the values of an option `--preset` to values of other options.
+    """
+    groups = (*groups, Common)
+
+    def decorate(function: Callable[..., None]) -> Command:
+        @functools.wraps(function)
+        def callback(**values: Any) -> None:
+            _apply_common(values)
+            function(**_instances(groups, values))
+
+        made = click.command(name, cls=Command)(callback)
+        fields = [(group, field) for group in groups for field in dataclasses.fields(group)]
+        made.params.extend(_option(field) for _, field in fields)
+        made.params.extend(_config_options())
+        made.groups, made.presets, made.formats = groups, presets or {}, formats
+        made.examples, made.exit_codes = examples, exit_codes
+        return made
+
+    return decorate
+
+
+inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...", type=click.Path(path_type=str))
+
+
+def invocation() -> dict[str, Any]:
+    """How the running command was called: argv, resolved settings and where each came from; for training records."""
+    context = click.get_current_context()
+    preset = getattr(context.command, "presets", {}).get(context.params.get("preset"), {})
+    from_file = context.meta.get("nlptools.config", {})
+    sources = {}
+    for name in context.params:
+        source = context.get_parameter_source(name)
+        said = _SOURCES.get(source, "default") if source else "default"
+        sources[name] = "preset" if said == "config" and name in preset and name not in from_file else said
+    return {"argv": ["nlptools", *sys.argv[1:]], "settings": dict(context.params), "sources": sources}
+
+
+def _title(group: type) -> str:
+    return (group.__doc__ or group.__name__).strip().split("\n")[0].rstrip(".")
+
+
+def _instances(groups: tuple[type, ...], values: dict[str, Any]) -> dict[str, Any]:
+    for group in groups:
+        names = [field.name for field in dataclasses.fields(group)]
+        built = group(**{name: values.pop(name) for name in names})
+        values[group.__name__.lower()] = built
+    return values
+
+
+def _option(field: dataclasses.Field[Any]) -> click.Option:
+    """The click option that a settings field stands for."""
+    data = field.metadata
+    flag = "--" + (data["flag"] or field.name.replace("_", "-"))
+    required = field.default is dataclasses.MISSING
+    annotation = str(field.type).removesuffix(" | None")
+    help_text = data["help"]
+    if annotation == "bool":
+        names = [f"{flag}/--no-{flag[2:]}"] + ([data["short"]] if data["short"] else [])
+        if data["short"]:
+            names = [f"{data['short']}/", f"{flag}/--no-{flag[2:]}"]
+        return click.Option([*names, field.name], default=field.default, help=help_text, is_flag=True)
+    names = [flag, field.name] + ([data["short"]] if data["short"] else [])
+    shown = not required and field.default not in (None, "", ())
+    return click.Option(
+        names,
+        default=None if required else field.default,
+        required=required,
+        help=help_text,
+        metavar=data["metavar"],
+        type=_type(annotation, data),
+        show_default=shown,
+    )
+
+
+def _type(annotation: str, data: Mapping[str, Any]) -> click.ParamType[Any]:
+    if data["choices"]:
+        return click.Choice(data["choices"])
+    if annotation.startswith("tuple[str"):
+        return CommaList()
+    if annotation == "int" and (data["low"] is not None or data["high"] is not None):
+        return click.IntRange(data["low"], data["high"])
+    if annotation == "float" and (data["low"] is not None or data["high"] is not None):
+        return click.FloatRange(data["low"], data["high"])
+    if data["check"] is not None:
+        return Checked(data["check"])
+    return click.types.convert_type(_SCALARS[annotation])
+
+
+class CommaList(click.ParamType[Any]):
+    """`A,B,C` as a tuple of strings."""
+
+    name = "A,B,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
+
+
+class Checked(click.ParamType[Any]):
+    """Text that a function of `configs` accepts."""
+
+    name = "text"
+
+    def __init__(self, check: Callable[[str], Any]) -> None:
+        self.check = check
+        self.name = check.__name__
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            self.check(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+# -- config files, presets, --dump-config ------------------------------------------------------------------------------
+
+
+def _config_options() -> list[click.Option]:
+    return [
+        click.Option(
+            ["--config"],
+            metavar="FILE.toml",
+            is_eager=True,
+            expose_value=False,
+            callback=_read_config,
+            help="Take options from this file; flags and environment variables come before it.",
+        ),
+        click.Option(
+            ["--dump-config"],
+            is_flag=True,
+            is_eager=False,
+            expose_value=False,
+            callback=_request_dump,
+            help="Print the resolved options as such a file, and exit.",
+        ),
+    ]
+
+
+def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    """Merge preset and file, in that order, into click's default map."""
+    values = _load_toml(value, ctx) if value else {}
+    ctx.meta["nlptools.config"] = values
+    presets = getattr(ctx.command, "presets", {})
+    if presets:
+        values = {**_preset_values(ctx, presets, values), **values}
+    ctx.default_map = values
+
+
+def _preset_values(
+    ctx: click.Context, presets: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """The values of the preset that flag, environment or file name, looked up before the options are parsed."""
+    option = next(p for p in ctx.command.params if p.name == "preset")
+    name = _flag_value(ctx.meta.get("nlptools.args", []), "--preset")
+    name = name or option.value_from_envvar(ctx) or values.get("preset")
+    if name is not None and name not in presets:
+        return {}  # the option's own type refuses it, with the list of those there are
+    return presets[name] if name is not None else {}
+
+
+def _flag_value(args: list[str], flag: str) -> str | None:
+    for i, arg in enumerate(args):
+        if arg == flag and i + 1 < len(args):
+            return args[i + 1]
+        if arg.startswith(flag + "="):
+            return arg[len(flag) + 1 :]
+    return None
+
+
+def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except OSError as error:
+        raise UsageError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BundleError(f"{path}: not valid TOML: {error}") from None
+    table = table.get(str(ctx.info_name), table)
+    known = {parameter.name for parameter in ctx.command.params}
+    values = {key.replace("-", "_"): value for key, value in table.items()}
+    unknown = sorted(key for key in values if key not in known)
+    if unknown:
+        raise UsageError(f"{path}: no such option: {', '.join(unknown)}")
+    return values
+
+
+def _request_dump(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    ctx.meta["nlptools.dump"] = value
+
+
+def _dump(ctx: click.Context) -> None:
+    optional = {p.name for p in ctx.command.params if isinstance(p, click.Option)}
+    rows = [
+        f"{name} = {_toml(value)}" for name, value in ctx.params.items() if name in optional and value is not None
+    ]
+    click.echo("\n".join(rows))
+    ctx.exit(0)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(_toml(item) for item in value) + "]"
+    if isinstance(value, str):
+        import json
+
+        return json.dumps(value, ensure_ascii=False)
+    return repr(value)
+
+
+def _apply_common(values: dict[str, Any]) -> None:
+    """Put the common options to work before the command begins."""
+    context = click.get_current_context()
+    if context.meta.get("nlptools.dump"):
+        _dump(context)
+    settings = messages.settings
+    settings.command = context.info_name or ""
+    settings.quiet, settings.verbose = values["quiet"], values["verbose"]
+    settings.progress, settings.color = values["progress"], values["color"]
+    if values["log_file"]:
+        settings.log_file = open(values["log_file"], "a", encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Token ids and batches as numpy arrays; no torch."""

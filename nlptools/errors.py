@@ -1,0 +1,82 @@
+"""What can go wrong, as a tree of exceptions; each class knows the exit status of the command line.
+
+    NlptoolsError              1
+    ├── CheckFailed            1   a check the user asked for failed (bleu --fail-under)
+    ├── UsageError             2   wrong option or combination of options
+    ├── Diverged               3   loss or gradient not finite several steps running
+    ├── DataError             65   malformed line, unequal line counts, invalid UTF-8, no training data
+    ├── InputError            66   no such input, a directory, or unreadable
+    ├── Unavailable           69   device or optional package not there
+    ├── OutputError           73   output exists, cannot be made, or is locked by another run
+    ├── StreamError           74   disk full, standard output closed, read error
+    ├── Stopped               75   stopped early with a checkpoint saved: the same command continues
+    └── BundleError           78   bad model directory, tokenizer or configuration
+
+The message is one lower-case sentence that says what is wrong and what was expected. `hint` is shown on a line of its own.
+"""
+
+from __future__ import annotations
+
+
+class NlptoolsError(Exception):
+    """Base of all errors that end a command with one line on standard error."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class CheckFailed(NlptoolsError):
+    exit_code = 1
+
+
+class UsageError(NlptoolsError):
+    exit_code = 2
+
+
+class Diverged(NlptoolsError):
+    exit_code = 3
+
+
+class DataError(NlptoolsError):
+    """Bad data; the message begins with `FILE:LINE: ` when the place is known."""
+
+    exit_code = 65
+
+    def __init__(
+        self, message: str, *, path: str | None = None, line: int | None = None, hint: str | None = None
+    ) -> None:
+        place = "" if path is None else f"{display(path)}: " if line is None else f"{display(path)}:{line}: "
+        super().__init__(place + message, hint=hint)
+
+
+class InputError(NlptoolsError):
+    exit_code = 66
+
+
+class Unavailable(NlptoolsError):
+    exit_code = 69
+
+
+class OutputError(NlptoolsError):
+    exit_code = 73
+
+
+class StreamError(NlptoolsError):
+    exit_code = 74
+
+
+class Stopped(NlptoolsError):
+    exit_code = 75
+
+
+class BundleError(NlptoolsError):
+    exit_code = 78
+
+
+def display(path: str) -> str:
+    """`path` as messages show it: standard input by its name, control characters escaped."""
+    name = "<stdin>" if path == "-" else path
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)

@@ -1,0 +1,1 @@
+"""Whole systems, built out of layers."""

@@ -1,0 +1,430 @@
+"""The one place that opens text: files, standard input and output, compressed or not, blocks of lines at a time.
+
+Lines end at `\\n` alone and one `\\r` before it is dropped; U+2028, U+0085, VT, FF are data. UTF-8 whatever the locale; a
+byte order mark at the start is dropped. A block is what one read gave, cut at the last line end, so that a filter
+answers as soon as a pipe delivers and memory does not grow with the input.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import json
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple, cast
+
+from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display
+
+BLOCK_BYTES = 1 << 20
+_BOM = b"\xef\xbb\xbf"
+_closed_streams: set[int] = set()  # of 0, 1, 2: those that were closed when the process started
+
+
+class Block(NamedTuple):
+    """Consecutive lines of one input."""
+
+    path: str
+    start: int  # number of the first line, from 1
+    lines: list[str]
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def blocks(path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES) -> Iterator[Block]:
+    """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
+
+    Raises:
+        InputError: no such file, a directory, unreadable.
+        DataError: invalid UTF-8 while `errors` is "strict" (names line and byte), or a damaged compressed file.
+        StreamError: a read failed.
+    """
+    name = str(path)
+    number = 1
+    for chunk in _line_chunks(name, size):
+        if number == 1 and chunk.startswith(_BOM):
+            chunk = chunk[len(_BOM) :]
+        raw = chunk.split(b"\n")
+        if not raw[-1]:
+            raw.pop()
+        try:
+            text = chunk.decode("utf-8", errors)
+        except UnicodeDecodeError:
+            _refuse_invalid(name, number, raw)
+        lines = text.split("\n")
+        if not lines[-1]:
+            lines.pop()
+        if "\r" in text:
+            lines = [line[:-1] if line.endswith("\r") else line for line in lines]
+        yield Block(name, number, lines)
+        number += len(lines)
+
+
+def lines(path: str | Path, errors: str = "strict") -> Iterator[str]:
+    """The lines of `path`, one by one, without their ends. Raises as `blocks` does."""
+    for block in blocks(path, errors):
+        yield from block.lines
+
+
+def all_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[Block]:
+    """The blocks of several inputs in turn; no path means standard input."""
+    for path in check_inputs(paths):
+        yield from blocks(path, errors)
+
+
+def check_inputs(paths: Sequence[str]) -> list[str]:
+    """`paths`, or standard input when there is none, after a look at each: all of them can be opened.
+
+    Raises:
+        InputError: see `blocks`.
+        UsageError: `-` stands more than once.
+    """
+    names = [str(path) for path in paths] or ["-"]
+    if names.count("-") > 1:
+        raise UsageError("'-' (standard input) may stand only once")
+    for name in names:
+        if name == "-":
+            _announce_terminal()
+        else:
+            _check_readable(name)
+    return names
+
+
+def zip_strict(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[str, ...]]:
+    """Parallel lines of several inputs.
+
+    Raises:
+        DataError: the inputs differ in their number of lines; all counts are named.
+    """
+    streams = [lines(path, errors) for path in paths]
+    missing = object()
+    count = 0
+    while True:
+        row = [next(stream, missing) for stream in streams]
+        if missing in row:
+            break
+        yield cast(tuple[str, ...], tuple(row))
+        count += 1
+    if any(item is not missing for item in row):
+        counts = [
+            count + (item is not missing) + sum(1 for _ in stream) for item, stream in zip(row, streams, strict=True)
+        ]
+        told = ", ".join(f"{display(str(path))} has {n}" for path, n in zip(paths, counts, strict=True))
+        raise DataError(f"unequal numbers of lines: {told}")
+
+
+def json_lines(path: str | Path, errors: str = "strict") -> Iterator[dict[str, Any]]:
+    """The objects of a JSON lines input; empty lines are an error, as is anything but an object."""
+    for block in blocks(path, errors):
+        for number, line in enumerate(block.lines, block.start):
+            yield parse_json_object(line, block.path, number)
+
+
+def parse_json_object(line: str, path: str, number: int) -> dict[str, Any]:
+    """One line of JSON as a dict. Raises DataError, with the place, for anything else."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not valid JSON: {error}", path=path, line=number) from None
+    if not isinstance(value, dict):
+        raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number)
+    return value
+
+
+def fields(line: str) -> list[str]:
+    """The fields of a TSV line, with `\\t`, `\\n` and `\\\\` turned back into what they stand for."""
+    return [unescape(field) for field in line.split("\t")]
+
+
+def escape(text: str) -> str:
+    """`text` for one field of one line: backslash, tab and newline (and carriage return) as two characters each."""
+    if not any(c in text for c in "\\\t\n\r"):
+        return text
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def unescape(text: str) -> str:
+    """The inverse of `escape`."""
+    if "\\" not in text:
+        return text
+    meaning = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
+    out, i = [], 0
+    while i < len(text):
+        if text[i] == "\\" and i + 1 < len(text) and text[i + 1] in meaning:
+            out.append(meaning[text[i + 1]])
+            i += 2
+        else:
+            out.append(text[i])
+            i += 1
+    return "".join(out)
+
+
+def _line_chunks(name: str, size: int) -> Iterator[bytes]:
+    """Byte strings that each end at a line end (the last one perhaps without)."""
+    with _open_bytes(name) as stream:
+        rest: list[bytes] = []
+        while True:
+            try:
+                data = stream.read1(size)
+            except (EOFError, OSError, ValueError) as error:
+                _refuse_read(name, error)
+            except Exception as error:  # zlib.error, lzma.LZMAError, ZstdError: each library has its own
+                raise DataError(f"damaged compressed data: {error}", path=name) from None
+            if not data:
+                break
+            end = data.rfind(b"\n") + 1
+            if not end:
+                rest.append(data)
+                continue
+            yield b"".join([*rest, data[:end]])
+            rest = [data[end:]] if end < len(data) else []
+        if rest:
+            yield b"".join(rest)
+
+
+def _open_bytes(name: str) -> io.BufferedReader:
+    """`name` opened for reading bytes, decompressed by its suffix."""
+    if name == "-":
+        if 0 in _closed_streams:
+            raise InputError("<stdin>: standard input is closed")
+        # closefd=False: leaving the reader must not close descriptor 0 for whoever opens a file next
+        return open(0, "rb", closefd=False)
+    _check_readable(name)
+    try:
+        return cast(io.BufferedReader, _codec(name)(name, "rb"))
+    except OSError as error:
+        raise InputError(f"{display(name)}: {_reason(error)}") from None
+
+
+def _codec(name: str) -> Callable[..., Any]:
+    """The `open` function for the compression that the suffix names."""
+    suffix = Path(name).suffix
+    if suffix == ".gz":
+        import gzip
+
+        return gzip.open
+    if suffix == ".bz2":
+        import bz2
+
+        return bz2.open
+    if suffix == ".xz":
+        import lzma
+
+        return lzma.open
+    if suffix == ".zst":
+        try:
+            import zstandard
+        except ImportError:
+            raise Unavailable(
+                f"{display(name)}: reading .zst needs the zstandard package", hint="pip install 'nlptools[zstd]'"
+            ) from None
+
+        return lambda path, mode: zstandard.open(path, mode)
+    return open
+
+
+def _check_readable(name: str) -> None:
+    try:
+        mode = os.stat(name).st_mode
+    except OSError as error:
+        raise InputError(f"{display(name)}: {_reason(error)}") from None
+    if stat.S_ISDIR(mode):
+        raise InputError(f"{display(name)}: is a directory, expected a file")
+    if not os.access(name, os.R_OK):
+        raise InputError(f"{display(name)}: permission denied")
+
+
+def _announce_terminal() -> None:
+    if 0 not in _closed_streams and os.isatty(0):
+        from nlptools import messages
+
+        messages.note("reading from the terminal; end with Ctrl-D")
+
+
+def _refuse_invalid(name: str, number: int, raw: list[bytes]) -> None:
+    for offset, line in enumerate(raw):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"invalid UTF-8 at byte {error.start + 1} of the line (0x{line[error.start]:02x})",
+                path=name,
+                line=number + offset,
+                hint="convert with iconv, or choose --encoding-errors replace or ignore",
+            ) from None
+
+
+def _refuse_read(name: str, error: Exception) -> None:
+    if isinstance(error, OSError) and error.errno is not None:
+        raise StreamError(f"{display(name)}: read failed: {_reason(error)}") from None
+    raise DataError(f"damaged compressed data: {error}", path=name) from None
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+class Output:
+    """Lines to a file or standard output.
+
+    A file is written under a temporary name and renamed when whole; devices, pipes and standard output are written to
+    directly. Use as a context manager. `line_buffered` flushes after every line, otherwise after every `write`.
+
+    Raises:
+        OutputError: the file exists and `force` is not set, or cannot be made.
+        StreamError: a write failed (disk full), or standard output is closed.
+    """
+
+    def __init__(self, path: str = "-", *, force: bool = False, line_buffered: bool = False) -> None:
+        self.name = "<stdout>" if path == "-" else display(path)
+        self.line_buffered = line_buffered
+        self._final: Path | None = None
+        self._temporary: str | None = None
+        try:
+            self._stream = self._open(path, force)
+        except OSError as error:
+            raise OutputError(f"{self.name}: {_reason(error)}") from None
+
+    def _open(self, path: str, force: bool) -> IO[bytes]:
+        if path == "-":
+            return stdout_bytes()
+        target = Path(path)
+        if target.is_dir():
+            raise OutputError(f"{self.name}: is a directory, expected a file")
+        if target.exists() and not target.is_file():  # a device or a named pipe
+            return open(path, "wb")
+        if target.exists() and not force:
+            raise OutputError(f"{self.name}: exists", hint="--force replaces it")
+        self._final = Path(os.path.realpath(path))
+        handle, self._temporary = tempfile.mkstemp(prefix=f".{self._final.name}.", dir=self._final.parent)
+        os.close(handle)
+        codec = _codec(path)
+        return cast(IO[bytes], codec(self._temporary, "wb"))
+
+    def write_lines(self, lines: Iterable[str]) -> None:
+        """Write each of `lines` and a newline, then flush."""
+        if self.line_buffered:
+            for line in lines:
+                self.write(line + "\n")
+        else:
+            text = "\n".join(lines)
+            self.write(text + "\n" if text or lines else "")
+
+    def write(self, text: str | bytes) -> None:
+        """Write and flush."""
+        try:
+            self._stream.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+            self._stream.flush()
+        except OSError as error:
+            self._refuse(error)
+
+    def close(self) -> None:
+        """Make the file durable and give it its name."""
+        try:
+            if self._final is None:
+                self._stream.flush()
+                if self.name != "<stdout>":
+                    self._stream.close()
+            else:
+                self._stream.close()
+                assert self._temporary is not None
+                publish(self._temporary, self._final)
+                self._temporary = None
+        except OSError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: OSError) -> None:
+        if error.errno == errno.EPIPE:
+            raise BrokenPipeError(*error.args) from None
+        raise StreamError(f"{self.name}: write failed: {_reason(error)}") from None
+
+    def __enter__(self) -> Output:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self.close()
+        elif self._temporary is not None:
+            with contextlib.suppress(OSError):
+                self._stream.close()
+                os.unlink(self._temporary)
+
+
+def stdout_bytes() -> IO[bytes]:
+    """Standard output for bytes. Raises StreamError when it was closed before the process started."""
+    if 1 in _closed_streams or sys.stdout is None:
+        raise StreamError("<stdout>: standard output is closed")
+    return cast(IO[bytes], sys.stdout.buffer)
+
+
+def plug_closed_streams() -> None:
+    """Open /dev/null on each of descriptors 0 to 2 that is closed.
+
+    Else the next file opened would get that number, and whatever writes to standard output would write into it.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            _closed_streams.add(descriptor)
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != descriptor:
+                os.dup2(null, descriptor)
+                os.close(null)
+
+
+# -- files that are written whole -----------------------------------------------------------------------------------
+
+
+def publish(temporary: str | Path, final: str | Path) -> None:
+    """Give a finished temporary file its name, durably: fsync, permissions by umask, rename, fsync of the directory."""
+    descriptor = os.open(temporary, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if os.path.isfile(temporary):
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+    os.replace(temporary, final)
+    sync_directory(Path(final).parent)
+
+
+def sync_directory(directory: str | Path) -> None:
+    """Make the names in `directory` durable."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_whole(path: str | Path, data: bytes | str) -> None:
+    """Write a file so that its name never stands for half of it.
+
+    Raises:
+        StreamError: disk full or another write error.
+    """
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        try:
+            with open(handle, "wb") as stream:
+                stream.write(data if isinstance(data, bytes) else data.encode())
+            publish(temporary, target)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+    except OSError as error:
+        raise StreamError(f"{display(str(path))}: write failed: {_reason(error)}") from None

@@ -1,0 +1,87 @@
+"""A real process in a scratch directory, and small English text that every Python ships."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A process that has ended."""
+
+    code: int
+    out: bytes
+    err: str
+
+    @property
+    def text(self) -> str:
+        return self.out.decode("utf-8")
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.removesuffix("\n").split("\n") if self.out else []
+
+
+Run = Callable[..., Finished]
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """The environment of a test process: no settings of the person who runs the tests leak in."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("NLPTOOLS_")}
+    return {**kept, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default", **extra}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """run("tokenize", "-t", "char", stdin="abc\\n") -> Finished; the working directory is `tmp_path`."""
+
+    def run(*args: object, stdin: str | bytes = b"", env: dict[str, str] | None = None, timeout: int = 240) -> Finished:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [sys.executable, "-m", "nlptools", *map(str, args)],
+            input=data,
+            capture_output=True,
+            cwd=tmp_path,
+            env=environment(**(env or {})),
+            timeout=timeout,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+    return run
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Run:
+    """A line for bash, with `nlptools` on the path; for pipelines."""
+
+    def shell(line: str, stdin: bytes = b"", env: dict[str, str] | None = None, timeout: int = 240) -> Finished:
+        setup = f'set -o pipefail; nlptools() {{ "{sys.executable}" -m nlptools "$@"; }}\n'
+        done = subprocess.run(
+            ["bash", "-c", setup + line],
+            input=stdin,
+            capture_output=True,
+            cwd=tmp_path,
+            env=environment(**(env or {})),
+            timeout=timeout,
+        )
+        return Finished(done.returncode, done.stdout, done.stderr.decode("utf-8", "replace"))
+
+    return shell
+
+
+@pytest.fixture(scope="session")
+def english() -> list[str]:
+    """About 7,000 lines of English: CPython's own help topics."""
+    from pydoc_data.topics import topics
+
+    lines = [line.strip() for text in topics.values() for line in text.split("\n")]
+    return [line for line in lines if line]
