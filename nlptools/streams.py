@@ -1,7 +1,7 @@
 """The one place that opens text: files, standard input and output, compressed or not, blocks of lines at a time.
 
-Lines end at `\\n` alone and one `\\r` before it is dropped; U+2028, U+0085, VT, FF are data. UTF-8 whatever the locale; a
-byte order mark at the start is dropped. A block is what one read gave, cut at the last line end, so that a filter
+Lines end at `\\n` alone and one `\\r` before it is dropped; U+2028, U+0085, VT, FF are data. UTF-8 whatever the locale;
+a byte order mark at the start is dropped. A block is what one read gave, cut at the last line end, so that a filter
 answers as soon as a pipe delivers and memory does not grow with the input.
 """
 
@@ -97,23 +97,34 @@ def check_inputs(paths: Sequence[str]) -> list[str]:
 
 
 def zip_strict(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[str, ...]]:
-    """Parallel lines of several inputs.
+    """Parallel lines of several inputs. Raises as `zip_blocks` does."""
+    for group in zip_blocks(paths, errors):
+        yield from zip(*group, strict=True)
+
+
+def zip_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[list[str], ...]]:
+    """Parallel lines of several inputs, as many at a time as are at hand: one list of lines for each input.
 
     Raises:
         DataError: the inputs differ in their number of lines; all counts are named.
     """
-    streams = [lines(path, errors) for path in paths]
-    missing = object()
+    sources = [blocks(path, errors) for path in paths]
+    waiting: list[list[str]] = [[] for _ in paths]
     count = 0
     while True:
-        row = [next(stream, missing) for stream in streams]
-        if missing in row:
+        for i, source in enumerate(sources):
+            if not waiting[i] and (block := next(source, None)) is not None:
+                waiting[i] = block.lines
+        taken = min(map(len, waiting), default=0)
+        if not taken:
             break
-        yield cast(tuple[str, ...], tuple(row))
-        count += 1
-    if any(item is not missing for item in row):
+        yield tuple(held[:taken] for held in waiting)
+        waiting = [held[taken:] for held in waiting]
+        count += taken
+    if any(waiting):
         counts = [
-            count + (item is not missing) + sum(1 for _ in stream) for item, stream in zip(row, streams, strict=True)
+            count + len(held) + sum(len(block.lines) for block in source)
+            for held, source in zip(waiting, sources, strict=True)
         ]
         told = ", ".join(f"{display(str(path))} has {n}" for path, n in zip(paths, counts, strict=True))
         raise DataError(f"unequal numbers of lines: {told}")
