@@ -42,7 +42,8 @@ def command(references: tuple[str, ...], bleu: Bleu, common: Common) -> None:
     paths = streams.check_inputs([bleu.input, *references])
     blocks = _watched(streams.zip_blocks(paths, common.encoding_errors), bleu)
     score = metric.score(metric.total_statistics(blocks, bleu.tokenize), len(references), bleu.tokenize)
-    click.echo(f"{score.score:.{bleu.width}f}" if bleu.score_only else score.line(bleu.width))
+    with streams.Output() as out:
+        out.write_lines([f"{score.score:.{bleu.width}f}" if bleu.score_only else score.line(bleu.width)])
     if bleu.fail_under is not None and score.score < bleu.fail_under:
         raise CheckFailed(f"the score {score.score:.{max(bleu.width, 2)}f} is below {bleu.fail_under:g}")
 

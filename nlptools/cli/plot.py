@@ -1,0 +1,64 @@
+"""nlptools plot: training curves."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import click
+
+from nlptools.cli.options import command as make_command
+from nlptools.configs import Common
+from nlptools.configs.plot import METRICS, Plot
+
+
+@make_command(
+    "plot",
+    Plot,
+    formats=(
+        "A run is the directory of a training command, or its log.jsonl: one JSON object per report, with kind (train "
+        "or valid), step, and any numbers: loss, lr, grad_norm, tokens, tokens_per_second, perplexity, and so on. "
+        "Other keys are ignored, and lines that are no JSON objects are counted. Without --output the curves are drawn "
+        "on standard output with characters."
+    ),
+    examples=(
+        ("Look at a run in the terminal", "nlptools plot lm/"),
+        ("Compare the losses of two runs over time", "nlptools plot lm-small/ lm-large/ --metric loss --x time"),
+        ("Make a figure for a paper", "nlptools plot lm/ --metric loss -o loss.pdf --width 4 --height 3"),
+    ),
+    exit_codes=(0, 2, 65, 66, 69, 73, 74, 130, 141, 143),
+)
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...", type=click.Path(path_type=str))
+def command(runs: tuple[str, ...], plot: Plot, common: Common) -> None:
+    """Draw the training curves of runs.
+
+    Several runs share each panel. The curves appear in the terminal, or in an image with --output.
+    """
+    from nlptools import braille, plotting, streams
+
+    if plot.output != "-":
+        plotting.check_image(plot.output)
+    with streams.Output(plot.output, force=plot.force) as out:
+        panels = plotting.panels(plotting.read_runs(runs), plot.metric, plot.x, required=plot.metric != METRICS)
+        if plot.output == "-":
+            width = int(plot.width) or (shutil.get_terminal_size().columns if sys.stdout.isatty() else 80)
+            ascii_only = plot.ascii or not _braille_shows()
+            out.write(braille.draw(panels, width, int(plot.height) or 10, ascii_only, _colored(common.color)))
+        else:
+            out.write(plotting.image(panels, Path(plot.output).suffix.lower(), plot.width or 7.0, plot.height or 2.5))
+
+
+def _braille_shows() -> bool:
+    """Whether the locale is one of UTF-8 and the terminal no bare console."""
+    import locale
+
+    codeset = locale.nl_langinfo(locale.CODESET).lower().replace("-", "")
+    return codeset == "utf8" and not (sys.stdout.isatty() and os.environ.get("TERM") in ("dumb", "linux"))
+
+
+def _colored(choice: str) -> bool:
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
