@@ -1,12 +1,39 @@
-"""Tokens and their ids, counts and special tokens."""
+"""Tokens and their ids, counts and special tokens; files of `token TAB count`.
+
+The id of a token is its line number, from 0. Backslash, tab and line ends inside a token are escaped as everywhere.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from nlptools import streams
+from nlptools.errors import BundleError, DataError, display
+
+ROLES = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
+
+# The names that special tokens have in the world's vocabularies, by role.
+USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]", "<|pad|>"),
+    "unk": ("<unk>", "[UNK]", "<|unk|>"),
+    "bos": ("<s>", "<bos>", "[BOS]", "<|startoftext|>", "<|endoftext|>"),
+    "eos": ("</s>", "<eos>", "[EOS]", "<|endoftext|>"),
+    "cls": ("[CLS]", "<cls>"),
+    "sep": ("[SEP]", "<sep>"),
+    "mask": ("[MASK]", "<mask>"),
+}
 
 
-class Vocab(Protocol):
-    """What a tokenizer says about its ids. Special tokens are attributes: an id, or None when there is none."""
+class Vocab:
+    """Tokens in the order of their ids, and what is special among them.
+
+    Attributes:
+        tokens: the tokens; the id of one is its place.
+        ids: the id of each token.
+        counts: how often each token occurred in the training text, in the order of the ids; zeros when unknown.
+        pad, unk, bos, eos, cls, sep, mask: ids of special tokens, or None.
+    """
 
     pad: int | None
     unk: int | None
@@ -16,11 +43,100 @@ class Vocab(Protocol):
     sep: int | None
     mask: int | None
 
+    def __init__(
+        self,
+        tokens: Iterable[str],
+        counts: Sequence[int] | None = None,
+        special: Mapping[str, int | None] | None = None,
+    ) -> None:
+        """Args:
+            special: the id of each role (`unk`, `bos`, ...); without it, tokens with the usual names are taken.
+
+        Raises:
+            ValueError: a token occurs twice.
+        """
+        self.tokens = list(tokens)
+        self.ids = {token: id for id, token in enumerate(self.tokens)}
+        if len(self.ids) != len(self.tokens):
+            twice = next(token for id, token in enumerate(self.tokens) if self.ids[token] != id)
+            raise ValueError(f"token {twice!r} occurs twice")
+        self.counts = list(counts) if counts is not None else [0] * len(self.tokens)
+        found = usual_specials(self.ids) if special is None else special
+        for role in ROLES:
+            setattr(self, role, found.get(role))
+
     def __len__(self) -> int:
         """Number of ids: they run from 0 to this."""
+        return len(self.tokens)
 
     def token(self, id: int) -> str:
-        """The token of an id."""
+        """The token of an id. Raises IndexError for an id that there is not."""
+        if id < 0:
+            raise IndexError(f"id {id} is negative")
+        return self.tokens[id]
 
     def id(self, token: str) -> int:
         """The id of a token, or `unk`. Raises KeyError when there is neither."""
+        id = self.ids.get(token, self.unk)
+        if id is None:
+            raise KeyError(token)
+        return id
+
+    @property
+    def marks(self) -> frozenset[int]:
+        """Ids of the special tokens that stand for no text: all but `unk`."""
+        return frozenset(id for role in ROLES if role != "unk" and (id := getattr(self, role)) is not None)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Vocab:
+        """The vocabulary in a file of `token` or `token TAB count` lines.
+
+        Raises:
+            InputError: no such file, a directory, unreadable.
+            BundleError: invalid UTF-8, a count that is not a whole number, an empty or a repeated token, an empty file.
+        """
+        tokens: list[str] = []
+        counts: list[int] = []
+        first: dict[str, int] = {}
+        try:
+            for block in streams.blocks(path):
+                for number, line in enumerate(block.lines, block.start):
+                    token, count = _row(line, block.path, number)
+                    if token in first:
+                        raise DataError(
+                            f"token {token!r} stands on line {first[token]} too", path=block.path, line=number
+                        )
+                    first[token] = number
+                    tokens.append(token)
+                    counts.append(count)
+        except DataError as error:
+            raise BundleError(str(error)) from None
+        if not tokens:
+            raise BundleError(f"{display(str(path))}: an empty vocabulary")
+        return cls(tokens, counts)
+
+    def save(self, path: str | Path) -> None:
+        """Write `token TAB count` lines. Raises StreamError when the disk is full."""
+        streams.write_whole(path, "".join(line + "\n" for line in self.lines()))
+
+    def lines(self) -> Iterable[str]:
+        """The lines of the file that `save` writes, without their ends."""
+        return (f"{streams.escape(token)}\t{count}" for token, count in zip(self.tokens, self.counts, strict=True))
+
+
+def usual_specials(ids: Mapping[str, int]) -> dict[str, int | None]:
+    """The id of each role, by the usual names; `<|endoftext|>` both begins and ends a text (GPT-2)."""
+    return {role: next((ids[name] for name in names if name in ids), None) for role, names in USUAL_NAMES.items()}
+
+
+def _row(line: str, path: str, number: int) -> tuple[str, int]:
+    """Token and count of a line. Raises DataError."""
+    parts = line.split("\t")
+    token = streams.unescape(parts[0])
+    if not token:
+        raise DataError("an empty token, expected token TAB count", path=path, line=number)
+    if len(parts) == 1:
+        return token, 0
+    if len(parts) > 2 or not (parts[1].isascii() and parts[1].isdigit()) or len(parts[1]) > 18:
+        raise DataError(f"expected token TAB count, found {line[:80]!r}", path=path, line=number)
+    return token, int(parts[1])

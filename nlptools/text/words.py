@@ -1,0 +1,120 @@
+"""Words and punctuation: a tokenizer for text with spaces between words, and its inverse.
+
+The rules are those that Moses' tokenizer (Koehn et al. 2007) made customary for English: punctuation and symbols stand
+alone; hyphens stay inside words; a comma or period between digits stays; contractions are cut before the apostrophe
+(`do n't` of the Penn Treebank is not used: `don 't`); a period stays with an abbreviation, with a word that has periods
+inside (`U.S.`), and with a word before a lower-case word.
+Departures: nothing is escaped; the curly apostrophe is an apostrophe; combining marks belong to their word.
+
+Going back (`join_words`) loses nothing but spacing: no space before closing punctuation, after opening punctuation and
+currency signs, around slash, underscore and at-sign, inside straight quotes (taken to open and close in turn), before
+what follows an apostrophe; one space everywhere else.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+
+from nlptools.text.characters import character_class
+
+# A period after one of these does not end a sentence.
+_ABBREVIATIONS = (
+    "Mr Mrs Ms Dr Prof Messrs Mme Mlle Sr Jr St Rev Hon Fr Gen Col Maj Capt Cpt Lt Sgt Cpl Adm Cmdr Sen Rep Gov Pres "
+    "Supt Det Insp Amb Asst Assoc Ave Blvd Rd Hwy Ft Mt Bros Inc Ltd Co Corp Dept Univ Jan Feb Apr Jun Jul Aug Sep "
+    "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thurs Fri vs al cf ca viz approx resp incl esp ie eg rev"
+)
+ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+# ... and after one of these only when a number follows.
+_BEFORE_NUMBERS = "No Nos no nos Art Arts art p pp P Vol vol Vols Ch ch Sec sec Fig fig Figs figs Eq eq Eqs Tab Par par"
+BEFORE_NUMBERS = frozenset(_BEFORE_NUMBERS.split())
+
+_CLOSING = frozenset(".,;:!?%)]}…»”›。，、！？；：）")
+_OPENING = frozenset("([{«“‘„‹¿¡（")
+_BETWEEN = frozenset("/_@\\")
+
+
+@lru_cache(maxsize=1)
+def _pattern() -> re.Pattern[str]:
+    """One token: a word with what stays inside it, a row of periods, or a character that stands alone."""
+    other = character_class("P") + character_class("S") + r"\x00-\x1f\x7f-\x9f"
+    letter = r"[^\W\d_]"
+    apostrophe = rf"(?<={letter})['’](?={letter})|(?<=\d)['’](?=s(?![^\s{other}]))"
+    word = rf"(?:[^\s{other}]|-)+|(?<=\d),(?=\d)|(?<!\.)\.(?!\.)"
+    return re.compile(rf"(?:{apostrophe})?(?:{word})+|\.\.+|\S")
+
+
+def split_words(text: str) -> list[str]:
+    """The words and punctuation marks of `text`; each is a piece of it, and only white space is left out."""
+    tokens = _pattern().findall(text)
+    if "." not in text:
+        return tokens
+    out: list[str] = []
+    for i, token in enumerate(tokens):
+        if token[-1] == "." and len(token) > 1 and token[-2] != ".":
+            following = tokens[i + 1] if i + 1 < len(tokens) else ""
+            if not _keeps_period(token[:-1], following):
+                out += (token[:-1], ".")
+                continue
+        out.append(token)
+    return out
+
+
+def _keeps_period(stem: str, following: str) -> bool:
+    """Whether the period after `stem` is part of the word."""
+    if stem in ABBREVIATIONS or (len(stem) == 1 and stem.isupper()) or following[:1].islower():
+        return True
+    if stem in BEFORE_NUMBERS and following[:1].isdigit():
+        return True
+    return "." in stem and any(c.isalpha() for c in stem)
+
+
+def join_words(tokens: Sequence[str]) -> str:
+    """Text out of words and punctuation marks, spaced by the rules above."""
+    out: list[str] = []
+    open_quotes: set[str] = set()
+    glue = True  # whether the next token goes on without a space
+    for i, token in enumerate(tokens):
+        before = out[-1] if out else ""
+        after = tokens[i + 1] if i + 1 < len(tokens) else ""
+        left, right = _sides(token, before, after, open_quotes)
+        if not (glue or left):
+            out.append(" ")
+        out.append(token)
+        glue = right
+    return "".join(out)
+
+
+def _sides(token: str, before: str, after: str, open_quotes: set[str]) -> tuple[bool, bool]:
+    """Whether `token` is written without a space on its left and on its right."""
+    if token in ('"', "'"):
+        if token in open_quotes:
+            open_quotes.discard(token)
+            return True, False
+        if token == "'" and before[-1:] in ("s", "S"):  # the dogs' tails
+            return True, False
+        open_quotes.add(token)
+        return False, True
+    if token[0] in "'’":
+        return (len(token) == 1 or before[-1:].isalnum()), False
+    if token in _CLOSING or not token.strip("."):
+        return True, False
+    if token in _OPENING:
+        return False, True
+    if token in _BETWEEN:
+        return True, True
+    currency = len(token) == 1 and after[:1].isdigit() and unicodedata.category(token) == "Sc"
+    return False, currency
+
+
+def spans(tokens: Iterable[str], text: str) -> list[tuple[int, int]]:
+    """Where each of `tokens` stands in `text`, in order, as (start, end) in characters. Raises ValueError."""
+    out = []
+    end = 0
+    for token in tokens:
+        start = text.index(token, end)
+        end = start + len(token)
+        out.append((start, end))
+    return out

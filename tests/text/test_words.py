@@ -1,0 +1,83 @@
+"""Words and punctuation: the rules, and that going back loses nothing but spacing."""
+
+from __future__ import annotations
+
+import sys
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlptools.text.characters import character_class
+from nlptools.text.words import join_words, spans, split_words
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", ""),
+        ("Hello, world!", "Hello , world !"),
+        ("It costs $3,000.50 (or more).", "It costs $ 3,000.50 ( or more ) ."),
+        ("Mr. Smith met Dr. J. Jones.", "Mr. Smith met Dr. J. Jones ."),
+        ("They don't; we'll see.", "They don 't ; we 'll see ."),
+        ("the 1990's and the dogs' tails", "the 1990 's and the dogs ' tails"),
+        ("He said 'no'.", "He said ' no ' ."),
+        ("the U.S. and e.g. this", "the U.S. and e.g. this"),
+        ("See No. 5. No. It ends.", "See No. 5 . No . It ends ."),
+        ("state-of-the-art -- yes", "state-of-the-art -- yes"),
+        ("Wait... what?!", "Wait ... what ? !"),
+        ("a,b 1,2 x.y", "a , b 1,2 x.y"),
+        ("approx. ten vs. twelve", "approx. ten vs. twelve"),
+        ("He left. she did not", "He left. she did not"),  # a lower-case word follows: an abbreviation, by the rule
+        ("don’t “quote”", "don ’t “ quote ”"),
+        ("snake_case and/or a@b.org", "snake _ case and / or a @ b.org"),
+        ("क़िताब नहीं", "क़िताब नहीं"),  # vowel signs belong to their word
+    ],
+)
+def test_rules(text, expected):
+    assert " ".join(split_words(text)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Hello, world! It costs $3,000.50 (or more).",
+        "They don't; we'll see the 1990's, the dogs' tails.",
+        "He said 'no', and then: \"yes\". Wait... what?!",
+        "snake_case and/or a@b.org, 100% [sic] “quoted” don’t",
+    ],
+)
+def test_common_text_comes_back(text):
+    assert join_words(split_words(text)) == text
+
+
+@given(st.text(max_size=200))
+def test_only_spacing_is_lost(text):
+    tokens = split_words(text)
+    bare = "".join(text.split())
+    assert "".join(tokens) == bare
+    assert "".join(join_words(tokens).split()) == bare
+    assert all(token and not any(c.isspace() for c in token) for token in tokens)
+
+
+@given(st.text(alphabet="ab'’.,-1 \"($S", max_size=60))
+def test_spans_cut_the_text(text):
+    tokens = split_words(text)
+    assert [text[a:b] for a, b in spans(tokens, text)] == tokens
+
+
+def test_words_of_english_are_stable(english):
+    changed = sum(split_words(join_words(split_words(line))) != split_words(line) for line in english)
+    assert changed < len(english) / 10
+
+
+def test_character_classes_are_complete():
+    import re
+
+    for category in "PSN":
+        pattern = re.compile(f"[{character_class(category)}]")
+        for code in range(sys.maxunicode + 1):
+            if 0x4E00 < code < 0x9FFF or 0xAC00 < code < 0xF8FF or code > 0xE01EF:
+                continue  # letters and private use; the edges of these blocks are looked at
+            assert bool(pattern.match(chr(code))) == (unicodedata.category(chr(code))[0] == category), hex(code)
