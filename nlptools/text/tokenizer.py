@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from nlptools.errors import BundleError, InputError, UsageError, display
+from nlptools.text import huggingface, sentencepiece_file
+from nlptools.text.named import RULES, VOCAB_FILE, NamedTokenizer
+from nlptools.text.pieces import SENTENCEPIECE_FILE, SentencePiece
 from nlptools.text.vocab import Vocab
+
+NAMES = tuple(RULES)
+
+# In a directory, the first of these that is there is the tokenizer.
+_BUNDLE_FILES = (
+    "tokenizer.json",
+    SENTENCEPIECE_FILE,
+    "spiece.model",
+    "sentencepiece.bpe.model",
+    "vocab.json",
+    "vocab.txt",
+    VOCAB_FILE,
+)
 
 
 class Tokenizer(Protocol):
     """Text to tokens to ids and back. Whoever implements these methods can be trained, scored and decoded with."""
 
-    kind: str  # "sentencepiece", "tokenizers", "wordpiece", "words", ...
-    vocab: Vocab | None  # None: tokens only, no ids
+    kind: str  # "sentencepiece", "tokenizers", or one of NAMES
+    lowercase: bool  # whether text is lower-cased before anything else
+
+    @property
+    def vocab(self) -> Vocab | None:
+        """Tokens by id and the special tokens; None: tokens only, no ids."""
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of one line."""
+
+    def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
+        """The tokens of each of many lines."""
 
     def encode(self, text: str) -> list[int]:
         """The ids of one line, without beginning and end marks."""
@@ -25,7 +50,7 @@ class Tokenizer(Protocol):
         """The ids of each of many lines: the fast path."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that `ids` stand for."""
+        """The text that `ids` stand for; special tokens give nothing. Raises IndexError for an id out of range."""
 
     def decode_tokens(self, tokens: Sequence[str]) -> str:
         """The text that `tokens` stand for."""
@@ -35,3 +60,81 @@ class Tokenizer(Protocol):
 
     def save(self, directory: Path) -> list[str]:
         """Write the tokenizer's files into `directory` and return their names; `load(directory)` reads them back."""
+
+
+def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowercase: bool = False) -> Tokenizer:
+    """The tokenizer that `name_or_path` stands for.
+
+    Args:
+        name_or_path: a name (`whitespace`, `words`, `13a`, `intl`, `char`, `bytes`); or a file: SentencePiece `.model`,
+            Hugging Face `tokenizer.json`, WordPiece `vocab.txt`, vocabulary `.tsv` (tokens separated by white space,
+            ids by line); or a model directory that holds one of those, or `vocab.json` with `merges.txt`.
+        vocab: where the ids of a named tokenizer come from: a `token TAB count` file, or a Vocab.
+        lowercase: lower-case the text first. A directory that was saved so needs no reminder.
+
+    Raises:
+        InputError: neither a name nor a file.
+        UsageError: a vocabulary for a tokenizer that has its own.
+        BundleError: a damaged, unsafe or unknown file.
+    """
+    name = str(name_or_path)
+    if name in RULES:
+        return _named(name, vocab, lowercase)
+    path = Path(name)
+    if vocab is not None:
+        raise UsageError(
+            f"--vocab: {display(name)} has its own vocabulary", hint=f"--vocab goes with {', '.join(NAMES)}"
+        )
+    if path.is_dir():
+        return _load_directory(path, lowercase)
+    if not path.exists():
+        close = difflib.get_close_matches(name, NAMES, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"names are {', '.join(NAMES)}; anything else is a path"
+        raise InputError(f"no such tokenizer: {display(name)}", hint=hint)
+    return _load_file(path, lowercase)
+
+
+def _named(name: str, vocab: str | Path | Vocab | None, lowercase: bool) -> NamedTokenizer:
+    if name == "bytes" and vocab is not None:
+        raise UsageError("--vocab: the tokenizer 'bytes' has its own vocabulary")
+    loaded = vocab if vocab is None or isinstance(vocab, Vocab) else Vocab.load(vocab)
+    return NamedTokenizer(name, loaded, lowercase)
+
+
+def _load_file(path: Path, lowercase: bool) -> Tokenizer:
+    """The tokenizer in a file, by the file's name."""
+    if path.suffix == ".model":
+        model = huggingface.read_bytes(path, sentencepiece_file.MAX_FILE_BYTES)
+        return SentencePiece(model, str(path), lowercase)
+    if path.name == "vocab.json":
+        return huggingface.from_merges(path, path.with_name("merges.txt"), lowercase)
+    if path.suffix == ".json":
+        return huggingface.from_json(path, lowercase)
+    if path.suffix == ".txt":
+        return huggingface.from_vocab_txt(path, lowercase)
+    if path.suffix == ".tsv":
+        return NamedTokenizer("whitespace", Vocab.load(path), lowercase)
+    raise BundleError(
+        f"{display(str(path))}: not a tokenizer by its name",
+        hint="expected .model (SentencePiece), tokenizer.json, vocab.txt (WordPiece), .tsv, or a directory",
+    )
+
+
+def _load_directory(directory: Path, lowercase: bool) -> Tokenizer:
+    """The tokenizer in a model directory."""
+    marker = huggingface.read_marker(directory)
+    kind = marker.get("kind")
+    lowercase = lowercase or marker.get("lowercase", False)
+    if kind in RULES:
+        vocab = directory / VOCAB_FILE
+        return _named(str(kind), vocab if kind != "bytes" and vocab.is_file() else None, lowercase)
+    if kind not in (None, SentencePiece.kind, huggingface.HuggingFace.kind):
+        raise BundleError(f"{display(str(directory))}: unknown kind of tokenizer {kind!r}")
+    if kind == SentencePiece.kind and (directory / SENTENCEPIECE_FILE).is_file():
+        return _load_file(directory / SENTENCEPIECE_FILE, lowercase)
+    for name in _BUNDLE_FILES:
+        if (directory / name).is_file() and (name != "vocab.json" or (directory / "merges.txt").is_file()):
+            return _load_file(directory / name, lowercase)
+    raise BundleError(
+        f"{display(str(directory))}: no tokenizer in this directory", hint=f"expected one of {', '.join(_BUNDLE_FILES)}"
+    )

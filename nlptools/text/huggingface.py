@@ -1,0 +1,304 @@
+"""Tokenizers of the tokenizers package: tokenizer.json, WordPiece (vocab.txt), byte-level BPE (vocab.json).
+
+WordPiece: Schuster and Nakajima 2012, as in BERT (Devlin et al. 2019, arXiv:1810.04805); byte-level BPE: GPT-2 (Radford
+et al. 2019). Files are data from strangers: sizes, numbers and shape are checked before the package sees them.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nlptools import streams
+from nlptools.errors import BundleError, display
+from nlptools.text.named import MARKER, original_spans, without_surrogates, write_marker
+from nlptools.text.pieces import tokenizers_package
+from nlptools.text.vocab import ROLES, Vocab, usual_specials
+
+MAX_JSON_BYTES = 64 << 20
+BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_CONFIG = "tokenizer_config.json"
+_SPACES = {" ": "\u2581", "\n": "\\n", "\r": "\\r", "\t": "\\t"}  # how white space inside a token is shown
+
+
+class HuggingFace:
+    """A tokenizer of the tokenizers package, without its padding, truncation and template."""
+
+    kind = "tokenizers"
+
+    def __init__(
+        self, tokenizer: Any, path: str, config: Mapping[str, Any] | None = None, lowercase: bool = False
+    ) -> None:
+        """Args:
+        tokenizer: a `tokenizers.Tokenizer`.
+        path: where it comes from, for messages.
+        config: what tokenizer_config.json says; the names of special tokens are taken from it.
+        """
+        self._source = tokenizer.to_str(pretty=True)
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self._tokenizer = tokenizer
+        self._config = dict(config or {})
+        self.lowercase = lowercase
+        self.vocab = _vocab(tokenizer, self._config, path)
+        shown = ((self._show(token), token) for token in self.vocab.tokens)
+        self._hidden = {name: token for name, token in shown if name != token}
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of one line; white space inside a token is shown as U+2581, backslash n or backslash t."""
+        return self.tokens_lines([text])[0]
+
+    def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
+        """The tokens of each of many lines."""
+        rows: list[list[str]] = [found.tokens for found in self._encode(lines)]
+        if not self._hidden:
+            return rows
+        return [[self._show(token) for token in row] for row in rows]
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one line, without beginning and end marks."""
+        return self.encode_lines([text])[0]
+
+    def encode_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """The ids of each of many lines. The package's thread pool is as large as at its first use."""
+        return [found.ids for found in self._encode(lines)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`, special tokens left out. Raises IndexError for an id that there is not."""
+        if ids and not 0 <= min(ids) <= max(ids) < len(self.vocab):
+            raise IndexError(f"id out of range, expected 0 to {len(self.vocab) - 1}")
+        text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
+        return text
+
+    def decode_tokens(self, tokens: Sequence[str]) -> str:
+        """The text of `tokens`, special tokens left out."""
+        marks = self.vocab.marks
+        kept = [self._hidden.get(token, token) for token in map(without_surrogates, tokens)]
+        kept = [token for token in kept if self.vocab.ids.get(token) not in marks]
+        decoder = self._tokenizer.decoder
+        return " ".join(kept) if decoder is None else decoder.decode(kept)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The span of characters of `text` that each token covers."""
+        found: list[tuple[int, int]] = self._encode([text])[0].offsets
+        return original_spans(found, text) if self.lowercase and len(text.lower()) != len(text) else found
+
+    def save(self, directory: Path) -> list[str]:
+        """Write tokenizer.json, the classic files of the model and tokenizer_config.json into `directory`.
+
+        `transformers.AutoTokenizer.from_pretrained(directory)` opens it. Returns the names of the files.
+        """
+        files = _classic_files(self._tokenizer)
+        files[_CONFIG] = _json(self._config or default_config(self.vocab))
+        files["tokenizer.json"] = self._source.encode()
+        for name, data in files.items():
+            streams.write_whole(Path(directory) / name, data)
+        marker = [write_marker(directory, self.kind, True)] if self.lowercase else []
+        return [*files, *marker]
+
+    def _encode(self, lines: Sequence[str]) -> Any:
+        texts = [line.lower() for line in lines] if self.lowercase else list(lines)
+        try:
+            return self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        except (TypeError, UnicodeEncodeError):
+            return self._tokenizer.encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+
+    @staticmethod
+    def _show(token: str) -> str:
+        if token.isprintable() and " " not in token:
+            return token
+        return "".join(_SPACES.get(c, c) for c in token)
+
+
+def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingFace:
+    """The tokenizer in a tokenizer.json. Raises BundleError."""
+    text = _read(path)
+    _parse(text, path)
+    package = tokenizers_package(threads)
+    try:
+        tokenizer = package.Tokenizer.from_str(text)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a panic of the Rust library is not an Exception
+        raise BundleError(f"{display(str(path))}: not a good tokenizer.json: {_line(error)}") from None
+    return HuggingFace(tokenizer, str(path), _config(path.parent), lowercase)
+
+
+def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
+    """WordPiece with the vocabulary of a BERT-style vocab.txt: one token per line.
+
+    Text is lower-cased as `do_lower_case` of a tokenizer_config.json beside it says; without one, when no token has an
+    upper-case letter. Raises BundleError.
+    """
+    tokens = _read(path).removeprefix("\ufeff").removesuffix("\n").split("\n")
+    tokens = [token.removesuffix("\r") for token in tokens]
+    ids = {token: id for id, token in enumerate(tokens)}
+    if "[UNK]" not in ids or len(ids) != len(tokens):
+        reason = "no [UNK]" if "[UNK]" not in ids else "a token occurs twice"
+        raise BundleError(f"{display(str(path))}: not a WordPiece vocabulary: {reason}")
+    config = _config(path.parent)
+    cased = any(token != token.lower() for token in tokens if token not in BERT_SPECIAL)
+    tokenizer = wordpiece(ids, lowercase=bool(config.get("do_lower_case", not cased)))
+    return HuggingFace(tokenizer, str(path), config, lowercase)
+
+
+def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFace:
+    """Byte-level BPE from vocab.json and merges.txt, as GPT-2 and RoBERTa have them. Raises BundleError."""
+    ids = _parse(_read(vocab), vocab)
+    if not ids or not all(type(id) is int for id in ids.values()):
+        raise BundleError(f"{display(str(vocab))}: expected an object of token: id")
+    if any(token.endswith("</w>") for token in ids):
+        raise BundleError(f"{display(str(vocab))}: word-level BPE with </w>, expected byte-level BPE")
+    lines = [line for line in _read(merges).split("\n") if line and not line.startswith("#version")]
+    pairs = [tuple(line.removesuffix("\r").split(" ")) for line in lines]
+    for pair in pairs:  # the package does not survive a merge of pieces that are not there
+        if len(pair) != 2 or not {*pair, "".join(pair)} <= ids.keys():
+            raise BundleError(
+                f"{display(str(merges))}: not a merge of two pieces of vocab.json: {' '.join(pair)[:80]!r}"
+            )
+    try:
+        tokenizer = byte_level_bpe(ids, pairs)
+    except Exception as error:
+        raise BundleError(f"{display(str(merges))}: not good merges: {_line(error)}") from None
+    return HuggingFace(tokenizer, str(vocab), _config(vocab.parent), lowercase)
+
+
+def wordpiece(ids: Mapping[str, int], lowercase: bool) -> Any:
+    """A `tokenizers.Tokenizer` that does what BERT's tokenizer does, with the template [CLS] a [SEP] b [SEP]."""
+    package = tokenizers_package()
+    made = package.Tokenizer(package.models.WordPiece(dict(ids), unk_token="[UNK]", max_input_chars_per_word=100))
+    made.normalizer = package.normalizers.BertNormalizer(lowercase=lowercase)
+    made.pre_tokenizer = package.pre_tokenizers.BertPreTokenizer()
+    made.decoder = package.decoders.WordPiece(prefix="##")
+    made.add_special_tokens([token for token in BERT_SPECIAL if token in ids])
+    if "[CLS]" in ids and "[SEP]" in ids:
+        made.post_processor = package.processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    return made
+
+
+def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lowercase: bool = False) -> Any:
+    """A `tokenizers.Tokenizer` that does what GPT-2's tokenizer does."""
+    package = tokenizers_package()
+    made = package.Tokenizer(package.models.BPE(dict(ids), list(merges)))
+    made.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = package.decoders.ByteLevel()
+    if lowercase:
+        made.normalizer = package.normalizers.Lowercase()
+    usual = usual_specials(ids)
+    made.add_special_tokens(sorted({token for token, id in ids.items() if id in usual.values()}, key=ids.__getitem__))
+    return made
+
+
+def default_config(vocab: Vocab) -> dict[str, Any]:
+    """A tokenizer_config.json that transformers reads: a fast tokenizer and the names of its special tokens."""
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+    for role in ROLES:
+        if (id := getattr(vocab, role)) is not None:
+            config[f"{role}_token"] = vocab.token(id)
+    return config
+
+
+# -- reading what strangers wrote --------------------------------------------------------------------------------------
+
+
+def _vocab(tokenizer: Any, config: Mapping[str, Any], path: str) -> Vocab:
+    """The tokens by id; special tokens as the configuration names them, else by their usual names."""
+    ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
+    if not ids:
+        raise BundleError(f"{display(path)}: an empty vocabulary")
+    size = max(ids.values()) + 1
+    if size > 2 * len(ids) + 65536:
+        raise BundleError(f"{display(path)}: ids up to {size - 1} for {len(ids)} tokens")
+    tokens = [f"<no token {id}>" for id in range(size)]  # ids need not be contiguous
+    for token, id in ids.items():
+        tokens[id] = token
+    if len(set(tokens)) != size:
+        raise BundleError(f"{display(path)}: two tokens have one id")
+    special = usual_specials(ids)
+    for role in ROLES:
+        named = config.get(f"{role}_token")
+        named = named.get("content") if isinstance(named, dict) else named
+        if isinstance(named, str) and named in ids:
+            special[role] = ids[named]
+    unk = getattr(tokenizer.model, "unk_token", None)
+    if special["unk"] is None and unk in ids:
+        special["unk"] = ids[unk]
+    return Vocab(tokens, special=special)
+
+
+def _classic_files(tokenizer: Any) -> dict[str, bytes]:
+    """vocab.txt, or vocab.json and merges.txt, as the model writes them; nothing for models without such files."""
+    if type(tokenizer.model).__name__ not in ("WordPiece", "BPE"):
+        return {}
+    with tempfile.TemporaryDirectory() as directory:
+        names = [os.path.basename(str(name)) for name in tokenizer.model.save(directory)]
+        return {name: Path(directory, name).read_bytes() for name in sorted(names)}
+
+
+def _config(directory: Path) -> dict[str, Any]:
+    """tokenizer_config.json, without code and templates; empty when there is none."""
+    path = directory / _CONFIG
+    if not path.is_file():
+        return {}
+    return {key: value for key, value in _parse(_read(path), path).items() if key not in ("auto_map", "chat_template")}
+
+
+def read_marker(directory: Path) -> dict[str, Any]:
+    """What `nlptools_tokenizer.json` in `directory` says; empty when there is none. Raises BundleError."""
+    path = directory / MARKER
+    if not path.is_file():
+        return {}
+    marker = _parse(_read(path), path)
+    if not isinstance(marker.get("kind"), str) or not isinstance(marker.get("lowercase", False), bool):
+        raise BundleError(f"{display(str(path))}: expected a kind and lowercase")
+    return marker
+
+
+def _read(path: Path) -> str:
+    """The text of a file of reasonable size. Raises BundleError."""
+    return read_bytes(path, MAX_JSON_BYTES).decode("utf-8", "replace")
+
+
+def read_bytes(path: Path, limit: int) -> bytes:
+    """The content of a regular file of at most `limit` bytes. Raises BundleError."""
+    try:
+        if not path.is_file():
+            raise BundleError(f"{display(str(path))}: no such file, or not a regular one")
+        if path.stat().st_size > limit:
+            raise BundleError(f"{display(str(path))}: larger than {limit >> 20} MiB")
+        return path.read_bytes()
+    except OSError as error:
+        raise BundleError(f"{display(str(path))}: {(error.strerror or str(error)).lower()}") from None
+
+
+def _parse(text: str, path: Path) -> dict[str, Any]:
+    """A JSON object with finite numbers only. Raises BundleError."""
+    try:
+        value = json.loads(text, parse_constant=_refuse_number, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BundleError(f"{display(str(path))}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def _refuse_number(text: str) -> float:
+    raise ValueError(f"the number {text}")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    return number if math.isfinite(number) else _refuse_number(text)
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

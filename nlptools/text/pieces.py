@@ -1,0 +1,221 @@
+"""Subword pieces: thin wrappers of the sentencepiece and tokenizers packages.
+
+SentencePiece: Kudo and Richardson 2018 (arXiv:1808.06226); unigram sampling and n-best: Kudo 2018 (arXiv:1804.10959);
+BPE dropout: Provilkov et al. 2020 (arXiv:1910.13267). The tokenizers package reads Hugging Face's tokenizer.json, and
+runs WordPiece (vocab.txt) and byte-level BPE (vocab.json with merges.txt). Both packages are imported here only, and
+only when used; foreign files are checked before the packages see them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from nlptools import messages, streams
+from nlptools.errors import BundleError, UsageError, display
+from nlptools.text import sentencepiece_file
+from nlptools.text.named import original_spans, without_surrogates, write_marker
+from nlptools.text.vocab import Vocab, usual_specials
+
+SENTENCEPIECE_FILE = "tokenizer.model"
+_FEW = 256  # lines; below, the start of threads or of numpy costs more than it brings
+
+
+def sentencepiece_package() -> Any:
+    """The sentencepiece package, told to keep its log to itself unless --verbose is given."""
+    import sentencepiece
+
+    sentencepiece.SetMinLogLevel(0 if messages.settings.verbose else 2)
+    return sentencepiece
+
+
+def tokenizers_package(threads: int = 0) -> Any:
+    """The tokenizers package. Its thread pool is made on first use, with `threads` threads; 0: one per core."""
+    if threads:
+        os.environ["RAYON_NUM_THREADS"] = str(threads)
+    import tokenizers
+
+    return tokenizers
+
+
+class SentencePiece:
+    """A SentencePiece model: ids and pieces are the package's own.
+
+    A line end inside a text becomes what the model's normalizer makes of it, usually a space.
+    """
+
+    kind = "sentencepiece"
+
+    def __init__(self, model: bytes, path: str, lowercase: bool = False) -> None:
+        """Raises BundleError when `model` (the bytes of a file named `path`) is damaged or unsafe."""
+        self._model = model
+        self._pieces = sentencepiece_file.check(model, path)
+        self.lowercase = lowercase
+        self._package = sentencepiece_package()
+        try:
+            self._processor = self._package.SentencePieceProcessor(model_proto=model)
+        except (RuntimeError, ValueError, OSError) as error:
+            reason = str(error).split("] ")[-1].strip() or "refused by the sentencepiece package"
+            raise BundleError(f"{display(path)}: not a good SentencePiece model: {reason}") from None
+        if len(self._processor) != len(self._pieces.texts):
+            raise BundleError(f"{display(path)}: not a good SentencePiece model: {len(self._processor)} pieces loaded")
+
+    @cached_property
+    def vocab(self) -> Vocab:
+        """The pieces. The counts are zero: the model keeps scores."""
+        texts = self._pieces.texts
+        special = usual_specials({t: i for i, t in enumerate(texts) if self._pieces.types[i] in (3, 4)})
+        for role in ("unk", "bos", "eos", "pad"):
+            id = int(getattr(self._processor, role + "_id")())
+            if id >= 0:
+                special[role] = id
+        return Vocab(texts, special=special)
+
+    def tokens(self, text: str) -> list[str]:
+        """The pieces of one line; an unknown one is as it stands in the text."""
+        return self.tokens_lines([text])[0]
+
+    def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
+        """The pieces of each of many lines."""
+        return self._encode(lines, threads, str)
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one line, without beginning and end marks."""
+        return self.encode_lines([text])[0]
+
+    def encode_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """The ids of each of many lines."""
+        return self._encode(lines, threads, int)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`. Raises IndexError for one out of range."""
+        return self.decode_lines([ids])[0]
+
+    def decode_lines(self, rows: Sequence[Sequence[int]], threads: int = 1) -> list[str]:
+        """The text of each of many lists of ids. Raises IndexError for an id out of range."""
+        size = len(self._pieces.texts)
+        if any(row and not 0 <= min(row) <= max(row) < size for row in rows):
+            raise IndexError(f"id out of range, expected 0 to {size - 1}")
+        if not any(rows):
+            return [""] * len(rows)
+        decoded: list[str] = self._processor.decode(
+            [list(row) for row in rows], num_threads=threads if len(rows) > _FEW else 1
+        )
+        return decoded
+
+    def decode_tokens(self, tokens: Sequence[str]) -> str:
+        """The text of pieces."""
+        if not tokens:
+            return ""
+        decoded: str = self._processor.decode(list(map(without_surrogates, tokens)))
+        return decoded
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The span of characters of `text` that each piece covers; the space before a word belongs to the word."""
+        lowered = without_surrogates(text.lower() if self.lowercase else text)
+        try:
+            found = self._processor.encode(lowered, out_type="offset_mapping")["offsets"]
+        except ValueError:  # before 0.2.2
+            found = [(p.begin, p.end) for p in self._processor.encode(lowered, out_type="immutable_proto").pieces]
+        spans = [(int(a), int(b)) for a, b in found]
+        return original_spans(spans, text) if len(lowered) != len(text) else spans
+
+    def save(self, directory: Path) -> list[str]:
+        """Write `tokenizer.model` into `directory`, and how to use it; returns the names of the files."""
+        streams.write_whole(Path(directory) / SENTENCEPIECE_FILE, self._model)
+        return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
+
+    def sample(self, text: str, alpha: float, seed: int, ids: bool = False) -> list[Any]:
+        """One segmentation drawn at random: of all by probability ** alpha (unigram), or with merges dropped with
+        probability `alpha` (BPE). The same seed gives the same segmentation.
+
+        Raises:
+            UsageError: a character or word model, which have one segmentation only.
+        """
+        self._package.set_random_generator_seed(seed % 0xFFFFFFFF)  # 2**32 - 1 means a different seed each time
+        text = without_surrogates(text.lower() if self.lowercase else text)
+        try:
+            drawn: list[Any] = self._processor.encode(
+                text, out_type=int if ids else str, enable_sampling=True, alpha=alpha, nbest_size=-1
+            )
+        except RuntimeError:
+            raise UsageError("--sample needs a unigram or BPE model") from None
+        return drawn
+
+    def nbest(self, text: str, size: int, ids: bool = False) -> list[list[Any]]:
+        """The `size` best segmentations, best first; fewer when there are fewer. Raises UsageError (unigram only)."""
+        text = without_surrogates(text.lower() if self.lowercase else text)
+        try:
+            best: list[list[Any]] = self._processor.nbest_encode(text, nbest_size=size, out_type=int if ids else str)
+        except RuntimeError:
+            raise UsageError("--nbest needs a unigram model") from None
+        return best
+
+    # -- lines of ids or pieces as text, fast -------------------------------------------------------------------------
+
+    def text_of_ids(self, lines: Sequence[str], threads: int = 1) -> str:
+        """The ids of `lines` as text: decimals separated by spaces, one line each, no newline at the end."""
+        if len(lines) > _FEW and (buffers := self._buffers(lines, threads)) is not None:
+            return self._decimals(buffers)
+        get = self._numbers.__getitem__
+        return "\n".join([" ".join(map(get, row)) for row in self.encode_lines(lines, threads)])
+
+    def text_of_pieces(self, lines: Sequence[str], threads: int = 1) -> str:
+        """The pieces of `lines` as text: separated by spaces, one line each, no newline at the end."""
+        get, unk = self._pieces.texts.__getitem__, self._processor.unk_id()
+        rows = self.encode_lines(lines, threads)
+        out = [" ".join(map(get, row)) for row in rows]
+        unknown = [i for i, row in enumerate(rows) if unk in row]  # those are shown as they stand in the text
+        for i, tokens in zip(unknown, self.tokens_lines([lines[i] for i in unknown], threads) if unknown else ()):
+            out[i] = " ".join(tokens)
+        return "\n".join(out)
+
+    def _encode(self, lines: Sequence[str], threads: int, kind: type) -> list[list[Any]]:
+        texts = [line.lower() for line in lines] if self.lowercase else list(lines)
+        threads = threads if len(texts) > _FEW else 1  # threads are started anew for every call
+        try:
+            rows: list[list[Any]] = self._processor.encode(texts, out_type=kind, num_threads=threads)
+        except (RuntimeError, TypeError, UnicodeEncodeError):
+            texts = [without_surrogates(text) for text in texts]
+            rows = self._processor.encode(texts, out_type=kind, num_threads=threads)
+        return rows
+
+    @cached_property
+    def _numbers(self) -> list[str]:
+        return [str(id) for id in range(len(self._pieces.texts))]
+
+    def _buffers(self, lines: Sequence[str], threads: int) -> list[bytes] | None:
+        """The ids of each line as 32-bit integers, or None where the installed package does not give them.
+
+        This is what the package's own `out_type="numpy"` calls before it wraps each line in an array of its own.
+        """
+        call = getattr(getattr(self._processor, "_processor", None), "_EncodeAsBufferBatch", None)
+        if call is None:
+            return None
+        texts = [line.lower() for line in lines] if self.lowercase else list(lines)
+        try:  # threads, pool, sampling, n-best, alpha, bos, eos, reverse
+            buffers: list[bytes] = call(texts, threads, None, False, -1, 0.0, False, False, False)
+        except (RuntimeError, TypeError, UnicodeEncodeError):
+            return None
+        return buffers
+
+    @cached_property
+    def _digits(self) -> Any:
+        """A row of bytes for each id: its decimals and a space, filled up with NULs; the last row is a newline."""
+        import numpy as np
+
+        rows = [f"{number} " for number in self._numbers] + ["\n"]
+        width = max(map(len, rows))
+        return np.array(rows, dtype=f"S{width}").view(np.uint8).reshape(len(rows), width)
+
+    def _decimals(self, buffers: list[bytes]) -> str:
+        import numpy as np
+
+        newline = np.int32(len(self._numbers)).tobytes()
+        ids = np.frombuffer(newline.join(buffers), dtype=np.int32)
+        text = self._digits[ids].reshape(-1)
+        decimals: bytes = text[text != 0].tobytes()
+        return decimals.decode("ascii").replace(" \n", "\n").removesuffix(" ")

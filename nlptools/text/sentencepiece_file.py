@@ -1,0 +1,170 @@
+"""A check of SentencePiece model files before the C++ loader sees them.
+
+The file is a protocol buffer (sentencepiece_model.proto): field 1 holds the pieces (1 text, 2 score, 3 type), fields 3
+and 5 the normalizers, whose field 2 is a compiled character map: the size of a double-array trie, the trie, and the
+replacement texts. The loader has been made to crash by long pieces, by pieces with a NUL and by tries that lead outside
+of themselves; a crash there cannot be caught from Python.
+"""
+
+from __future__ import annotations
+
+import array
+import math
+import struct
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from nlptools.errors import BundleError, display
+
+MAX_FILE_BYTES = 64 << 20
+MAX_PIECES = 1_000_000
+MAX_PIECE_BYTES = 1024
+
+_NORMAL, _UNKNOWN = 1, 2
+_TYPES = range(1, 7)  # normal, unknown, control, user-defined, unused, byte
+
+
+class Pieces(NamedTuple):
+    """The vocabulary in a model file, in the order of the ids."""
+
+    texts: list[str]
+    scores: list[float]
+    types: list[int]
+
+
+class _Bad(Exception):
+    """What is wrong with the file."""
+
+
+def check(model: bytes, path: str) -> Pieces:
+    """The pieces of a model that is safe to load.
+
+    Raises:
+        BundleError: it is not a SentencePiece model, or breaks one of the limits above.
+    """
+    try:
+        if len(model) > MAX_FILE_BYTES:
+            raise _Bad(f"larger than {MAX_FILE_BYTES >> 20} MiB")
+        return _check(model)
+    except (_Bad, struct.error, IndexError, UnicodeDecodeError) as error:
+        reason = str(error) if isinstance(error, _Bad) else "damaged"
+        raise BundleError(f"{display(path)}: not a good SentencePiece model: {reason}") from None
+
+
+def _check(model: bytes) -> Pieces:
+    texts: list[bytes] = []
+    scores: list[float] = []
+    types: list[int] = []
+    for field, wire, start, end in _fields(model, 0, len(model)):
+        if field == 1:
+            if wire != 2:
+                raise _Bad("a piece of the wrong wire type")
+            text, score, kind = _piece(model, start, end)
+            texts.append(text)
+            scores.append(score)
+            types.append(kind)
+            if len(texts) > MAX_PIECES:
+                raise _Bad(f"more than {MAX_PIECES} pieces")
+        elif field in (3, 5):
+            if wire != 2:
+                raise _Bad("a normalizer of the wrong wire type")
+            _normalizer(model, start, end)
+    if not texts:
+        raise _Bad("no pieces")
+    if len(set(texts)) != len(texts):
+        raise _Bad("a piece occurs twice")
+    if types.count(_UNKNOWN) != 1:
+        raise _Bad(f"{types.count(_UNKNOWN)} unknown-word pieces, expected one")
+    return Pieces([text.decode("utf-8") for text in texts], scores, types)
+
+
+def _piece(model: bytes, start: int, end: int) -> tuple[bytes, float, int]:
+    text, score, kind = b"", 0.0, _NORMAL
+    for field, wire, a, b in _fields(model, start, end):
+        if field == 1 and wire == 2:
+            text = model[a:b]
+        elif field == 2 and wire == 5:
+            (score,) = struct.unpack_from("<f", model, a)
+        elif field == 3 and wire == 0:
+            kind, _ = _varint(model, a, b)
+        elif field in (1, 2, 3):
+            raise _Bad("a piece of the wrong wire type")
+    if not text or len(text) > MAX_PIECE_BYTES:
+        raise _Bad(f"a piece of {len(text)} bytes, expected 1 to {MAX_PIECE_BYTES}")
+    if b"\0" in text:
+        raise _Bad("a piece with a NUL")
+    if not math.isfinite(score):
+        raise _Bad(f"a score of {score}")
+    if kind not in _TYPES:
+        raise _Bad(f"a piece of type {kind}")
+    return text, score, kind
+
+
+def _normalizer(model: bytes, start: int, end: int) -> None:
+    for field, wire, a, b in _fields(model, start, end):
+        if field == 2:
+            if wire != 2:
+                raise _Bad("a character map of the wrong wire type")
+            if b > a:
+                _character_map(model[a:b])
+
+
+def _character_map(blob: bytes) -> None:
+    """Refuse a double-array trie (darts-clone) from whose units a step could lead outside.
+
+    From unit i one goes to (i ^ offset) ^ byte, and a leaf's value is a place among the replacement texts. Offsets keep
+    to blocks of 256 units, so that a block inside the array is safe whatever the byte. All units are looked at,
+    reachable or not.
+    """
+    (size,) = struct.unpack_from("<I", blob)
+    texts = blob[4 + size :]
+    if size % 1024 or not size or 4 + size > len(blob):
+        raise _Bad("a character map whose size is wrong")
+    if not texts or texts[-1]:
+        raise _Bad("a character map whose texts do not end")
+    units = array.array("I", blob[4 : 4 + size])
+    if sys.byteorder == "big":
+        units.byteswap()
+    for i, unit in enumerate(units):
+        if unit >> 31:
+            if unit & 0x7FFFFFFF >= len(texts):
+                raise _Bad("a character map that leads outside its texts")
+        elif (i ^ ((unit >> 10) << ((unit & 0x200) >> 6))) | 0xFF >= len(units):
+            raise _Bad("a character map that leads outside itself")
+
+
+def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Number, wire type, start and end of the content of each field between `start` and `end`."""
+    while start < end:
+        key, start = _varint(data, start, end)
+        field, wire = key >> 3, key & 7
+        if wire == 0:
+            _, stop = _varint(data, start, end)
+        elif wire == 1:
+            stop = start + 8
+        elif wire == 2:
+            length, start = _varint(data, start, end)
+            stop = start + length
+        elif wire == 5:
+            stop = start + 4
+        else:
+            raise _Bad("not a protocol buffer")
+        if stop > end or not field:
+            raise _Bad("truncated or not a protocol buffer")
+        yield field, wire, start, stop
+        start = stop
+
+
+def _varint(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """The number at `start` and the place behind it."""
+    byte = data[start]
+    if byte < 0x80 and start < end:
+        return byte, start + 1
+    value = shift = 0
+    for i in range(start, min(start + 10, end)):
+        value |= (data[i] & 0x7F) << shift
+        if data[i] < 0x80:
+            return value, i + 1
+        shift += 7
+    raise _Bad("truncated or not a protocol buffer")
