@@ -1,0 +1,317 @@
+"""Learning vocabularies: counting words, training SentencePiece, WordPiece and byte-level BPE models.
+
+The training itself is that of the sentencepiece and tokenizers packages. What is added here: nothing is dropped in
+silence, and the same text gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+from nlptools import messages
+from nlptools.errors import DataError, NlptoolsError
+from nlptools.text import huggingface
+from nlptools.text.named import without_surrogates
+from nlptools.text.pieces import sentencepiece_package, tokenizers_package
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.vocab import USUAL_NAMES, Vocab
+
+WORD_SPECIAL = ("<unk>", "<s>", "</s>")
+BYTE_BPE_SPECIAL = ("<|endoftext|>",)
+MAX_LINE_BYTES = 4192  # spm_train's: it skips longer lines
+
+_RESERVED = {0x0: " ", 0x2585: " "}  # spm_train skips lines with one of these: NUL, and its mark of an unknown word
+_SUMS = 16  # spm_train's default number of threads; as many partial sums are added up, in this order
+_ALPHABET = 1000  # characters that WordPiece keeps (as the tokenizers package's BERT trainer)
+_REPEATS = 1000  # copies of a word in one text for the WordPiece trainer
+
+
+def count_words(blocks: Iterable[Sequence[str]], tokenizer: Tokenizer) -> Counter[str]:
+    """How often each token occurs in blocks of lines; memory grows with the number of different tokens only."""
+    counts: Counter[str] = Counter()
+    for lines in blocks:
+        if tokenizer.kind == "whitespace":
+            text = "\n".join(lines)
+            counts.update((text.lower() if tokenizer.lowercase else text).split())
+        else:
+            counts.update(chain.from_iterable(tokenizer.tokens_lines(lines)))
+    return counts
+
+
+def word_vocab(counts: Counter[str], special: Sequence[str], size: int = 0, min_count: int = 0) -> Vocab:
+    """The special tokens, then the words by falling count, equal counts by the words themselves.
+
+    Args:
+        size: largest number of entries, the special ones included; 0: no limit.
+
+    Raises:
+        DataError: no words.
+    """
+    if not counts:
+        raise DataError("no training data: expected at least one word")
+    chosen = list(dict.fromkeys(special))
+    known = set(chosen)
+    rows = sorted((-count, word) for word, count in counts.items() if count >= min_count and word not in known)
+    if size:
+        rows = rows[: max(size - len(chosen), 0)]
+    words = [word for _, word in rows]
+    return Vocab([*chosen, *words], [counts[token] for token in chosen] + [-count for count, _ in rows])
+
+
+# -- SentencePiece ---------------------------------------------------------------------------------------------------
+
+
+def train_sentencepiece(
+    lines: Iterable[str],
+    kind: str,
+    size: int,
+    *,
+    coverage: float = 0.9995,
+    special: Sequence[str] = (),
+    lowercase: bool = False,
+    threads: int = 0,
+) -> bytes:
+    """A SentencePiece model (Kudo and Richardson 2018): unigram, bpe or char; ids 0 to 2 are <unk>, <s>, </s>.
+
+    Args:
+        size: number of pieces; when the text gives fewer, the model is smaller and a warning says so.
+        coverage: share of the characters that get a piece.
+        special: more symbols. Names of padding, class, separator tokens never occur in text; others are kept whole.
+        lowercase: the model folds case (normalizer nmt_nfkc_cf).
+        threads: cores to use; 0: all. The result does not depend on it.
+
+    Raises:
+        DataError: no text, or `size` is too small for the characters in it.
+    """
+    package = sentencepiece_package()
+    source = _Sentences(lines)
+    writer = io.BytesIO()
+    control, defined = _symbols(special)
+    try:
+        with _cores(threads):
+            package.SentencePieceTrainer.train(
+                sentence_iterator=iter(source),
+                model_writer=writer,
+                model_type=kind,
+                vocab_size=size,
+                character_coverage=coverage,
+                hard_vocab_limit=False,
+                control_symbols=control,
+                user_defined_symbols=defined,
+                normalization_rule_name="nmt_nfkc_cf" if lowercase else "nmt_nfkc",
+                num_threads=_SUMS,
+                minloglevel=0 if messages.settings.verbose else 2,
+            )
+    except (RuntimeError, OSError) as error:
+        raise source.error or _training_error(error, source, size) from None
+    source.report()
+    if not writer.getvalue():
+        raise _training_error(RuntimeError("no model"), source, size)
+    return writer.getvalue()
+
+
+class _Sentences:
+    """Lines as spm_train takes them: none empty, none too long, none with a character that makes it skip the line."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        self.lines = lines
+        self.seen = self.cut = self.reserved = 0
+        self.error: Exception | None = None  # the trainer turns errors of its source into errors of its own
+
+    def __iter__(self) -> Iterator[str]:
+        try:
+            for line in self.lines:
+                if "\0" in line or "\u2585" in line:
+                    self.reserved += 1
+                    line = line.translate(_RESERVED)
+                if not line or line.isspace():
+                    continue
+                self.seen += 1
+                if len(line) * 4 > MAX_LINE_BYTES and len(line.encode("utf-8", "replace")) > MAX_LINE_BYTES:
+                    self.cut += 1
+                    yield from shorter(line)
+                else:
+                    yield line
+        except (NlptoolsError, OSError) as error:
+            self.error = error
+            raise
+
+    def report(self) -> None:
+        """Say what was done to the lines."""
+        if self.cut:
+            messages.warn(f"{self.cut} lines longer than {MAX_LINE_BYTES} bytes were cut into shorter ones")
+        if self.reserved:
+            messages.warn(f"in {self.reserved} lines, NUL and U+2585 (reserved by SentencePiece) became spaces")
+
+
+def shorter(line: str, limit: int = MAX_LINE_BYTES) -> Iterator[str]:
+    """`line` in parts of at most `limit` bytes: cut at spaces where there are any, else between characters."""
+    data = line.encode("utf-8", "replace")
+    start = 0
+    while len(data) - start > limit:
+        end = data.rfind(b" ", start + 1, start + limit + 1)
+        if end < 0:
+            end = start + limit
+            while data[end] & 0xC0 == 0x80:  # inside a character
+                end -= 1
+        yield data[start:end].decode()
+        start = end
+    yield data[start:].decode()
+
+
+def _symbols(special: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Control symbols, which never occur in text, and user-defined symbols, which do."""
+    roles = ("pad", "cls", "sep", "bos", "eos")
+    names = {name for role in roles for name in USUAL_NAMES[role]}
+    wanted = [token for token in dict.fromkeys(special) if token not in WORD_SPECIAL]
+    return [token for token in wanted if token in names], [token for token in wanted if token not in names]
+
+
+@contextlib.contextmanager
+def _cores(threads: int) -> Iterator[None]:
+    """Run on `threads` cores at most: the trainer's threads inherit it, and their number can stay the same."""
+    allowed: set[int] = set()
+    if threads and hasattr(os, "sched_getaffinity"):
+        allowed = set(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, sorted(allowed)[:threads])
+    try:
+        yield
+    finally:
+        if allowed:
+            os.sched_setaffinity(0, allowed)
+
+
+def _training_error(error: Exception, source: _Sentences, size: int) -> DataError:
+    text = " ".join(str(error).split())
+    if not source.seen:
+        return DataError("no training data: expected at least one line of text")
+    if "smaller than required_chars" in text:
+        least = text.split(" vs ")[-1].split(".")[0]
+        return DataError(
+            f"a vocabulary of {size} is too small: the characters of the text need {least}",
+            hint="raise --size or lower --coverage",
+        )
+    return DataError(f"training failed: {text.split('] ')[-1] or text}")
+
+
+# -- the tokenizers package -------------------------------------------------------------------------------------------
+
+
+def train_wordpiece(
+    lines: Iterable[str],
+    size: int,
+    *,
+    min_count: int = 0,
+    special: Sequence[str] = (),
+    lowercase: bool = False,
+    threads: int = 0,
+) -> Any:
+    """A WordPiece `tokenizers.Tokenizer` with BERT's rules: [PAD] [UNK] [CLS] [SEP] [MASK], `special`, characters by
+    code point, then merges.
+
+    The package numbers characters in the order of a hash table, and merges of equal count by those numbers: handed
+    over as special tokens, characters keep a fixed order. Only the thousand most frequent characters are learned.
+
+    Raises:
+        DataError: no text, or `size` is too small for the characters in it.
+    """
+    package = tokenizers_package(threads)
+    final = huggingface.wordpiece({"[UNK]": 0}, lowercase)
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(line.split())
+    words: Counter[str] = Counter()
+    for chunk, count in counts.items():
+        for word, _ in final.pre_tokenizer.pre_tokenize_str(final.normalizer.normalize_str(_valid(chunk))):
+            words[word] += count
+    if not words:
+        raise DataError("no training data: expected at least one word")
+    alphabet = _alphabet(words)
+    first = [*dict.fromkeys([*huggingface.BERT_SPECIAL, *special]), *alphabet]
+    if len(first) > size:
+        raise DataError(
+            f"a vocabulary of {size} is too small: the characters of the text need {len(first)}", hint="raise --size"
+        )
+    learner = package.Tokenizer(package.models.WordPiece(unk_token="[UNK]"))
+    learner.pre_tokenizer = package.pre_tokenizers.WhitespaceSplit()
+    trainer = package.trainers.WordPieceTrainer(
+        vocab_size=size, min_frequency=min_count, special_tokens=first, show_progress=False
+    )
+    learner.train_from_iterator(_repeated(words, {c for c in alphabet if len(c) == 1}), trainer)
+    made = huggingface.wordpiece(learner.get_vocab(with_added_tokens=True), lowercase)
+    made.add_special_tokens([token for token in special if token not in huggingface.BERT_SPECIAL])
+    return made
+
+
+def _alphabet(words: Counter[str]) -> list[str]:
+    """The most frequent characters, by code point, and those inside words with the mark of a continuation."""
+    characters: Counter[str] = Counter()
+    inner: set[str] = set()
+    for word, count in words.items():
+        for character in word:
+            characters[character] += count
+        inner.update(word[1:])
+    ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
+    kept = sorted(character for character, _ in ranked[:_ALPHABET])
+    if len(ranked) > _ALPHABET:
+        messages.warn(f"{len(ranked)} different characters: the {len(ranked) - _ALPHABET} rarest will be unknown")
+    return [*kept, *("##" + character for character in kept if character in inner)]
+
+
+def _repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
+    """Each word as often as it was counted; characters outside the alphabet take no part."""
+    for word, count in words.items():
+        kept = "".join(character for character in word if character in alphabet)
+        for start in range(0, count if kept else 0, _REPEATS):
+            yield " ".join([kept] * min(_REPEATS, count - start))
+
+
+def train_byte_bpe(
+    lines: Iterable[str],
+    size: int,
+    *,
+    min_count: int = 0,
+    special: Sequence[str] = BYTE_BPE_SPECIAL,
+    lowercase: bool = False,
+    threads: int = 0,
+) -> Any:
+    """A byte-level BPE `tokenizers.Tokenizer` with GPT-2's rules: `special`, the 256 bytes, then merges.
+
+    Raises:
+        DataError: no text, or `size` is less than 256 and the special tokens.
+    """
+    package = tokenizers_package(threads)
+    chosen = list(dict.fromkeys(special))
+    if size < 256 + len(chosen):
+        raise DataError(f"a vocabulary of {size} is too small: bytes and special tokens need {256 + len(chosen)}")
+    made = huggingface.byte_level_bpe({}, [], lowercase)
+    trainer = package.trainers.BpeTrainer(
+        vocab_size=size,
+        min_frequency=min_count,
+        special_tokens=chosen,
+        initial_alphabet=package.pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    seen = 0
+
+    def texts() -> Iterator[str]:
+        nonlocal seen
+        for line in lines:
+            if line and not line.isspace():
+                seen += 1
+                yield _valid(line) + "\n"  # documents have line ends, too
+
+    made.train_from_iterator(texts(), trainer)
+    if not seen:
+        raise DataError("no training data: expected at least one line of text")
+    return made
+
+
+def _valid(text: str) -> str:
+    return without_surrogates(text)
