@@ -362,11 +362,19 @@ class Output:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self.close()
-        elif self._temporary is not None:
+        try:
+            if kind is None:
+                self.close()
+        finally:
+            self._discard()
+
+    def _discard(self) -> None:
+        """Close a file that is still open, and remove it if it has not got its name."""
+        if self.name != "<stdout>":
             with contextlib.suppress(OSError):
                 self._stream.close()
+        if self._temporary is not None:
+            with contextlib.suppress(OSError):
                 os.unlink(self._temporary)
 
 
