@@ -19,8 +19,8 @@ TOPICS = {"formats": "nlptools-formats.5", "pipelines": "nlptools-pipelines.7"}
 def command(topic: str | None, common: object) -> None:
     """Show the manual page of a command.
 
-    Without an argument, the page of nlptools itself. The pages `formats` and `pipelines` describe what the commands read
-    and write, and how they are put together.
+    Without an argument, the page of nlptools itself. The pages `formats` and `pipelines` describe what the commands
+    read and write, and how they are put together.
     """
     from nlptools.cli import COMMANDS, group
 

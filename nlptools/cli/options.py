@@ -71,8 +71,9 @@ def command(
 ) -> Callable[[Callable[..., None]], Command]:
     """Make a function a command.
 
-    It is called with one instance of each settings class in `groups`, in that order, under the class's name in lower case
-    (`Tokenize` -> `tokenize`), besides the click arguments declared below this decorator. `Common` is always among them.
+    It is called with one instance of each settings class in `groups`, in that order, under the class's name in lower
+    case (`Tokenize` -> `tokenize`), besides the click arguments declared below this decorator. `Common` is always
+    among them.
     `presets` maps the values of an option `--preset` to values of other options.
     """
     groups = (*groups, Common)
@@ -158,7 +159,8 @@ def _type(annotation: str, data: Mapping[str, Any]) -> click.ParamType[Any]:
         return click.FloatRange(data["low"], data["high"])
     if data["check"] is not None:
         return Checked(data["check"])
-    return click.types.convert_type(_SCALARS[annotation])
+    kind: click.ParamType[Any] = click.types.convert_type(_SCALARS[annotation])
+    return kind
 
 
 class CommaList(click.ParamType[Any]):
@@ -226,11 +228,11 @@ def _preset_values(
 ) -> Mapping[str, Any]:
     """The values of the preset that flag, environment or file name, looked up before the options are parsed."""
     option = next(p for p in ctx.command.params if p.name == "preset")
-    name = _flag_value(ctx.meta.get("nlptools.args", []), "--preset")
-    name = name or option.value_from_envvar(ctx) or values.get("preset")
+    flag = _flag_value(ctx.meta.get("nlptools.args", []), "--preset")
+    name = flag or option.value_from_envvar(ctx) or values.get("preset")
     if name is not None and name not in presets:
         return {}  # the option's own type refuses it, with the list of those there are
-    return presets[name] if name is not None else {}
+    return presets[str(name)] if name is not None else {}
 
 
 def _flag_value(args: list[str], flag: str) -> str | None:
@@ -269,10 +271,8 @@ def _request_dump(ctx: click.Context, param: click.Parameter, value: bool) -> No
 
 
 def _dump(ctx: click.Context) -> None:
-    optional = {p.name for p in ctx.command.params if isinstance(p, click.Option)}
-    rows = [
-        f"{name} = {_toml(value)}" for name, value in ctx.params.items() if name in optional and value is not None
-    ]
+    names = [p.name for p in ctx.command.params if isinstance(p, click.Option) and p.name in ctx.params]
+    rows = [f"{name} = {_toml(ctx.params[name])}" for name in names if ctx.params[name] is not None]
     click.echo("\n".join(rows))
     ctx.exit(0)
 
@@ -299,4 +299,4 @@ def _apply_common(values: dict[str, Any]) -> None:
     settings.quiet, settings.verbose = values["quiet"], values["verbose"]
     settings.progress, settings.color = values["progress"], values["color"]
     if values["log_file"]:
-        settings.log_file = open(values["log_file"], "a", encoding="utf-8")
+        settings.log_file = open(values["log_file"], "a", encoding="utf-8")  # noqa: SIM115 - open until the end

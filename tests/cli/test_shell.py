@@ -1,0 +1,296 @@
+"""The shell around the commands: statuses, messages, settings from everywhere, signals, closed pipes, completions."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from conftest import ROOT, environment
+
+from nlptools import __version__
+from nlptools.cli import COMMANDS
+
+REF = "the cat sat on the mat\n"
+
+
+@pytest.fixture
+def ref(tmp_path):
+    (tmp_path / "ref").write_text(REF)
+    return tmp_path
+
+
+# -- usage ------------------------------------------------------------------------------------------------------------
+
+
+def test_no_command_shows_the_commands(run):
+    done = run()
+    assert (done.code, done.out) == (2, b"")
+    for name in COMMANDS:
+        assert name in done.err
+
+
+def test_help_and_version(run):
+    done = run("--help")
+    assert (done.code, done.err) == (0, "")
+    for name, (section, _) in COMMANDS.items():
+        assert f"  {name} " in done.text and f"{section}:" in done.text
+    assert run("-h").out == done.out
+    assert run("--version").text == f"nlptools {__version__}\n"
+    assert run("bleu", "-h").out == run("bleu", "--help").out
+
+
+def test_unknown_command(run):
+    done = run("blue")
+    assert (done.code, done.out) == (2, b"")
+    assert (
+        done.err
+        == "nlptools blue: no such command: blue (did you mean bleu?)\n  hint: 'nlptools --help' lists the options\n"
+    )
+    assert run("xyzzy").err.startswith("nlptools xyzzy: no such command: xyzzy\n")
+    assert run("ble").code == 2  # nothing is abbreviated
+
+
+def test_unknown_option(run, ref):
+    done = run("bleu", "ref", "--tokenise", "none")
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.startswith("nlptools bleu: no such option")
+    assert "--tokenize" in done.err
+    assert run("bleu", "ref", "--tok", "none").code == 2
+
+
+@pytest.mark.parametrize("value", ["13b", "", "13A"])
+def test_wrong_value(run, ref, value):
+    done = run("bleu", "ref", "--tokenize", value)
+    assert done.code == 2
+    assert "13a" in done.err and "none" in done.err
+    assert done.err.count("\n") == 2  # the message and the hint
+
+
+def test_number_out_of_range(run, ref):
+    assert run("bleu", "ref", "--width", "-1").code == 2
+    assert run("bleu", "ref", "--width", "one").code == 2
+
+
+def test_help_command(run, tmp_path):
+    env = {"PATH": str(tmp_path)}  # without man(1)
+    assert "--fail-under" in run("help", "bleu", env=env).text
+    assert "bleu" in run("help", env=env).text
+    assert ".TH" in run("help", "formats", env=env).text
+    done = run("help", "blue", env=env)
+    assert done.code == 2
+    assert "no such command or topic: blue" in done.err
+    if (
+        shutil.which("man")
+        and subprocess.run(["man", "-l", str(ROOT / "man" / "nlptools.1")], capture_output=True).returncode == 0
+    ):
+        assert "EXIT STATUS" in run("help", "bleu").text
+
+
+# -- settings ---------------------------------------------------------------------------------------------------------
+
+
+def score(done):
+    assert done.code == 0, done.err
+    return done.text.removesuffix("\n")
+
+
+def test_flag_before_environment_before_file_before_default(run, ref):
+    (ref / "set.toml").write_text("score-only = true\nwidth = 4\n")
+    env = {"NLPTOOLS_BLEU_WIDTH": "3"}
+    base = ("bleu", "ref", "--config", "set.toml")
+    assert score(run("bleu", "ref", "-b", stdin=REF)) == "100.0"
+    assert score(run(*base, stdin=REF)) == "100.0000"
+    assert score(run(*base, stdin=REF, env=env)) == "100.000"
+    assert score(run(*base, "-w", "2", stdin=REF, env=env)) == "100.00"
+    assert score(run(*base, "--no-score-only", stdin=REF)).startswith("BLEU|")
+
+
+def test_a_table_for_the_command(run, ref):
+    (ref / "set.toml").write_text('[bleu]\nscore_only = true\n[tokenize]\ntokenizer = "char"\n')
+    assert score(run("bleu", "ref", "--config", "set.toml", stdin=REF)) == "100.0"
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        ("widht = 1\n", 2, "set.toml: no such option: widht"),
+        ("width = \n", 78, "set.toml: not valid TOML"),
+        ("width = 99\n", 2, "99"),
+        ('tokenize = "13b"\n', 2, "13b"),
+    ],
+)
+def test_wrong_config_files(run, ref, text, code, said):
+    (ref / "set.toml").write_text(text)
+    done = run("bleu", "ref", "--config", "set.toml", stdin=REF)
+    assert (done.code, done.out) == (code, b"")
+    assert said in done.err
+
+
+def test_missing_config_file(run, ref):
+    done = run("bleu", "ref", "--config", "nowhere.toml")
+    assert done.code == 2
+    assert "nowhere.toml: no such file or directory" in done.err
+
+
+def test_dump_config_comes_back(run, ref):
+    done = run("bleu", "ref", "-w", "5", "-b", "--dump-config")
+    assert done.code == 0
+    assert "width = 5\n" in done.text and "score_only = true\n" in done.text
+    (ref / "set.toml").write_bytes(done.out)
+    assert run("bleu", "ref", "--config", "set.toml", "--dump-config").out == done.out
+    assert score(run("bleu", "ref", "--config", "set.toml", stdin=REF)) == "100.00000"
+
+
+# -- messages ---------------------------------------------------------------------------------------------------------
+
+
+def test_debug_shows_the_traceback(run, ref):
+    plain = run("bleu", "nowhere", stdin=REF)
+    assert plain.err == "nlptools bleu: nowhere: no such file or directory\n"
+    for done in (run("bleu", "nowhere", "--debug"), run("bleu", "nowhere", env={"NLPTOOLS_DEBUG": "1"})):
+        assert done.code == 66
+        assert "Traceback" in done.err and done.err.endswith(plain.err)
+    assert run("bleu", "nowhere", env={"NLPTOOLS_DEBUG": "0"}).err == plain.err
+
+
+def test_log_file(run, ref):
+    for _ in range(2):
+        assert run("bleu", "ref", "ref", "--log-file", "log", "-q", stdin="a\nb\n").code == 65
+    lines = (ref / "log").read_text().splitlines()
+    assert len(lines) == 2
+    assert re.match(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S* nlptools bleu: unequal numbers of lines", lines[0])
+    assert run("bleu", "ref", "--log-file", "no/where", stdin=REF).code == 74
+
+
+def test_internal_error(tmp_path):
+    code = (
+        "import sys; sys.argv = ['nlptools', 'bleu', 'ref']\n"
+        "from nlptools import cli, streams\n"
+        "def broken(*_): raise KeyError('what nobody thought of')\n"
+        "streams.check_inputs = broken\n"
+        "cli.main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment(TMPDIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 70
+    first, second = done.stderr.splitlines()
+    assert first == "nlptools bleu: internal error: KeyError: 'what nobody thought of'"
+    (log,) = tmp_path.glob("nlptools-crash-*.log")
+    assert str(log) in second
+    assert "Traceback" in log.read_text() and "in broken" in log.read_text()
+
+
+def test_the_locale_does_not_matter(run, tmp_path):
+    (tmp_path / "ü").write_text("äöü äöü äöü äöü\n", encoding="utf-8")
+    for locale in ("C", "POSIX", "C.UTF-8"):
+        done = run("bleu", "ü", "-b", stdin="äöü äöü äöü äöü\n", env={"LC_ALL": locale})
+        assert (done.code, done.out) == (0, b"100.0\n")
+
+
+# -- outputs that fail ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["bleu ref -i ref", "plot log.jsonl", "tokenize ref"])
+def test_closed_and_full_outputs(shell, ref, what):
+    (ref / "log.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2}\n')
+    name = what.split()[0]
+    done = shell(f"nlptools {what} >&-")
+    assert done.code == 74
+    assert done.err == f"nlptools {name}: <stdout>: standard output is closed\n"
+    if os.path.exists("/dev/full"):
+        done = shell(f"nlptools {what} > /dev/full")
+        assert done.code == 74
+        assert done.err == f"nlptools {name}: <stdout>: write failed: no space left on device\n"
+    done = shell(f"nlptools {what} 2>&-")
+    assert (done.code, done.err) == (0, "")
+
+
+def test_closed_input(shell, ref):
+    done = shell("nlptools bleu ref <&-")
+    assert done.code == 66
+    assert done.err == "nlptools bleu: <stdin>: standard input is closed\n"
+
+
+def test_help_on_a_full_disk(shell):
+    if os.path.exists("/dev/full"):
+        done = shell("nlptools --help > /dev/full")
+        assert done.code == 74
+        assert "no space left on device" in done.err
+        assert "Traceback" not in done.err
+
+
+def test_head_ends_a_filter_in_silence(shell):
+    done = shell('yes "some text" | nlptools tokenize | head -n 1; echo "${PIPESTATUS[*]}"')
+    assert (done.code, done.err) == (0, "")
+    assert done.lines == ["some text", "141 141 0"]
+    assert done.err == ""
+
+
+# -- signals ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_end_a_filter(ref, number):
+    child = subprocess.Popen(
+        [sys.executable, "-m", "nlptools", "bleu", "ref"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=ref,
+        env=environment(),
+    )
+    time.sleep(1.0)  # until it waits for standard input
+    child.send_signal(number)
+    out, err = child.communicate(timeout=20)
+    assert (child.returncode, out, err) == (-number, b"", b"")  # a shell shows 128 + number
+
+
+# -- completions ------------------------------------------------------------------------------------------------------
+
+
+BASH = shutil.which("bash")
+
+
+def complete(*words):
+    """What bash would offer for the last of `words`."""
+    line = " ".join(f"'{word}'" for word in words)
+    script = (
+        f"source '{ROOT}/completions/nlptools'; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _nlptools;"
+        'printf "%s\\n" "${COMPREPLY[@]}"'
+    )
+    done = subprocess.run([BASH, "-c", script], capture_output=True, text=True, env={"PATH": "/nowhere"})
+    assert done.stderr == ""
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(not BASH, reason="no bash")
+def test_bash_completion():
+    assert complete("nlptools", "") == [*COMMANDS, "--help", "--version"]
+    assert complete("nlptools", "bl") == ["bleu"]
+    assert complete("nlptools", "bleu", "--score") == ["--score-only"]
+    assert complete("nlptools", "bleu", "ref", "--no-sc") == ["--no-score-only"]
+    assert complete("nlptools", "bleu", "--tokenize", "") == ["13a", "none"]
+    assert complete("nlptools", "bleu", "--tokenize", "=") == ["13a", "none"]
+    assert complete("nlptools", "bleu", "--tokenize", "=", "n") == ["none"]
+    assert complete("nlptools", "bleu", "") == []  # file names
+    assert complete("nlptools", "help", "pi") == ["pipelines"]
+    assert complete("nlptools", "nonsense", "--") == []
+
+
+@pytest.mark.parametrize(("shell", "file"), [("bash", "nlptools"), ("zsh", "_nlptools"), ("fish", "nlptools.fish")])
+def test_completions_parse(shell, file):
+    if not shutil.which(shell):
+        pytest.skip(f"no {shell}")
+    done = subprocess.run([shell, "-n", str(ROOT / "completions" / file)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
