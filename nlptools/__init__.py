@@ -4,9 +4,38 @@ The public names are listed in `__all__` and resolve on first use, so that `impo
 that only wants BLEU never loads PyTorch.
 """
 
+from __future__ import annotations
+
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from nlptools.tokenization import tokenizer as tokenizer
+    from nlptools.description import describe as describe
+    from nlptools.language_model import LanguageModel as LanguageModel
+    from nlptools.language_model import load as load
+    from nlptools.metrics.bleu import corpus_bleu as bleu
+    from nlptools.text.tokenizer import load as tokenizer
+    from nlptools.tokenization import build_vocab as build_vocab
+    from nlptools.training import train_lm as train_lm
+
+_WHERE = {
+    "LanguageModel": "nlptools.language_model:LanguageModel",
+    "bleu": "nlptools.metrics.bleu:corpus_bleu",
+    "build_vocab": "nlptools.tokenization:build_vocab",
+    "describe": "nlptools.description:describe",
+    "load": "nlptools.language_model:load",
+    "tokenizer": "nlptools.text.tokenizer:load",
+    "train_lm": "nlptools.training:train_lm",
+}
+
+__all__ = ["LanguageModel", "__version__", "bleu", "build_vocab", "describe", "load", "tokenizer", "train_lm"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _WHERE:
+        raise AttributeError(f"module 'nlptools' has no attribute {name!r}")
+    from importlib import import_module
+
+    module, attribute = _WHERE[name].split(":")
+    return getattr(import_module(module), attribute)

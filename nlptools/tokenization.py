@@ -147,10 +147,11 @@ def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], list
         return lambda line: tokenizer.nbest(line, settings.nbest, ids)
 
     def sample(line: str) -> list[list[Any]]:
-        # A seed for each line of the input: blocks and threads make no difference.
         nonlocal count
         count += 1
-        return [tokenizer.sample(line, alpha, settings.seed * 0x9E3779B1 + count * 0x85EBCA77, ids)]
+        # A generator for each line of the input: blocks and threads make no difference.
+        pieces = tokenizer.sample(line, alpha, random.Random(f"{settings.seed} {count}"))
+        return [tokenizer.ids_of(pieces) if ids else pieces]
 
     return sample
 
@@ -252,7 +253,7 @@ def _check_vocab_settings(settings: BuildVocab) -> None:
 
 def _outputs(settings: BuildVocab) -> list[Path]:
     """The files, or the directory, to write. Raises OutputError when they exist or cannot be made."""
-    if settings.output == "-":
+    if settings.kind == "words":  # streams.Output looks after itself
         return []
     path = Path(settings.output)
     outputs = [path]

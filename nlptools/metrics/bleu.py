@@ -182,6 +182,7 @@ class _Ids(dict[bytes, int]):
 
 def _token_ids(lines: list[str], tokenize: str, ids: _Ids) -> Ints:
     """The numbers of all tokens of `lines`; a 0 after each line."""
+    lines = [line.rstrip() for line in lines]  # 13a joins a word divided at a line end, but not with nothing
     tokens = _SEPARATE[tokenize](lines).replace(b"\n", b" " + _END + b" ").split()
     return np.fromiter(map(ids.__getitem__, tokens), np.int64, len(tokens))
 

@@ -11,27 +11,14 @@ import re
 from functools import lru_cache
 
 from nlptools.text.characters import character_class
+from nlptools.text.mteval_blocks import tokenize_13a
 
-# Leftmost, non-overlapping, one after the other: the order matters.
-_13A = (
-    (re.compile(r"([\{-\~\[-\` -\&\(-\+\:-\@\/])"), r" \1 "),  # ASCII punctuation except ' , - .
-    (re.compile(r"([^0-9])([\.,])"), r"\1 \2 "),  # period and comma, unless a digit stands before
-    (re.compile(r"([\.,])([^0-9])"), r" \1 \2"),  # ... or behind
-    (re.compile(r"([0-9])(-)"), r"\1 \2 "),  # a dash after a digit
-)
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))  # in this order; &apos; is left alone
 
 
 def split_13a(text: str) -> list[str]:
     """The tokens of mteval-v13a."""
-    text = text.replace("<skipped>", "").replace("-\n", "").replace("\n", " ")
-    if "&" in text:
-        for entity, character in _ENTITIES:
-            text = text.replace(entity, character)
-    text = f" {text} "
-    for pattern, replacement in _13A:
-        text = pattern.sub(replacement, text)
-    return text.split()
+    return tokenize_13a(text).split()
 
 
 @lru_cache(maxsize=1)

@@ -54,7 +54,7 @@ def separate_spaces(lines: list[str]) -> bytes:
 def separate_13a(lines: list[str]) -> bytes:
     """As `separate_spaces`, with white space around every token of 13a."""
     if any("\n" in line for line in lines):  # the script joins divided words; no line of a file has one
-        lines = [line.rstrip().replace("<skipped>", "").replace("-\n", "") for line in lines]
+        lines = [line.replace("<skipped>", "").replace("-\n", "") for line in lines]
     return _separate(separate_spaces(lines))
 
 

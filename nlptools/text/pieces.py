@@ -9,14 +9,16 @@ only when used; foreign files are checked before the packages see them.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from nlptools import messages, streams
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.text import sentencepiece_file
+from nlptools.text import sampling, sentencepiece_file
 from nlptools.text.named import original_spans, without_surrogates, write_marker
 from nlptools.text.vocab import Vocab, usual_specials
 
@@ -128,22 +130,57 @@ class SentencePiece:
         streams.write_whole(Path(directory) / SENTENCEPIECE_FILE, self._model)
         return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
 
-    def sample(self, text: str, alpha: float, seed: int, ids: bool = False) -> list[Any]:
-        """One segmentation drawn at random: of all by probability ** alpha (unigram), or with merges dropped with
-        probability `alpha` (BPE). The same seed gives the same segmentation.
+    def sample(self, text: str, alpha: float, random: Random) -> list[str]:
+        """The pieces of one segmentation drawn at random: of all, by probability ** alpha (unigram), or with each merge
+        left out with probability `alpha` (BPE).
 
         Raises:
             UsageError: a character or word model, which have one segmentation only.
         """
-        self._package.set_random_generator_seed(seed % 0xFFFFFFFF)  # 2**32 - 1 means a different seed each time
-        text = without_surrogates(text.lower() if self.lowercase else text)
-        try:
-            drawn: list[Any] = self._processor.encode(
-                text, out_type=int if ids else str, enable_sampling=True, alpha=alpha, nbest_size=-1
-            )
-        except RuntimeError:
-            raise UsageError("--sample needs a unigram or BPE model") from None
-        return drawn
+        if self._pieces.model not in (sentencepiece_file.UNIGRAM, sentencepiece_file.BPE):
+            raise UsageError("--sample needs a unigram or BPE model")
+        normalized = self._processor.normalize(without_surrogates(text.lower() if self.lowercase else text))
+        scores, longest = self._scores
+        if self._pieces.model == sentencepiece_file.UNIGRAM:
+            return sampling.draw_unigram(normalized, scores, longest, alpha, random)
+        return sampling.draw_bpe(self._symbols(normalized), scores, alpha, random)
+
+    def ids_of(self, pieces: Sequence[str]) -> list[int]:
+        """The ids of pieces as they stand in the text; unknown ones as the package has them: neighbours as one, or as
+        bytes where the model has those."""
+        ids: list[int] = []
+        known, unk = self.vocab.ids, self._processor.unk_id()
+        has_bytes = sentencepiece_file.BYTE in self._pieces.types
+        for piece in pieces:
+            id = known.get(piece, unk)
+            if id == unk and has_bytes:
+                ids += (known[f"<0x{value:02X}>"] for value in piece.encode())
+            elif id != unk or ids[-1:] != [unk]:
+                ids.append(id)
+        return ids
+
+    @cached_property
+    def _scores(self) -> tuple[dict[str, float], int]:
+        """The scores of the pieces that text can consist of, and the length of the longest."""
+        texts, scores, types, _ = self._pieces
+        found = {t: s for t, s, kind in zip(texts, scores, types, strict=True) if kind == sentencepiece_file.NORMAL}
+        top = max(found.values(), default=0.0)
+        for text in self._defined:  # the package prefers these to anything else that they could be cut into
+            found[text] = len(text) * top - 0.1
+        return found, max(map(len, found), default=1)
+
+    @cached_property
+    def _defined(self) -> list[str]:
+        """User-defined symbols, longest first."""
+        texts, _, types, _ = self._pieces
+        defined = [text for text, kind in zip(texts, types, strict=True) if kind == sentencepiece_file.USER_DEFINED]
+        return sorted(defined, key=len, reverse=True)
+
+    def _symbols(self, text: str) -> list[str]:
+        """What BPE starts from: the characters, user-defined symbols kept whole."""
+        if not self._defined:
+            return list(text)
+        return re.findall("|".join([*map(re.escape, self._defined), "(?s:.)"]), text)
 
     def nbest(self, text: str, size: int, ids: bool = False) -> list[list[Any]]:
         """The `size` best segmentations, best first; fewer when there are fewer. Raises UsageError (unigram only)."""

@@ -1,9 +1,9 @@
 """A check of SentencePiece model files before the C++ loader sees them.
 
-The file is a protocol buffer (sentencepiece_model.proto): field 1 holds the pieces (1 text, 2 score, 3 type), fields 3
-and 5 the normalizers, whose field 2 is a compiled character map: the size of a double-array trie, the trie, and the
-replacement texts. The loader has been made to crash by long pieces, by pieces with a NUL and by tries that lead outside
-of themselves; a crash there cannot be caught from Python.
+The file is a protocol buffer (sentencepiece_model.proto): field 1 holds the pieces (1 text, 2 score, 3 type), field 2
+how it was trained (3 type of model), fields 3 and 5 the normalizers, whose field 2 is a compiled character map: the
+size of a double-array trie, the trie, and the replacement texts. The loader has been made to crash by long pieces, by
+pieces with a NUL and by tries that lead outside of themselves; a crash there cannot be caught from Python.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MAX_FILE_BYTES = 64 << 20
 MAX_PIECES = 1_000_000
 MAX_PIECE_BYTES = 1024
 
-_NORMAL, _UNKNOWN = 1, 2
-_TYPES = range(1, 7)  # normal, unknown, control, user-defined, unused, byte
+NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = _TYPES = range(1, 7)  # types of pieces
+UNIGRAM, BPE = 1, 2  # types of models
 
 
 class Pieces(NamedTuple):
@@ -31,6 +31,7 @@ class Pieces(NamedTuple):
     texts: list[str]
     scores: list[float]
     types: list[int]
+    model: int  # UNIGRAM, BPE, ...
 
 
 class _Bad(Exception):
@@ -56,16 +57,22 @@ def _check(model: bytes) -> Pieces:
     texts: list[bytes] = []
     scores: list[float] = []
     types: list[int] = []
+    kind = UNIGRAM
     for field, wire, start, end in _fields(model, 0, len(model)):
         if field == 1:
             if wire != 2:
                 raise _Bad("a piece of the wrong wire type")
-            text, score, kind = _piece(model, start, end)
+            text, score, type = _piece(model, start, end)
             texts.append(text)
             scores.append(score)
-            types.append(kind)
+            types.append(type)
             if len(texts) > MAX_PIECES:
                 raise _Bad(f"more than {MAX_PIECES} pieces")
+        elif field == 2 and wire == 2:
+            kinds = [
+                _varint(model, a, b)[0] for number, form, a, b in _fields(model, start, end) if (number, form) == (3, 0)
+            ]
+            kind = kinds[-1] if kinds else kind
         elif field in (3, 5):
             if wire != 2:
                 raise _Bad("a normalizer of the wrong wire type")
@@ -74,13 +81,13 @@ def _check(model: bytes) -> Pieces:
         raise _Bad("no pieces")
     if len(set(texts)) != len(texts):
         raise _Bad("a piece occurs twice")
-    if types.count(_UNKNOWN) != 1:
-        raise _Bad(f"{types.count(_UNKNOWN)} unknown-word pieces, expected one")
-    return Pieces([text.decode("utf-8") for text in texts], scores, types)
+    if types.count(UNKNOWN) != 1:
+        raise _Bad(f"{types.count(UNKNOWN)} unknown-word pieces, expected one")
+    return Pieces([text.decode("utf-8") for text in texts], scores, types, kind)
 
 
 def _piece(model: bytes, start: int, end: int) -> tuple[bytes, float, int]:
-    text, score, kind = b"", 0.0, _NORMAL
+    text, score, kind = b"", 0.0, NORMAL
     for field, wire, a, b in _fields(model, start, end):
         if field == 1 and wire == 2:
             text = model[a:b]

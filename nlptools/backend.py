@@ -1,0 +1,342 @@
+"""The one place that knows devices, precisions, threads and processes; everybody else computes on what it hands out.
+
+Mixed precision keeps float32 master weights: `Backend.working_copy` gives a 16-bit copy of a module to compute with,
+`collect_gradients` brings its gradients home in float32 and `refresh` renews it after an update. Unlike autocast this
+casts each weight once per step and keeps activations in 16 bits throughout; unlike training in pure bf16, updates too
+small for 8 bits of mantissa are not lost.
+
+Data-parallel processes sum their gradients explicitly (`Backend.sum_gradients`). With losses that are sums divided by
+global counts, that is the very gradient of the joint batch, whatever each process holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import ctypes
+import os
+import random
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+
+
+def _keep_freed_memory() -> None:
+    """Let the C library reuse large blocks instead of giving them back to the kernel after each use.
+
+    A fresh block costs a page fault every 4 KiB; for the activations of a small model that is several times the
+    arithmetic done on them. One arena, because backward runs in a thread of its own, whose arena could not grow that far.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        libc = ctypes.CDLL(None)
+        for parameter, value in ((-8, 1), (-3, 1 << 30), (-1, (1 << 31) - 1)):  # arenas, mmap and trim thresholds
+            libc.mallopt(parameter, value)
+
+
+_keep_freed_memory()
+os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # large blocks in huge pages, for the same reason
+
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+
+from nlptools.configs import Compute  # noqa: E402
+from nlptools.errors import Unavailable, UsageError  # noqa: E402
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_BUCKET = 1 << 25  # elements that are summed over processes in one message
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Where and how this process computes."""
+
+    device: torch.device
+    precision: str = "fp32"  # fp32, bf16, fp16
+    compile: bool = False
+    threads: int = 1
+    rank: int = 0
+    local_rank: int = 0
+    world_size: int = 1
+
+    @classmethod
+    def detect(cls, compute: Compute | None = None) -> Backend:
+        """The backend that `compute` asks for on this machine; joins the other processes under torchrun or SLURM.
+
+        Raises:
+            Unavailable: no such device, or the device lacks the precision.
+        """
+        compute = compute or Compute()
+        rank, local_rank, world_size = _ranks()
+        device = _device(compute.device, local_rank)
+        precision = _precision(compute.precision, device)
+        threads = compute.threads or available_threads()
+        torch.set_num_threads(threads)
+        if compute.deterministic:
+            os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+            torch.use_deterministic_algorithms(True)
+        if world_size > 1 and not dist.is_initialized():
+            _join(device, rank, world_size)
+        return cls(device, precision, compute.compile, threads, rank, local_rank, world_size)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Type of the weights and activations that are computed with."""
+        return _DTYPES[self.precision]
+
+    @property
+    def is_main(self) -> bool:
+        """Whether this process writes files and reports."""
+        return self.rank == 0
+
+    def put(self, array: np.ndarray[Any, Any]) -> torch.Tensor:
+        """A tensor on the device; pinned and asynchronous on a GPU."""
+        tensor = torch.from_numpy(array)
+        if self.device.type == "cuda":
+            return tensor.pin_memory().to(self.device, non_blocking=True)
+        return tensor.to(self.device)
+
+    # -- mixed precision ------------------------------------------------------------------------------------------
+
+    def working_copy(self, module: torch.nn.Module) -> torch.nn.Module:
+        """What to compute with: `module` itself in fp32, a copy in the working type otherwise.
+
+        Raises:
+            Unavailable: fp16, whose narrow range needs loss scaling; bf16 does the same job without it.
+        """
+        if self.precision == "fp16":
+            raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
+        working = module if self.precision == "fp32" else copy.deepcopy(module).to(self.dtype)
+        return working
+
+    def for_inference(self, module: Any) -> Any:
+        """`module` on the device, in the working type, without gradients."""
+        module = module.to(device=self.device, dtype=self.dtype)
+        module.requires_grad_(False)
+        return self.compiled(module.eval())
+
+    def compiled(self, module: torch.nn.Module) -> Any:
+        """`module` compiled when that was asked for.
+
+        Raises:
+            Unavailable: there is no C++ compiler for the CPU.
+        """
+        if not self.compile:
+            return module
+        if self.device.type == "cpu" and not _has_compiler():
+            raise Unavailable("--compile needs a C++ compiler on CPU", hint="install g++, or leave --compile out")
+        return torch.compile(module, dynamic=False)
+
+    def collect_gradients(self, masters: list[torch.nn.Parameter], working: list[torch.nn.Parameter]) -> None:
+        """Add the gradients of the working copy to those of the master weights, in float32, and clear them."""
+        if self.precision == "fp32":
+            return
+        for master, copied in zip(masters, working, strict=True):
+            if copied.grad is None:
+                continue
+            gradient = copied.grad.float()
+            master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+            copied.grad = None
+
+    @torch.no_grad()
+    def refresh(self, masters: list[torch.nn.Parameter], working: list[torch.nn.Parameter]) -> None:
+        """Bring the working copy up to date with the master weights."""
+        if self.precision != "fp32":
+            torch._foreach_copy_(list(working), list(masters))
+
+    # -- processes ------------------------------------------------------------------------------------------------
+
+    def sum(self, values: list[float]) -> list[float]:
+        """Each of `values` summed over all processes; the identity in a single one."""
+        if self.world_size == 1:
+            return values
+        tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
+        dist.all_reduce(tensor)
+        return [float(v) for v in tensor.tolist()]
+
+    def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
+        """Sum the gradients over all processes, in messages of up to 128 MiB."""
+        if self.world_size == 1:
+            return
+        bucket: list[torch.Tensor] = []
+        for parameter in parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            bucket.append(parameter.grad)
+            if sum(g.numel() for g in bucket) >= _BUCKET:
+                _sum_bucket(bucket)
+                bucket = []
+        if bucket:
+            _sum_bucket(bucket)
+
+    def broadcast(self, value: Any) -> Any:
+        """The main process's `value` (made of plain JSON types) in every process."""
+        if self.world_size == 1:
+            return value
+        box = [value]
+        dist.broadcast_object_list(box, src=0)
+        return box[0]
+
+    def barrier(self) -> None:
+        """Wait for all processes."""
+        if self.world_size > 1:
+            dist.barrier()
+
+    def close(self) -> None:
+        """Leave the group of processes."""
+        if self.world_size > 1 and dist.is_initialized():
+            dist.destroy_process_group()
+
+    # -- random numbers -------------------------------------------------------------------------------------------
+
+    def seed(self, seed: int) -> None:
+        """Seed all generators; each process gets its own stream, so that dropout differs between them."""
+        random.seed(seed)
+        torch.manual_seed(seed + 1_000_003 * self.rank)
+
+    def random_state(self) -> dict[str, torch.Tensor]:
+        """The state of the generators that training draws from."""
+        state = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(self.device)
+        return state
+
+    def set_random_state(self, state: dict[str, torch.Tensor]) -> None:
+        """Go back to a state that `random_state` gave."""
+        torch.set_rng_state(state["cpu"])
+        if "cuda" in state and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda"], self.device)
+
+    # -- measuring ------------------------------------------------------------------------------------------------
+
+    def peak_memory(self) -> int:
+        """Bytes at the peak: of the GPU where there is one, else of this process."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device)
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+    def describe(self) -> dict[str, Any]:
+        """What to write beside a number: device, precision, threads, versions."""
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else _processor()
+        return {
+            "device": str(self.device),
+            "hardware": name,
+            "precision": self.precision,
+            "threads": self.threads,
+            "processes": self.world_size,
+            "torch": torch.__version__,
+        }
+
+
+def available_threads() -> int:
+    """Cores that this process may use, shared with the other processes on this machine."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            cores = min(cores, max(1, int(quota) // int(period)))
+    asked = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if asked.isdigit():
+        return max(1, min(cores, int(asked)))
+    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+
+
+def cpu_has_bf16() -> bool:
+    """Whether the processor multiplies bfloat16 in hardware (AMX-bf16 or AVX512-bf16); emulation is slower than fp32."""
+    if os.environ.get("NLPTOOLS_EMULATE_BF16"):  # for tests of the bf16 path on machines without it
+        return True
+    flags = _cpuinfo("flags").split()
+    return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def _cpuinfo(key: str) -> str:
+    with contextlib.suppress(OSError):
+        found = re.search(rf"^{key}\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if found:
+            return found.group(1)
+    return ""
+
+
+def _processor() -> str:
+    import platform
+
+    return _cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def _has_compiler() -> bool:
+    import shutil
+
+    return shutil.which(os.environ.get("CXX", "g++")) is not None or shutil.which("clang++") is not None
+
+
+def _device(name: str, local_rank: int) -> torch.device:
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if not re.fullmatch(r"cpu|mps|cuda(:\d+)?", name):
+        raise UsageError(f"no such device: {name}, expected auto, cpu, cuda, cuda:N or mps")
+    if name.startswith("cuda"):
+        if not torch.cuda.is_available():
+            raise Unavailable("no CUDA device is available", hint="use --device cpu")
+        if name == "cuda":
+            name = f"cuda:{local_rank}"
+        if int(name[5:]) >= torch.cuda.device_count():
+            raise Unavailable(f"no device {name}: there are {torch.cuda.device_count()}")
+        torch.cuda.set_device(name)
+    if name == "mps" and not torch.backends.mps.is_available():
+        raise Unavailable("no MPS device is available", hint="use --device cpu")
+    return torch.device(name)
+
+
+def _precision(name: str, device: torch.device) -> str:
+    if device.type == "cuda":
+        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
+    else:
+        has_bf16 = device.type == "cpu" and cpu_has_bf16()
+    if name == "auto":
+        return "bf16" if has_bf16 else "fp32"
+    if name == "bf16" and not has_bf16:
+        raise Unavailable(f"{device.type} has no bf16 arithmetic here, and emulating it is slower than fp32")
+    if name == "fp16" and device.type != "cuda":
+        raise Unavailable("fp16 needs a CUDA device", hint="use --precision auto")
+    return name
+
+
+def _ranks() -> tuple[int, int, int]:
+    """(rank, local rank, world size) from torchrun, else from SLURM when srun started several tasks, else one process."""
+    env = os.environ
+    if "RANK" in env and "WORLD_SIZE" in env:
+        return int(env["RANK"]), int(env.get("LOCAL_RANK", "0")), int(env["WORLD_SIZE"])
+    if "SLURM_STEP_ID" in env and int(env.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
+        world_size = int(env["SLURM_STEP_NUM_TASKS"])
+        env.setdefault("MASTER_ADDR", env.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"))
+        env.setdefault("MASTER_PORT", str(20000 + int(env.get("SLURM_JOB_ID", "0")) % 20000))
+        env.setdefault("LOCAL_WORLD_SIZE", env.get("SLURM_STEP_TASKS_PER_NODE", "1").split("(")[0])
+        return int(env["SLURM_PROCID"]), int(env["SLURM_LOCALID"]), world_size
+    return 0, 0, 1
+
+
+def _join(device: torch.device, rank: int, world_size: int) -> None:
+    kind = "nccl" if device.type == "cuda" else "gloo"
+    options = {"device_id": device} if device.type == "cuda" else {}
+    dist.init_process_group(kind, rank=rank, world_size=world_size, **options)  # type: ignore[arg-type]
+
+
+def _sum_bucket(gradients: list[torch.Tensor]) -> None:
+    flat = torch.cat([g.reshape(-1) for g in gradients])
+    dist.all_reduce(flat)
+    for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+        gradient.copy_(part.view_as(gradient))
+
+
+@contextlib.contextmanager
+def inference() -> Iterator[None]:
+    """No gradients are recorded inside."""
+    with torch.inference_mode():
+        yield

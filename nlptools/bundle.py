@@ -1,0 +1,273 @@
+"""The model directory: save, load, verify, describe.
+
+A bundle is a directory in the layout the field reads: config.json, model.safetensors, the tokenizer's files, and besides
+training.json (how it was trained), log.jsonl and manifest.json (size and SHA-256 of every file, written last). Files
+are written whole, nothing is unpickled, and sizes are checked before memory is taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nlptools import streams
+from nlptools.errors import BundleError, InputError, display
+
+if TYPE_CHECKING:
+    from nlptools.models.contract import LanguageModel
+    from nlptools.text.tokenizer import Tokenizer
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_JSON_BYTES = 64 << 20
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A loaded model directory."""
+
+    path: Path
+    arch: str
+    model: LanguageModel
+    tokenizer: Tokenizer
+    config: dict[str, Any]  # config.json
+    training: dict[str, Any]  # training.json, or empty
+
+    @property
+    def eos(self) -> int:
+        """The end-of-text token, which also stands before the first token."""
+        return int(self.config["eos_token_id"])
+
+    @property
+    def starts_with_eos(self) -> bool:
+        """Whether the model has seen the end-of-text token before every text; foreign models may not have."""
+        return "nlptools" in self.config
+
+    @property
+    def document(self) -> str:
+        """What the model was trained to see as one text: line, paragraph, file."""
+        return str(self.config.get("nlptools", {}).get("document", "file"))
+
+
+# -- saving ---------------------------------------------------------------------------------------------------------
+
+
+def save(
+    directory: Path,
+    arch: str,
+    model: Any,
+    weights: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    *,
+    eos: int,
+    document: str,
+    training: Mapping[str, Any],
+) -> None:
+    """Write a bundle; the manifest last.
+
+    Raises:
+        StreamError: disk full or another write error.
+    """
+    from nlptools.models import hf
+
+    config = {
+        **hf.config_to_hf(model.config),
+        "bos_token_id": eos,
+        "eos_token_id": eos,
+        "nlptools": {"document": document, "arch": arch},
+    }
+    files = tokenizer.save(directory)
+    streams.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
+    generation = {"bos_token_id": eos, "eos_token_id": eos}
+    streams.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
+    save_tensors(directory / "model.safetensors", hf.weights_to_hf(arch, weights, model.vocab_size))
+    write_json(directory / "training.json", training)
+    names = ["config.json", "generation_config.json", "model.safetensors", "training.json", *files]
+    write_manifest(directory, names)
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write JSON whole."""
+    streams.write_whole(path, json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write a safetensors file whole. Raises StreamError."""
+    from safetensors.torch import save as serialize
+
+    streams.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
+
+
+def write_manifest(directory: Path, names: list[str]) -> None:
+    """Record size and SHA-256 of `names` in `directory`."""
+    with ThreadPoolExecutor() as pool:
+        sums = pool.map(sha256, [directory / name for name in names])
+    files = {
+        name: {"size": (directory / name).stat().st_size, "sha256": digest}
+        for name, digest in zip(names, sums, strict=True)
+    }
+    write_json(directory / MANIFEST, {"format": FORMAT, "files": files})
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while data := stream.read(1 << 22):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+# -- loading --------------------------------------------------------------------------------------------------------
+
+
+def load(directory: str | Path) -> Bundle:
+    """The bundle in `directory`, its model on the CPU in float32, ready to score and generate.
+
+    Raises:
+        InputError: no such directory.
+        BundleError: a file is missing, damaged, of the wrong shape, or of a kind that is never read (pickles).
+    """
+    path = Path(directory)
+    check_directory(path)
+    with ThreadPoolExecutor(1) as pool:
+        verified = pool.submit(verify, path)  # hashing and importing torch go on side by side
+        from nlptools.models import hf, registry
+
+        verified.result()
+    config = read_json(path / "config.json")
+    arch, sizes = hf.config_from_hf(config)
+    import torch
+
+    tensors = load_weights(path)
+    _check_size(sizes, tensors)
+    with torch.device("meta"):
+        model = registry.model_class(arch)(sizes)
+    model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict()), assign=True)
+    model.eval()
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")
+    from nlptools.text import tokenizer as tokenizers
+
+    tokenizer = tokenizers.load(str(path))
+    config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
+    _check_tokens(path, tokenizer, config)
+    training = read_json(path / "training.json") if (path / "training.json").is_file() else {}
+    return Bundle(path, arch, model, tokenizer, config, training)
+
+
+def load_weights(directory: Path) -> dict[str, Any]:
+    """All weights of a directory, from one safetensors file or from shards. Raises BundleError."""
+    index = directory / "model.safetensors.index.json"
+    if (directory / "model.safetensors").is_file():
+        names = ["model.safetensors"]
+    elif index.is_file():
+        names = sorted(set(read_json(index).get("weight_map", {}).values()))
+        for name in names:
+            if not isinstance(name, str) or name != os.path.basename(name) or not name.endswith(".safetensors"):
+                raise BundleError(f"{display(str(index))}: not a plain file name: {name!r}")
+    else:
+        pickles = [p.name for p in directory.glob("*.bin")] + [p.name for p in directory.glob("*.pt*")]
+        hint = "pickled weights run code when read; convert them to safetensors where you trust them"
+        raise BundleError(
+            f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
+            hint=hint if pickles else None,
+        )
+    tensors: dict[str, Any] = {}
+    for name in names:
+        tensors.update(load_tensors(directory / name))
+    return tensors
+
+
+def load_tensors(path: Path) -> dict[str, Any]:
+    """The tensors of a safetensors file. Raises BundleError when it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise BundleError(f"{display(str(path))}: damaged: {error}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of sane size, with finite numbers only. Raises BundleError."""
+    try:
+        if path.stat().st_size > _JSON_BYTES:
+            raise BundleError(f"{display(str(path))}: larger than {_JSON_BYTES >> 20} MiB")
+        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+    except OSError as error:
+        raise BundleError(f"{display(str(path))}: {(error.strerror or str(error)).lower()}") from None
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise BundleError(f"{display(str(path))}: expected a JSON object")
+    return data
+
+
+def verify(directory: Path) -> dict[str, str]:
+    """What became of each file in the manifest: "ok" for all, or an error; empty without a manifest.
+
+    Raises:
+        BundleError: a file is missing, or its size or sum differs.
+    """
+    if not (directory / MANIFEST).is_file():
+        return {}
+    files = read_json(directory / MANIFEST).get("files", {})
+    for name, entry in files.items():
+        path = directory / name
+        if name != os.path.basename(name) or not isinstance(entry, dict):
+            raise BundleError(f"{display(str(directory / MANIFEST))}: not a plain file name: {name!r}")
+        if not path.is_file():
+            raise BundleError(f"{display(str(path))}: missing, but listed in {MANIFEST}")
+        if path.stat().st_size != entry.get("size"):
+            raise BundleError(
+                f"{display(str(path))}: damaged: {path.stat().st_size} bytes, {MANIFEST} says {entry.get('size')}"
+            )
+        if sha256(path) != entry.get("sha256"):
+            raise BundleError(f"{display(str(path))}: damaged: its SHA-256 is not the one in {MANIFEST}")
+    return dict.fromkeys(files, "ok")
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number")
+
+
+def check_directory(path: Path) -> None:
+    """Raise InputError or BundleError unless `path` is a model directory."""
+    if not path.exists():
+        raise InputError(f"{display(str(path))}: no such model directory")
+    if not path.is_dir():
+        raise BundleError(f"{display(str(path))}: is a file, expected a model directory")
+    if not (path / "config.json").is_file():
+        raise BundleError(f"{display(str(path))}: no config.json: not a model directory")
+
+
+def _check_size(sizes: Any, tensors: Mapping[str, Any]) -> None:
+    """Refuse a configuration that asks for far more weights than the file holds, before building the model."""
+    held = sum(math.prod(t.shape) for t in tensors.values())
+    least = sizes.num_hidden_layers * 4 * sizes.hidden_size**2 + sizes.vocab_size * sizes.hidden_size
+    if least > held:
+        raise BundleError(
+            f"config.json asks for at least {least:,} weights, model.safetensors holds {held:,}: they do not belong together"
+        )
+
+
+def _check_tokens(path: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+    if tokenizer.vocab is None:
+        raise BundleError(f"{display(str(path))}: the tokenizer has no vocabulary")
+    if len(tokenizer.vocab) > config["vocab_size"]:
+        raise BundleError(
+            f"{display(str(path))}: the tokenizer has {len(tokenizer.vocab)} tokens, the model {config['vocab_size']}"
+        )
+    eos = config.get("eos_token_id")
+    if not isinstance(eos, int) or not 0 <= eos < config["vocab_size"]:
+        raise BundleError(f"{display(str(path))}: eos_token_id is {eos!r}, expected a token of the model")

@@ -1,0 +1,77 @@
+"""nlptools score: log-probabilities and perplexity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import inputs_argument
+from nlptools.configs import Common, Compute, Lines
+from nlptools.configs.lm import Score
+
+if TYPE_CHECKING:
+    from nlptools.language_model import LanguageModel
+    from nlptools.streams import Output
+
+
+@make_command(
+    "score",
+    Score,
+    Compute,
+    Lines,
+    formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and the number of tokens
+it has, the end-of-text token included. --per token writes a line for each token, the token and its log-probability separated
+by a tab, and an empty line after each input line. --per total writes one JSON object: perplexity per token, per word and per
+byte, bits per byte, what was counted, and the protocol (context, stride, what stands before the first token, unknown
+words).""",
+    examples=(
+        ("The log-probability of each line:", "nlptools score lm/ < candidates.txt"),
+        ("The perplexity of a text, and how it was measured:", "nlptools score lm/ --per total held-out.txt"),
+        ("The most probable of some sentences:", "nlptools score lm/ < in.txt | paste - in.txt | sort -gr | head -1"),
+    ),
+    exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
+)
+@click.argument("model", type=click.Path())
+@inputs_argument
+def command(
+    model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common
+) -> None:
+    """Give the log-probability of lines, or the perplexity of a text.
+
+    MODEL is a directory that train-lm made, or a Hugging Face GPT-2. Lines are scored each on its own.
+    """
+    import json
+
+    from nlptools import streams
+    from nlptools.language_model import load
+
+    names = streams.check_inputs(inputs)
+    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
+        loaded = load(model, compute=compute)
+        blocks = streams.all_blocks(names, common.encoding_errors)
+        if score.per == "total":
+            result = loaded.perplexity(blocks, score)
+            if result["tokens"] == 0:
+                from nlptools.errors import DataError
+
+                raise DataError("no text to score: the input is empty")
+            out.write(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+            return
+        size = 1 if lines.line_buffered else 1024
+        for block in blocks:
+            for start in range(0, len(block.lines), size):
+                _write(loaded, block.lines[start : start + size], score, out)
+
+
+def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -> None:
+    from nlptools.streams import escape
+
+    rows = loaded.score_batch(texts, score)
+    if score.per == "line":
+        out.write_lines([f"{row.logprob:.6f}\t{len(row.logprobs)}" for row in rows])
+        return
+    for row in rows:
+        pairs = zip(row.tokens, row.logprobs, strict=True)
+        out.write_lines([*(f"{escape(token)}\t{value:.6f}" for token, value in pairs), ""])

@@ -1,0 +1,170 @@
+"""Settings of language models: sizes, training, scoring, generation."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+from typing import Any
+
+from nlptools.configs import option
+from nlptools.errors import BundleError, UsageError
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Sizes of a GPT. Probabilities of dropout are those of training."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    max_position_embeddings: int
+    intermediate_size: int = 0  # 0: four times the hidden size
+    activation: str = "gelu_new"
+    layer_norm_eps: float = 1e-5
+    initializer_range: float = 0.02
+    embedding_dropout: float = 0.0
+    hidden_dropout: float = 0.0
+    attention_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.intermediate_size == 0:
+            object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
+        _check_sizes(
+            self,
+            vocab_size=1 << 22,
+            hidden_size=1 << 16,
+            num_hidden_layers=1024,
+            num_attention_heads=1024,
+            max_position_embeddings=1 << 22,
+            intermediate_size=1 << 18,
+        )
+        if self.hidden_size % self.num_attention_heads:
+            raise BundleError(
+                f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
+            )
+
+
+@dataclass(frozen=True)
+class LSTMConfig:
+    """Sizes of an LSTM language model."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    hidden_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
+
+
+def _check_sizes(config: object, **most: int) -> None:
+    """Refuse sizes that no model has, before anything is allocated for them."""
+    for name, limit in most.items():
+        value = getattr(config, name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
+            raise BundleError(f"{name} is {value!r}, expected a whole number from 1 to {limit}")
+
+
+# Sizes with a name. gpt2: Radford et al. 2019; small-char: the 10.6M-parameter character model of nanoGPT's README.
+PRESETS: dict[str, dict[str, Any]] = {
+    "tiny": {"layers": 4, "hidden": 128, "heads": 4, "context": 128, "batch_size": 16, "lr": 2e-3},
+    "small-char": {"layers": 6, "hidden": 384, "heads": 6, "context": 256, "batch_size": 64, "dropout": 0.2},
+    "gpt2": {"layers": 12, "hidden": 768, "heads": 12, "context": 1024, "batch_size": 8, "lr": 6e-4},
+    "gpt2-medium": {"layers": 24, "hidden": 1024, "heads": 16, "context": 1024, "batch_size": 8, "lr": 3e-4},
+    "gpt2-large": {"layers": 36, "hidden": 1280, "heads": 20, "context": 1024, "batch_size": 8, "lr": 2.5e-4},
+    "gpt2-xl": {"layers": 48, "hidden": 1600, "heads": 25, "context": 1024, "batch_size": 8, "lr": 2e-4},
+}
+
+
+@dataclass(frozen=True)
+class TrainLM:
+    """Model options"""
+
+    tokenizer: str = option(
+        MISSING, "Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a bundle.", short="-t"
+    )
+    arch: str = option("transformer", "Architecture.", choices=("transformer", "lstm"))
+    preset: str | None = option(None, "Sizes with a name.", choices=tuple(PRESETS))
+    vocab: str | None = option(None, "Vocabulary for a tokenizer given by name.", metavar="FILE")
+    layers: int = option(4, "Layers.", low=1, metavar="N")
+    hidden: int = option(256, "Width of the hidden states.", low=1, metavar="N")
+    heads: int = option(4, "Attention heads.", low=1, metavar="N")
+    context: int = option(
+        256, "Tokens that the model sees at once; for an LSTM, of backpropagation through time.", low=1, metavar="N"
+    )
+    dropout: float = option(0.0, "Probability of dropout.", low=0, high=0.9, metavar="P")
+    init: str | None = option(None, "Start from the weights and sizes of this bundle.", metavar="DIR")
+    document: str = option(
+        "line",
+        "What a document is: a line, the lines up to an empty one (paragraph), or a file. An end-of-text token follows"
+        " each.",
+        choices=("line", "paragraph", "file"),
+    )
+
+    def check(self) -> None:
+        """Raises UsageError for sizes that do not go together."""
+        if self.arch == "transformer" and self.hidden % self.heads:
+            raise UsageError(f"--hidden {self.hidden} is not a multiple of --heads {self.heads}")
+
+
+@dataclass(frozen=True)
+class Score:
+    """Scoring options"""
+
+    per: str = option(
+        "line",
+        "What to report: a log-probability for each line, for each token, or the perplexity of the whole text.",
+        choices=("line", "token", "total"),
+    )
+    stride: int = option(
+        0,
+        "Tokens by which the window moves on in texts longer than the context; smaller gives each token more context."
+        " 0 moves by whole contexts.",
+        low=0,
+        metavar="N",
+    )
+    document: str | None = option(
+        None,
+        "What is scored on its own with --per total; by default what the model was trained on.",
+        choices=("line", "paragraph", "file"),
+    )
+    eos: bool = option(True, "Count the end-of-text token as part of each line.")
+    batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Generation options"""
+
+    max_new_tokens: int = option(64, "Most tokens to add.", low=1, metavar="N")
+    min_new_tokens: int = option(0, "Fewest tokens to add before the end-of-text token may come.", low=0, metavar="N")
+    temperature: float = option(1.0, "Divides the logits; 0 always takes the most likely token.", low=0, metavar="X")
+    top_k: int = option(0, "Sample among the K most likely tokens; 0: all.", low=0, metavar="K")
+    top_p: float = option(
+        1.0, "Sample among the most likely tokens that together have this probability.", low=0, high=1, metavar="P"
+    )
+    min_p: float = option(
+        0.0, "Drop tokens less likely than this share of the most likely one.", low=0, high=1, metavar="P"
+    )
+    repetition_penalty: float = option(
+        1.0, "Weaken tokens that have occurred (Keskar et al. 2019).", low=0.01, metavar="X"
+    )
+    beam: int = option(0, "Beam search with this many hypotheses instead of sampling.", low=0, metavar="K")
+    length_penalty: float = option(1.0, "Beam scores are divided by length to this power.", metavar="X")
+    num_samples: int = option(1, "Continuations of each prompt, joined by tabs.", low=1, metavar="K")
+    stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
+    stream: bool = option(False, "Write text as it comes, one prompt after the other.")
+    logprobs: bool = option(False, "With --json, give the log-probability of each token.")
+    json: bool = option(False, "Write JSON lines.")
+    json_input: bool = option(False, "Read JSON lines with the prompt under \"prompt\".")
+    echo: bool = option(False, "Write the prompt before its continuation.")
+    batch_size: int = option(32, "Prompts decoded together.", low=1, metavar="N")
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        if self.beam and self.num_samples > self.beam:
+            raise UsageError(f"--num-samples {self.num_samples} is more than --beam {self.beam}")
+        if self.logprobs and not self.json:
+            raise UsageError("--logprobs needs --json")
+        if self.stream and (self.json or self.beam or self.num_samples > 1):
+            raise UsageError("--stream does not go with --json, --beam or --num-samples")

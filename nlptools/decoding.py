@@ -1,0 +1,200 @@
+"""Decoding for every language model alike: greedy, sampling, beam search over (ids, state) -> (hidden, state).
+
+Prompts are decoded together, padded on the left; rows that are finished leave the batch. Each row draws from a generator
+of its own, seeded by (seed, number of the prompt, number of the sample), so its continuation does not depend on its
+batch mates. Shapes: B rows, T prompt length, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools.backend import Backend
+from nlptools.configs.lm import Generate
+
+
+@dataclass
+class Continuation:
+    """New tokens after a prompt. The end-of-text token is not among them, but its log-probability counts."""
+
+    ids: list[int] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)  # natural logs, under the model before any filter
+    finish: str = "length"  # why it ended: length (--max-new-tokens), eos, stop (a stop text), context
+
+
+Watch = Callable[[int, Continuation], bool]  # (row, what it has so far) -> whether to end the row
+
+
+def generate(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    settings: Generate,
+    backend: Backend,
+    *,
+    eos: int,
+    seed: int = 1,
+    first: int = 0,
+    watch: Watch | None = None,
+) -> list[list[Continuation]]:
+    """`settings.num_samples` continuations of each prompt; a prompt is never empty (it begins with the start token).
+
+    Prompts are numbered from `first` for seeding. Prompts that leave no room in the model's context are cut on the left.
+    """
+    room = None if model.max_context is None else model.max_context - settings.max_new_tokens
+    kept = [list(p) if room is None else list(p)[-max(1, room) :] for p in prompts]
+    if settings.beam:
+        from nlptools.beam import beam_search
+
+        return [beam_search(model, prompt, settings, backend, eos=eos) for prompt in kept]
+    samples = settings.num_samples
+    rows = [prompt for prompt in kept for _ in range(samples)]
+    draws = [
+        np.random.default_rng([seed, first + i // samples, i % samples]) if settings.temperature > 0 else None
+        for i in range(len(rows))
+    ]
+    done = _Rows(model, rows, settings, backend, eos, draws, watch).run()
+    return [done[i : i + samples] for i in range(0, len(done), samples)]
+
+
+class _Rows:
+    """A batch of rows on their way."""
+
+    def __init__(
+        self,
+        model: Any,
+        prompts: list[list[int]],
+        settings: Generate,
+        backend: Backend,
+        eos: int,
+        draws: list[np.random.Generator | None],
+        watch: Watch | None,
+    ) -> None:
+        self.model, self.settings, self.backend, self.eos = model, settings, backend, eos
+        self.draws, self.watch = draws, watch
+        self.prompts = prompts
+        self.out = [Continuation() for _ in prompts]
+        self.alive = list(range(len(prompts)))
+
+    @torch.inference_mode()
+    def run(self) -> list[Continuation]:
+        """Decode until every row has ended."""
+        logits, state = prefill(self.model, self.prompts, self.settings.max_new_tokens, self.backend)
+        for step in range(self.limit()):
+            chosen = self._choose(logits, step)
+            ended = self._record(chosen, step)
+            if ended:
+                stay = [i for i, row in enumerate(self.alive) if row not in ended]
+                self.alive = [self.alive[i] for i in stay]
+                if not self.alive:
+                    break
+                rows = torch.tensor(stay, device=self.backend.device)
+                state, chosen = state.select(rows), chosen[rows]
+            if step + 1 < self.limit():
+                hidden, state = self.model(chosen[:, None], state)
+                logits = self.model.head(hidden[:, -1]).float()
+        for row in self.alive:
+            if self.limit() < self.settings.max_new_tokens:
+                self.out[row].finish = "context"
+        return self.out
+
+    def limit(self) -> int:
+        """Tokens that may be added: as many as wanted, or as the context has room for."""
+        most = self.model.max_context
+        longest = max(len(p) for p in self.prompts)
+        # the last new token is never fed back, so it needs no position
+        return self.settings.max_new_tokens if most is None else min(self.settings.max_new_tokens, most - longest + 1)
+
+    def _choose(self, logits: Tensor, step: int) -> Tensor:
+        """The next token of each live row (B,); remembers its log-probability."""
+        settings = self.settings
+        raw = logits
+        if step < settings.min_new_tokens:
+            logits = logits.clone()
+            logits[:, self.eos] = -torch.inf
+        if settings.repetition_penalty != 1.0:
+            seen = [self.prompts[r] + self.out[r].ids for r in self.alive]
+            logits = penalize(logits, seen, settings.repetition_penalty)
+        if settings.temperature == 0:
+            chosen = logits.argmax(-1)
+        else:
+            uniform = [self.draws[row].random() for row in self.alive]  # type: ignore[union-attr]
+            chosen = sample(logits, settings, torch.tensor(uniform, dtype=torch.float64))
+        if settings.logprobs:
+            logprobs = torch.log_softmax(raw, -1).gather(1, chosen[:, None]).squeeze(1)
+            for row, value in zip(self.alive, logprobs.tolist(), strict=True):
+                self.out[row].logprobs.append(value)
+        return chosen
+
+    def _record(self, chosen: Tensor, step: int) -> set[int]:
+        """Add the tokens to their rows; returns the rows that ended."""
+        ended = set()
+        for row, token in zip(self.alive, chosen.tolist(), strict=True):
+            out = self.out[row]
+            if token == self.eos:
+                out.finish = "eos"
+                ended.add(row)
+                continue
+            out.ids.append(token)
+            if self.watch is not None and self.watch(row, out):
+                out.finish = "stop"
+                ended.add(row)
+        return ended
+
+
+def prefill(model: Any, prompts: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
+    """(float32 logits (B, V) after each prompt, the state with room for `room` more tokens)."""
+    longest = max(len(p) for p in prompts)
+    ids = np.zeros((len(prompts), longest), np.int64)
+    mask = np.zeros(ids.shape, np.bool_)
+    for row, prompt in enumerate(prompts):
+        ids[row, longest - len(prompt) :] = prompt
+        mask[row, longest - len(prompt) :] = True
+    padded = not mask.all()
+    state = model.start(len(prompts), longest + room)
+    hidden, state = model(backend.put(ids), state, backend.put(mask) if padded else None)
+    return model.head(hidden[:, -1]).float(), state
+
+
+# -- filters on logits ----------------------------------------------------------------------------------------------
+
+
+def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> Tensor:
+    """Logits of tokens already seen divided by `penalty` when positive, multiplied when negative (Keskar et al. 2019)."""
+    logits = logits.clone()
+    for row, ids in enumerate(seen):
+        index = torch.tensor(sorted(set(ids)), device=logits.device)
+        values = logits[row, index]
+        logits[row, index] = torch.where(values > 0, values / penalty, values * penalty)
+    return logits
+
+
+def sample(logits: Tensor, settings: Generate, uniform: Tensor) -> Tensor:
+    """A token per row (B,) by inversion of the cumulative distribution at `uniform` (B,), float64 in [0, 1).
+
+    Filters in this order: temperature, top-k, top-p (the token that crosses the threshold stays), min-p. Tokens are
+    ordered by probability, ties by id.
+    """
+    probabilities = torch.softmax(logits.double() / settings.temperature, -1)
+    k = settings.top_k or probabilities.shape[-1]
+    if settings.top_k == 0 and settings.top_p == 1.0 and settings.min_p == 0.0:
+        cumulative = probabilities.cumsum(-1)
+        return _invert(cumulative, uniform)
+    top, ids = probabilities.topk(min(k, probabilities.shape[-1]), sorted=True)
+    top = top / top.sum(-1, keepdim=True)
+    before = top.cumsum(-1) - top
+    top = torch.where(before < settings.top_p, top, 0.0)
+    top = torch.where(top >= settings.min_p * top[:, :1], top, 0.0)
+    place = _invert(top.cumsum(-1), uniform)
+    return ids.gather(1, place[:, None]).squeeze(1)
+
+
+def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
+    point = uniform.to(cumulative.device)[:, None] * cumulative[:, -1:]
+    place = torch.searchsorted(cumulative, point, right=True).squeeze(1)
+    return place.clamp_(max=cumulative.shape[-1] - 1)

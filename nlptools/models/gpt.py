@@ -1,0 +1,127 @@
+"""GPT: a causal Transformer language model.
+
+Radford et al. 2019, "Language models are unsupervised multitask learners" (GPT-2): pre-norm blocks, learned positions,
+output tied to the token embedding, residual projections initialised with std 0.02 / sqrt(2 L).
+Departure: the embedding has its rows padded to a multiple of 64 in memory, for aligned matrix products.
+Shapes: B batch, T length, S keys, D hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.configs.lm import GPTConfig
+from nlptools.errors import DataError
+from nlptools.layers.attention import KeyValues
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.transformer import Block
+
+_ROWS = 64
+
+
+class GPTState:
+    """Key/value caches of all layers, and how far each row is padded on the left."""
+
+    def __init__(self, layers: list[KeyValues], padding: Tensor | None = None) -> None:
+        self.layers = layers
+        self.padding = padding  # (B,) number of padding slots at the left of each row; None: no row has any
+
+    @property
+    def size(self) -> int:
+        """Slots filled, padding included."""
+        return self.layers[0].size
+
+    def select(self, rows: Tensor) -> GPTState:
+        """See `contract.State`."""
+        padding = None if self.padding is None else self.padding[rows]
+        return GPTState([layer.select(rows) for layer in self.layers], padding)
+
+
+class GPT(nn.Module):
+    """See the module's docstring; fulfils `contract.LanguageModel`."""
+
+    streams = False
+    runs_in_16_bits = True  # also on a CPU
+
+    def __init__(self, config: GPTConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.max_context = config.max_position_embeddings
+        D = config.hidden_size
+        self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, D)
+        self.position_embedding = nn.Embedding(config.max_position_embeddings, D)
+        self.dropout = Dropout(config.embedding_dropout)
+        self.blocks = nn.ModuleList(
+            Block(
+                D,
+                config.num_attention_heads,
+                config.intermediate_size,
+                activation=config.activation,
+                dropout=config.hidden_dropout,
+                attention_dropout=config.attention_dropout,
+                eps=config.layer_norm_eps,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        self.norm = nn.LayerNorm(D, config.layer_norm_eps)
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw the weights as GPT-2 does."""
+        std = self.config.initializer_range
+        for name, parameter in self.named_parameters():
+            if parameter.dim() < 2:
+                continue
+            residual = name.endswith(("attention.output.weight", "feed_forward.down.weight"))
+            parameter.normal_(std=std / (2 * len(self.blocks)) ** 0.5 if residual else std)
+        for name, parameter in self.named_parameters():
+            if parameter.dim() == 1:
+                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+
+    def forward(
+        self, ids: Tensor, state: GPTState | None = None, mask: Tensor | None = None
+    ) -> tuple[Tensor, GPTState | None]:
+        """See `contract.LanguageModel`."""
+        past = 0 if state is None else state.size
+        T = ids.shape[1]
+        positions = torch.arange(past, past + T, device=ids.device)
+        if state is not None and mask is not None and not bool(mask.all()):
+            state.padding = T - mask.sum(1)
+        padding = None if state is None else state.padding
+        if padding is not None:
+            positions = (positions - padding[:, None]).clamp_(min=0)
+        if T and int(past + T) > self.max_context and int(positions.max()) >= self.max_context:
+            raise DataError(f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}")
+        x = self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
+        attend = self._attention_mask(past, T, padding, ids.device)
+        for i, block in enumerate(self.blocks):
+            x = block(x, None if state is None else state.layers[i], attend)
+        return self.norm(x), state
+
+    def start(self, batch_size: int, capacity: int) -> GPTState:
+        """See `contract.LanguageModel`."""
+        return GPTState([KeyValues(capacity) for _ in self.blocks])
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """See `contract.LanguageModel`."""
+        logits: Tensor = nn.functional.linear(hidden, self.token_embedding.weight)
+        return logits[..., : self.vocab_size]
+
+    def output_weight(self) -> Tensor:
+        """See `contract.LanguageModel`."""
+        return self.token_embedding.weight
+
+    def _attention_mask(self, past: int, T: int, padding: Tensor | None, device: torch.device) -> Tensor | None:
+        """(B or 1, 1, T, S) with True = attend; None where plain causal attention, or attention to all, is right."""
+        if padding is None and (past == 0 or T == 1):
+            return None
+        slots = torch.arange(past + T, device=device)
+        causal = slots[None, :] <= slots[past:, None]  # (T, S)
+        if padding is None:
+            return causal[None, None]
+        real = slots[None, :] >= padding[:, None]  # (B, S)
+        # a padding slot attends to itself, since a softmax over nothing would be NaN; nobody reads its output
+        own = slots[None, :] == slots[past:, None]
+        return ((causal[None] & real[:, None]) | own[None])[:, None]

@@ -1,0 +1,62 @@
+"""What is minimised, as sums: an objective gives the SUM of its losses, and says beforehand over how many targets.
+
+Means over batches of different sizes cannot be averaged; sums and counts can be added over accumulated batches and over
+processes alike. The objective owns no parameters; heads are part of the model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlptools.data.windows import Batch
+from nlptools.layers.cross_entropy import summed_cross_entropy
+
+
+class CausalLM(nn.Module):
+    """Next-token cross-entropy, in nats. With `streams`, the model's state goes on from batch to batch."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.carried: Any = None  # the state after the batch before, cut off from its graph
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Number of targets of each kind of loss."""
+        return {"loss": batch.num_targets}
+
+    def arrays(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """What `forward` needs of a batch, to be put on the device."""
+        if self.model.streams and not batch.continues:
+            self.carried = None
+        return batch.ids, batch.targets
+
+    def forward(self, ids: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """(B, T) ids and targets -> the sum of the losses."""
+        state = None
+        if self.model.streams:
+            state = self.model.start(len(ids), 0) if self.carried is None else self.carried
+        hidden, state = self.model(ids, state)
+        if state is not None:
+            self.carried = state.detach()
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        loss = summed_cross_entropy(flat, self.model.output_weight(), targets.reshape(-1), self.model.vocab_size)
+        return {"loss": loss}
+
+    def carry(self) -> dict[str, Tensor]:
+        """The carried state, for a checkpoint."""
+        return {} if self.carried is None else {f"carried.{i}": t for i, t in enumerate(self.carried)}
+
+    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go back to a `carry()`."""
+        if tensors:
+            kind = type(self.model.start(1, 0))
+            self.carried = kind(*(tensors[f"carried.{i}"] for i in range(len(tensors))))
+
+    @torch.no_grad()
+    def reset(self) -> None:
+        """Forget the carried state."""
+        self.carried = None

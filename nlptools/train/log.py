@@ -1,0 +1,137 @@
+"""Reports of a run: one JSON object each in log.jsonl, a bar on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import time
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import IO, Any
+
+from nlptools import messages
+from nlptools.errors import StreamError, Unavailable
+
+PLAIN_SECONDS = 10.0  # between plain lines
+
+
+class Log:
+    """Where a run reports to. Only the main process has one that writes."""
+
+    def __init__(self, directory: Path | None, total: int, *, track: str = "none", from_step: int = 0) -> None:
+        self.total = total
+        self._file: IO[str] | None = None
+        self._board: Any = None
+        self._bar: Any = None
+        self._last_line = 0.0
+        self._seconds: list[tuple[float, int]] = []  # recent (time, step), for the time still to go
+        if directory is not None:
+            path = directory / "log.jsonl"
+            _truncate(path, from_step)
+            self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115: open for the whole run
+            if track == "tensorboard":
+                self._board = _tensorboard(directory / "tensorboard")
+        self._show = directory is not None
+
+    def train(self, row: dict[str, Any]) -> None:
+        """Report a training step."""
+        self._write({"kind": "train", **row})
+        self._seconds = [*self._seconds[-20:], (time.monotonic(), row["step"])]
+        self._progress(row)
+
+    def valid(self, row: dict[str, Any]) -> None:
+        """Report a validation."""
+        self._write({"kind": "valid", **row})
+        if self._show:
+            messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}, perplexity {row['perplexity']:.2f}")
+
+    def event(self, name: str, **more: Any) -> None:
+        """Report something that happened once, such as a skipped step."""
+        self._write({"kind": name, **more})
+
+    def close(self) -> None:
+        """End the bar and the files."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+        if self._board is not None:
+            self._board.close()
+
+    def _write(self, row: dict[str, Any]) -> None:
+        row["time"] = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        if self._file is None:
+            return
+        try:
+            self._file.write(json.dumps(row) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise StreamError(f"log.jsonl: write failed: {(error.strerror or str(error)).lower()}") from None
+        if self._board is not None:
+            for key, value in row.items():
+                if isinstance(value, float):
+                    self._board.add_scalar(f"{row['kind']}/{key}", value, row["step"])
+
+    def _progress(self, row: dict[str, Any]) -> None:
+        if not self._show or messages.settings.quiet:
+            return
+        text = f"loss {row['loss']:.4f}  lr {row['lr']:.2e}  {row['tokens_per_second']:,.0f} tokens/s"
+        if messages.bars():
+            self._draw(row["step"], text)
+            return
+        now = time.monotonic()
+        if now - self._last_line >= PLAIN_SECONDS or row["step"] >= self.total:
+            self._last_line = now
+            messages.note(f"step {row['step']}/{self.total}  {text}  {self._remaining()} left")
+
+    def _remaining(self) -> str:
+        (t0, s0), (t1, s1) = self._seconds[0], self._seconds[-1]
+        if s1 == s0:
+            return "?"
+        seconds = int((t1 - t0) / (s1 - s0) * max(0, self.total - s1))
+        return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+
+    def _draw(self, step: int, text: str) -> None:
+        if self._bar is None:
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            # redirect_*=False: rich would take over standard output, which is not ours to touch
+            self._bar = Progress(
+                TextColumn("training"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[text]}"),
+                TimeRemainingColumn(),
+                console=Console(stderr=True, no_color=not messages.colored(), force_terminal=True),
+                redirect_stdout=False,
+                redirect_stderr=False,
+                transient=True,
+            )
+            self._bar.start()
+            self._bar.add_task("train", total=self.total, text=text)
+        self._bar.update(self._bar.task_ids[0], completed=step, text=text)
+
+
+def _truncate(path: Path, step: int) -> None:
+    """Drop the reports of steps after `step`: a continued run makes them again."""
+    if not path.is_file():
+        return
+    kept = []
+    for line in path.read_text(encoding="utf-8").split("\n"):
+        with contextlib.suppress(ValueError):
+            if line and json.loads(line).get("step", 0) <= step:
+                kept.append(line + "\n")
+    path.write_text("".join(kept), encoding="utf-8")
+
+
+def _tensorboard(directory: Path) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise Unavailable(
+            "--track tensorboard needs the tensorboard package", hint="pip install 'nlptools[tensorboard]'"
+        ) from None
+    return SummaryWriter(str(directory))

@@ -1,0 +1,300 @@
+"""The one training loop: `fit`. What varies comes in as arguments; nothing here knows what is being trained."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nlptools import messages
+from nlptools.backend import Backend
+from nlptools.configs import Interval, Training, duration, interval
+from nlptools.data.windows import Batch, Source
+from nlptools.errors import Diverged
+from nlptools.train.checkpoint import Checkpoints
+from nlptools.train.log import Log
+from nlptools.train.optim import adamw, learning_rate
+from nlptools.train.stop import Stop
+
+Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
+MOST_BAD_STEPS = 8  # updates refused in a row before a run counts as diverged
+
+
+@dataclass
+class Progress:
+    """Where a run stands; everything in it is in the checkpoint."""
+
+    step: int = 0
+    tokens: int = 0  # targets seen
+    seconds: float = 0.0  # of training, over all parts of an interrupted run
+    bad_steps: int = 0  # refused in a row
+    best: float = math.inf  # lowest validation loss
+    best_step: int = 0
+    since_best: int = 0  # validations since then
+    last_valid: dict[str, float] = field(default_factory=dict)
+    valid_pending: bool = False  # a validation was due and has not been done, or was cut short by a signal
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    progress: Progress
+    stopped: str | None  # the reason, when it ended before its time
+    finished: bool
+
+
+class Fit:
+    """The state of a run, and its step. Use `fit`."""
+
+    def __init__(
+        self, objective: Any, source: Source, backend: Backend, run: Training, checkpoints: Checkpoints | None
+    ) -> None:
+        self.objective, self.source, self.backend, self.run = objective, source, backend, run
+        self.checkpoints = checkpoints
+        self.progress = Progress()
+        self.optimizer = adamw(objective, run)
+        self.masters = list(objective.parameters())
+        self.working = backend.working_copy(objective)
+        self.copies = list(self.working.parameters())
+        self.forward = backend.compiled(self.working)
+        self.batches: Iterator[Batch] = iter(source)
+        self.total = run.steps or max(1, math.ceil(source.batches_per_epoch * run.epochs / run.accumulate))
+
+    def step(self) -> dict[str, float]:
+        """One update: gradients of the mean loss over all targets of all accumulated batches of all processes."""
+        begin = time.perf_counter()
+        batches = [next(self.batches) for _ in range(self.run.accumulate)]
+        counts = self._counts(batches)
+        total = dict.fromkeys(counts, 0.0)
+        for batch in batches:
+            arrays = self.working.arrays(batch)
+            sums = self.forward(*(self.backend.put(a) for a in arrays))
+            loss = sum(sums[kind] / max(1.0, counts[kind]) for kind in sums)
+            loss.backward()
+            self.backend.collect_gradients(self.masters, self.copies)
+            for kind, value in sums.items():
+                total[kind] += float(value.detach())
+        self.backend.sum_gradients(self.masters)
+        losses = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
+        mean = sum(losses[kind] / max(1.0, counts[kind]) for kind in losses)
+        norm = self._clip()
+        rate = learning_rate(self.progress.step, self.total, self.run)
+        if math.isfinite(mean) and math.isfinite(norm):
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+            self.optimizer.step()
+            self.backend.refresh(self.masters, self.copies)
+            self.progress.bad_steps = 0
+        else:
+            self.progress.bad_steps += 1
+        self.optimizer.zero_grad(set_to_none=True)
+        targets = sum(counts.values())
+        self.progress.step += 1
+        self.progress.tokens += int(targets)
+        self.progress.seconds += time.perf_counter() - begin
+        return {"loss": mean, "lr": rate, "grad_norm": norm, "targets": targets}
+
+    def save(self) -> None:
+        """Write a checkpoint (main process only)."""
+        if self.checkpoints is None or not self.backend.is_main:
+            return
+        state = {f"random.{k}": v for k, v in self.backend.random_state().items()}
+        state.update(self.working.carry())
+        for name, parameter in self.objective.named_parameters():
+            for key, value in self.optimizer.state.get(parameter, {}).items():
+                state[f"optimizer.{name}.{key}"] = value
+        record = {"progress": vars(self.progress), "source": self.source.state(), "total": self.total}
+        self.checkpoints.save(self.progress.step, dict(self.objective.model.state_dict()), state, record)
+
+    def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
+        """Go back to a checkpoint. Every process does, with the random state of its own rank drawn anew from it."""
+        self.objective.model.load_state_dict(weights)
+        self.backend.refresh(self.masters, self.copies)
+        for name, parameter in self.objective.named_parameters():
+            prefix = f"optimizer.{name}."
+            self.optimizer.state[parameter] = {
+                key[len(prefix) :]: value.to(parameter.device, copy=True)
+                for key, value in state.items()
+                if key.startswith(prefix)
+            }
+        self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
+        if self.backend.rank > 0:
+            self.backend.seed(self.run_seed(record))
+        carried = {k: v.to(self.backend.device) for k, v in state.items() if k.startswith("carried.")}
+        self.working.restore_carry(carried)
+        self.source.restore(record["source"])
+        self.progress = Progress(**record["progress"])
+        self.batches = iter(self.source)
+
+    def run_seed(self, record: dict[str, Any]) -> int:
+        """A seed for the dropout of the other processes, whose generators are not in the checkpoint."""
+        return int(record["progress"]["step"]) * 7919
+
+    def _counts(self, batches: list[Batch]) -> dict[str, float]:
+        counts: dict[str, float] = {}
+        for batch in batches:
+            for kind, count in self.objective.counts(batch).items():
+                counts[kind] = counts.get(kind, 0.0) + count
+        return dict(zip(counts, self.backend.sum(list(counts.values())), strict=True))
+
+    def _clip(self) -> float:
+        gradients = [p.grad for p in self.masters if p.grad is not None]
+        if self.run.clip > 0:
+            return float(torch.nn.utils.clip_grad_norm_(self.masters, self.run.clip))
+        return float(torch.nn.utils.get_total_norm(gradients))
+
+
+def fit(
+    objective: Any,
+    source: Source,
+    backend: Backend,
+    run: Training,
+    *,
+    evaluate: Evaluate | None = None,
+    checkpoints: Checkpoints | None = None,
+    log: Log | None = None,
+) -> Result:
+    """Minimise `objective` over the batches of `source` until `run` is over or the process is told to stop.
+
+    `evaluate(model, stop)` gives the numbers of a validation, with "loss" among them, or None when `stop()` turned true
+    on the way. With `checkpoints`, a run goes on from the newest one that is there.
+
+    Raises:
+        Diverged: loss or gradient were not finite for several steps running; those updates were not applied.
+    """
+    state = Fit(objective, source, backend, run, checkpoints)
+    found = checkpoints.load_last() if checkpoints is not None else None
+    if found is not None:
+        state.restore(*found)
+    with Stop(None if run.max_time is None else duration(run.max_time)) as stop:
+        return _Loop(state, evaluate, log, stop).run()
+
+
+class _Loop:
+    """What happens between steps: reports, validations, checkpoints, stopping."""
+
+    def __init__(
+        self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop
+    ) -> None:
+        self.state, self.evaluate, self.log, self.stop = state, evaluate, log, stop
+        run = state.run
+        self.due = {name: _Due(interval(text), state) for name, text in _intervals(run).items()}
+        self.window = (time.monotonic(), state.progress.tokens)
+
+    def run(self) -> Result:
+        state, progress = self.state, self.state.progress
+        if progress.valid_pending:
+            self._validate()
+        while progress.step < state.total and not self._patience_is_over():
+            if self._stop_everywhere():
+                break
+            state.objective.train()
+            state.working.train()
+            row = state.step()
+            last = progress.step >= state.total
+            self._check(row)
+            if self.due["log"].now() or last or progress.step == 1:
+                self._report(row)
+            if self.evaluate is not None and (self.due["valid"].now() or last):
+                self._validate()
+            if self.due["save"].now() and not last:
+                state.save()
+        state.save()
+        finished = (progress.step >= state.total or self._patience_is_over()) and not progress.valid_pending
+        return Result(progress, None if finished else self.stop.reason or "another process", finished)
+
+    def _patience_is_over(self) -> bool:
+        patience = self.state.run.patience
+        return patience > 0 and self.state.progress.since_best >= patience
+
+    def _stop_everywhere(self) -> bool:
+        """Whether any process was told to stop: all leave at the same step."""
+        return self.state.backend.sum([float(self.stop.requested)])[0] > 0
+
+    def _check(self, row: dict[str, float]) -> None:
+        progress = self.state.progress
+        if not progress.bad_steps:
+            return
+        if self.log is not None:
+            self.log.event("skipped", step=progress.step, loss=str(row["loss"]), grad_norm=str(row["grad_norm"]))
+        messages.warn(f"step {progress.step}: loss or gradient not finite, update refused", kind="update refused")
+        if progress.bad_steps >= MOST_BAD_STEPS:
+            raise Diverged(
+                f"loss or gradient not finite {MOST_BAD_STEPS} steps running, up to step {progress.step}",
+                hint="use a smaller --lr or a longer --warmup; the last checkpoint is from before",
+            )
+
+    def _report(self, row: dict[str, float]) -> None:
+        progress, now = self.state.progress, time.monotonic()
+        begin, tokens = self.window
+        self.window = (now, progress.tokens)
+        if self.log is not None and math.isfinite(row["loss"]):
+            self.log.train(
+                {
+                    "step": progress.step,
+                    "epoch": round(self.state.source.epoch, 4),
+                    "loss": row["loss"],
+                    "lr": row["lr"],
+                    "grad_norm": row["grad_norm"],
+                    "tokens": progress.tokens,
+                    "tokens_per_second": (progress.tokens - tokens) / max(1e-9, now - begin),
+                    "seconds": round(progress.seconds, 3),
+                }
+            )
+
+    def _validate(self) -> None:
+        state, progress = self.state, self.state.progress
+        assert self.evaluate is not None
+        progress.valid_pending = True
+        state.working.eval()
+        begin = time.monotonic()
+        with torch.inference_mode():
+            numbers = self.evaluate(state.working.model, lambda: self.stop.requested)
+        if numbers is None:
+            return
+        progress.valid_pending = False
+        self.window = (self.window[0] + time.monotonic() - begin, self.window[1])
+        progress.last_valid = numbers
+        if self.log is not None:
+            self.log.valid({"step": progress.step, "epoch": round(state.source.epoch, 4), **numbers})
+        if numbers["loss"] < progress.best:
+            progress.best, progress.best_step, progress.since_best = numbers["loss"], progress.step, 0
+            state.save()
+            if state.checkpoints is not None and state.backend.is_main:
+                state.checkpoints.mark_best(progress.step)
+        else:
+            progress.since_best += 1
+
+
+def _intervals(run: Training) -> dict[str, str]:
+    return {"log": run.log_every, "valid": run.valid_every, "save": run.save_every}
+
+
+class _Due:
+    """Whether an interval of steps, seconds or epochs is over."""
+
+    def __init__(self, every: Interval, state: Fit) -> None:
+        self.every, self.state = every, state
+        self.last_time = time.monotonic()
+        self.last_epoch = state.source.epoch
+
+    def now(self) -> bool:
+        every = self.every
+        if every.steps is not None:
+            return self.state.progress.step % every.steps == 0
+        if every.seconds is not None:
+            over = time.monotonic() - self.last_time >= every.seconds
+            if over:
+                self.last_time = time.monotonic()
+            return over
+        if every.epochs is not None:
+            epoch = self.state.source.epoch
+            over = math.floor(epoch / every.epochs + 1e-9) > math.floor(self.last_epoch / every.epochs + 1e-9)
+            self.last_epoch = epoch
+            return over
+        return False

@@ -1,0 +1,106 @@
+"""The directory of a run: its lock, and whether a run in it may be continued."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from nlptools import bundle
+from nlptools.errors import BundleError, OutputError, display
+
+RECORD = "training.json"
+LOCK = ".lock"
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the directory, made if need be, for one run; the lock goes with the process, whatever ends it.
+
+    Raises:
+        OutputError: it cannot be made, or another run holds it (says host, process and start).
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        handle = open(directory / LOCK, "a+", encoding="utf-8")  # noqa: SIM115: held for the whole run
+    except OSError as error:
+        raise OutputError(f"{display(str(directory))}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            handle.seek(0)
+            raise OutputError(
+                f"{display(str(directory))}: locked by another run ({handle.read().strip()})"
+            ) from None
+        handle.seek(0)
+        handle.truncate()
+        start = time.strftime("%Y-%m-%dT%H:%M:%S")
+        handle.write(f"host {socket.gethostname()}, process {os.getpid()}, since {start}\n")
+        handle.flush()
+        yield
+
+
+def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The record of the run to continue in `directory`, or None for a fresh start.
+
+    `fingerprint` holds the settings that make it the same run. With `force` (or `resume` "never" and `force`) whatever
+    run was there is removed.
+
+    Raises:
+        OutputError: something else is there, or nothing is although `resume` is "must".
+    """
+    entries = [p.name for p in directory.iterdir() if p.name != LOCK] if directory.is_dir() else []
+    name = display(str(directory))
+    if not entries:
+        if resume == "must":
+            raise OutputError(f"{name}: nothing to resume")
+        return None
+    record = _record(directory)
+    if force:
+        _clear(directory)
+        return None
+    if record is None:
+        raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory, or --force")
+    if resume == "never":
+        raise OutputError(f"{name}: exists", hint="--force replaces it")
+    different = [key for key, value in fingerprint.items() if record.get("fingerprint", {}).get(key) != value]
+    if different:
+        raise OutputError(
+            f"{name}: holds a run with other settings ({', '.join(different)})",
+            hint="--force replaces it; or choose another directory",
+        )
+    return record
+
+
+def _record(directory: Path) -> dict[str, Any] | None:
+    try:
+        return bundle.read_json(directory / RECORD)
+    except BundleError:
+        return None
+
+
+def _clear(directory: Path) -> None:
+    """Remove what a run leaves, and nothing else."""
+    for name in ("checkpoints", "data", "tensorboard"):
+        shutil.rmtree(directory / name, ignore_errors=True)
+    manifest = {}
+    with contextlib.suppress(BundleError, OSError):
+        manifest = bundle.read_json(directory / bundle.MANIFEST).get("files", {})
+    for name in [*manifest, bundle.MANIFEST, RECORD, "log.jsonl"]:
+        if isinstance(name, str) and name == os.path.basename(name):
+            with contextlib.suppress(OSError):
+                os.unlink(directory / name)
+
+
+def fingerprint(settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """`settings` and `more` as JSON would give them back."""
+    plain: dict[str, Any] = json.loads(json.dumps({**settings, **more}, default=str))
+    return plain
