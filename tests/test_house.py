@@ -1,0 +1,279 @@
+"""The rules of the house: who imports whom, where names may stand, sizes, what a command loads, fresh man pages."""
+
+from __future__ import annotations
+
+import ast
+import glob
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, environment
+
+from nlptools.cli import COMMANDS
+
+PACKAGE = ROOT / "nlptools"
+FILES = sorted(PACKAGE.rglob("*.py"))
+SOURCES = {path.relative_to(PACKAGE).as_posix(): path.read_text(encoding="utf-8") for path in FILES}
+TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
+
+# A module imports from lower levels, and inside its own package. Names of packages and of modules at the top.
+LEVELS = (
+    ("__init__", "errors", "messages", "streams"),
+    ("configs", "text"),
+    ("metrics", "data", "plotting", "braille", "tokenization"),
+    ("backend", "layers"),
+    ("models",),
+    ("objectives", "decoding", "beam", "scoring", "bundle"),
+    ("train",),
+    ("language_model", "training"),
+    ("cli",),
+    ("__main__",),
+)
+SAME_LEVEL = {  # neighbours that know each other
+    "messages": {"__init__"},
+    "streams": {"errors", "messages"},
+    "braille": {"plotting"},
+    "beam": {"decoding"},
+    "decoding": {"beam"},
+}
+TORCH_FROM = 3  # the lowest level that may import torch
+
+# What may stand only in these files ("" is nowhere). A folder ends with a slash.
+NAMES = {
+    "print": ("cli/",),
+    "sys.stdout": ("cli/", "streams.py"),
+    "torch.cuda": ("backend.py",),
+    "torch.distributed": ("backend.py",),
+    "torch.autocast": ("backend.py",),
+    "torch.compile": ("backend.py",),
+    "torch.load": (),
+    "eval": (),
+    "exec": (),
+}
+MODULES = {
+    "click": ("cli/",),
+    "sentencepiece": ("text/pieces.py", "text/learning.py"),
+    "tokenizers": ("text/pieces.py", "text/huggingface.py", "text/learning.py"),
+    "rich": ("train/log.py",),
+    "matplotlib": ("plotting.py",),
+    **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),
+}
+WORDS = {"allow_pickle": (), ".splitlines(": ()}
+
+MOST_LINES, MOST_LINES_OF_FUNCTION = 400, 60
+LONGER = {"streams.py": 450}  # files that hold one idea and need the room
+HEAVY = ("torch", "numpy", "rich", "sentencepiece", "tokenizers", "matplotlib", "safetensors")
+
+
+def allowed(name: str, places: tuple[str, ...]) -> bool:
+    return any(name.startswith(place) if place.endswith("/") else name == place for place in places)
+
+
+def imports(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """(module, line) of every import, those inside functions too; not those for type checkers only."""
+    skipped = {
+        id(node)
+        for branch in ast.walk(tree)
+        if isinstance(branch, ast.If) and "TYPE_CHECKING" in ast.unparse(branch.test)
+        for statement in branch.body
+        for node in ast.walk(statement)
+    }
+    for node in ast.walk(tree):
+        if id(node) in skipped:
+            continue
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: imports are absolute"
+            if node.module == "nlptools":
+                yield from ((f"nlptools.{alias.name}", node.lineno) for alias in node.names)
+            else:
+                yield str(node.module), node.lineno
+
+
+def unit(name: str) -> str:
+    """The package or top module that a file belongs to."""
+    return name.split("/")[0].removesuffix(".py")
+
+
+def level(unit_name: str) -> int:
+    found = [i for i, names in enumerate(LEVELS) if unit_name in names]
+    assert found, f"{unit_name} has no level: add it to the table at the top of this test"
+    return found[0]
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_imports_go_down(name):
+    here = unit(name)
+    for module, line in imports(TREES[name]):
+        if module.split(".")[0] != "nlptools":
+            continue
+        there = module.split(".")[1] if "." in module else "__init__"
+        if there.startswith("__") and there != "__init__":
+            there = "__init__"  # from nlptools import __version__
+        fine = there == here or level(there) < level(here) or there in SAME_LEVEL.get(here, ())
+        assert fine, f"{name}:{line} imports {module}: only from lower levels"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_torch_begins_where_it_should(name):
+    if level(unit(name)) < TORCH_FROM or name.startswith("cli/"):
+        found = [line for module, line in imports(TREES[name]) if module.split(".")[0] == "torch"]
+        assert not found, f"{name}: imports torch in lines {found}"
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name.startswith("cli/")])
+def test_top_of_a_command_file_is_light(name):
+    tops = [node for node in TREES[name].body if isinstance(node, (ast.Import, ast.ImportFrom))]
+    for module, line in imports(ast.Module(body=tops, type_ignores=[])):
+        light = module.split(".")[0] in sys.stdlib_module_names or module.startswith(("click", "nlptools.configs"))
+        light |= module.startswith("nlptools.cli")
+        light |= module in ("nlptools.__version__", "nlptools.errors", "nlptools.messages", "nlptools.streams")
+        assert light, f"{name}:{line} imports {module} at the top: import it where the work is done"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_names_stand_where_they_may(name):
+    for node in ast.walk(TREES[name]):
+        said = None
+        if isinstance(node, ast.Attribute):
+            said = ast.unparse(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            said = node.func.id
+        if said in NAMES:
+            assert allowed(name, NAMES[said]), f"{name}:{node.lineno}: {said}"
+    for module, line in imports(TREES[name]):
+        first = module.split(".")[0]
+        assert first not in MODULES or allowed(name, MODULES[first]), f"{name}:{line} imports {module}"
+        assert not module.startswith("torch.distributed") or allowed(name, NAMES["torch.distributed"]), name
+    for word, places in WORDS.items():
+        assert word not in SOURCES[name] or allowed(name, places), f"{name}: {word}"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_sizes(name):
+    lines = SOURCES[name].count("\n")
+    assert lines <= LONGER.get(name, MOST_LINES), f"{name} has {lines} lines: which idea is hiding in it?"
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            length = (node.end_lineno or 0) - node.lineno + 1
+            assert length <= MOST_LINES_OF_FUNCTION, f"{name}:{node.lineno}: {node.name} has {length} lines"
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_module_says_what_it_is(name):
+    assert ast.get_docstring(TREES[name]), name
+
+
+def test_packages_hold_only_a_docstring():
+    for name, tree in TREES.items():
+        if name.endswith("/__init__.py") and name not in ("configs/__init__.py", "cli/__init__.py"):
+            assert len(tree.body) == 1, f"{name}: nothing but a docstring"
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True)
+    if done.returncode:
+        pytest.skip("not a git checkout")
+    return [ROOT / name for name in done.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+
+
+def test_no_file_speaks_of_where_it_was_written():
+    parts = ("/wo" + "rk/", r"\.\./sha" + "red", "issue" + r" #\d")
+    forbidden = re.compile("|".join(parts))
+    for path in tracked():
+        found = forbidden.search(path.read_text(encoding="utf-8", errors="replace"))
+        assert not found, f"{path}: {found and found.group()}"
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def loaded(args: list[str], stdin: bytes = b"", cwd: Path = ROOT) -> set[str]:
+    """The top modules that a fresh process has imported at the end of a command, which succeeds."""
+    code = (
+        "import sys, os; sys.argv[0] = 'nlptools'\n"
+        "from nlptools.cli import main\n"
+        "try: main()\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "os.write(2, ('MODULES ' + ' '.join({name.split('.')[0] for name in sys.modules})).encode())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *args], input=stdin, capture_output=True, cwd=cwd, env=environment()
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return set(done.stderr.decode().rpartition("MODULES ")[2].split())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
+def test_help_loads_nothing_heavy(args):
+    assert not loaded(args) & set(HEAVY)
+
+
+@pytest.mark.parametrize(
+    ("args", "without"),
+    [
+        (["bleu", "text"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (["plot", "log.jsonl"], {"torch", "rich", "numpy", "matplotlib"}),
+        (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),
+        (["tokenize", "-t", "13a"], {"torch", "rich", "sentencepiece", "tokenizers"}),
+        (["build-vocab"], {"torch", "rich", "sentencepiece", "tokenizers"}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_half_of_the_house_runs_without_torch(args, without, tmp_path):
+    (tmp_path / "text").write_text("one two three four\n")
+    (tmp_path / "log.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2}\n')
+    assert not loaded(args, b"one two three four\n", tmp_path) & without
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_and_its_line_in_the_list_agree(name):
+    from nlptools.cli import man
+
+    command = man.load(name)
+    assert (command.help or "").split("\n")[0] == COMMANDS[name][1]
+    assert COMMANDS[name][1].endswith(".")
+    assert command.examples or name == "help"
+    assert set(command.exit_codes) <= set(man.EXIT_STATUS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_switch_has_its_no_form(name):
+    import click
+
+    from nlptools.cli import man
+
+    actions = {"dump_config"}  # does something instead; there is nothing to switch off
+    for option in man.load(name).params:
+        if isinstance(option, click.Option) and option.is_flag and option.name not in actions:
+            assert any(flag.startswith("--no-") for flag in option.secondary_opts), f"{name} {option.opts}"
+
+
+def test_manual_pages_and_completions_are_fresh(tmp_path):
+    """`python -m nlptools.cli.man man/` writes them."""
+    from nlptools.cli import man
+
+    man.write(tmp_path / "man", tmp_path / "completions")
+    for folder in ("man", "completions"):
+        made = {path.name: path.read_bytes() for path in (tmp_path / folder).iterdir()}
+        kept = {path.name: path.read_bytes() for path in (ROOT / folder).iterdir()}
+        assert made.keys() == kept.keys()
+        stale = [name for name in made if made[name] != kept[name]]
+        assert not stale, f"stale: {stale}; run python -m nlptools.cli.man man/"
+
+
+def test_the_wheel_will_hold_manual_pages_and_completions():
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    patterns = [line for value in config["options.data_files"].values() for line in value.split()]
+    assert patterns
+    for pattern in patterns:
+        assert glob.glob(str(ROOT / pattern)), f"setup.cfg: no file matches {pattern}"
+    installed = {Path(path).name for pattern in patterns for path in glob.glob(str(ROOT / pattern))}
+    assert {f"nlptools-{name}.1" for name in COMMANDS} <= installed
