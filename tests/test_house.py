@@ -30,7 +30,7 @@ LEVELS = (
     ("models",),
     ("objectives", "decoding", "beam", "scoring", "bundle"),
     ("train",),
-    ("language_model", "training"),
+    ("language_model", "training", "description"),
     ("cli",),
     ("__main__",),
 )

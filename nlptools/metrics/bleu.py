@@ -28,7 +28,7 @@ COLUMNS = 2 + 2 * MAX_ORDER  # of statistics: hypothesis length, reference lengt
 
 _SEPARATE = {"13a": separate_13a, "none": separate_spaces}
 _END = b"\xff"  # stands after each segment: a token that no UTF-8 text contains
-_BLOCK = 4096  # segments counted at once
+_BLOCK = 2048  # segments counted at once: their words and n-grams fit into the cache
 _LARGEST_KEY = 2**62
 
 
