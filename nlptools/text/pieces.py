@@ -23,7 +23,8 @@ from nlptools.text.named import original_spans, without_surrogates, write_marker
 from nlptools.text.vocab import Vocab, usual_specials
 
 SENTENCEPIECE_FILE = "tokenizer.model"
-_FEW = 256  # lines; below, the start of threads or of numpy costs more than it brings
+_FEW = 256  # lines; below, the start of threads costs more than they bring
+_MANY = 40_000  # lines; below, the import of numpy costs more than it brings
 
 
 def sentencepiece_package() -> Any:
@@ -56,6 +57,7 @@ class SentencePiece:
         self._model = model
         self._pieces = sentencepiece_file.check(model, path)
         self.lowercase = lowercase
+        self._seen = 0  # lines turned into text so far
         self._package = sentencepiece_package()
         try:
             self._processor = self._package.SentencePieceProcessor(model_proto=model)
@@ -195,7 +197,8 @@ class SentencePiece:
 
     def text_of_ids(self, lines: Sequence[str], threads: int = 1) -> str:
         """The ids of `lines` as text: decimals separated by spaces, one line each, no newline at the end."""
-        if len(lines) > _FEW and (buffers := self._buffers(lines, threads)) is not None:
+        self._seen += len(lines)
+        if self._seen > _MANY and (buffers := self._buffers(lines, threads if len(lines) > _FEW else 1)) is not None:
             return self._decimals(buffers)
         get = self._numbers.__getitem__
         return "\n".join([" ".join(map(get, row)) for row in self.encode_lines(lines, threads)])
@@ -241,18 +244,17 @@ class SentencePiece:
 
     @cached_property
     def _digits(self) -> Any:
-        """A row of bytes for each id: its decimals and a space, filled up with NULs; the last row is a newline."""
+        """For each id its decimals and a space, filled up with NULs to one width; then a newline."""
         import numpy as np
 
         rows = [f"{number} " for number in self._numbers] + ["\n"]
         width = max(map(len, rows))
-        return np.array(rows, dtype=f"S{width}").view(np.uint8).reshape(len(rows), width)
+        return np.array(rows, dtype=f"S{width}").view(f"V{width}")
 
     def _decimals(self, buffers: list[bytes]) -> str:
         import numpy as np
 
         newline = np.int32(len(self._numbers)).tobytes()
         ids = np.frombuffer(newline.join(buffers), dtype=np.int32)
-        text = self._digits[ids].reshape(-1)
-        decimals: bytes = text[text != 0].tobytes()
-        return decimals.decode("ascii").replace(" \n", "\n").removesuffix(" ")
+        text: bytes = self._digits.take(ids).tobytes().translate(None, b"\0").replace(b" \n", b"\n")
+        return text.decode("ascii").removesuffix(" ")
