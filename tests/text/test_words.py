@@ -6,7 +6,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.text.characters import character_class
@@ -52,6 +52,7 @@ def test_common_text_comes_back(text):
     assert join_words(split_words(text)) == text
 
 
+@settings(deadline=None)
 @given(st.text(max_size=200))
 def test_only_spacing_is_lost(text):
     tokens = split_words(text)
@@ -61,6 +62,7 @@ def test_only_spacing_is_lost(text):
     assert all(token and not any(c.isspace() for c in token) for token in tokens)
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="ab'’.,-1 \"($S", max_size=60))
 def test_spans_cut_the_text(text):
     tokens = split_words(text)
