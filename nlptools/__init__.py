@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nlptools.metrics.bleu import corpus_bleu as bleu
     from nlptools.text.tokenizer import load as tokenizer
     from nlptools.tokenization import build_vocab as build_vocab
+    from nlptools.tokenization import tokenize as tokenize
     from nlptools.training import train_lm as train_lm
 
 _WHERE = {
@@ -25,11 +26,22 @@ _WHERE = {
     "build_vocab": "nlptools.tokenization:build_vocab",
     "describe": "nlptools.description:describe",
     "load": "nlptools.language_model:load",
+    "tokenize": "nlptools.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
     "train_lm": "nlptools.training:train_lm",
 }
 
-__all__ = ["LanguageModel", "__version__", "bleu", "build_vocab", "describe", "load", "tokenizer", "train_lm"]
+__all__ = [
+    "LanguageModel",
+    "__version__",
+    "bleu",
+    "build_vocab",
+    "describe",
+    "load",
+    "tokenize",
+    "tokenizer",
+    "train_lm",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 
-
 def _keep_freed_memory() -> None:
     """Let the C library reuse large blocks instead of giving them back to the kernel after each use.
 
@@ -331,7 +330,7 @@ def _join(device: torch.device, rank: int, world_size: int) -> None:
 def _sum_bucket(gradients: list[torch.Tensor]) -> None:
     flat = torch.cat([g.reshape(-1) for g in gradients])
     dist.all_reduce(flat)
-    for gradient, part in zip(gradients, flat.split([g.numel() for g in gradients]), strict=True):
+    for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
         gradient.copy_(part.view_as(gradient))
 
 

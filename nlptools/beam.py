@@ -6,6 +6,7 @@ penalty. A beam of 1 is greedy search. Shapes: K hypotheses, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +24,12 @@ class _Hypothesis:
     finish: str = "length"
 
     def score(self, penalty: float) -> float:
-        return sum(self.logprobs) / max(1, len(self.logprobs)) ** penalty
+        return float(sum(self.logprobs) / max(1, len(self.logprobs)) ** penalty)
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Any, prompt: list[int], settings: Generate, backend: Backend, *, eos: int
+    model: Any, prompt: list[int], settings: Generate, backend: Backend, *, eos: int, forbidden: Sequence[int] = ()
 ) -> list[Continuation]:
     """The `settings.num_samples` best continuations of one prompt, best first."""
     K, penalty = settings.beam, settings.length_penalty
@@ -43,9 +44,10 @@ def beam_search(
         if settings.repetition_penalty != 1.0:
             seen = [[*prompt, *h.ids] for h in live]
             choice = torch.log_softmax(penalize(logits, seen, settings.repetition_penalty), -1)
-        if step < settings.min_new_tokens:
+        banned = [*forbidden, eos] if step < settings.min_new_tokens else list(forbidden)
+        if banned:
             choice = choice.clone()
-            choice[:, eos] = -torch.inf
+            choice[:, banned] = -torch.inf
         totals = torch.tensor([[sum(h.logprobs)] for h in live], device=choice.device) + choice
         # 2K candidates: even if K of them end here, K are left to go on
         best, places = totals.reshape(-1).topk(min(2 * K, totals.numel()))
@@ -76,13 +78,11 @@ def beam_search(
     return [Continuation(list(h.ids), list(h.logprobs), h.finish) for h in ranked[: settings.num_samples]]
 
 
-def _settled(
-    done: list[_Hypothesis], live: list[_Hypothesis], K: int, penalty: float, limit: int
-) -> bool:
+def _settled(done: list[_Hypothesis], live: list[_Hypothesis], K: int, penalty: float, limit: int) -> bool:
     """Whether no live hypothesis can still beat the K best that ended."""
     if len(done) < K:
         return False
     worst = sorted((h.score(penalty) for h in done), reverse=True)[K - 1]
     longest = limit if penalty > 0 else len(live[0].ids)
     best_possible = max(sum(h.logprobs) for h in live) / max(1, longest) ** penalty
-    return worst >= best_possible
+    return bool(worst >= best_possible)

@@ -40,6 +40,11 @@ class Bundle:
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
 
+    def weights(self) -> dict[str, Any]:
+        """The model's weights under our names."""
+        model: Any = self.model
+        return dict(model.state_dict())
+
     @property
     def eos(self) -> int:
         """The end-of-text token, which also stands before the first token."""
@@ -94,8 +99,9 @@ def save(
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write JSON whole."""
-    streams.write_whole(path, json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+    """Write JSON whole. Raises ValueError for numbers that are not finite: `read_json` would refuse them."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    streams.write_whole(path, text + "\n")
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:

@@ -41,24 +41,25 @@ def generate(
     seed: int = 1,
     first: int = 0,
     watch: Watch | None = None,
+    forbidden: Sequence[int] = (),
 ) -> list[list[Continuation]]:
     """`settings.num_samples` continuations of each prompt; a prompt is never empty (it begins with the start token).
 
-    Prompts are numbered from `first` for seeding. Prompts that leave no room in the model's context are cut on the left.
+    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that leave no room in the model's context are cut on the left.
     """
     room = None if model.max_context is None else model.max_context - settings.max_new_tokens
     kept = [list(p) if room is None else list(p)[-max(1, room) :] for p in prompts]
     if settings.beam:
         from nlptools.beam import beam_search
 
-        return [beam_search(model, prompt, settings, backend, eos=eos) for prompt in kept]
+        return [beam_search(model, prompt, settings, backend, eos=eos, forbidden=forbidden) for prompt in kept]
     samples = settings.num_samples
     rows = [prompt for prompt in kept for _ in range(samples)]
     draws = [
         np.random.default_rng([seed, first + i // samples, i % samples]) if settings.temperature > 0 else None
         for i in range(len(rows))
     ]
-    done = _Rows(model, rows, settings, backend, eos, draws, watch).run()
+    done = _Rows(model, rows, settings, backend, eos, draws, watch, forbidden).run()
     return [done[i : i + samples] for i in range(0, len(done), samples)]
 
 
@@ -74,9 +75,10 @@ class _Rows:
         eos: int,
         draws: list[np.random.Generator | None],
         watch: Watch | None,
+        forbidden: Sequence[int],
     ) -> None:
         self.model, self.settings, self.backend, self.eos = model, settings, backend, eos
-        self.draws, self.watch = draws, watch
+        self.draws, self.watch, self.forbidden = draws, watch, list(forbidden)
         self.prompts = prompts
         self.out = [Continuation() for _ in prompts]
         self.alive = list(range(len(prompts)))
@@ -114,9 +116,10 @@ class _Rows:
         """The next token of each live row (B,); remembers its log-probability."""
         settings = self.settings
         raw = logits
-        if step < settings.min_new_tokens:
+        banned = [*self.forbidden, self.eos] if step < settings.min_new_tokens else self.forbidden
+        if banned:
             logits = logits.clone()
-            logits[:, self.eos] = -torch.inf
+            logits[:, banned] = -torch.inf
         if settings.repetition_penalty != 1.0:
             seen = [self.prompts[r] + self.out[r].ids for r in self.alive]
             logits = penalize(logits, seen, settings.repetition_penalty)

@@ -24,7 +24,8 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
     config = bundle.read_json(path / "config.json")
     training = bundle.read_json(path / "training.json") if (path / "training.json").is_file() else {}
     files = {
-        p.name: f"{p.stat().st_size:,} bytes" + (f", {verified[p.name]}" if p.name in verified else ", not in the manifest")
+        p.name: f"{p.stat().st_size:,} bytes"
+        + (f", {verified[p.name]}" if p.name in verified else ", not in the manifest")
         for p in sorted(path.iterdir())
         if p.is_file() and not p.name.startswith(".")
     }

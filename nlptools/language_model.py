@@ -155,7 +155,15 @@ class LanguageModel:
         ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
         watch = _Watch(self, ids, settings, on_text) if settings.stop or on_text else None
         found = decoding.generate(
-            self.model, ids, settings, self.backend, eos=self.bundle.eos, seed=seed, first=first, watch=watch
+            self.model,
+            ids,
+            settings,
+            self.backend,
+            eos=self.bundle.eos,
+            seed=seed,
+            first=first,
+            watch=watch,
+            forbidden=self._never_generated(),
         )
         if watch is not None:
             watch.finish(found)
@@ -182,6 +190,14 @@ class LanguageModel:
         text = self.continuation_text(prompt, found.ids)
         text = text[: stop_at(text, settings.stop)]
         return Generated(text, found.finish, [self.tokenizer.vocab.token(i) for i in found.ids], found.logprobs)
+
+    def _never_generated(self) -> list[int]:
+        """Special tokens that stand for no text, the end of text apart."""
+        vocab = self.tokenizer.vocab
+        if vocab is None:
+            return []
+        special = {vocab.unk, vocab.pad, vocab.bos, vocab.cls, vocab.sep, vocab.mask} - {None, self.bundle.eos}
+        return sorted(id for id in special if id is not None)
 
     def _unk(self) -> int | None:
         return self.tokenizer.vocab.unk if self.tokenizer.vocab is not None else None

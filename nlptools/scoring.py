@@ -199,9 +199,7 @@ def _sum_scores(
     stop: Callable[[], bool] | None,
 ) -> float | None:
     mine = documents[backend.rank :: backend.world_size]
-    scores = document_scores(
-        model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop
-    )
+    scores = document_scores(model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop)
     return None if scores is None else float(sum(s.sum(dtype=np.float64) for s in scores))
 
 

@@ -23,7 +23,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.data import corpus
 from nlptools.data.corpus import Corpus, Counts
 from nlptools.data.windows import ContiguousStreams, ShuffledWindows
-from nlptools.errors import BundleError, Stopped, UsageError, display
+from nlptools.errors import BundleError, OutputError, Stopped, UsageError, display
 from nlptools.models import hf, registry
 from nlptools.objectives import CausalLM
 from nlptools.text import tokenizer as tokenizers
@@ -115,9 +115,7 @@ class _Job:
         _announce(train, valid, time.monotonic() - began)
         sums = {"train": train.digest, "valid": None if valid is None else valid.digest}
         if before is not None and before.get("data_sha256") != sums:
-            raise UsageError(
-                f"{display(self.run.output)}: holds a run on other text", hint="--force replaces it"
-            )
+            raise OutputError(f"{display(self.run.output)}: holds a run on other text", hint="--force replaces it")
         record = self._record(inputs, train, valid, sums, marks, before)
         bundle.write_json(self.directory / rundir.RECORD, record)
         self.backend.broadcast([str(data / "train.bin"), str(data / "valid.bin") if valid else None])
@@ -166,19 +164,17 @@ class _Job:
         found = checkpoints.load_last()
         step = 0 if found is None else found[2]["progress"]["step"]
         objective, source = CausalLM(model), self._source(train)
-        if main:
+        total = self.run.steps or math.ceil(source.batches_per_epoch * self.run.epochs / self.run.accumulate)
+        if main and step < total:
             verb = f"continuing at step {step}" if step else "training"
             messages.note(
                 f"{verb}: {_num_weights(model):,} weights on {self.backend.device} in {self.backend.precision},"
                 f" {source.batches_per_epoch:,.0f} batches per epoch"
             )
-        total = self.run.steps or math.ceil(source.batches_per_epoch * self.run.epochs / self.run.accumulate)
         log = Log(self.directory if main else None, total, track=self.run.track, from_step=step)
         try:
             evaluate = None if valid is None else lambda m, stop: self._evaluate(m, valid, stop)
-            result = fit(
-                objective, source, self.backend, self.run, evaluate=evaluate, checkpoints=checkpoints, log=log
-            )
+            result = fit(objective, source, self.backend, self.run, evaluate=evaluate, checkpoints=checkpoints, log=log)
         finally:
             log.close()
         return self._finish(model, checkpoints, result, record)
@@ -187,7 +183,7 @@ class _Job:
         """Save the bundle: the weights of the best validation where there is one, else the last."""
         progress = result.progress
         metrics = {"steps": progress.step, "tokens": progress.tokens, "seconds": progress.seconds}
-        if progress.best < math.inf:
+        if progress.best is not None:
             metrics.update({"valid_loss": progress.best, "valid_perplexity": math.exp(progress.best)})
         if not self.backend.is_main:
             if not result.finished:
@@ -212,7 +208,7 @@ class _Job:
                 f"stopped by {result.stopped} after step {progress.step}, everything is saved in {name}",
                 hint="the same command continues",
             )
-        said = f", validation perplexity {math.exp(progress.best):.2f}" if progress.best < math.inf else ""
+        said = f", validation perplexity {math.exp(progress.best):.2f}" if progress.best is not None else ""
         messages.note(f"{name}: {progress.step} steps in {_clock(progress.seconds)}{said}")
         messages.note(f"try: echo 'Some words' | nlptools generate {name}    or: nlptools score {name} FILE")
         return Trained(self.directory, progress.step, metrics)
@@ -226,7 +222,7 @@ class _Job:
         self.backend.seed(self.compute.seed)
         if self.settings.init is not None:
             loaded = bundle.load(self.settings.init)
-            model.load_state_dict(loaded.model.state_dict())
+            model.load_state_dict(loaded.weights())
         if self.backend.device.type == "cpu" and not model.runs_in_16_bits:
             self.backend = replace(self.backend, precision="fp32")
         return model.to(self.backend.device)
@@ -240,7 +236,7 @@ class _Job:
                 raise UsageError(f"--init {s.init} is a {arch}, --arch says {s.arch}")
             if config.vocab_size != vocab_size:
                 raise BundleError(f"{s.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
-            dropouts = {f: s.dropout for f in vars(config) if f.endswith("_dropout")}
+            dropouts: dict[str, Any] = {f: s.dropout for f in vars(config) if f.endswith("_dropout")}
             return replace(config, **dropouts)
         kind = registry.config_class(s.arch)
         if s.arch == "lstm":

@@ -85,3 +85,42 @@ def english() -> list[str]:
 
     lines = [line.strip() for text in topics.values() for line in text.split("\n")]
     return [line for line in lines if line]
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """As `run`, but inside this process: for commands that load PyTorch, which takes seconds in each new one."""
+    import io
+
+    from nlptools import cli, messages, streams
+
+    def call(*args: object, stdin: str | bytes = b"", env: dict[str, str] | None = None) -> Finished:
+        data = stdin.encode() if isinstance(stdin, str) else stdin
+        (tmp_path / ".stdin").write_bytes(data)
+        monkeypatch.chdir(tmp_path)
+        for key, value in (env or {}).items():
+            monkeypatch.setenv(key, value)
+        before, messages.settings = messages.settings, messages.Settings()
+        descriptor, kept = os.open(tmp_path / ".stdin", os.O_RDONLY), os.dup(0)
+        os.dup2(descriptor, 0)
+        capfdbinary.readouterr()
+        written = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", newline="\n")
+        shown = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8", newline="\n")
+        monkeypatch.setattr(sys, "stdout", written)
+        monkeypatch.setattr(sys, "stderr", shown)
+        try:
+            code = cli.run([str(arg) for arg in args])
+            messages.finish()
+        finally:
+            written.flush()
+            shown.flush()
+            os.dup2(kept, 0)
+            os.close(kept)
+            os.close(descriptor)
+            (tmp_path / ".stdin").unlink()
+            messages.settings = before
+            streams._closed_streams.clear()
+        out, err = capfdbinary.readouterr()
+        return Finished(code, out, err.decode("utf-8", "replace"))
+
+    return call

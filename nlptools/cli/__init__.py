@@ -84,12 +84,19 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")  # type: ignore[union-attr]
-    messages.settings.command = next((a for a in sys.argv[1:] if not a.startswith("-")), "")
+    code = run(sys.argv[1:])
+    messages.finish()
+    _leave(code)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command and report what goes wrong on standard error; returns the exit status."""
+    messages.settings.command = next((a for a in arguments if not a.startswith("-")), "")
+    code = 0
     try:
-        group.main(prog_name="nlptools", standalone_mode=False)
+        group.main(arguments, prog_name="nlptools", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
-        code = 0
     except click.exceptions.Exit as error:
         code = error.exit_code
     except click.Abort:
@@ -109,8 +116,7 @@ def main() -> None:
         code = _report(_os_error(error), None, 74)
     except Exception as error:
         code = _internal(error)
-    messages.finish()
-    _leave(code)
+    return code
 
 
 def _default_signals() -> None:

@@ -28,7 +28,10 @@ per prompt: "prompt" and "continuations", each with "text", "finish" (length, eo
 and "logprobs". --json-input reads JSON objects with the prompt under "prompt"; their other keys are passed on.""",
     examples=(
         ("Continue a prompt:", "echo 'The import statement' | nlptools generate lm/ --top-p 0.9"),
-        ("Three different continuations, the same each time:", "nlptools generate lm/ --num-samples 3 --seed 7 < prompts.txt"),
+        (
+            "Three different continuations, the same each time:",
+            "nlptools generate lm/ --num-samples 3 --seed 7 < prompts.txt",
+        ),
         ("The most likely continuation of each line, as JSON:", "nlptools generate lm/ --beam 4 --json < prompts.txt"),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -55,7 +58,9 @@ def command(
             _answer(loaded, batch, generate, compute.seed, first, out)
 
 
-def _batches(names: list[str], errors: str, size: int, generate: Generate) -> Iterator[tuple[int, list[dict[str, Any]]]]:
+def _batches(
+    names: list[str], errors: str, size: int, generate: Generate
+) -> Iterator[tuple[int, list[dict[str, Any]]]]:
     """(number of the first, prompts with their other keys) for each batch of what the input has delivered."""
     from nlptools import streams
     from nlptools.errors import DataError

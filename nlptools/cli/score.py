@@ -35,9 +35,7 @@ words).""",
 )
 @click.argument("model", type=click.Path())
 @inputs_argument
-def command(
-    model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common
-) -> None:
+def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
     """Give the log-probability of lines, or the perplexity of a text.
 
     MODEL is a directory that train-lm made, or a Hugging Face GPT-2. Lines are scored each on its own.

@@ -43,7 +43,13 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     trained on it. A run that was stopped, by a signal, a time limit or a crash, is continued by the same command and ends
     with the weights it would have had anyway.
     """
-    trainlm.check()  # wrong combinations fail here, before torch is loaded
+    from nlptools import streams
+
+    # what is wrong is said before torch is loaded
+    trainlm.check()
+    streams.check_inputs(inputs)
+    if training.valid is not None:
+        streams.check_inputs([training.valid])
     from nlptools.training import train_lm
 
     record = invocation()

@@ -148,9 +148,7 @@ class Training:
     )
     lr: float = option(1e-3, "Peak learning rate.", low=0, metavar="X")
     min_lr: float = option(0.1, "Final learning rate, as a share of the peak.", low=0, high=1, metavar="X")
-    warmup: float = option(
-        0.02, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS"
-    )
+    warmup: float = option(0.02, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS")
     schedule: str = option(
         "cosine",
         "Learning rate after the warm-up: trapezoid holds it and falls over the last fifth.",

@@ -156,7 +156,7 @@ class Generate:
     stream: bool = option(False, "Write text as it comes, one prompt after the other.")
     logprobs: bool = option(False, "With --json, give the log-probability of each token.")
     json: bool = option(False, "Write JSON lines.")
-    json_input: bool = option(False, "Read JSON lines with the prompt under \"prompt\".")
+    json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt".')
     echo: bool = option(False, "Write the prompt before its continuation.")
     batch_size: int = option(32, "Prompts decoded together.", low=1, metavar="N")
 

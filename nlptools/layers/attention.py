@@ -87,7 +87,7 @@ def dropped_attention(query: Tensor, key: Tensor, value: Tensor, p: float, causa
     """Attention with dropout of probability `p` on the attention weights; all (B, H, T, K)."""
     if query.device.type != "cpu":
         return F.scaled_dot_product_attention(query, key, value, dropout_p=p, is_causal=causal)
-    attended: Tensor = _DroppedAttention.apply(query, key, value, p, causal)
+    attended: Tensor = _DroppedAttention.apply(query, key, value, p, causal)  # type: ignore[no-untyped-call]
     return attended
 
 

@@ -25,7 +25,7 @@ def summed_cross_entropy(hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor
     kept = targets_N >= 0
     if not bool(kept.all()):
         hidden_ND, targets_N = hidden_ND[kept], targets_N[kept]
-    loss: Tensor = _SummedCrossEntropy.apply(hidden_ND, weight_VD, targets_N, vocab_size)
+    loss: Tensor = _SummedCrossEntropy.apply(hidden_ND, weight_VD, targets_N, vocab_size)  # type: ignore[no-untyped-call]
     return loss
 
 

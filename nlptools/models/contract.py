@@ -24,9 +24,7 @@ class LanguageModel(Protocol):
     runs_in_16_bits: bool  # whether a CPU can run it in bf16
     streams: bool  # trained on text in order, with its state carried from batch to batch
 
-    def __call__(
-        self, ids: Tensor, state: Any = None, mask: Tensor | None = None
-    ) -> tuple[Tensor, Any]:
+    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
         """(B, T) ids, and the state after what came before -> hidden (B, T, D) and the new state.
 
         Without a state nothing came before and none is returned (training, scoring); `start` makes an empty one.

@@ -93,7 +93,9 @@ class GPT(nn.Module):
         if padding is not None:
             positions = (positions - padding[:, None]).clamp_(min=0)
         if T and int(past + T) > self.max_context and int(positions.max()) >= self.max_context:
-            raise DataError(f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}")
+            raise DataError(
+                f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
+            )
         x = self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
         attend = self._attention_mask(past, T, padding, ids.device)
         for i, block in enumerate(self.blocks):

@@ -7,7 +7,7 @@ Shapes: B batch, T length, D hidden, L layers, V vocabulary.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -54,7 +54,8 @@ class LSTM(nn.Module):
         for parameter in self.parameters():
             parameter.uniform_(-(D**-0.5), D**-0.5)
         for layer in self.layers:
-            layer.bias_hh_l0[D : 2 * D] = 1.0  # type: ignore[union-attr,index]
+            forget: Any = layer.bias_hh_l0
+            forget[D : 2 * D] = 1.0
 
     def forward(
         self, ids: Tensor, state: LSTMState | None = None, mask: Tensor | None = None

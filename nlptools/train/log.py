@@ -28,7 +28,7 @@ class Log:
         if directory is not None:
             path = directory / "log.jsonl"
             _truncate(path, from_step)
-            self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115: open for the whole run
+            self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
             if track == "tensorboard":
                 self._board = _tensorboard(directory / "tensorboard")
         self._show = directory is not None

@@ -17,7 +17,7 @@ from nlptools.data.windows import Batch, Source
 from nlptools.errors import Diverged
 from nlptools.train.checkpoint import Checkpoints
 from nlptools.train.log import Log
-from nlptools.train.optim import adamw, learning_rate
+from nlptools.train.optim import AdamW, learning_rate
 from nlptools.train.stop import Stop
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
@@ -32,7 +32,7 @@ class Progress:
     tokens: int = 0  # targets seen
     seconds: float = 0.0  # of training, over all parts of an interrupted run
     bad_steps: int = 0  # refused in a row
-    best: float = math.inf  # lowest validation loss
+    best: float | None = None  # lowest validation loss
     best_step: int = 0
     since_best: int = 0  # validations since then
     last_valid: dict[str, float] = field(default_factory=dict)
@@ -57,9 +57,9 @@ class Fit:
         self.objective, self.source, self.backend, self.run = objective, source, backend, run
         self.checkpoints = checkpoints
         self.progress = Progress()
-        self.optimizer = adamw(objective, run)
+        self.optimizer = AdamW(objective, run.beta2, run.weight_decay)
         self.masters = list(objective.parameters())
-        self.working = backend.working_copy(objective)
+        self.working: Any = backend.working_copy(objective)
         self.copies = list(self.working.parameters())
         self.forward = backend.compiled(self.working)
         self.batches: Iterator[Batch] = iter(source)
@@ -82,17 +82,17 @@ class Fit:
         self.backend.sum_gradients(self.masters)
         losses = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
         mean = sum(losses[kind] / max(1.0, counts[kind]) for kind in losses)
-        norm = self._clip()
+        norm = self._gradient_norm()
         rate = learning_rate(self.progress.step, self.total, self.run)
         if math.isfinite(mean) and math.isfinite(norm):
-            for group in self.optimizer.param_groups:
-                group["lr"] = rate
-            self.optimizer.step()
+            clip = self.run.clip
+            self.optimizer.step(rate, clip / norm if 0 < clip < norm else 1.0)
             self.backend.refresh(self.masters, self.copies)
             self.progress.bad_steps = 0
         else:
             self.progress.bad_steps += 1
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.masters:
+            parameter.grad = None
         targets = sum(counts.values())
         self.progress.step += 1
         self.progress.tokens += int(targets)
@@ -105,23 +105,15 @@ class Fit:
             return
         state = {f"random.{k}": v for k, v in self.backend.random_state().items()}
         state.update(self.working.carry())
-        for name, parameter in self.objective.named_parameters():
-            for key, value in self.optimizer.state.get(parameter, {}).items():
-                state[f"optimizer.{name}.{key}"] = value
-        record = {"progress": vars(self.progress), "source": self.source.state(), "total": self.total}
+        state.update(self.optimizer.state())
+        record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
         self.checkpoints.save(self.progress.step, dict(self.objective.model.state_dict()), state, record)
 
     def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
         """Go back to a checkpoint. Every process does, with the random state of its own rank drawn anew from it."""
         self.objective.model.load_state_dict(weights)
         self.backend.refresh(self.masters, self.copies)
-        for name, parameter in self.objective.named_parameters():
-            prefix = f"optimizer.{name}."
-            self.optimizer.state[parameter] = {
-                key[len(prefix) :]: value.to(parameter.device, copy=True)
-                for key, value in state.items()
-                if key.startswith(prefix)
-            }
+        self.optimizer.restore(state, int(record["updates"]))
         self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
         if self.backend.rank > 0:
             self.backend.seed(self.run_seed(record))
@@ -142,11 +134,9 @@ class Fit:
                 counts[kind] = counts.get(kind, 0.0) + count
         return dict(zip(counts, self.backend.sum(list(counts.values())), strict=True))
 
-    def _clip(self) -> float:
-        gradients = [p.grad for p in self.masters if p.grad is not None]
-        if self.run.clip > 0:
-            return float(torch.nn.utils.clip_grad_norm_(self.masters, self.run.clip))
-        return float(torch.nn.utils.get_total_norm(gradients))
+    def _gradient_norm(self) -> float:
+        norms = torch._foreach_norm([p.grad for p in self.masters if p.grad is not None])
+        return float(torch.linalg.vector_norm(torch.stack(norms)))
 
 
 def fit(
@@ -178,9 +168,7 @@ def fit(
 class _Loop:
     """What happens between steps: reports, validations, checkpoints, stopping."""
 
-    def __init__(
-        self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop
-    ) -> None:
+    def __init__(self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop) -> None:
         self.state, self.evaluate, self.log, self.stop = state, evaluate, log, stop
         run = state.run
         self.due = {name: _Due(interval(text), state) for name, text in _intervals(run).items()}
@@ -262,7 +250,7 @@ class _Loop:
         progress.last_valid = numbers
         if self.log is not None:
             self.log.valid({"step": progress.step, "epoch": round(state.source.epoch, 4), **numbers})
-        if numbers["loss"] < progress.best:
+        if progress.best is None or numbers["loss"] < progress.best:
             progress.best, progress.best_step, progress.since_best = numbers["loss"], progress.step, 0
             state.save()
             if state.checkpoints is not None and state.backend.is_main:

@@ -3,22 +3,81 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor, nn
 
 from nlptools.configs import Training
 
 
-def adamw(module: torch.nn.Module, run: Training) -> torch.optim.Optimizer:
-    """AdamW (Loshchilov & Hutter 2019) in one fused kernel; only matrices are decayed, not biases and norms."""
-    matrices = [p for p in module.parameters() if p.dim() >= 2]
-    others = [p for p in module.parameters() if p.dim() < 2]
-    groups: list[dict[str, Any]] = [
-        {"params": matrices, "weight_decay": run.weight_decay},
-        {"params": others, "weight_decay": 0.0},
-    ]
-    return torch.optim.AdamW(groups, lr=run.lr, betas=(0.9, run.beta2), eps=1e-8, fused=True)
+@dataclass
+class AdamW:
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv:1711.05101), in one fused kernel per group.
+
+    The kernel is PyTorch's; its class around it is not used, because it imports the compiler (seconds at every start) and
+    cannot clip on the way: `scale` saves a pass over all gradients. Only matrices are decayed, not biases and norms.
+    """
+
+    module: nn.Module
+    beta2: float = 0.95
+    weight_decay: float = 0.1
+    beta1: float = 0.9
+    eps: float = 1e-8
+    steps: int = 0
+    means: dict[str, Tensor] = field(default_factory=dict)  # first moments of the gradients, by parameter
+    squares: dict[str, Tensor] = field(default_factory=dict)  # second moments
+
+    def __post_init__(self) -> None:
+        for name, parameter in self.module.named_parameters():
+            self.means[name] = torch.zeros_like(parameter, dtype=torch.float32)
+            self.squares[name] = torch.zeros_like(parameter, dtype=torch.float32)
+
+    @torch.no_grad()
+    def step(self, rate: float, scale: float = 1.0) -> None:
+        """Update all parameters with the learning rate `rate`, from gradients multiplied by `scale`."""
+        self.steps += 1
+        named = [(n, p) for n, p in self.module.named_parameters() if p.grad is not None]
+        for decay in (self.weight_decay, 0.0):
+            chosen = [(n, p) for n, p in named if (p.dim() >= 2) == (decay > 0)] if self.weight_decay else named
+            if chosen:
+                self._update(chosen, rate, decay, scale)
+            if not self.weight_decay:
+                break
+
+    def _update(self, chosen: list[tuple[str, nn.Parameter]], rate: float, decay: float, scale: float) -> None:
+        device = chosen[0][1].device
+        # the kernel divides gradients by its scale; it takes its numbers as tensors, one step count per parameter
+        count = torch.full((), float(self.steps), device=device)
+        divisor = None if scale == 1.0 else torch.full((), 1.0 / scale, device=device)
+        torch._fused_adamw_(
+            [p for _, p in chosen],
+            [p.grad for _, p in chosen if p.grad is not None],
+            [self.means[n] for n, _ in chosen],
+            [self.squares[n] for n, _ in chosen],
+            [],
+            [count] * len(chosen),
+            lr=rate,
+            beta1=self.beta1,
+            beta2=self.beta2,
+            weight_decay=decay,
+            eps=self.eps,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=divisor,
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        """All moments, for a checkpoint."""
+        means = {f"optimizer.mean.{name}": tensor for name, tensor in self.means.items()}
+        return {**means, **{f"optimizer.square.{name}": tensor for name, tensor in self.squares.items()}}
+
+    def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
+        """Go back to a `state()` after `steps` updates."""
+        self.steps = steps
+        for name in self.means:
+            self.means[name].copy_(tensors[f"optimizer.mean.{name}"])
+            self.squares[name].copy_(tensors[f"optimizer.square.{name}"])
 
 
 def learning_rate(step: int, total: int, run: Training) -> float:

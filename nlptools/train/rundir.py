@@ -29,17 +29,17 @@ def locked(directory: Path) -> Iterator[None]:
     """
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        handle = open(directory / LOCK, "a+", encoding="utf-8")  # noqa: SIM115: held for the whole run
+        handle = open(directory / LOCK, "a+", encoding="utf-8")  # noqa: SIM115  held for the whole run
     except OSError as error:
-        raise OutputError(f"{display(str(directory))}: cannot be made: {(error.strerror or str(error)).lower()}") from None
+        raise OutputError(
+            f"{display(str(directory))}: cannot be made: {(error.strerror or str(error)).lower()}"
+        ) from None
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             handle.seek(0)
-            raise OutputError(
-                f"{display(str(directory))}: locked by another run ({handle.read().strip()})"
-            ) from None
+            raise OutputError(f"{display(str(directory))}: locked by another run ({handle.read().strip()})") from None
         handle.seek(0)
         handle.truncate()
         start = time.strftime("%Y-%m-%dT%H:%M:%S")

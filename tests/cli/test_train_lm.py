@@ -1,0 +1,280 @@
+"""train-lm as a process: what it leaves, how it stops, how it goes on, what it refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import Run, environment
+
+SMALL = ("--layers", 2, "--hidden", 32, "--heads", 2, "--context", 16, "--batch-size", 4, "--threads", 1, "-q")
+
+
+@pytest.fixture
+def text(tmp_path: Path, english: list[str]) -> Path:
+    """Some English, held-out English, a SentencePiece model's stand-in: a vocabulary of words."""
+    (tmp_path / "train.txt").write_text("\n".join(english[:400]) + "\n")
+    (tmp_path / "valid.txt").write_text("\n".join(english[400:440]) + "\n")
+    words = sorted({word for line in english[:400] for word in line.split()})
+    (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{word}\t1\n" for word in words))
+    return tmp_path
+
+
+def train(call: Run, *more: Any, **kwargs: Any) -> Any:
+    return call("train-lm", "-t", "vocab.tsv", *SMALL, *more, **kwargs)
+
+
+def weights(directory: Path) -> str:
+    return hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
+
+
+def rows(directory: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (directory / "log.jsonl").read_text().split("\n") if line]
+
+
+@pytest.mark.parametrize("arch", ["transformer", "lstm"])
+def test_text_to_bundle_to_scores_to_text(call: Run, text: Path, arch: str) -> None:
+    done = train(call, "--arch", arch, "--steps", 60, "--lr", "1e-2", "--valid", "valid.txt", "-o", "lm", "train.txt")
+    assert (done.code, done.out, done.err) == (0, b"", "")
+    record = json.loads((text / "lm/training.json").read_text())
+    assert record["status"] == "finished" and record["metrics"]["steps"] == 60
+    assert record["invocation"]["sources"]["lr"] == "flag" and record["invocation"]["sources"]["clip"] == "default"
+    assert record["data"]["train"]["sha256"] == hashlib.sha256((text / "train.txt").read_bytes()).hexdigest()
+    log = rows(text / "lm")
+    losses = [row["loss"] for row in log if row["kind"] == "train"]
+    assert losses[-1] < losses[0] - 0.5
+    valid = [row for row in log if row["kind"] == "valid"]
+    scored = call("score", "lm", "--per", "total", "valid.txt")
+    assert scored.code == 0, scored.err
+    total = json.loads(scored.text)
+    assert total["perplexity"] == pytest.approx(min(row["perplexity"] for row in valid), rel=1e-4)
+    lines = call("score", "lm", "valid.txt")
+    summed = sum(float(line.split("\t")[0]) for line in lines.lines)
+    assert summed == pytest.approx(total["log_probability"], rel=1e-4) and len(lines.lines) == 40
+    generated = call("generate", "lm", "--max-new-tokens", 5, stdin="The\n\nimport this\n")
+    assert generated.code == 0 and len(generated.lines) == 3, generated.err
+
+
+def test_standard_input_is_the_same_as_a_file(call: Run, text: Path) -> None:
+    assert train(call, "--steps", 5, "-o", "a", "train.txt").code == 0
+    assert train(call, "--steps", 5, "-o", "b", stdin=(text / "train.txt").read_bytes()).code == 0
+    assert weights(text / "a") == weights(text / "b")
+    assert train(call, "--steps", 5, "--seed", 2, "-o", "c", "train.txt").code == 0
+    assert weights(text / "a") != weights(text / "c")
+
+
+def start(*args: Any, cwd: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "nlptools", "train-lm", "-t", "vocab.tsv", *map(str, SMALL), *map(str, args)]
+    return subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE)
+
+
+def wait_for_step(directory: Path, step: int) -> None:
+    for _ in range(1200):
+        if (directory / "log.jsonl").is_file() and any(r.get("step", 0) >= step for r in rows(directory)):
+            return
+        time.sleep(0.05)
+    raise AssertionError("training did not get going")
+
+
+LONG = ("--dropout", 0.1, "--valid", "valid.txt", "--valid-every", 20, "--save-every", 15, "--log-every", 1)
+
+
+@pytest.mark.parametrize("arch", ["transformer", "lstm"])
+def test_interrupted_in_every_way_and_continued_the_weights_are_the_same(call: Run, text: Path, arch: str) -> None:
+    args = ("--arch", arch, "--steps", 150, *LONG, "train.txt")
+    assert train(call, *args, "-o", "whole").code == 0
+    for number, code, step in ((signal.SIGTERM, 75, 5), (signal.SIGKILL, -9, 35), (signal.SIGINT, 75, 50),
+                               (signal.SIGUSR1, 75, 70), (signal.SIGKILL, -9, 90)):  # fmt: skip
+        process = start(*args, "-o", "parts", cwd=text)
+        wait_for_step(text / "parts", step)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == code, err
+        if code == 75:
+            assert b"the same command continues" in err and err.count(b"\n") == 2
+            assert call("generate", "parts", "--max-new-tokens", 2, stdin="x\n").code == 0  # usable as it is
+    assert train(call, *args, "-o", "parts").code == 0
+    assert weights(text / "parts") == weights(text / "whole")
+    kept = [(r["step"], r["loss"]) for r in rows(text / "whole") if r["kind"] == "train"]
+    assert [(r["step"], r["loss"]) for r in rows(text / "parts") if r["kind"] == "train"] == kept
+    assert len(json.loads((text / "parts/training.json").read_text())["parts"]) == 6
+    again = train(call, *args, "-o", "parts")
+    assert again.code == 0 and weights(text / "parts") == weights(text / "whole")
+
+
+def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text: Path) -> None:
+    """Kills at random moments of a run that saves after every step."""
+    args = ("--steps", 60, "--save-every", 1, "--log-every", 1, "train.txt")
+    assert train(call, *args, "-o", "whole").code == 0
+    for step, delay in ((3, 0.0), (10, 0.013), (20, 0.027), (30, 0.041)):
+        process = start(*args, "-o", "parts", cwd=text)
+        wait_for_step(text / "parts", step)
+        time.sleep(delay)
+        process.kill()
+        process.communicate(timeout=60)
+    done = train(call, *args, "-o", "parts")
+    assert done.code == 0 and "damaged" not in done.err, done.err
+    assert weights(text / "parts") == weights(text / "whole")
+    assert not list((text / "parts/checkpoints").glob(".tmp*"))
+
+
+def test_a_second_signal_ends_at_once(text: Path) -> None:
+    process = start("--steps", 100000, "--log-every", 1, "-o", "lm", "train.txt", cwd=text)
+    wait_for_step(text / "lm", 2)
+    process.send_signal(signal.SIGSTOP)
+    process.send_signal(signal.SIGTERM)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
+    process.communicate(timeout=60)
+    assert process.returncode in (-signal.SIGTERM, -signal.SIGINT)
+
+
+def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None:
+    done = train(call, "--steps", 100000, "--max-time", "2s", "-o", "lm", "train.txt")
+    assert done.code == 75 and "time limit" in done.err
+
+
+def test_two_processes_train_what_one_does(text: Path, call: Run) -> None:
+    one = train(call, "--steps", 6, "--batch-size", 8, "-o", "one", "train.txt")
+    assert one.code == 0
+    args = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nlptools", "train-lm",
+            "-t", "vocab.tsv", *map(str, SMALL), "--steps", "6", "--batch-size", "4", "-o", "two", "train.txt"]  # fmt: skip
+    env = environment(OMP_NUM_THREADS="1")
+    done = subprocess.run([sys.executable, *args], cwd=text, env=env, capture_output=True, timeout=240)
+    assert done.returncode == 0, done.stderr.decode()
+    losses = [[r["loss"] for r in rows(text / d) if r["kind"] == "train"] for d in ("one", "two")]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    import safetensors.torch
+
+    a, b = (safetensors.torch.load_file(text / d / "model.safetensors") for d in ("one", "two"))
+    for name in a:
+        assert float((a[name] - b[name]).abs().max()) < 1e-3, name
+
+
+def test_one_run_at_a_time_per_directory(text: Path, call: Run) -> None:
+    process = start("--steps", 100000, "--log-every", 1, "-o", "lm", "train.txt", cwd=text)
+    try:
+        wait_for_step(text / "lm", 1)
+        done = train(call, "--steps", 5, "-o", "lm", "train.txt")
+        assert done.code == 73 and "locked by another run (host" in done.err and str(process.pid) in done.err
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_directory_with_something_else_is_refused(call: Run, text: Path) -> None:
+    (text / "other").mkdir()
+    (text / "other/precious").write_text("x")
+    done = train(call, "--steps", 2, "-o", "other", "train.txt")
+    assert done.code == 73 and "exists and holds no training run" in done.err
+    assert train(call, "--steps", 2, "-o", "lm", "train.txt").code == 0
+    done = train(call, "--steps", 2, "--lr", "0.5", "-o", "lm", "train.txt")
+    assert done.code == 73 and "other settings (lr)" in done.err
+    done = train(call, "--steps", 2, "-o", "lm", "valid.txt")
+    assert done.code == 73 and "other text" in done.err
+    assert train(call, "--steps", 2, "--resume", "never", "-o", "lm", "train.txt").code == 73
+    assert train(call, "--steps", 2, "--resume", "must", "-o", "new", "train.txt").code == 73
+    before = weights(text / "lm")
+    assert train(call, "--steps", 4, "-o", "lm", "train.txt").code == 0, "a longer run goes on"
+    assert weights(text / "lm") != before
+    assert train(call, "--steps", 2, "--force", "--lr", "0.5", "-o", "lm", "train.txt").code == 0
+    assert train(call, "--steps", 2, "-o", "train.txt", "train.txt").code == 73
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "code", "said"),
+    [
+        (("train.txt", "missing.txt"), b"", 66, "missing.txt: no such file"),
+        ((".",), b"", 66, "is a directory"),
+        ((), b"", 65, "no training data"),
+        ((), b"\n\n\n", 65, "no training data"),
+        ((), b"good\n\xff\xfe\n", 65, "<stdin>:2: invalid UTF-8 at byte 1"),
+        (("--valid", "missing", "train.txt"), b"", 66, "missing: no such file"),
+        (("--hidden", 33, "--heads", 2, "train.txt"), b"", 2, "not a multiple"),
+        (("--save-every", "soon", "train.txt"), b"", 2, "not an interval"),
+        (("--keep", 1, "train.txt"), b"", 2, "keep"),
+        (("--device", "cuda:99", "train.txt"), b"", 69, "CUDA"),
+        (("--device", "tpu", "train.txt"), b"", 2, "no such device"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    call: Run, text: Path, args: tuple[Any, ...], stdin: bytes, code: int, said: str
+) -> None:
+    done = train(call, "--steps", 2, "-o", "lm", *args, stdin=stdin)
+    assert done.code == code and said in done.err, done.err
+    message = done.err.split("\n")
+    assert message[0].startswith("nlptools train-lm: ") and "Traceback" not in done.err
+    assert not (text / "lm/model.safetensors").exists()
+
+
+def test_a_tokenizer_without_ids_or_end_is_refused(call: Run, text: Path) -> None:
+    done = call("train-lm", "-t", "words", "-o", "lm", "train.txt")
+    assert done.code == 2 and "--vocab" in done.err
+    (text / "bare.tsv").write_text("a\t1\nb\t1\n")
+    done = call("train-lm", "-t", "bare.tsv", "-o", "lm", "train.txt")
+    assert done.code == 78 and "no end-of-text token" in done.err
+    assert call("train-lm", "-t", "nowhere.model", "-o", "lm", "train.txt").code in (66, 78)
+
+
+def test_odd_text_is_just_text(call: Run, text: Path) -> None:
+    odd = b"\xef\xbb\xbfone\r\ntwo\x00three\xe2\x80\xa8four\n\nlast " + b"x " * 50_000
+    done = train(call, "--steps", 2, "-o", "lm", stdin=odd, env={"LC_ALL": "C"})
+    assert done.code == 0, done.err
+    data = json.loads((text / "lm/training.json").read_text())["data"]["train"]
+    assert data["lines"] == 4 and data["words"] == 1 + 2 + 0 + 50_001
+
+
+def test_divergence_ends_with_its_own_status(call: Run, text: Path) -> None:
+    done = train(call, "--steps", 400, "--lr", "1e30", "--clip", 0, "--warmup", 0, "-o", "lm", "train.txt")
+    assert done.code == 3 and "8 steps running" in done.err, done.err
+
+
+def test_dry_run_leaves_nothing(call: Run, text: Path) -> None:
+    done = call("train-lm", "-t", "vocab.tsv", *SMALL[:-1], "--dry-run", "-o", "lm", "train.txt")
+    assert done.code == 0 and "weights" in done.err and not (text / "lm").exists(), done.err
+
+
+def test_presets_config_files_and_environment(call: Run, text: Path) -> None:
+    (text / "c.toml").write_text("preset = 'tiny'\nhidden = 64\n")
+    env = {"NLPTOOLS_TRAIN_LM_LAYERS": "3"}
+    done = call("train-lm", "-t", "v", "-o", "x", "--config", "c.toml", "--heads", 2, "--dump-config", env=env)
+    assert done.code == 0, done.err
+    for line in ('preset = "tiny"', "hidden = 64", "layers = 3", "heads = 2", "context = 128", "lr = 0.002"):
+        assert line in done.lines
+
+
+def test_a_disk_that_fills_up_loses_nothing(text: Path, call: Run) -> None:
+    """Files may not grow beyond some size: the first checkpoint fits, nothing larger ever would."""
+    script = 'ulimit -f 8; exec "$0" "$@"'
+    args = [sys.executable, "-m", "nlptools", "train-lm", "-t", "vocab.tsv", *map(str, SMALL), "--steps", "2",
+            "-o", "lm", "train.txt"]  # fmt: skip
+    import resource
+
+    resource.getrlimit(resource.RLIMIT_FSIZE)
+    done = subprocess.run(["bash", "-c", "trap '' XFSZ; " + script, *args], cwd=text, env=environment(),
+                          capture_output=True, timeout=120)  # fmt: skip
+    assert done.returncode == 74, done.stderr.decode()
+    assert b"Traceback" not in done.stderr and b"not saved" in done.stderr
+    assert not list((text / "lm/checkpoints").glob("step-*"))
+    assert train(call, "--steps", 2, "-o", "lm", "train.txt").code == 0
+
+
+def test_the_output_directory_cannot_be_made(call: Run, text: Path) -> None:
+    done = train(call, "--steps", 2, "-o", "/proc/nowhere/lm", "train.txt")
+    assert done.code == 73 and "cannot be made" in done.err
+    assert os.path.exists(text / "train.txt")
+
+
+def test_starting_from_another_bundle(call: Run, text: Path) -> None:
+    assert train(call, "--steps", 30, "--lr", "1e-2", "-o", "a", "train.txt").code == 0
+    done = train(call, "--steps", 1, "--lr", "0", "--init", "a", "-o", "b", "train.txt")
+    assert done.code == 0, done.err
+    assert weights(text / "a") == weights(text / "b")

@@ -1,0 +1,226 @@
+"""Laws that hold for every language model in the registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import SIZES, tiny
+
+from nlptools import decoding, scoring
+from nlptools.backend import Backend
+from nlptools.configs.lm import Generate
+from nlptools.models import registry
+
+EOS = 1
+BACKEND = Backend(torch.device("cpu"))
+architectures = pytest.mark.parametrize("arch", sorted(registry.ARCHITECTURES))
+GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True, json=True)
+
+
+def ids(rows: int = 3, length: int = 10, seed: int = 0) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(seed).integers(2, 50, (rows, length)))
+
+
+def prompts() -> list[list[int]]:
+    rng = np.random.default_rng(3)
+    return [[EOS, *rng.integers(2, 50, n).tolist()] for n in (1, 7, 3, 5, 7, 2)]
+
+
+def logits(model: Any, x: torch.Tensor, state: Any = None) -> torch.Tensor:
+    out: torch.Tensor = model.head(model(x, state)[0])
+    return out
+
+
+def test_every_architecture_has_tiny_sizes() -> None:
+    assert set(SIZES) == set(registry.ARCHITECTURES)
+
+
+@architectures
+@torch.inference_mode()
+def test_probabilities_sum_to_one_over_the_vocabulary(arch: str) -> None:
+    model = tiny(arch)
+    out = logits(model, ids())
+    assert out.shape == (3, 10, 50)
+    assert torch.allclose(out.softmax(-1).sum(-1), torch.ones(3, 10), atol=1e-5)
+
+
+@architectures
+@torch.inference_mode()
+def test_the_future_does_not_change_the_past(arch: str) -> None:
+    model, x = tiny(arch), ids()
+    y = x.clone()
+    y[:, 6] = (y[:, 6] + 1) % 50
+    before, after = logits(model, x), logits(model, y)
+    assert torch.equal(before[:, :6], after[:, :6])
+    assert not torch.allclose(before[:, 6:], after[:, 6:], atol=1e-3)
+
+
+@architectures
+@torch.inference_mode()
+def test_a_batch_equals_its_rows_one_by_one(arch: str) -> None:
+    model, x = tiny(arch), ids()
+    whole = logits(model, x)
+    rows = torch.cat([logits(model, row[None]) for row in x])
+    assert torch.allclose(whole, rows, atol=1e-4)
+
+
+@architectures
+@torch.inference_mode()
+def test_stepwise_with_state_equals_all_at_once(arch: str) -> None:
+    model, x = tiny(arch), ids()
+    whole = logits(model, x)
+    state, parts = model.start(3, 4), []
+    for begin, end in ((0, 4), (4, 5), (5, 6), (6, 10)):
+        hidden, state = model(x[:, begin:end], state)
+        parts.append(model.head(hidden))
+    assert torch.allclose(whole, torch.cat(parts, 1), atol=1e-4)
+
+
+@architectures
+@torch.inference_mode()
+def test_padding_on_the_left_does_not_change_real_positions(arch: str) -> None:
+    model, x = tiny(arch), ids(1, 6)
+    alone, state = model(x, model.start(1, 10))
+    padded = torch.cat([torch.full((1, 3), 7), x], 1)
+    mask = torch.arange(9)[None] >= 3
+    mates = torch.cat([padded, ids(1, 9, seed=5)])
+    both_mask = torch.cat([mask, torch.ones(1, 9, dtype=torch.bool)])
+    together, both = model(mates, model.start(2, 10), both_mask)
+    assert torch.allclose(alone[0], together[0, 3:], atol=1e-4)
+    token = torch.tensor([[9]])
+    next_alone, _ = model(token, state)
+    next_together, _ = model(token.repeat(2, 1), both)
+    assert torch.allclose(next_alone[0], next_together[0], atol=1e-4)
+
+
+@architectures
+@torch.inference_mode()
+def test_selecting_rows_of_a_state(arch: str) -> None:
+    model, x = tiny(arch), ids()
+    _, state = model(x, model.start(3, 12))
+    rows = torch.tensor([2, 0, 2])
+    chosen, _ = model(ids(3, 1, seed=9), state.select(rows))
+    reordered, again = model(x[rows], model.start(3, 12))
+    expected, _ = model(ids(3, 1, seed=9), again)
+    assert torch.allclose(chosen, expected, atol=1e-4)
+    assert reordered.shape == (*x.shape, 32)
+
+
+@architectures
+def test_decoding_with_state_equals_decoding_without(arch: str) -> None:
+    model = tiny(arch)
+    for prompt in prompts():
+        found = decoding.generate(model, [prompt], GREEDY, BACKEND, eos=EOS)[0][0]
+        text = list(prompt)
+        for token in found.ids:
+            with torch.inference_mode():
+                assert int(logits(model, torch.tensor([text]))[0, -1].argmax()) == token
+            text.append(token)
+
+
+@architectures
+@pytest.mark.parametrize("settings", [GREEDY, Generate(max_new_tokens=8, top_p=0.9, num_samples=2)])
+def test_a_prompt_is_continued_the_same_whatever_its_batch_mates(arch: str, settings: Generate) -> None:
+    model = tiny(arch)
+    together = decoding.generate(model, prompts(), settings, BACKEND, eos=EOS, seed=5)
+    for number, prompt in enumerate(prompts()):
+        alone = decoding.generate(model, [prompt], settings, BACKEND, eos=EOS, seed=5, first=number)
+        assert [c.ids for c in alone[0]] == [c.ids for c in together[number]]
+
+
+@architectures
+def test_a_beam_of_one_is_greedy(arch: str) -> None:
+    model = tiny(arch)
+    beam = Generate(beam=1, max_new_tokens=8)
+    greedy = decoding.generate(model, prompts(), GREEDY, BACKEND, eos=EOS)
+    found = decoding.generate(model, prompts(), beam, BACKEND, eos=EOS)
+    assert [c[0].ids for c in found] == [c[0].ids for c in greedy]
+
+
+@architectures
+def test_a_wide_beam_finds_the_best_of_all_continuations(arch: str) -> None:
+    model = tiny(arch, vocab_size=6)
+    settings = Generate(beam=6**3, max_new_tokens=3, length_penalty=0.0, num_samples=1)
+    best = decoding.generate(model, [[EOS, 2]], settings, BACKEND, eos=EOS)[0][0]
+
+    def every(prefix: list[int], total: float) -> list[tuple[float, list[int]]]:
+        if len(prefix) == 3:
+            return [(total, prefix)]
+        with torch.inference_mode():
+            scores = logits(model, torch.tensor([[EOS, 2, *prefix]]))[0, -1].log_softmax(-1).tolist()
+        ended = [(total + scores[EOS], prefix)]
+        return ended + [x for t in range(6) if t != EOS for x in every([*prefix, t], total + scores[t])]
+
+    # only those that ended are candidates once there is one
+    complete = [x for x in every([], 0.0) if len(x[1]) < 3]
+    expected = max(complete)
+    assert sum(best.logprobs) == pytest.approx(expected[0], abs=1e-4)
+    assert best.ids == expected[1]
+
+
+@architectures
+def test_generated_logprobs_are_those_that_scoring_gives(arch: str) -> None:
+    model = tiny(arch)
+    for prompt in prompts():
+        found = decoding.generate(model, [prompt], GREEDY, BACKEND, eos=EOS)[0][0]
+        text = [*prompt[1:], *found.ids, *([EOS] if found.finish == "eos" else [])]
+        with torch.inference_mode():
+            scored = scoring.document_scores(model, [text], BACKEND, start=EOS)
+        assert scored is not None
+        assert np.allclose(scored[0][len(prompt) - 1 :], found.logprobs, atol=1e-4)
+
+
+@architectures
+@torch.inference_mode()
+def test_scores_do_not_depend_on_batches_or_order(arch: str) -> None:
+    model = tiny(arch)
+    rng = np.random.default_rng(1)
+    documents = [rng.integers(2, 50, n).tolist() for n in (5, 0, 60, 1, 23, 24, 25, 7)]
+    whole = scoring.document_scores(model, documents, BACKEND, start=EOS, batch_tokens=64)
+    assert whole is not None
+    for ids_, scores in zip(documents, whole, strict=True):
+        alone = scoring.document_scores(model, [ids_], BACKEND, start=EOS, batch_tokens=10_000)
+        assert alone is not None
+        assert scores.shape == (len(ids_),)
+        assert np.allclose(scores, alone[0], atol=1e-4)
+
+
+@torch.inference_mode()
+def test_every_token_of_a_long_document_has_the_context_that_the_stride_promises() -> None:
+    model = tiny("transformer")  # context 24
+    text = np.random.default_rng(2).integers(2, 50, 61).tolist()
+    for stride in (1, 5, 24):
+        scored = scoring.document_scores(model, [text], BACKEND, start=EOS, stride=stride)
+        assert scored is not None
+        tokens = [EOS, *text]
+        for t in range(len(text)):
+            # the window that scores position t ends at the first multiple of the stride, from 24 on, that reaches it
+            end = 24 if t < 24 else min(len(text), 24 + -(-(t + 1 - 24) // stride) * stride)
+            begin = max(0, end - 24)
+            out = logits(model, torch.tensor([tokens[begin : t + 1]]))[0, -1].log_softmax(-1)
+            assert float(out[text[t]]) == pytest.approx(float(scored[0][t]), abs=1e-4), (stride, t)
+
+
+@architectures
+def test_save_and_load_gives_the_same_logits(arch: str, tmp_path: Path) -> None:
+    from nlptools import bundle
+    from nlptools.text import tokenizer as tokenizers
+
+    (tmp_path / "v.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"w{i}\t1\n" for i in range(48)))
+    tokenizer = tokenizers.load(str(tmp_path / "v.tsv"))
+    model = tiny(arch)
+    out = tmp_path / "bundle"
+    out.mkdir()
+    bundle.save(out, arch, model, model.state_dict(), tokenizer, eos=1, document="line", training={})
+    loaded = bundle.load(out)
+    assert loaded.arch == arch and loaded.eos == 1 and loaded.document == "line"
+    for name, tensor in model.state_dict().items():
+        kept = loaded.model.state_dict()[name]  # type: ignore[attr-defined]
+        rows = 50 if name == "token_embedding.weight" else len(tensor)
+        assert torch.equal(tensor[:rows], kept[:rows]), name
+    with torch.inference_mode():
+        assert torch.equal(logits(model, ids()), logits(loaded.model, ids()))

@@ -1,0 +1,111 @@
+"""Hand-written forward and backward passes against plain PyTorch."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from nlptools.layers import attention, cross_entropy, dropout
+from nlptools.layers.attention import KeyValues
+from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 200])
+def test_summed_cross_entropy_equals_projection_and_loss(rows: int) -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(rows, 16, requires_grad=True)
+    weight = torch.randn(64, 16, requires_grad=True)
+    targets = torch.randint(-1, 50, (rows,))
+    logits = hidden @ weight[:50].t()
+    expected = F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
+    found = summed_cross_entropy(hidden, weight, targets, 50)
+    assert torch.allclose(found, expected, rtol=1e-5)
+    grads = torch.autograd.grad(expected * 0.5, (hidden, weight))
+    ours = torch.autograd.grad(found * 0.5, (hidden, weight))
+    for a, b in zip(grads, ours, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+    assert not ours[1][50:].any(), "rows of padding must not move"
+
+
+def test_many_chunks_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    hidden, weight = torch.randn(300, 8, requires_grad=True), torch.randn(40, 8, requires_grad=True)
+    targets = torch.randint(0, 40, (300,))
+    whole = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
+    monkeypatch.setattr(cross_entropy, "_CHUNK_ELEMENTS", 1)
+    assert cross_entropy.chunk_rows(weight) == 64
+    parts = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
+    for a, b in zip(whole, parts, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+    scores = log_probabilities(hidden, weight, targets, 40)
+    assert torch.allclose(scores, F.log_softmax(hidden @ weight.t(), 1)[range(300), targets], atol=1e-5)
+
+
+def test_cross_entropy_in_bf16_adds_up_in_float32() -> None:
+    torch.manual_seed(2)
+    hidden, weight = torch.randn(64, 32), torch.randn(100, 32)
+    exact = summed_cross_entropy(hidden, weight, torch.arange(64), 100)
+    rounded = summed_cross_entropy(hidden.bfloat16(), weight.bfloat16(), torch.arange(64), 100)
+    assert rounded.dtype == torch.float32
+    assert torch.allclose(exact, rounded, rtol=0.02)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
+def test_dropout_drops_that_share_and_keeps_the_expectation(p: float) -> None:
+    torch.manual_seed(3)
+    layer = dropout.Dropout(p).train()
+    x = torch.ones(1000, 1001)
+    out = layer(x)
+    dropped = float((out == 0).float().mean())
+    assert abs(dropped - p) < 5 * (p * (1 - p) / x.numel()) ** 0.5 + 2**-16
+    assert torch.allclose(out[out != 0], torch.tensor(1 / (1 - p)), rtol=1e-4)
+    assert abs(float(out.mean()) - 1) < 3e-3
+    # independent between neighbours and between rows
+    kept = (out != 0).double()
+    for a, b in ((kept[:, 1:], kept[:, :-1]), (kept[1:], kept[:-1]), (kept[:, 4:], kept[:, :-4])):
+        correlation = float(((a - a.mean()) * (b - b.mean())).mean() / (p * (1 - p)))
+        assert abs(correlation) < 5e-3
+    residual = torch.full_like(x, 3.0)
+    torch.manual_seed(3)
+    assert torch.allclose(layer.add(residual, x), residual + out)
+    assert torch.equal(layer.eval()(x), x)
+
+
+def test_dropout_scales_the_gradient_like_the_output() -> None:
+    torch.manual_seed(4)
+    x = torch.randn(50, 50, requires_grad=True)
+    out = dropout.Dropout(0.3).train()(x)
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert torch.allclose(grad, (out / x).detach(), atol=1e-5)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_with_dropout_equals_its_definition(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * 13 * 13)  # several chunks, the last one smaller
+    torch.manual_seed(5)
+    q, k, v = (torch.randn(2, 4, 13, 8, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    torch.manual_seed(6)
+    found = attention.dropped_attention(q, k, v, 0.3, causal)
+    torch.manual_seed(6)
+    kept, scale = dropout.keep_mask(torch.Size((8, 13, 13)), 0.3)
+    scores = q @ k.transpose(2, 3) / 8**0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(13, 13).triu(1).bool(), -torch.inf)
+    expected = (scores.softmax(-1) * kept.view(2, 4, 13, 13) * scale) @ v
+    assert torch.allclose(found, expected)
+    upstream = torch.randn_like(found)
+    for a, b in zip(
+        torch.autograd.grad(found, (q, k, v), upstream), torch.autograd.grad(expected, (q, k, v), upstream), strict=True
+    ):
+        assert torch.allclose(a, b)
+
+
+def test_keys_and_values_grow_beyond_their_capacity() -> None:
+    torch.manual_seed(7)
+    cache, chunks = KeyValues(2), [torch.randn(2, 3, n, 4) for n in (1, 1, 3, 9)]
+    for i, chunk in enumerate(chunks):
+        keys, values = cache.append(chunk, -chunk)
+        assert torch.equal(keys, torch.cat(chunks[: i + 1], 2))
+        assert torch.equal(values, -keys)
+    assert torch.equal(cache.select(torch.tensor([1, 1])).append(chunks[0], chunks[0])[0][0, :, :14], keys[1])

@@ -1,0 +1,36 @@
+"""Tiny models of every architecture, for the laws that hold for all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from nlptools.models import registry
+
+SIZES: dict[str, dict[str, Any]] = {
+    "transformer": {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 24,
+    },
+    "lstm": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2},
+}
+
+
+def tiny(arch: str, seed: int = 0, **changes: Any) -> Any:
+    """A model of `arch` with random weights (wider than at initialisation, so that outputs differ), ready to infer."""
+    torch.manual_seed(seed)
+    model = registry.model_class(arch)(registry.config_class(arch)(**{**SIZES[arch], **changes}))
+    model.initialize()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter.mul_(4)
+    return model.eval()
+
+
+def test_all_architectures_are_covered() -> None:
+    assert set(SIZES) == set(registry.ARCHITECTURES)
