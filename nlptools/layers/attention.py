@@ -98,36 +98,34 @@ class _DroppedAttention(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, p: float, causal: bool) -> Tensor:
         B, H, T, K = query.shape
         q, k, v = (t.reshape(B * H, T, K) for t in (query, key, value))  # (G, T, K)
-        future = torch.ones(T, T, dtype=torch.bool).triu_(1) if causal else None
+        q = q * K**-0.5
+        future = torch.full((T, T), -torch.inf, dtype=q.dtype).triu_(1) if causal else torch.zeros((), dtype=q.dtype)
         kept, scale = keep_mask(torch.Size((B * H, T, T)), p)
         out = torch.empty_like(q)
         weights = torch.empty(B * H, T, T, dtype=q.dtype)
         size = max(1, _CHUNK_SCORES // (T * T))
         for start in range(0, B * H, size):
             g = slice(start, start + size)
-            scores = torch.bmm(q[g], k[g].transpose(1, 2)).mul_(K**-0.5)
-            if future is not None:
-                scores.masked_fill_(future, -torch.inf)
+            scores = torch.baddbmm(future, q[g], k[g].transpose(1, 2))
             torch.softmax(scores, -1, out=weights[g])
-            torch.bmm(torch.mul(weights[g], kept[g], out=scores).mul_(scale), v[g], out=out[g])
+            torch.bmm(torch.mul(weights[g], kept[g], out=scores), v[g], out=out[g])
         ctx.save_for_backward(q, k, v, weights, kept)
         ctx.scale, ctx.shape, ctx.size = scale, query.shape, size
-        return out.view(B, H, T, K)
+        return out.mul_(scale).view(B, H, T, K)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
         q, k, v, weights, kept = ctx.saved_tensors
-        K = q.shape[2]
-        d_out = grad_outputs[0].reshape(q.shape)
+        d_out = grad_outputs[0].reshape(q.shape) * ctx.scale
         dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
         for start in range(0, len(q), ctx.size):
             g = slice(start, start + ctx.size)
-            mask = kept[g].to(q.dtype).mul_(ctx.scale)
+            mask = kept[g].to(q.dtype)
             torch.bmm((weights[g] * mask).transpose(1, 2), d_out[g], out=dv[g])
             d_weights = torch.bmm(d_out[g], v[g].transpose(1, 2)).mul_(mask)
             # softmax backward: w * (dw - sum(dw * w))
-            d_scores = torch._softmax_backward_data(d_weights, weights[g], -1, q.dtype).mul_(K**-0.5)
+            d_scores = torch._softmax_backward_data(d_weights, weights[g], -1, q.dtype)
             torch.bmm(d_scores, k[g], out=dq[g])
             torch.bmm(d_scores.transpose(1, 2), q[g], out=dk[g])
         shape = ctx.shape
-        return dq.view(shape), dk.view(shape), dv.view(shape), None, None
+        return dq.mul_(shape[-1] ** -0.5).view(shape), dk.view(shape), dv.view(shape), None, None

@@ -1,7 +1,9 @@
 """Cross-entropy over a vocabulary without ever holding all logits.
 
 The rows are taken in chunks: the logits of a chunk give its losses and, at once, the gradients with respect to hidden
-states and output matrix, then they are dropped. Memory falls from N V to chunk V, and each chunk stays in the cache.
+states and output matrix, then they are dropped. With E = exp(logits - max) the gradient of a row's logits is
+E / sum(E) - onehot(target); the division and the one-hot part are applied to the small sides of the two products, so E is
+written once and read by them as it is, in the type of the weights.
 Measured on 2 cores with N 2048, D 768, V 50304 in fp32, forward and backward: 2.9 s, against 6.0 s for projection and
 `cross_entropy`, and 10.9 s for the chunked `torch.nn.functional.linear_cross_entropy` of PyTorch 2.13.
 Shapes: N rows, D hidden, V vocabulary.
@@ -14,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-_CHUNK_ELEMENTS = 1 << 25  # logits of one chunk
+_CHUNK_BYTES = 1 << 28  # of the logits of one chunk
 
 
 def summed_cross_entropy(hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
@@ -43,7 +45,7 @@ def log_probabilities(hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, v
 
 def chunk_rows(weight_VD: Tensor) -> int:
     """Rows per chunk: large enough for efficient products, small enough for memory."""
-    return max(64, min(4096, _CHUNK_ELEMENTS // weight_VD.shape[0]))
+    return max(64, min(8192, _CHUNK_BYTES // (weight_VD.shape[0] * weight_VD.element_size())))
 
 
 class _SummedCrossEntropy(torch.autograd.Function):
@@ -52,29 +54,30 @@ class _SummedCrossEntropy(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
         training = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
-        d_hidden = torch.empty_like(hidden_ND) if training else None
-        # float32 when the weights are 16-bit: hundreds of chunks are added up here
-        d_weight = torch.zeros(weight_VD.shape, dtype=torch.float32, device=weight_VD.device) if training else None
         loss = torch.zeros((), dtype=torch.float32, device=hidden_ND.device)
+        d_hidden = torch.empty_like(hidden_ND) if training else None
+        d_weight: Tensor | None = None
         size = chunk_rows(weight_VD)
         for start in range(0, len(hidden_ND), size):
-            hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size, None]
-            logits = (hidden @ weight_VD.t()).float()  # (rows, V)
+            hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size]
+            logits = hidden @ weight_VD.t()  # (rows, V)
             logits[:, vocab_size:] = -torch.inf
-            normalizer = torch.logsumexp(logits, 1, keepdim=True)
-            loss += (normalizer - logits.gather(1, targets)).sum()
-            if d_hidden is None or d_weight is None:
+            chosen = logits.gather(1, targets[:, None]).float()
+            highest = logits.amax(1, keepdim=True)
+            exponentials = logits.sub_(highest).exp_()
+            total = exponentials.sum(1, keepdim=True, dtype=torch.float32)
+            loss += (total.log() + highest.float() - chosen).sum()
+            if d_hidden is None:
                 continue
-            probabilities = logits.sub_(normalizer).exp_()
-            probabilities.scatter_add_(1, targets, torch.full_like(normalizer, -1.0))
-            d_logits = probabilities.to(hidden.dtype)
-            torch.mm(d_logits, weight_VD, out=d_hidden[start : start + size])
-            if d_weight.dtype == hidden.dtype:
-                d_weight.addmm_(d_logits.t(), hidden)
-            else:
-                d_weight += d_logits.t() @ hidden
-        if d_hidden is not None and d_weight is not None:
-            ctx.save_for_backward(d_hidden, d_weight)
+            share = total.reciprocal().to(hidden.dtype)
+            d_chunk = torch.mm(exponentials, weight_VD, out=d_hidden[start : start + size])
+            d_chunk.mul_(share).sub_(weight_VD[targets])
+            product = exponentials.t() @ (hidden * share)
+            product.index_add_(0, targets, hidden, alpha=-1)
+            # float32 from the second chunk on: hundreds of them may be added up
+            d_weight = product if d_weight is None else d_weight.float().add_(product)
+        if d_hidden is not None:
+            ctx.save_for_backward(d_hidden, torch.zeros_like(weight_VD) if d_weight is None else d_weight)
             ctx.weight_dtype = weight_VD.dtype
         return loss
 

@@ -33,7 +33,7 @@ def test_many_chunks_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     hidden, weight = torch.randn(300, 8, requires_grad=True), torch.randn(40, 8, requires_grad=True)
     targets = torch.randint(0, 40, (300,))
     whole = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
-    monkeypatch.setattr(cross_entropy, "_CHUNK_ELEMENTS", 1)
+    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)
     assert cross_entropy.chunk_rows(weight) == 64
     parts = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
     for a, b in zip(whole, parts, strict=True):
