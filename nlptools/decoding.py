@@ -45,7 +45,8 @@ def generate(
 ) -> list[list[Continuation]]:
     """`settings.num_samples` continuations of each prompt; a prompt is never empty (it begins with the start token).
 
-    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that leave no room in the model's context are cut on the left.
+    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
+    leave no room in the model's context are cut on the left.
     """
     room = None if model.max_context is None else model.max_context - settings.max_new_tokens
     kept = [list(p) if room is None else list(p)[-max(1, room) :] for p in prompts]

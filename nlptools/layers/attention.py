@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.layers.dropout import keep_mask
+from nlptools.layers.linear import Linear
 
 _CHUNK_SCORES = 1 << 19  # scores handled at a time with dropout: they stay in the cache
 
@@ -64,8 +65,8 @@ class SelfAttention(nn.Module):
         self.num_heads = num_heads
         self.dropout = dropout
         self.causal = causal
-        self.query_key_value = nn.Linear(hidden_size, 3 * hidden_size)
-        self.output = nn.Linear(hidden_size, hidden_size)
+        self.query_key_value = Linear(hidden_size, 3 * hidden_size)
+        self.output = Linear(hidden_size, hidden_size)
 
     def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D). `mask` (B, 1, T, S), True = attend, replaces the causal one where it is given."""

@@ -15,6 +15,7 @@ from torch.nn import functional as F
 
 from nlptools.layers.attention import KeyValues, SelfAttention
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import Linear
 
 # The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -30,8 +31,8 @@ class FeedForward(nn.Module):
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.up = nn.Linear(hidden_size, intermediate_size)
-        self.down = nn.Linear(intermediate_size, hidden_size)
+        self.up = Linear(hidden_size, intermediate_size)
+        self.down = Linear(intermediate_size, hidden_size)
 
     def forward(self, x: Tensor) -> Tensor:
         out: Tensor = self.down(self.activation(self.up(x)))

@@ -15,6 +15,7 @@ from nlptools.configs.lm import GPTConfig
 from nlptools.errors import DataError
 from nlptools.layers.attention import KeyValues
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import TiedProjection
 from nlptools.layers.transformer import Block
 
 _ROWS = 64
@@ -51,6 +52,7 @@ class GPT(nn.Module):
         self.max_context = config.max_position_embeddings
         D = config.hidden_size
         self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, D)
+        self.projection = TiedProjection(self.token_embedding)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, D)
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = nn.ModuleList(
@@ -108,8 +110,7 @@ class GPT(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """See `contract.LanguageModel`."""
-        logits: Tensor = nn.functional.linear(hidden, self.token_embedding.weight)
-        return logits[..., : self.vocab_size]
+        return self.projection(hidden)[..., : self.vocab_size]
 
     def output_weight(self) -> Tensor:
         """See `contract.LanguageModel`."""

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from nlptools.configs.lm import LSTMConfig
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import TiedProjection
 
 
 class LSTMState(NamedTuple):
@@ -45,6 +46,7 @@ class LSTM(nn.Module):
         D, L = config.hidden_size, config.num_hidden_layers
         self.token_embedding = nn.Embedding(config.vocab_size, D)
         self.layers = nn.ModuleList(nn.LSTM(D, D, batch_first=True) for _ in range(L))
+        self.projection = TiedProjection(self.token_embedding)
         self.dropout = Dropout(config.hidden_dropout)
 
     @torch.no_grad()
@@ -81,7 +83,7 @@ class LSTM(nn.Module):
 
     def head(self, hidden: Tensor) -> Tensor:
         """See `contract.LanguageModel`."""
-        return nn.functional.linear(hidden, self.token_embedding.weight)
+        return self.projection(hidden)
 
     def output_weight(self) -> Tensor:
         """See `contract.LanguageModel`."""

@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from nlptools.layers import attention, cross_entropy, dropout
 from nlptools.layers.attention import KeyValues
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
+from nlptools.layers.linear import Linear
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 200])
@@ -109,3 +110,17 @@ def test_keys_and_values_grow_beyond_their_capacity() -> None:
         assert torch.equal(keys, torch.cat(chunks[: i + 1], 2))
         assert torch.equal(values, -keys)
     assert torch.equal(cache.select(torch.tensor([1, 1])).append(chunks[0], chunks[0])[0][0, :, :14], keys[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_packed_weights_give_the_same_products(dtype: torch.dtype) -> None:
+    torch.manual_seed(8)
+    layer = Linear(24, 40).to(dtype).requires_grad_(False)
+    for shape in ((3, 24), (8, 24), (2, 7, 24), (500, 24)):
+        x = torch.randn(shape, dtype=dtype)
+        expected = F.linear(x, layer.weight, layer.bias)
+        assert torch.allclose(layer(x), expected, atol=1e-5 if dtype == torch.float32 else 0.05)
+    assert torch.is_tensor(layer._packed)
+    learning = Linear(24, 40)
+    learning(torch.randn(100, 24)).sum().backward()
+    assert learning._packed is None and learning.weight.grad is not None

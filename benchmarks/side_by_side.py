@@ -1,0 +1,94 @@
+"""Measure several ways of doing one thing, taking turns, and print their medians and ratios as a table.
+
+Turns, because shared machines drift: what counts is the ratio within a run, not the absolute figures.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+Measure = Callable[[], float]  # does the job once and returns its speed
+
+
+def compare(title: str, unit: str, sides: dict[str, Measure], rounds: int = 3) -> dict[str, float]:
+    """Run each side `rounds` times after a warm-up, in turns; print a table; return the medians.
+
+    The last side is ours; its ratio to each other side is printed.
+    """
+    speeds: dict[str, list[float]] = {name: [] for name in sides}
+    for turn in range(rounds + 1):
+        for name, measure in sides.items():
+            speed = measure()
+            if turn:
+                speeds[name].append(speed)
+    medians = {name: statistics.median(values) for name, values in speeds.items()}
+    ours = list(sides)[-1]
+    print(f"\n{title} ({unit}; median, lowest and highest of {rounds} rounds in turns)")
+    for name, values in speeds.items():
+        ratio = "" if name == ours else f"   nlptools is {medians[ours] / medians[name]:.2f}x"
+        print(
+            f"  {name:<44} {medians[name]:>10,.1f}   {min(values):>10,.1f} .. {max(values):<10,.1f}{ratio}", flush=True
+        )
+    return medians
+
+
+class Worker:
+    """One side in a process of its own, so that nothing ours does to a process (its allocator, say) helps the other.
+
+    The script is started with `--worker` and the arguments; it calls `serve` with its measure.
+    """
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, script, "--worker", *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def __call__(self) -> float:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("go\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a side of the benchmark died: {self.process.args}")
+        return float(line)
+
+    def close(self) -> None:
+        """End the process."""
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def serve(measure: Measure) -> None:
+    """Answer each line of standard input with a measurement."""
+    for _ in sys.stdin:
+        print(measure(), flush=True)
+
+
+def seconds(job: Callable[[], object]) -> float:
+    """Wall-clock seconds of `job`."""
+    begin = time.perf_counter()
+    job()
+    return time.perf_counter() - begin
+
+
+def machine() -> str:
+    """One line about where the numbers come from."""
+    import torch
+
+    from nlptools import backend
+
+    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
+    gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
+    matrix = "bf16 units" if backend.cpu_has_bf16() else "no bf16 units"
+    name = backend._processor()
+    return (
+        f"{name}, {len(os.sched_getaffinity(0))} cores, {matrix}{gpu}; Python {platform.python_version()},"
+        f" torch {torch.__version__}, commit {commit or '?'}"
+    )

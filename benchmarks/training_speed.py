@@ -1,0 +1,181 @@
+"""Training tokens per second, beside plain PyTorch loops in fp32 and under bf16 autocast.
+
+    python benchmarks/training_speed.py [gpt2|char|char-dropout ...] [--rounds N] [--compile]
+
+The other side is what one writes by hand: `nn.Module`s, `F.scaled_dot_product_attention`, `F.cross_entropy`,
+`torch.optim.AdamW`, `clip_grad_norm_`. Ours is the training step of `train-lm` itself, in the precision that it picks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import side_by_side
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+# vocabulary, context, width, layers, heads, sequences, dropout
+SHAPES = {
+    "gpt2": (50257, 512, 768, 12, 12, 4, 0.0),
+    "char": (65, 256, 384, 6, 6, 16, 0.0),
+    "char-dropout": (65, 256, 384, 6, 6, 16, 0.2),
+}
+TITLES = {
+    "gpt2": "training, GPT-2 124M shape, context 512, 4 sequences",
+    "char": "training, 6 layers, 384 wide, context 256, 16 sequences, characters",
+    "char-dropout": "the same with dropout 0.2",
+}
+
+
+class PlainBlock(nn.Module):
+    def __init__(self, width: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.heads, self.p = heads, dropout
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x: Tensor) -> Tensor:
+        B, T, D = x.shape
+        q, k, v = (
+            t.view(B, T, self.heads, D // self.heads).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(D, 2)
+        )
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True, dropout_p=self.p if self.training else 0.0)
+        x = x + self.dropout(self.out(y.transpose(1, 2).reshape(B, T, D)))
+        return x + self.dropout(self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh")))
+
+
+class PlainGPT(nn.Module):
+    def __init__(self, vocab: int, context: int, width: int, layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        self.tokens, self.positions = nn.Embedding(vocab, width), nn.Embedding(context, width)
+        self.blocks = nn.ModuleList(PlainBlock(width, heads, dropout) for _ in range(layers))
+        self.norm, self.dropout = nn.LayerNorm(width), nn.Dropout(dropout)
+        self.head = nn.Linear(width, vocab, bias=False)
+        self.head.weight = self.tokens.weight
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        x = self.dropout(self.tokens(ids) + self.positions(torch.arange(ids.shape[1], device=ids.device)))
+        for block in self.blocks:
+            x = block(x)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+
+
+def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[[], float]:
+    """Tokens per second of the plain loop."""
+    vocab, context, width, layers, heads, batch, dropout = SHAPES[shape]
+    torch.manual_seed(0)
+    model = PlainGPT(vocab, context, width, layers, heads, dropout).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    def step() -> None:
+        x, y = (torch.randint(vocab, (batch, context), device=device) for _ in range(2))
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            loss = model(x, y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        loss.item()
+
+    return lambda: _speed(step, steps, batch * context)
+
+
+def ours(shape: str, steps: int, compiled: bool) -> Callable[[], float]:
+    """Tokens per second of the step that `train-lm` takes."""
+    # imported here: the other side must not get what this does to the process
+    from nlptools.backend import Backend
+    from nlptools.configs import Compute, Training
+    from nlptools.configs.lm import GPTConfig
+    from nlptools.models.gpt import GPT
+    from nlptools.objectives import CausalLM
+    from nlptools.train.loop import Fit
+
+    backend = Backend.detect(Compute(compile=compiled))
+    vocab, context, width, layers, heads, batch, dropout = SHAPES[shape]
+    rates = {"embedding_dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
+    model: Any = GPT(GPTConfig(vocab, width, layers, heads, context, **rates))
+    model.initialize()
+    model.to(backend.device)
+    run = Training(output="", lr=3e-4, batch_size=batch, steps=10**6, warmup=0)
+    state = Fit(CausalLM(model), RandomBatches(vocab, batch, context), backend, run, None)
+    state.objective.train()
+    state.working.train()
+    return lambda: _speed(state.step, steps, batch * context)
+
+
+class RandomBatches:
+    """A source of random tokens."""
+
+    batches_per_epoch, epoch = 1e6, 0.0
+
+    def __init__(self, vocab: int, batch: int, context: int) -> None:
+        self.shape, self.vocab, self.rng = (batch, context), vocab, np.random.default_rng(0)
+
+    def __iter__(self) -> Any:
+        from nlptools.data.windows import Batch
+
+        while True:
+            yield Batch(*(self.rng.integers(0, self.vocab, self.shape) for _ in range(2)))
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
+
+
+def _speed(step: Callable[[], object], steps: int, tokens: int) -> float:
+    begin = time.perf_counter()
+    for _ in range(steps):
+        step()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return steps * tokens / (time.perf_counter() - begin)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", default=list(SHAPES))
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--worker", nargs=2, metavar=("SHAPE", "SIDE"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if arguments.worker:
+        shape, side = arguments.worker
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        steps = (2 if shape == "gpt2" else 4) * (10 if device.type == "cuda" else 1)
+        ours_side = side == "nlptools"
+        measure = ours(shape, steps, arguments.compile) if ours_side else plain(shape, device, side == "bf16", steps)
+        side_by_side.serve(measure)
+        return
+
+    from nlptools.backend import Backend
+
+    precision = Backend.detect().precision
+    print(side_by_side.machine())
+    compiled = ["--compile"] if arguments.compile else []
+    for shape in arguments.shapes:
+        kinds = {"plain loop, fp32": "fp32", "plain loop, bf16 autocast": "bf16", f"nlptools, {precision}": "nlptools"}
+        if precision != "bf16":
+            del kinds["plain loop, bf16 autocast"]
+        workers = {name: side_by_side.Worker(__file__, shape, kind, *compiled) for name, kind in kinds.items()}
+        side_by_side.compare(TITLES[shape], "tokens/s", dict(workers), arguments.rounds)
+        for worker in workers.values():
+            worker.close()
+
+
+if __name__ == "__main__":
+    main()
