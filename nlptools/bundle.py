@@ -145,52 +145,67 @@ def load(directory: str | Path) -> Bundle:
     check_directory(path)
     with ThreadPoolExecutor(1) as pool:
         verified = pool.submit(verify, path)  # hashing and importing torch go on side by side
-        from nlptools.models import hf, registry
+        import torch  # noqa: F401
 
         verified.result()
     config = read_json(path / "config.json")
-    arch, sizes = hf.config_from_hf(config)
-    import torch
-
-    tensors = load_weights(path)
-    _check_size(sizes, tensors)
-    with torch.device("meta"):
-        model = registry.model_class(arch)(sizes)
-    model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict()), assign=True)
-    model.eval()
-    for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
-            raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")
+    _check_ours(path, config)
+    arch, model = load_model(path, config)
     from nlptools.text import tokenizer as tokenizers
 
     tokenizer = tokenizers.load(str(path))
+    check_tokenizer(path, tokenizer, config)
     config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
-    _check_tokens(path, tokenizer, config)
+    _check_eos(path, config)
     training = read_json(path / "training.json") if (path / "training.json").is_file() else {}
     return Bundle(path, arch, model, tokenizer, config, training)
 
 
+def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
+    """(architecture, model on the CPU in float32) of a directory with this config.json. Raises BundleError."""
+    import torch
+
+    from nlptools.models import hf, registry
+
+    arch, sizes = hf.config_from_hf(config)
+    tensors = load_weights(path)
+    _check_size(sizes, tensors)
+    with torch.device("meta"):
+        model = registry.model_class(arch)(sizes)
+    model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict(), sizes.vocab_size), assign=True)
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")
+    return arch, model.eval()
+
+
 def load_weights(directory: Path) -> dict[str, Any]:
     """All weights of a directory, from one safetensors file or from shards. Raises BundleError."""
+    tensors: dict[str, Any] = {}
+    for path in weight_files(directory):
+        tensors.update(load_tensors(path))
+    return tensors
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The safetensors file of a directory, or its shards. Raises BundleError when there is none."""
     index = directory / "model.safetensors.index.json"
     if (directory / "model.safetensors").is_file():
-        names = ["model.safetensors"]
-    elif index.is_file():
-        names = sorted(set(read_json(index).get("weight_map", {}).values()))
-        for name in names:
-            if not isinstance(name, str) or name != os.path.basename(name) or not name.endswith(".safetensors"):
+        return [directory / "model.safetensors"]
+    if index.is_file():
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise BundleError(f'{display(str(index))}: expected file names under "weight_map"')
+        for name in places.values():
+            if not isinstance(name, str) or not _is_plain(name) or not name.endswith(".safetensors"):
                 raise BundleError(f"{display(str(index))}: not a plain file name: {name!r}")
-    else:
-        pickles = [p.name for p in directory.glob("*.bin")] + [p.name for p in directory.glob("*.pt*")]
-        hint = "pickled weights run code when read; convert them to safetensors where you trust them"
-        raise BundleError(
-            f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
-            hint=hint if pickles else None,
-        )
-    tensors: dict[str, Any] = {}
-    for name in names:
-        tensors.update(load_tensors(directory / name))
-    return tensors
+        return [directory / name for name in sorted(set(places.values()))]
+    pickles = [p.name for p in directory.glob("*.bin")] + [p.name for p in directory.glob("*.pt*")]
+    hint = "pickled weights run code when read; convert them to safetensors where you trust them"
+    raise BundleError(
+        f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
+        hint=hint if pickles else None,
+    )
 
 
 def load_tensors(path: Path) -> dict[str, Any]:
@@ -209,7 +224,7 @@ def read_json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > _JSON_BYTES:
             raise BundleError(f"{display(str(path))}: larger than {_JSON_BYTES >> 20} MiB")
-        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
+        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant, parse_float=_finite)
     except OSError as error:
         raise BundleError(f"{display(str(path))}: {(error.strerror or str(error)).lower()}") from None
     except (ValueError, RecursionError) as error:
@@ -227,10 +242,12 @@ def verify(directory: Path) -> dict[str, str]:
     """
     if not (directory / MANIFEST).is_file():
         return {}
-    files = read_json(directory / MANIFEST).get("files", {})
+    files = read_json(directory / MANIFEST).get("files")
+    if not isinstance(files, dict):
+        raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
     for name, entry in files.items():
         path = directory / name
-        if name != os.path.basename(name) or not isinstance(entry, dict):
+        if not _is_plain(name) or not isinstance(entry, dict):
             raise BundleError(f"{display(str(directory / MANIFEST))}: not a plain file name: {name!r}")
         if not path.is_file():
             raise BundleError(f"{display(str(path))}: missing, but listed in {MANIFEST}")
@@ -247,6 +264,17 @@ def _refuse_constant(text: str) -> None:
     raise ValueError(f"{text} is not a number")
 
 
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:20]} is too large")
+    return value
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name stands for a file in the directory itself."""
+    return name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name
+
+
 def check_directory(path: Path) -> None:
     """Raise InputError or BundleError unless `path` is a model directory."""
     if not path.exists():
@@ -255,6 +283,12 @@ def check_directory(path: Path) -> None:
         raise BundleError(f"{display(str(path))}: is a file, expected a model directory")
     if not (path / "config.json").is_file():
         raise BundleError(f"{display(str(path))}: no config.json: not a model directory")
+
+
+def _check_ours(path: Path, config: Mapping[str, Any]) -> None:
+    ours = config.get("nlptools", {})
+    if not isinstance(ours, dict) or ours.get("document", "file") not in ("line", "paragraph", "file"):
+        raise BundleError(f'{display(str(path / "config.json"))}: not what nlptools writes: "nlptools" is {ours!r:.80}')
 
 
 def _check_size(sizes: Any, tensors: Mapping[str, Any]) -> None:
@@ -267,13 +301,16 @@ def _check_size(sizes: Any, tensors: Mapping[str, Any]) -> None:
         )
 
 
-def _check_tokens(path: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+def check_tokenizer(path: Path, tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+    """Raise BundleError when the tokenizer has no ids, or more of them than the model."""
+    size = config.get("vocab_size")
     if tokenizer.vocab is None:
         raise BundleError(f"{display(str(path))}: the tokenizer has no vocabulary")
-    if len(tokenizer.vocab) > config["vocab_size"]:
-        raise BundleError(
-            f"{display(str(path))}: the tokenizer has {len(tokenizer.vocab)} tokens, the model {config['vocab_size']}"
-        )
+    if not isinstance(size, int) or len(tokenizer.vocab) > size:
+        raise BundleError(f"{display(str(path))}: the tokenizer has {len(tokenizer.vocab)} tokens, the model {size}")
+
+
+def _check_eos(path: Path, config: Mapping[str, Any]) -> None:
     eos = config.get("eos_token_id")
-    if not isinstance(eos, int) or not 0 <= eos < config["vocab_size"]:
+    if not isinstance(eos, int) or isinstance(eos, bool) or not 0 <= eos < config["vocab_size"]:
         raise BundleError(f"{display(str(path))}: eos_token_id is {eos!r}, expected a token of the model")

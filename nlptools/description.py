@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import struct
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -31,43 +29,41 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
     }
     return {
         "model": _model(path, config),
-        "tokenizer": _tokenizer(path),
+        "tokenizer": _tokenizer(path, config),
         "training": _training(training),
         "files": files,
     }
 
 
 def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
-    header = _header(path / "model.safetensors")
-    weights = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    tensors = [tensor for file in bundle.weight_files(path) for tensor in _tensors(file)]
     sizes = {k: v for k, v in config.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     return {
         "family": config.get("model_type"),
-        "weights": sum(prod(entry["shape"]) for entry in weights.values()),
-        "types": sorted({entry["dtype"] for entry in weights.values()}),
+        "weights": sum(prod(shape) for shape, _ in tensors),
+        "types": sorted({dtype for _, dtype in tensors}),
         **sizes,
     }
 
 
-def _header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file: names, types and shapes."""
+def _tensors(path: Path) -> list[tuple[list[int], str]]:
+    """Shape and type of each tensor of a safetensors file, whose header is checked against its size."""
+    from safetensors import SafetensorError, safe_open
+
     try:
-        with open(path, "rb") as stream:
-            (length,) = struct.unpack("<Q", stream.read(8))
-            if length > path.stat().st_size:
-                raise ValueError("header longer than the file")
-            header: dict[str, Any] = json.loads(stream.read(length))
-            return header
-    except (OSError, ValueError, struct.error) as error:
-        raise BundleError(f"{display(str(path))}: damaged or missing: {error}") from None
+        with safe_open(path, framework="np") as file:
+            slices = [file.get_slice(name) for name in file.keys()]  # noqa: SIM118  it is not a dict
+            return [(tensor.get_shape(), str(tensor.get_dtype())) for tensor in slices]
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BundleError(f"{display(str(path))}: damaged: {error}") from None
 
 
-def _tokenizer(path: Path) -> dict[str, Any]:
+def _tokenizer(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     from nlptools.text import tokenizer as tokenizers
 
     loaded = tokenizers.load(str(path))
-    if loaded.vocab is None:
-        return {"kind": loaded.kind}
+    bundle.check_tokenizer(path, loaded, config)
+    assert loaded.vocab is not None
     names = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
     special = {n: loaded.vocab.token(i) for n in names if (i := getattr(loaded.vocab, n)) is not None}
     return {"kind": loaded.kind, "tokens": len(loaded.vocab), "special": special}
@@ -76,13 +72,23 @@ def _tokenizer(path: Path) -> dict[str, Any]:
 def _training(record: dict[str, Any]) -> dict[str, Any]:
     if not record:
         return {"record": "none"}
-    data = record.get("data", {}).get("train") or {}
+    data, call, versions = _part(record, "data"), _part(record, "invocation"), _part(record, "versions")
+    text, argv = _part(data, "train"), call.get("argv")
+    parts = record.get("parts")
+    counted = ", ".join(f"{text[name]:,} {name}" for name in ("tokens", "words") if isinstance(text.get(name), int))
+    inputs = text.get("inputs")
     return {
         "status": record.get("status"),
-        "command": " ".join(record.get("invocation", {}).get("argv", [])),
-        "text": f"{data.get('tokens', 0):,} tokens, {data.get('words', 0):,} words of {', '.join(data.get('inputs', []))}",
+        "command": " ".join(map(str, argv)) if isinstance(argv, list) else None,
+        "text": counted + (f" of {', '.join(map(str, inputs))}" if isinstance(inputs, list) else "") or None,
         "metrics": record.get("metrics"),
-        "began": (record.get("parts") or [None])[0],
-        "by": f"nlptools {record.get('nlptools')}, torch {record.get('versions', {}).get('torch')}",
+        "began": parts[0] if isinstance(parts, list) and parts else None,
+        "by": f"nlptools {record.get('nlptools')}, torch {versions.get('torch')}",
         "on": record.get("backend"),
     }
+
+
+def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object inside a record; an empty one for anything else."""
+    value = record.get(name)
+    return value if isinstance(value, dict) else {}

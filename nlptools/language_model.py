@@ -94,9 +94,8 @@ class LanguageModel:
         scores = scoring.document_scores(
             self.model, ids, self.backend, start=eos, stride=settings.stride, batch_tokens=settings.batch_tokens
         )
-        assert scores is not None and self.tokenizer.vocab is not None
-        token = self.tokenizer.vocab.token
-        return [LineScore([token(i) for i in row], s.tolist()) for row, s in zip(ids, scores, strict=True)]
+        assert scores is not None
+        return [LineScore([self._name(i) for i in row], s.tolist()) for row, s in zip(ids, scores, strict=True)]
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
@@ -186,18 +185,19 @@ class LanguageModel:
         return ids
 
     def _generated(self, prompt: Sequence[int], found: Continuation, settings: Generate) -> Generated:
-        assert self.tokenizer.vocab is not None
         text = self.continuation_text(prompt, found.ids)
-        text = text[: stop_at(text, settings.stop)]
-        return Generated(text, found.finish, [self.tokenizer.vocab.token(i) for i in found.ids], found.logprobs)
+        end = stop_at(text, settings.stop)
+        finish = "stop" if end < len(text) else found.finish
+        return Generated(text[:end], finish, [self._name(i) for i in found.ids], found.logprobs)
 
     def _never_generated(self) -> list[int]:
-        """Special tokens that stand for no text, the end of text apart."""
+        """Special tokens that stand for no text, the end of text apart, and ids that the tokenizer does not know."""
         vocab = self.tokenizer.vocab
         if vocab is None:
             return []
-        special = {vocab.unk, vocab.pad, vocab.bos, vocab.cls, vocab.sep, vocab.mask} - {None, self.bundle.eos}
-        return sorted(id for id in special if id is not None)
+        special = {vocab.unk, vocab.pad, vocab.bos, vocab.cls, vocab.sep, vocab.mask}
+        unknown = range(len(vocab), self.model.vocab_size)
+        return sorted(id for id in {*special, *unknown} - {self.bundle.eos} if id is not None)
 
     def _unk(self) -> int | None:
         return self.tokenizer.vocab.unk if self.tokenizer.vocab is not None else None

@@ -28,13 +28,15 @@ def command(model: str, describe: Describe, common: Common) -> None:
     """
     import json
 
+    from nlptools import streams
     from nlptools.description import describe as look
 
-    facts = look(model)
-    if describe.json:
-        click.echo(json.dumps(facts, indent=1, ensure_ascii=False))
-        return
-    for section, rows in facts.items():
-        for name, value in rows.items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            click.echo(f"{section} {name}\t{shown}")
+    with streams.Output() as out:
+        facts = look(model)
+        if describe.json:
+            out.write(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+            return
+        for section, rows in facts.items():
+            for name, value in rows.items():
+                shown = streams.escape(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                out.write(f"{section} {streams.escape(name)}\t{shown}\n")

@@ -73,6 +73,8 @@ def _batches(
         for number, item in enumerate(items, block.start):
             if not isinstance(item.get("prompt"), str):
                 raise DataError('expected a text under "prompt"', path=block.path, line=number)
+            if generate.json_input and not _is_text(item["prompt"]):
+                raise DataError("the prompt holds half a surrogate pair", path=block.path, line=number)
         for start in range(0, len(items), size):
             yield first + start, items[start : start + size]
         first += len(items)
@@ -94,12 +96,19 @@ def _answer(
     found = loaded.generate_batch(prompts, generate, seed=seed, first=first)
     if generate.json:
         rows = [{**item, "continuations": [_plain(c, generate) for c in row]} for item, row in zip(items, found)]
-        out.write_lines([json.dumps(row, ensure_ascii=False) for row in rows])
+        out.write_lines(
+            [line if _is_text(line := json.dumps(row, ensure_ascii=False)) else json.dumps(row) for row in rows]
+        )
         return
     out.write_lines(
         "\t".join(escape((prompt if generate.echo else "") + c.text) for c in row)
         for prompt, row in zip(prompts, found, strict=True)
     )
+
+
+def _is_text(text: str) -> bool:
+    """Whether UTF-8 can hold it: JSON's escapes can stand for half a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
 
 
 def _plain(continuation: Generated, generate: Generate) -> dict[str, Any]:

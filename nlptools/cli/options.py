@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -156,7 +157,7 @@ def _type(annotation: str, data: Mapping[str, Any]) -> click.ParamType[Any]:
     if annotation == "int" and (data["low"] is not None or data["high"] is not None):
         return click.IntRange(data["low"], data["high"])
     if annotation == "float" and (data["low"] is not None or data["high"] is not None):
-        return click.FloatRange(data["low"], data["high"])
+        return FiniteRange(data["low"], data["high"])
     if data["check"] is not None:
         return Checked(data["check"])
     kind: click.ParamType[Any] = click.types.convert_type(_SCALARS[annotation])
@@ -170,6 +171,16 @@ class CommaList(click.ParamType[Any]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
+
+
+class FiniteRange(click.FloatRange):
+    """A number between bounds; `nan` is none, and `inf` none that helps."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if number is not None and not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
 
 
 class Checked(click.ParamType[Any]):

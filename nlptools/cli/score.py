@@ -40,7 +40,9 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
 
     MODEL is a directory that train-lm made, or a Hugging Face GPT-2. Lines are scored each on its own.
     """
+    score.check()
     import json
+    import math
 
     from nlptools import streams
     from nlptools.language_model import load
@@ -55,7 +57,9 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
                 from nlptools.errors import DataError
 
                 raise DataError("no text to score: the input is empty")
-            out.write(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
+            # JSON has no infinity: a perplexity beyond what a float holds is null
+            plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
+            out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
             return
         size = 1 if lines.line_buffered else 1024
         for block in blocks:

@@ -38,6 +38,9 @@ class GPTConfig:
             max_position_embeddings=1 << 22,
             intermediate_size=1 << 18,
         )
+        _check_shares(
+            self, "layer_norm_eps", "initializer_range", "embedding_dropout", "hidden_dropout", "attention_dropout"
+        )
         if self.hidden_size % self.num_attention_heads:
             raise BundleError(
                 f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
@@ -55,6 +58,7 @@ class LSTMConfig:
 
     def __post_init__(self) -> None:
         _check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
+        _check_shares(self, "hidden_dropout")
 
 
 def _check_sizes(config: object, **most: int) -> None:
@@ -63,6 +67,13 @@ def _check_sizes(config: object, **most: int) -> None:
         value = getattr(config, name)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
             raise BundleError(f"{name} is {value!r}, expected a whole number from 1 to {limit}")
+
+
+def _check_shares(config: object, *names: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
+            raise BundleError(f"{name} is {value!r}, expected a number from 0 to 1")
 
 
 # Sizes with a name. gpt2: Radford et al. 2019; small-char: the 10.6M-parameter character model of nanoGPT's README.
@@ -131,6 +142,13 @@ class Score:
     eos: bool = option(True, "Count the end-of-text token as part of each line.")
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
 
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        if self.per == "total" and not self.eos:
+            raise UsageError("--no-eos does not go with --per total, which counts an end of text after each document")
+        if self.per != "total" and self.document:
+            raise UsageError("--document goes with --per total; otherwise each line is scored on its own")
+
 
 @dataclass(frozen=True)
 class Generate:
@@ -162,6 +180,10 @@ class Generate:
 
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""
+        if self.min_new_tokens > self.max_new_tokens:
+            raise UsageError(
+                f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
+            )
         if self.beam and self.num_samples > self.beam:
             raise UsageError(f"--num-samples {self.num_samples} is more than --beam {self.beam}")
         if self.logprobs and not self.json:

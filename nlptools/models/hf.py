@@ -82,7 +82,7 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, GPTConfig | LSTMConfig
     values = {ours: data[theirs] for ours, theirs in _GPT2_SIZES.items() if theirs in data}
     values["intermediate_size"] = data.get("n_inner") or 0
     activation = values.get("activation", "gelu_new")
-    if activation not in _GPT2_ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in _GPT2_ACTIVATIONS:
         raise BundleError(f"config.json: activation {activation!r} is not supported")
     values["activation"] = _GPT2_ACTIVATIONS[activation]
     return "transformer", _built(GPTConfig, values)
@@ -110,7 +110,9 @@ def weights_to_hf(arch: str, weights: Mapping[str, Tensor], vocab_size: int) -> 
     return out
 
 
-def weights_from_hf(arch: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def weights_from_hf(
+    arch: str, weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], vocab_size: int | None = None
+) -> dict[str, Tensor]:
     """The weights of a directory under our names, in the shapes of `wanted`.
 
     Raises:
@@ -123,6 +125,9 @@ def weights_from_hf(arch: str, weights: Mapping[str, Tensor], wanted: Mapping[st
         tensor = ours.pop(theirs, None)
         if tensor is None:
             raise BundleError(f"model.safetensors: no weight {theirs}")
+        known = vocab_size is not None and name == "token_embedding.weight" and tensor.dim() == 2
+        if known and len(tensor) not in (vocab_size, len(target)):
+            raise BundleError(f"model.safetensors: {theirs} has {len(tensor)} rows, config.json says {vocab_size}")
         out[name] = _fitted(name, theirs, tensor.t() if transposed else tensor, target)
     unknown = [name for name in ours if not (arch == "transformer" and _GPT2_IGNORED.fullmatch(name))]
     if unknown:

@@ -1,0 +1,126 @@
+"""describe: facts about a model directory, and whether it is intact."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import Run
+from safetensors.torch import load_file, save_file
+from tiny_bundles import bytes_bundle, words_bundle
+
+from nlptools.streams import unescape
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> Path:
+    return words_bundle(tmp_path / "lm")
+
+
+def facts(call: Run, model: Path) -> dict[str, Any]:
+    done = call("describe", "--json", model)
+    assert (done.code, done.err) == (0, ""), done.err
+    found: dict[str, Any] = json.loads(done.out)
+    return found
+
+
+def test_what_a_directory_holds(call: Run, words: Path) -> None:
+    found = facts(call, words)
+    assert list(found) == ["model", "tokenizer", "training", "files"]
+    weights = load_file(words / "model.safetensors")
+    assert found["model"]["weights"] == sum(tensor.numel() for tensor in weights.values())
+    assert (found["model"]["family"], found["model"]["types"]) == ("gpt2", ["F32"])
+    assert (found["model"]["n_layer"], found["model"]["vocab_size"]) == (2, 50)
+    special = {"unk": "<unk>", "eos": "</s>", "pad": "<pad>"}
+    assert found["tokenizer"] == {"kind": "words", "tokens": 50, "special": special}
+    assert set(found["files"]) == {p.name for p in words.iterdir()}
+    size = (words / "config.json").stat().st_size
+    assert found["files"]["config.json"] == f"{size:,} bytes, ok"
+    (words / "notes.txt").write_text("x")
+    assert facts(call, words)["files"]["notes.txt"] == "1 bytes, not in the manifest"
+
+
+def test_a_line_for_each_fact(call: Run, words: Path) -> None:
+    done = call("describe", words)
+    rows = [line.split("\t") for line in done.lines]
+    assert done.code == 0 and all(len(row) == 2 for row in rows)
+    shown = {row[0]: row[1] for row in rows}
+    for section, values in facts(call, words).items():
+        for name, value in values.items():
+            text = shown.pop(f"{section} {name}")
+            assert unescape(text) == value if isinstance(value, str) else json.loads(text) == value
+    assert not shown
+
+
+def test_how_it_was_trained(call: Run, words: Path) -> None:
+    (words / "manifest.json").unlink()
+    record = {
+        "status": "finished",
+        "invocation": {"argv": ["nlptools", "train-lm", "-o", "lm"]},
+        "data": {"train": {"inputs": ["a\tb.txt", "-"], "tokens": 1234, "words": 1000}},
+        "metrics": {"loss": 1.5},
+        "parts": ["2024-01-01"],
+        "nlptools": "1",
+        "versions": {"torch": "2"},
+    }
+    (words / "training.json").write_text(json.dumps(record))
+    found = facts(call, words)["training"]
+    assert found["command"] == "nlptools train-lm -o lm" and found["metrics"] == {"loss": 1.5}
+    assert found["text"] == "1,234 tokens, 1,000 words of a\tb.txt, -" and found["by"] == "nlptools 1, torch 2"
+    done = call("describe", words)
+    assert all(line.count("\t") == 1 for line in done.lines), "tabs in values are escaped"
+
+
+@pytest.mark.parametrize("record", ['{"a": 1}', '{"data": [], "invocation": 1, "versions": null, "parts": "x"}',
+                                    '{"data": {"train": 1}, "invocation": {"argv": [1, null]}, "parts": []}',
+                                    '{"data": {"train": {"tokens": "x", "inputs": [1]}}}'])  # fmt: skip
+def test_records_of_others(call: Run, words: Path, record: str) -> None:
+    (words / "manifest.json").unlink()
+    (words / "training.json").write_text(record)
+    assert "status" in facts(call, words)["training"]
+    (words / "training.json").unlink()
+    assert facts(call, words)["training"] == {"record": "none"}
+
+
+def test_shards_and_other_types(call: Run, words: Path) -> None:
+    before = facts(call, words)["model"]
+    weights = load_file(words / "model.safetensors")
+    names = sorted(weights)
+    shards = {"model-1.safetensors": names[::2], "model-2.safetensors": names[1::2]}
+    for file, members in shards.items():
+        save_file({name: weights[name].to(torch.bfloat16) for name in members}, words / file)
+    index = {"weight_map": {name: file for file, members in shards.items() for name in members}}
+    (words / "model.safetensors.index.json").write_text(json.dumps(index))
+    (words / "model.safetensors").unlink()
+    (words / "manifest.json").unlink()
+    after = facts(call, words)["model"]
+    assert after == {**before, "types": ["BF16"]}
+    scored = call("score", words, "--threads", 1, stdin="w1 w2\n")
+    assert scored.code == 0 and scored.out
+
+
+def test_bytes(call: Run, tmp_path: Path) -> None:
+    assert facts(call, bytes_bundle(tmp_path / "b"))["tokenizer"] == {"kind": "bytes", "tokens": 256, "special": {}}
+
+
+@pytest.mark.parametrize(
+    ("model", "code", "said"),
+    [
+        ("nowhere", 66, "nowhere: no such model directory"),
+        ("lm/config.json", 78, "is a file, expected a model directory"),
+        (".", 78, ".: no config.json: not a model directory"),
+    ],
+)
+def test_not_a_model(call: Run, words: Path, model: str, code: int, said: str) -> None:
+    done = call("describe", model)
+    assert done.code == code and said in done.err and done.err.count("\n") == 1 and done.out == b""
+
+
+def test_outputs_that_fail(shell: Run, words: Path) -> None:
+    for into, code in ((">&-", 74), ("> /dev/full", 74), ("| true", 0)):
+        done = shell(f"nlptools describe {words} {into}")
+        assert done.code in (code, 141) and "Traceback" not in done.err and done.err.count("\n") <= 1, done
+    assert shell("nlptools describe").code == 2
