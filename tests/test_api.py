@@ -1,0 +1,146 @@
+"""The library as its users import it."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import ROOT, environment
+from tiny_bundles import words_bundle
+
+import nlptools
+from nlptools.configs.lm import Generate, Score
+
+COMMAND_FILES = sorted((ROOT / "nlptools/cli").glob("*.py"))
+
+
+@pytest.fixture(scope="module")
+def lm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return words_bundle(tmp_path_factory.mktemp("api") / "lm")
+
+
+def python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# -- names ------------------------------------------------------------------------------------------------------------
+
+
+def test_public_names() -> None:
+    assert nlptools.__all__ == sorted(nlptools.__all__)
+    assert {*nlptools._WHERE, "__version__"} == set(nlptools.__all__)
+    for name in nlptools.__all__:
+        value = getattr(nlptools, name)
+        if name != "__version__":
+            assert callable(value) and inspect.getdoc(value), name
+            assert inspect.signature(value).return_annotation is not inspect.Signature.empty, name
+    for name in ("nothing", "_private", "tokenise"):
+        with pytest.raises(AttributeError, match=f"has no attribute '{name}'"):
+            getattr(nlptools, name)
+
+
+def test_importing_costs_nothing_until_a_name_is_used() -> None:
+    heavy = "[m for m in ('torch', 'numpy', 'click', 'sentencepiece', 'tokenizers', 'safetensors') if m in sys.modules]"
+    assert python(f"import sys, nlptools; nlptools.__version__; print({heavy})") == "[]\n"
+    light = "nlptools.tokenize, nlptools.bleu, nlptools.build_vocab, nlptools.describe, nlptools.tokenizer"
+    assert python(f"import sys, nlptools; {light}; print('torch' in sys.modules)") == "False\n"
+    everything = python("from nlptools import *; print(sorted(k for k in dir() if not k.startswith('__')))")
+    assert ast.literal_eval(everything) == [name for name in nlptools.__all__ if not name.startswith("__")]
+
+
+def imported(path: Path) -> Iterator[tuple[str, str]]:
+    """(module, name) of all that a command takes from the library."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        module = str(node.module) if isinstance(node, ast.ImportFrom) else ""
+        if isinstance(node, ast.ImportFrom) and module.startswith("nlptools") and not module.startswith("nlptools.cli"):
+            yield from ((module, alias.name) for alias in node.names)
+
+
+@pytest.mark.parametrize("path", COMMAND_FILES, ids=lambda path: path.stem)
+def test_what_commands_use_is_there_for_everyone(path: Path) -> None:
+    for module, name in imported(path):
+        value = getattr(import_module(module), name, None) or import_module(f"{module}.{name}")
+        assert not name.startswith("_") or name.startswith("__"), f"{path.name} takes {module}.{name}"
+        if inspect.isfunction(value) or inspect.isclass(value) or inspect.ismodule(value):
+            assert inspect.getdoc(value), f"{module}.{name} has no docstring"
+
+
+def test_methods_are_documented() -> None:
+    for name, method in inspect.getmembers(nlptools.LanguageModel, inspect.isfunction):
+        if not name.startswith("_"):
+            assert inspect.getdoc(method), name
+            assert "return" in method.__annotations__, name
+
+
+# -- at work ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_model_at_work(lm: Path, call: Any) -> None:
+    model = nlptools.load(lm, threads=1)
+    assert isinstance(model, nlptools.LanguageModel)
+    assert isinstance(nlptools.load(str(lm), device="cpu", precision="fp32"), nlptools.LanguageModel)
+    lines = ["w1 w2", "", "w3, w4 nowhere."]
+    scores = list(model.score(lines))
+    assert [len(s.tokens) for s in scores] == [3, 1, 6] == [len(s.logprobs) for s in scores]
+    assert scores[0].logprob == pytest.approx(sum(scores[0].logprobs)) and scores[0].tokens == ["w1", "w2", "</s>"]
+    assert [len(s.tokens) for s in model.score(iter(lines), Score(eos=False))] == [2, 0, 5]
+    found = list(model.generate(lines, Generate(max_new_tokens=5, num_samples=2), seed=3))
+    assert [len(row) for row in found] == [2, 2, 2] and {type(c.text) for row in found for c in row} == {str}
+    assert found == list(model.generate(iter(lines), Generate(max_new_tokens=5, num_samples=2, batch_size=1), seed=3))
+    assert found[0][0].logprobs == [], "only when asked for"
+    done = call("generate", lm, "--max-new-tokens", 5, "--num-samples", 2, "--seed", 3, stdin="\n".join(lines) + "\n")
+    assert done.lines == ["\t".join(c.text for c in row) for row in found]
+
+
+def test_an_endless_input_is_read_as_needed(lm: Path) -> None:
+    import itertools
+
+    model = nlptools.load(lm, threads=1)
+    assert len(list(itertools.islice(model.score(itertools.repeat("w1")), 3))) == 3
+    endless = model.generate(itertools.repeat("w1"), Generate(max_new_tokens=2))
+    assert len(list(itertools.islice(endless, 3))) == 3
+
+
+def test_perplexity(lm: Path, tmp_path: Path, call: Any) -> None:
+    from nlptools import streams
+
+    (tmp_path / "text").write_text("w1 w2\nw3\n")
+    found = nlptools.load(lm, threads=1).perplexity(streams.blocks(tmp_path / "text"))
+    done = call("score", lm, "--per", "total", "--threads", 1, "text")
+    assert json.loads(done.out) == json.loads(json.dumps(found))
+
+
+def test_tokenize_describe_bleu(lm: Path) -> None:
+    assert list(nlptools.tokenize(["Hello, world.", ""])) == ["Hello , world .", ""]
+    assert list(nlptools.tokenize(["a b"], "char")) == ["a ▁ b"]
+    tokenizer = nlptools.tokenizer(lm)
+    assert tokenizer.decode(tokenizer.encode("w1, w2")) == "w1, w2"
+    assert list(nlptools.tokenize(["w1, w2"], tokenizer)) == ["w1 , w2"]
+    assert nlptools.describe(lm)["model"]["family"] == "gpt2"
+    line = "the cat sat on the mat"
+    assert nlptools.bleu([line], [[line]]).score == pytest.approx(100)
+
+
+def test_errors_are_a_family(lm: Path, tmp_path: Path) -> None:
+    from nlptools import errors
+
+    for use in (nlptools.load, nlptools.describe):
+        with pytest.raises(errors.InputError, match="no such model directory") as caught:
+            use(tmp_path / "nowhere")
+        assert isinstance(caught.value, errors.NlptoolsError) and caught.value.exit_code == 66
+        with pytest.raises(errors.BundleError, match=r"no config\.json"):
+            use(tmp_path)
+    with pytest.raises(errors.InputError, match="no such tokenizer"):
+        nlptools.tokenizer("nowhere")
+    with pytest.raises(errors.UsageError):
+        nlptools.load(lm, device="abacus")
