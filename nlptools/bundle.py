@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nlptools import streams
-from nlptools.errors import BundleError, InputError, display
+from nlptools import durable
+from nlptools.errors import BundleError, InputError, display, reason
 
 if TYPE_CHECKING:
     from nlptools.models.contract import LanguageModel
@@ -89,9 +89,9 @@ def save(
         "nlptools": {"document": document, "arch": arch},
     }
     files = tokenizer.save(directory)
-    streams.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
+    durable.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
     generation = {"bos_token_id": eos, "eos_token_id": eos}
-    streams.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
+    durable.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
     save_tensors(directory / "model.safetensors", hf.weights_to_hf(arch, weights, model.vocab_size))
     write_json(directory / "training.json", training)
     names = ["config.json", "generation_config.json", "model.safetensors", "training.json", *files]
@@ -101,14 +101,14 @@ def save(
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write JSON whole. Raises ValueError for numbers that are not finite: `read_json` would refuse them."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str)
-    streams.write_whole(path, text + "\n")
+    durable.write_whole(path, text + "\n")
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     """Write a safetensors file whole. Raises StreamError."""
     from safetensors.torch import save as serialize
 
-    streams.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
+    durable.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
 
 
 def write_manifest(directory: Path, names: list[str]) -> None:
@@ -226,7 +226,7 @@ def read_json(path: Path) -> dict[str, Any]:
             raise BundleError(f"{display(str(path))}: larger than {_JSON_BYTES >> 20} MiB")
         data = json.loads(path.read_bytes(), parse_constant=_refuse_constant, parse_float=_finite)
     except OSError as error:
-        raise BundleError(f"{display(str(path))}: {(error.strerror or str(error)).lower()}") from None
+        raise BundleError(f"{display(str(path))}: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
     if not isinstance(data, dict):

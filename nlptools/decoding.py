@@ -46,10 +46,10 @@ def generate(
     """`settings.num_samples` continuations of each prompt; a prompt is never empty (it begins with the start token).
 
     Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
-    leave no room in the model's context are cut on the left.
+    leave too little room in the model's context are cut (see `cut`), and rows that reach its end finish there.
     """
-    room = None if model.max_context is None else model.max_context - settings.max_new_tokens
-    kept = [list(p) if room is None else list(p)[-max(1, room) :] for p in prompts]
+    most = model.max_context
+    kept = [list(p) if most is None else cut(p, most, settings.max_new_tokens) for p in prompts]
     if settings.beam:
         from nlptools.beam import beam_search
 
@@ -88,7 +88,7 @@ class _Rows:
     def run(self) -> list[Continuation]:
         """Decode until every row has ended."""
         logits, state = prefill(self.model, self.prompts, self.settings.max_new_tokens, self.backend)
-        for step in range(self.limit()):
+        for step in range(self.settings.max_new_tokens):
             chosen = self._choose(logits, step)
             ended = self._record(chosen, step)
             if ended:
@@ -98,20 +98,10 @@ class _Rows:
                     break
                 rows = torch.tensor(stay, device=self.backend.device)
                 state, chosen = state.select(rows), chosen[rows]
-            if step + 1 < self.limit():
+            if step + 1 < self.settings.max_new_tokens:
                 hidden, state = self.model(chosen[:, None], state)
                 logits = self.model.head(hidden[:, -1]).float()
-        for row in self.alive:
-            if self.limit() < self.settings.max_new_tokens:
-                self.out[row].finish = "context"
         return self.out
-
-    def limit(self) -> int:
-        """Tokens that may be added: as many as wanted, or as the context has room for."""
-        most = self.model.max_context
-        longest = max(len(p) for p in self.prompts)
-        # the last new token is never fed back, so it needs no position
-        return self.settings.max_new_tokens if most is None else min(self.settings.max_new_tokens, most - longest + 1)
 
     def _choose(self, logits: Tensor, step: int) -> Tensor:
         """The next token of each live row (B,); remembers its log-probability."""
@@ -135,6 +125,11 @@ class _Rows:
                 self.out[row].logprobs.append(value)
         return chosen
 
+    def _is_full(self, row: int) -> bool:
+        """Whether a row has no position left to feed its last token into."""
+        most = self.model.max_context
+        return most is not None and len(self.prompts[row]) + len(self.out[row].ids) > most
+
     def _record(self, chosen: Tensor, step: int) -> set[int]:
         """Add the tokens to their rows; returns the rows that ended."""
         ended = set()
@@ -148,7 +143,15 @@ class _Rows:
             if self.watch is not None and self.watch(row, out):
                 out.finish = "stop"
                 ended.add(row)
+            elif self._is_full(row) and len(out.ids) < self.settings.max_new_tokens:
+                out.finish = "context"
+                ended.add(row)
         return ended
+
+
+def cut(prompt: Sequence[int], context: int, new: int) -> list[int]:
+    """The last tokens of a prompt: what leaves room for `new` more, but never less than half the context."""
+    return list(prompt)[-max(context - new, context // 2, 1) :]
 
 
 def prefill(model: Any, prompts: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
@@ -192,7 +195,7 @@ def sample(logits: Tensor, settings: Generate, uniform: Tensor) -> Tensor:
     top, ids = probabilities.topk(min(k, probabilities.shape[-1]), sorted=True)
     top = top / top.sum(-1, keepdim=True)
     before = top.cumsum(-1) - top
-    top = torch.where(before < settings.top_p, top, 0.0)
+    top = torch.where((before < settings.top_p) | (before == 0), top, 0.0)  # the likeliest always stays
     top = torch.where(top >= settings.min_p * top[:, :1], top, 0.0)
     place = _invert(top.cumsum(-1), uniform)
     return ids.gather(1, place[:, None]).squeeze(1)

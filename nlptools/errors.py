@@ -80,3 +80,8 @@ def display(path: str) -> str:
     """`path` as messages show it: standard input by its name, control characters escaped."""
     name = "<stdin>" if path == "-" else path
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)
+
+
+def reason(error: OSError) -> str:
+    """Why the system refused, in lower case: "no space left on device"."""
+    return (error.strerror or str(error)).lower()

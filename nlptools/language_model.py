@@ -179,10 +179,15 @@ class LanguageModel:
         if self.bundle.starts_with_eos or not ids:
             ids = [self.bundle.eos, *ids]
         most = self.model.max_context
-        if most is not None and len(ids) > max(1, most - settings.max_new_tokens):
-            cut = len(ids) - max(1, most - settings.max_new_tokens)
-            messages.warn(f"prompt cut by {cut} tokens on the left to fit the context of {most}", kind="prompt cut")
-        return ids
+        if most is None:
+            return ids
+        kept = decoding.cut(ids, most, settings.max_new_tokens)
+        if len(kept) < len(ids):
+            lost = len(ids) - len(kept)
+            messages.warn(f"prompt cut by {lost} tokens on the left to fit the context of {most}", kind="prompt cut")
+            if ids[0] == self.bundle.eos:
+                kept[0] = self.bundle.eos
+        return kept
 
     def _generated(self, prompt: Sequence[int], found: Continuation, settings: Generate) -> Generated:
         text = self.continuation_text(prompt, found.ids)

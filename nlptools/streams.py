@@ -19,7 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display
+from nlptools.durable import publish
+from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display, reason
 
 BLOCK_BYTES = 1 << 20
 _BOM = b"\xef\xbb\xbf"
@@ -130,13 +131,6 @@ def zip_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[l
         raise DataError(f"unequal numbers of lines: {told}")
 
 
-def json_lines(path: str | Path, errors: str = "strict") -> Iterator[dict[str, Any]]:
-    """The objects of a JSON lines input; empty lines are an error, as is anything but an object."""
-    for block in blocks(path, errors):
-        for number, line in enumerate(block.lines, block.start):
-            yield parse_json_object(line, block.path, number)
-
-
 def parse_json_object(line: str, path: str, number: int) -> dict[str, Any]:
     """One line of JSON as a dict. Raises DataError, with the place, for anything else."""
     try:
@@ -210,7 +204,7 @@ def _open_bytes(name: str) -> io.BufferedReader:
     try:
         return cast(io.BufferedReader, _codec(name)(name, "rb"))
     except OSError as error:
-        raise InputError(f"{display(name)}: {_reason(error)}") from None
+        raise InputError(f"{display(name)}: {reason(error)}") from None
 
 
 def _codec(name: str) -> Callable[..., Any]:
@@ -244,7 +238,7 @@ def _check_readable(name: str) -> None:
     try:
         mode = os.stat(name).st_mode
     except OSError as error:
-        raise InputError(f"{display(name)}: {_reason(error)}") from None
+        raise InputError(f"{display(name)}: {reason(error)}") from None
     if stat.S_ISDIR(mode):
         raise InputError(f"{display(name)}: is a directory, expected a file")
     if not os.access(name, os.R_OK):
@@ -273,12 +267,8 @@ def _refuse_invalid(name: str, number: int, raw: list[bytes]) -> None:
 
 def _refuse_read(name: str, error: Exception) -> None:
     if isinstance(error, OSError) and error.errno is not None:
-        raise StreamError(f"{display(name)}: read failed: {_reason(error)}") from None
+        raise StreamError(f"{display(name)}: read failed: {reason(error)}") from None
     raise DataError(f"damaged compressed data: {error}", path=name) from None
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 # -- writing --------------------------------------------------------------------------------------------------------
@@ -303,7 +293,7 @@ class Output:
         try:
             self._stream = self._open(path, force)
         except OSError as error:
-            raise OutputError(f"{self.name}: {_reason(error)}") from None
+            raise OutputError(f"{self.name}: {reason(error)}") from None
 
     def _open(self, path: str, force: bool) -> IO[bytes]:
         if path == "-":
@@ -356,7 +346,7 @@ class Output:
     def _refuse(self, error: OSError) -> None:
         if error.errno == errno.EPIPE:
             raise BrokenPipeError(*error.args) from None
-        raise StreamError(f"{self.name}: write failed: {_reason(error)}") from None
+        raise StreamError(f"{self.name}: write failed: {reason(error)}") from None
 
     def __enter__(self) -> Output:
         return self
@@ -385,6 +375,14 @@ def stdout_bytes() -> IO[bytes]:
     return cast(IO[bytes], sys.stdout.buffer)
 
 
+class ClosedOutput(io.StringIO):
+    """Stands for a standard output that was closed before the process started: writing to it is an error."""
+
+    def write(self, text: str) -> int:
+        """Raises StreamError."""
+        raise StreamError("<stdout>: standard output is closed")
+
+
 def plug_closed_streams() -> None:
     """Open /dev/null on each of descriptors 0 to 2 that is closed.
 
@@ -399,51 +397,3 @@ def plug_closed_streams() -> None:
             if null != descriptor:
                 os.dup2(null, descriptor)
                 os.close(null)
-
-
-# -- files that are written whole -----------------------------------------------------------------------------------
-
-
-def publish(temporary: str | Path, final: str | Path) -> None:
-    """Give a finished temporary file its name, durably: fsync, permissions by umask, rename, fsync of the directory."""
-    descriptor = os.open(temporary, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    if os.path.isfile(temporary):
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-    os.replace(temporary, final)
-    sync_directory(Path(final).parent)
-
-
-def sync_directory(directory: str | Path) -> None:
-    """Make the names in `directory` durable."""
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_whole(path: str | Path, data: bytes | str) -> None:
-    """Write a file so that its name never stands for half of it.
-
-    Raises:
-        StreamError: disk full or another write error.
-    """
-    target = Path(path)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with open(handle, "wb") as stream:
-                stream.write(data if isinstance(data, bytes) else data.encode())
-            publish(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
-    except OSError as error:
-        raise StreamError(f"{display(str(path))}: write failed: {_reason(error)}") from None

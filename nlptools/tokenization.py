@@ -9,9 +9,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from nlptools import messages, streams
+from nlptools import durable, messages, streams
 from nlptools.configs.text import SENTENCEPIECE_KINDS, BuildVocab, Tokenize
-from nlptools.errors import DataError, OutputError, UsageError, display
+from nlptools.errors import DataError, OutputError, UsageError, display, reason
 from nlptools.streams import Block
 from nlptools.text import learning, sentencepiece_file
 from nlptools.text import tokenizer as tokenizers
@@ -311,8 +311,8 @@ def _build_sentencepiece(lines: Iterable[str], settings: BuildVocab, outputs: Se
     pieces = sentencepiece_file.check(model, str(outputs[0]))
     _tell_size(len(pieces.texts), settings)
     table = "".join(f"{text}\t{score:g}\n" for text, score in zip(pieces.texts, pieces.scores, strict=True))
-    streams.write_whole(outputs[1], table)
-    streams.write_whole(outputs[0], model)
+    durable.write_whole(outputs[1], table)
+    durable.write_whole(outputs[0], model)
     return [str(path) for path in outputs]
 
 
@@ -333,7 +333,7 @@ def _build_directory(lines: Iterable[str], settings: BuildVocab, directory: Path
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
-        raise OutputError(f"{display(str(directory))}: {(error.strerror or str(error)).lower()}") from None
+        raise OutputError(f"{display(str(directory))}: {reason(error)}") from None
     return [str(directory / name) for name in tokenizer.save(directory)]
 
 

@@ -104,8 +104,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
         descriptor, kept = os.open(tmp_path / ".stdin", os.O_RDONLY), os.dup(0)
         os.dup2(descriptor, 0)
         capfdbinary.readouterr()
-        written = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", newline="\n")
-        shown = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8", newline="\n")
+        written = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", newline="\n")  # noqa: SIM115
+        shown = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8", newline="\n")  # noqa: SIM115
         monkeypatch.setattr(sys, "stdout", written)
         monkeypatch.setattr(sys, "stderr", shown)
         try:

@@ -23,7 +23,7 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 
 # A module imports from lower levels, and inside its own package. Names of packages and of modules at the top.
 LEVELS = (
-    ("__init__", "errors", "messages", "streams"),
+    ("__init__", "errors", "messages", "durable", "streams"),
     ("configs", "text"),
     ("metrics", "data", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
@@ -36,7 +36,8 @@ LEVELS = (
 )
 SAME_LEVEL = {  # neighbours that know each other
     "messages": {"__init__"},
-    "streams": {"errors", "messages"},
+    "durable": {"errors"},
+    "streams": {"errors", "messages", "durable"},
     "braille": {"plotting"},
     "beam": {"decoding"},
     "decoding": {"beam"},
@@ -66,7 +67,7 @@ MODULES = {
 WORDS = {"allow_pickle": (), ".splitlines(": ()}
 
 MOST_LINES, MOST_LINES_OF_FUNCTION = 400, 60
-LONGER = {"streams.py": 450}  # files that hold one idea and need the room
+LONGER: dict[str, int] = {}  # files that hold one idea and need the room
 HEAVY = ("torch", "numpy", "rich", "sentencepiece", "tokenizers", "matplotlib", "safetensors")
 
 

@@ -16,7 +16,7 @@ from conftest import ROOT, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools import streams
+from nlptools import durable, streams
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError
 from nlptools.streams import Output
 
@@ -205,12 +205,11 @@ def test_unescape_of_what_nobody_escaped():
     assert streams.unescape("C:\\\\new") == "C:\\new"
 
 
-def test_json_lines(tmp_path):
-    path = put(tmp_path / "f", b'{"a": 1}\n{"b": "\\u00fc"}\n')
-    assert list(streams.json_lines(path)) == [{"a": 1}, {"b": "ü"}]
-    for bad, said in ((b"[1]", "found list"), (b"", "not valid JSON"), (b"{", "not valid JSON"), (b"[" * 9999, "JSON")):
+def test_json_objects():
+    assert streams.parse_json_object('{"b": "\\u00fc"}', "g", 2) == {"b": "ü"}
+    for bad, said in (("[1]", "found list"), ("", "not valid JSON"), ("{", "not valid JSON"), ("[" * 9999, "JSON")):
         with pytest.raises(DataError, match=rf"g:2: .*{said}"):
-            list(streams.json_lines(put(tmp_path / "g", b"{}\n" + bad + b"\n")))
+            streams.parse_json_object(bad, "g", 2)
 
 
 # -- outputs ----------------------------------------------------------------------------------------------------------
@@ -289,12 +288,12 @@ def test_full_disk():
 
 
 def test_write_whole(tmp_path):
-    streams.write_whole(tmp_path / "f", "text ü")
-    streams.write_whole(tmp_path / "f", b"bytes")
+    durable.write_whole(tmp_path / "f", "text ü")
+    durable.write_whole(tmp_path / "f", b"bytes")
     assert (tmp_path / "f").read_bytes() == b"bytes"
     assert os.listdir(tmp_path) == ["f"]
     with pytest.raises(StreamError, match="write failed"):
-        streams.write_whole(tmp_path / "nowhere" / "f", b"")
+        durable.write_whole(tmp_path / "nowhere" / "f", b"")
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ standard library, `cli.options` and `configs` at its top; the work is imported i
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from importlib import import_module
 import click
 
 from nlptools import __version__, messages, streams
-from nlptools.errors import NlptoolsError
+from nlptools.errors import NlptoolsError, reason
 
 # Name -> (section, one-line help). A test holds the line equal to the first line of the command's own help.
 COMMANDS = {
@@ -81,9 +82,11 @@ def main() -> None:
     """Run the command line and end the process with the status that conventions give the outcome."""
     streams.plug_closed_streams()
     _default_signals()
+    if sys.stdout is None:
+        sys.stdout = streams.ClosedOutput()
     for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")  # type: ignore[union-attr]
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")
     code = run(sys.argv[1:])
     messages.finish()
     _leave(code)
@@ -148,7 +151,7 @@ def _usage_hint(error: click.UsageError) -> str:
 
 def _os_error(error: OSError) -> str:
     place = f"{error.filename}: " if error.filename else ""
-    return f"{place}{(error.strerror or str(error)).lower()}"
+    return f"{place}{reason(error)}"
 
 
 def _report(message: str, hint: str | None, code: int) -> int:

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 
 from nlptools import messages
 from nlptools.configs import Common
-from nlptools.errors import BundleError, UsageError
+from nlptools.errors import BundleError, UsageError, reason
 
 _SCALARS: dict[str, Any] = {"int": int, "float": float, "str": str}
 _SOURCES = {
@@ -265,7 +265,7 @@ def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
         text = Path(path).read_text(encoding="utf-8")
         table = tomllib.loads(text)
     except OSError as error:
-        raise UsageError(f"--config {path}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"--config {path}: {reason(error)}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"{path}: not valid TOML: {error}") from None
     table = table.get(str(ctx.info_name), table)

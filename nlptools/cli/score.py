@@ -72,8 +72,8 @@ def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -
 
     rows = loaded.score_batch(texts, score)
     if score.per == "line":
-        out.write_lines([f"{row.logprob:.6f}\t{len(row.logprobs)}" for row in rows])
+        out.write_lines([f"{row.logprob:.4f}\t{len(row.logprobs)}" for row in rows])
         return
     for row in rows:
         pairs = zip(row.tokens, row.logprobs, strict=True)
-        out.write_lines([*(f"{escape(token)}\t{value:.6f}" for token, value in pairs), ""])
+        out.write_lines([*(f"{escape(token)}\t{value:.4f}" for token, value in pairs), ""])

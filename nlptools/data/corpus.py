@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from nlptools import streams
-from nlptools.errors import DataError, StreamError
+from nlptools import durable
+from nlptools.errors import DataError, StreamError, reason
 from nlptools.streams import Block
 from nlptools.text.tokenizer import Tokenizer
 
@@ -72,14 +72,14 @@ def spool(blocks: Iterable[Block], path: Path, tokenizer: Tokenizer, eos: int, d
                 counts += part
         if counts.words == 0:
             raise DataError("no training data: the input has no words")
-        streams.publish(temporary, path)
+        durable.publish(temporary, path)
     except OSError as error:
-        raise StreamError(f"{path}: write failed: {(error.strerror or str(error)).lower()}") from None
+        raise StreamError(f"{path}: write failed: {reason(error)}") from None
     finally:
         if os.path.exists(temporary):
             os.unlink(temporary)
     record = {"dtype": dtype, "sha256": digest.hexdigest(), "counts": asdict(counts)}
-    streams.write_whole(Path(f"{path}.json"), json.dumps(record, indent=2) + "\n")
+    durable.write_whole(Path(f"{path}.json"), json.dumps(record, indent=2) + "\n")
     return Corpus(path, counts, digest.hexdigest(), dtype)
 
 

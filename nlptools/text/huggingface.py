@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nlptools import streams
-from nlptools.errors import BundleError, display
+from nlptools import durable
+from nlptools.errors import BundleError, display, reason
 from nlptools.text.named import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.pieces import tokenizers_package
 from nlptools.text.vocab import ROLES, Vocab, usual_specials
@@ -97,7 +97,7 @@ class HuggingFace:
         files[_CONFIG] = _json(self._config or default_config(self.vocab))
         files["tokenizer.json"] = self._source.encode()
         for name, data in files.items():
-            streams.write_whole(Path(directory) / name, data)
+            durable.write_whole(Path(directory) / name, data)
         marker = [write_marker(directory, self.kind, True)] if self.lowercase else []
         return [*files, *marker]
 
@@ -273,7 +273,7 @@ def read_bytes(path: Path, limit: int) -> bytes:
             raise BundleError(f"{display(str(path))}: larger than {limit >> 20} MiB")
         return path.read_bytes()
     except OSError as error:
-        raise BundleError(f"{display(str(path))}: {(error.strerror or str(error)).lower()}") from None
+        raise BundleError(f"{display(str(path))}: {reason(error)}") from None
 
 
 def _parse(text: str, path: Path) -> dict[str, Any]:

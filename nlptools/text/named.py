@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from nlptools import streams
+from nlptools import durable
 from nlptools.errors import DataError, UsageError
 from nlptools.text import mteval, words
 from nlptools.text.vocab import Vocab
@@ -157,7 +157,7 @@ class NamedTokenizer:
 def write_marker(directory: Path, kind: str, lowercase: bool) -> str:
     """Write the small file that names the kind of tokenizer in `directory`; returns the file's name."""
     settings = {"kind": kind, "lowercase": lowercase}
-    streams.write_whole(Path(directory) / MARKER, json.dumps(settings, indent=2) + "\n")
+    durable.write_whole(Path(directory) / MARKER, json.dumps(settings, indent=2) + "\n")
     return MARKER
 
 

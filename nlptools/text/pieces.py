@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from nlptools import messages, streams
+from nlptools import durable, messages
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.text import sampling, sentencepiece_file
 from nlptools.text.named import original_spans, without_surrogates, write_marker
@@ -129,7 +129,7 @@ class SentencePiece:
 
     def save(self, directory: Path) -> list[str]:
         """Write `tokenizer.model` into `directory`, and how to use it; returns the names of the files."""
-        streams.write_whole(Path(directory) / SENTENCEPIECE_FILE, self._model)
+        durable.write_whole(Path(directory) / SENTENCEPIECE_FILE, self._model)
         return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
 
     def sample(self, text: str, alpha: float, random: Random) -> list[str]:

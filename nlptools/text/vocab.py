@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nlptools import streams
+from nlptools import durable, streams
 from nlptools.errors import BundleError, DataError, display
 
 ROLES = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
@@ -117,7 +117,7 @@ class Vocab:
 
     def save(self, path: str | Path) -> None:
         """Write `token TAB count` lines. Raises StreamError when the disk is full."""
-        streams.write_whole(path, "".join(line + "\n" for line in self.lines()))
+        durable.write_whole(path, "".join(line + "\n" for line in self.lines()))
 
     def lines(self) -> Iterable[str]:
         """The lines of the file that `save` writes, without their ends."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from nlptools import bundle, messages, streams
+from nlptools import bundle, durable, messages
 from nlptools.errors import BundleError, StreamError
 
 _NAME = re.compile(r"step-(\d{6,})")
@@ -49,9 +49,9 @@ class Checkpoints:
             bundle.save_tensors(temporary / STATE, state)
             bundle.write_json(temporary / RECORD, record)
             bundle.write_manifest(temporary, [WEIGHTS, STATE, RECORD])
-            streams.sync_directory(temporary)
+            durable.sync_directory(temporary)
             os.replace(temporary, final)
-            streams.sync_directory(self.directory)
+            durable.sync_directory(self.directory)
         except (OSError, StreamError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise StreamError(f"checkpoint of step {step} not saved: {error}") from None
@@ -61,7 +61,7 @@ class Checkpoints:
 
     def mark_best(self, step: int) -> None:
         """Let `best` name the checkpoint of `step`."""
-        streams.write_whole(self.directory / "best", f"step-{step:06d}\n")
+        durable.write_whole(self.directory / "best", f"step-{step:06d}\n")
 
     def best(self) -> Path | None:
         """The checkpoint with the lowest validation loss, if one was marked."""

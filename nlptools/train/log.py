@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from nlptools import messages
-from nlptools.errors import StreamError, Unavailable
+from nlptools.errors import StreamError, Unavailable, reason
 
 PLAIN_SECONDS = 10.0  # between plain lines
 
@@ -68,7 +68,7 @@ class Log:
             self._file.write(json.dumps(row) + "\n")
             self._file.flush()
         except OSError as error:
-            raise StreamError(f"log.jsonl: write failed: {(error.strerror or str(error)).lower()}") from None
+            raise StreamError(f"log.jsonl: write failed: {reason(error)}") from None
         if self._board is not None:
             for key, value in row.items():
                 if isinstance(value, float):

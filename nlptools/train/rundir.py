@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from nlptools import bundle
-from nlptools.errors import BundleError, OutputError, display
+from nlptools.errors import BundleError, OutputError, display, reason
 
 RECORD = "training.json"
 LOCK = ".lock"
@@ -31,9 +31,7 @@ def locked(directory: Path) -> Iterator[None]:
         directory.mkdir(parents=True, exist_ok=True)
         handle = open(directory / LOCK, "a+", encoding="utf-8")  # noqa: SIM115  held for the whole run
     except OSError as error:
-        raise OutputError(
-            f"{display(str(directory))}: cannot be made: {(error.strerror or str(error)).lower()}"
-        ) from None
+        raise OutputError(f"{display(str(directory))}: cannot be made: {reason(error)}") from None
     with handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

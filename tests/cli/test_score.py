@@ -71,7 +71,7 @@ def test_line_ends_and_a_byte_order_mark_change_nothing(call: Run, words: Path) 
     plain = rows(call("score", words, stdin="w1 w2\nw3\n").lines)
     for other in (b"w1 w2\r\nw3\r\n", b"\xef\xbb\xbfw1 w2\nw3\n", b"w1 w2\nw3"):
         found = rows(call("score", words, stdin=other).lines)
-        assert [score for score, _ in found] == pytest.approx([score for score, _ in plain], abs=1e-4)
+        assert [score for score, _ in found] == pytest.approx([score for score, _ in plain], abs=1e-3)
         assert [tokens for _, tokens in found] == [tokens for _, tokens in plain]
 
 
@@ -96,7 +96,7 @@ def test_tokens_sum_to_their_line(call: Run, words: Path, letters: Path) -> None
         assert blocks.pop() == "" and len(blocks) == len(lines) == 3
         for block, (score, tokens) in zip(blocks, lines, strict=True):
             values = [float(row.split("\t")[1]) for row in block.split("\n")]
-            assert len(values) == tokens and sum(values) == pytest.approx(score, abs=1e-4)
+            assert len(values) == tokens and sum(values) == pytest.approx(score, abs=1e-3)
     names = [row.split("\t")[0] for row in call("score", words, "--per", "token", stdin=text).lines]
     assert names[:8] == ["w1", ",", "w2", '"', "w3", '"', "</s>", ""]
     assert "<unk>" in names
@@ -109,7 +109,7 @@ def test_without_the_end_of_text(call: Run, words: Path) -> None:
     kept = [row for row in tokens if not row.startswith("</s>")]
     assert [row.split("\t")[0] for row in kept] == [row.split("\t")[0] for row in bare]
     values = [[float(row.split("\t")[1]) for row in part if row] for part in (kept, bare)]
-    assert values[0] == pytest.approx(values[1], abs=1e-4)
+    assert values[0] == pytest.approx(values[1], abs=1e-3)
     assert rows(call("score", words, "--no-eos", stdin=text).lines)[1] == (0.0, 0)
 
 

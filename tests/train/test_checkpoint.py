@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nlptools import errors, streams
+from nlptools import durable, errors
 from nlptools.train.checkpoint import Checkpoints
 
 
@@ -88,8 +88,8 @@ def test_a_write_that_fails_leaves_what_was_there(call: int, tmp_path: Path, mon
 def test_write_whole_keeps_the_old_file_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
-    streams.write_whole(tmp_path / "f", "old")
+    durable.write_whole(tmp_path / "f", "old")
     monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
     with pytest.raises(errors.StreamError):
-        streams.write_whole(tmp_path / "f", "new")
+        durable.write_whole(tmp_path / "f", "new")
     assert (tmp_path / "f").read_text() == "old" and [p.name for p in tmp_path.iterdir()] == ["f"]
