@@ -117,7 +117,7 @@ class Backend:
         """`module` on the device, in the working type, without gradients."""
         module = module.to(device=self.device, dtype=self.dtype)
         module.requires_grad_(False)
-        return self.compiled(module.eval())
+        return module.eval()
 
     def compiled(self, module: torch.nn.Module) -> Any:
         """`module` compiled when that was asked for.

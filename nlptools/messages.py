@@ -16,7 +16,7 @@ from typing import IO
 class Settings:
     """How messages look and where they go."""
 
-    command: str = "nlptools"
+    command: str = ""
     quiet: bool = False
     verbose: bool = False
     progress: str = "auto"  # auto: a bar on a terminal, a plain line now and then elsewhere
@@ -44,7 +44,7 @@ def warn(text: str, kind: str | None = None, most: int = 3) -> None:
         settings.repeats[kind] = settings.repeats.get(kind, 0) + 1
         if settings.repeats[kind] > most:
             return
-    _write(f"nlptools {settings.command}: warning: {text}", show=True)
+    _write(f"{_name()}: warning: {text}", show=True)
 
 
 def error(text: str) -> None:
@@ -56,7 +56,7 @@ def finish() -> None:
     """Tell how many warnings of each kind were held back."""
     for kind, count in settings.repeats.items():
         if count > 3:
-            _write(f"nlptools {settings.command}: warning: {kind}: {count - 3} more", show=True)
+            _write(f"{_name()}: warning: {kind}: {count - 3} more", show=True)
     settings.repeats.clear()
 
 
@@ -77,6 +77,10 @@ def colored() -> bool:
     if settings.color != "auto":
         return settings.color == "always"
     return stderr_is_terminal() and not os.environ.get("NO_COLOR")
+
+
+def _name() -> str:
+    return f"nlptools {settings.command}".rstrip()
 
 
 def _write(text: str, show: bool) -> None:

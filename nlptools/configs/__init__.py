@@ -129,7 +129,7 @@ class Compute:
         choices=("auto", "fp32", "bf16", "fp16"),
     )
     threads: int = option(0, "CPU threads; 0 takes all cores this process may use.", low=0, metavar="N")
-    compile: bool = option(False, "Compile the model (needs a C++ compiler on CPU; pays off in long runs).")
+    compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
     deterministic: bool = option(False, "Refuse operations that may differ from run to run on a GPU.")
     seed: int = option(1, "Seed of all random choices.", low=0, metavar="N")
 

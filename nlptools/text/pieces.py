@@ -195,6 +195,10 @@ class SentencePiece:
 
     # -- lines of ids or pieces as text, fast -------------------------------------------------------------------------
 
+    def expect_many(self) -> None:
+        """Much text is to come: take the way that pays off late from the beginning."""
+        self._seen = _MANY
+
     def text_of_ids(self, lines: Sequence[str], threads: int = 1) -> str:
         """The ids of `lines` as text: decimals separated by spaces, one line each, no newline at the end."""
         self._seen += len(lines)

@@ -278,3 +278,30 @@ def test_starting_from_another_bundle(call: Run, text: Path) -> None:
     done = train(call, "--steps", 1, "--lr", "0", "--init", "a", "-o", "b", "train.txt")
     assert done.code == 0, done.err
     assert weights(text / "a") == weights(text / "b")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_reports_go_to_tensorboard_when_asked(call: Run, text: Path) -> None:
+    assert train(call, "--steps", 3, "--track", "tensorboard", "-o", "lm", "train.txt").code == 0
+    assert list((text / "lm/tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_bf16_from_training_to_text(call: Run, text: Path) -> None:
+    env = {"NLPTOOLS_EMULATE_BF16": "1"}  # for processors that have no such unit: slow, but the same path
+    done = train(
+        call, "--precision", "bf16", "--dropout", 0.1, "--steps", 20, "--lr", "1e-2", "-o", "lm", "train.txt", env=env
+    )
+    assert done.code == 0, done.err
+    import safetensors.torch
+
+    kept = safetensors.torch.load_file(text / "lm/model.safetensors")
+    assert {str(tensor.dtype) for tensor in kept.values()} == {"torch.float32"}
+    assert any(bool((t.bfloat16().float() != t).any()) for t in kept.values()), "the masters, not their rounded copies"
+    record = json.loads((text / "lm/training.json").read_text())
+    assert record["backend"]["precision"] == "bf16"
+    scores = [
+        json.loads(call("score", "lm", "--precision", p, "--per", "total", "valid.txt", env=env).text)["loss"]
+        for p in ("fp32", "bf16")
+    ]
+    assert scores[0] == pytest.approx(scores[1], rel=0.02)
+    assert call("generate", "lm", "--precision", "bf16", "--max-new-tokens", 3, stdin="a\n", env=env).code == 0
