@@ -14,7 +14,7 @@ import torch
 
 from nlptools.backend import Backend
 from nlptools.configs.lm import Generate
-from nlptools.decoding import Continuation, penalize, prefill
+from nlptools.continuation import Continuation, penalize, prefill
 
 
 @dataclass(frozen=True)

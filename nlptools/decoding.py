@@ -7,8 +7,7 @@ batch mates. Shapes: B rows, T prompt length, V vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,19 +15,9 @@ import torch
 from torch import Tensor
 
 from nlptools.backend import Backend
+from nlptools.beam import beam_search
 from nlptools.configs.lm import Generate
-
-
-@dataclass
-class Continuation:
-    """New tokens after a prompt. The end-of-text token is not among them, but its log-probability counts."""
-
-    ids: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)  # natural logs, under the model before any filter
-    finish: str = "length"  # why it ended: length (--max-new-tokens), eos, stop (a stop text), context
-
-
-Watch = Callable[[int, Continuation], bool]  # (row, what it has so far) -> whether to end the row
+from nlptools.continuation import Continuation, Watch, cut, penalize, prefill
 
 
 def generate(
@@ -51,8 +40,6 @@ def generate(
     most = model.max_context
     kept = [list(p) if most is None else cut(p, most, settings.max_new_tokens) for p in prompts]
     if settings.beam:
-        from nlptools.beam import beam_search
-
         return [beam_search(model, prompt, settings, backend, eos=eos, forbidden=forbidden) for prompt in kept]
     samples = settings.num_samples
     rows = [prompt for prompt in kept for _ in range(samples)]
@@ -149,56 +136,37 @@ class _Rows:
         return ended
 
 
-def cut(prompt: Sequence[int], context: int, new: int) -> list[int]:
-    """The last tokens of a prompt: what leaves room for `new` more, but never less than half the context."""
-    return list(prompt)[-max(context - new, context // 2, 1) :]
-
-
-def prefill(model: Any, prompts: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
-    """(float32 logits (B, V) after each prompt, the state with room for `room` more tokens)."""
-    longest = max(len(p) for p in prompts)
-    ids = np.zeros((len(prompts), longest), np.int64)
-    mask = np.zeros(ids.shape, np.bool_)
-    for row, prompt in enumerate(prompts):
-        ids[row, longest - len(prompt) :] = prompt
-        mask[row, longest - len(prompt) :] = True
-    padded = not mask.all()
-    state = model.start(len(prompts), longest + room)
-    hidden, state = model(backend.put(ids), state, backend.put(mask) if padded else None)
-    return model.head(hidden[:, -1]).float(), state
-
-
-# -- filters on logits ----------------------------------------------------------------------------------------------
-
-
-def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> Tensor:
-    """Logits of tokens already seen divided by `penalty` when positive, multiplied when negative (Keskar et al. 2019)."""
-    logits = logits.clone()
-    for row, ids in enumerate(seen):
-        index = torch.tensor(sorted(set(ids)), device=logits.device)
-        values = logits[row, index]
-        logits[row, index] = torch.where(values > 0, values / penalty, values * penalty)
-    return logits
-
-
 def sample(logits: Tensor, settings: Generate, uniform: Tensor) -> Tensor:
     """A token per row (B,) by inversion of the cumulative distribution at `uniform` (B,), float64 in [0, 1).
 
     Filters in this order: temperature, top-k, top-p (the token that crosses the threshold stays), min-p. Tokens are
     ordered by probability, ties by id.
     """
-    probabilities = torch.softmax(logits.double() / settings.temperature, -1)
-    k = settings.top_k or probabilities.shape[-1]
+    probabilities = torch.softmax(logits / settings.temperature, -1)
     if settings.top_k == 0 and settings.top_p == 1.0 and settings.min_p == 0.0:
-        cumulative = probabilities.cumsum(-1)
-        return _invert(cumulative, uniform)
-    top, ids = probabilities.topk(min(k, probabilities.shape[-1]), sorted=True)
-    top = top / top.sum(-1, keepdim=True)
+        return _invert(probabilities.double().cumsum(-1), uniform)
+    top, ids = _likeliest(probabilities, settings)
+    if settings.top_k:
+        top = top / top.sum(-1, keepdim=True)
     before = top.cumsum(-1) - top
     top = torch.where((before < settings.top_p) | (before == 0), top, 0.0)  # the likeliest always stays
     top = torch.where(top >= settings.min_p * top[:, :1], top, 0.0)
     place = _invert(top.cumsum(-1), uniform)
     return ids.gather(1, place[:, None]).squeeze(1)
+
+
+def _likeliest(probabilities: Tensor, settings: Generate) -> tuple[Tensor, Tensor]:
+    """(probabilities in falling order, float64; ids) of all tokens that may pass the filters, and perhaps more.
+
+    Sorting a whole vocabulary takes longer than the model, and the first thousand nearly always hold enough.
+    """
+    k = min(settings.top_k or probabilities.shape[-1], probabilities.shape[-1])
+    top, ids = probabilities.topk(min(k, 1024))
+    enough_mass = settings.top_p < 1 and bool((top.double().sum(-1) >= settings.top_p).all())
+    enough_share = settings.min_p > 0 and bool((top[:, -1] < settings.min_p * top[:, 0]).all())
+    if k > 1024 and not enough_mass and not enough_share:
+        top, ids = probabilities.topk(k)
+    return top.double(), ids
 
 
 def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:

@@ -17,8 +17,8 @@ from nlptools import bundle, decoding, messages, scoring
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate, Score
+from nlptools.continuation import Continuation, cut
 from nlptools.data import corpus
-from nlptools.decoding import Continuation
 from nlptools.streams import Block
 
 
@@ -181,7 +181,7 @@ class LanguageModel:
         most = self.model.max_context
         if most is None:
             return ids
-        kept = decoding.cut(ids, most, settings.max_new_tokens)
+        kept = cut(ids, most, settings.max_new_tokens)
         if len(kept) < len(ids):
             lost = len(ids) - len(kept)
             messages.warn(f"prompt cut by {lost} tokens on the left to fit the context of {most}", kind="prompt cut")

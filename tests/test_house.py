@@ -28,7 +28,7 @@ LEVELS = (
     ("metrics", "data", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
     ("models",),
-    ("objectives", "decoding", "beam", "scoring", "bundle"),
+    ("objectives", "decoding", "beam", "continuation", "scoring", "bundle"),
     ("train",),
     ("language_model", "training", "description"),
     ("cli",),
@@ -39,8 +39,8 @@ SAME_LEVEL = {  # neighbours that know each other
     "durable": {"errors"},
     "streams": {"errors", "messages", "durable"},
     "braille": {"plotting"},
-    "beam": {"decoding"},
-    "decoding": {"beam"},
+    "beam": {"continuation"},
+    "decoding": {"beam", "continuation"},
 }
 TORCH_FROM = 3  # the lowest level that may import torch
 
