@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import logging
 import os
 import random
 import re
@@ -129,6 +130,7 @@ class Backend:
             return module
         if self.device.type == "cpu" and not _has_compiler():
             raise Unavailable("--compile needs a C++ compiler on CPU", hint="install g++, or leave --compile out")
+        logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # graph breaks are nobody's business but ours
         return torch.compile(module, dynamic=False)
 
     def collect_gradients(self, masters: list[torch.nn.Parameter], working: list[torch.nn.Parameter]) -> None:

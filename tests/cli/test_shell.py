@@ -248,6 +248,8 @@ def test_signals_end_a_filter(tmp_path, number):
         stderr=subprocess.PIPE,
         cwd=tmp_path,
         env=environment(),
+        # a suite started in the background has SIGINT and SIGHUP ignored, and hands that on
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     assert child.stdin and child.stdout
     child.stdin.write(b"a line\n")
