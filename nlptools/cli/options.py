@@ -140,8 +140,8 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
     shown = not required and field.default not in (None, "", ())
     return click.Option(
         names,
-        default=None if required else field.default,
-        required=required,
+        # a default of None would count as one: a required option must have none at all
+        **({"required": True} if required else {"default": field.default}),
         help=help_text,
         metavar=data["metavar"],
         type=_type(annotation, data),

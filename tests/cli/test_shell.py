@@ -236,6 +236,13 @@ def test_head_ends_a_filter_in_silence(shell):
     assert done.err == ""
 
 
+@pytest.mark.parametrize(("given", "missing"), [((), "'--tokenizer'"), (("-t", "words"), "'--output'")])
+def test_required_options(run, given, missing):
+    done = run("train-lm", *given, "train.txt")
+    assert done.code == 2 and "missing option" in done.err and missing in done.err
+    assert done.err.count("\n") == 2 and "Traceback" not in done.err
+
+
 # -- signals ----------------------------------------------------------------------------------------------------------
 
 
