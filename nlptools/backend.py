@@ -18,7 +18,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -334,10 +334,3 @@ def _sum_bucket(gradients: list[torch.Tensor]) -> None:
     dist.all_reduce(flat)
     for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
         gradient.copy_(part.view_as(gradient))
-
-
-@contextlib.contextmanager
-def inference() -> Iterator[None]:
-    """No gradients are recorded inside."""
-    with torch.inference_mode():
-        yield

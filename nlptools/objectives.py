@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor, nn
 
 from nlptools.data.windows import Batch
@@ -55,8 +54,3 @@ class CausalLM(nn.Module):
         if tensors:
             kind = type(self.model.start(1, 0))
             self.carried = kind(*(tensors[f"carried.{i}"] for i in range(len(tensors))))
-
-    @torch.no_grad()
-    def reset(self) -> None:
-        """Forget the carried state."""
-        self.carried = None

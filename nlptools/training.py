@@ -161,17 +161,14 @@ class _Job:
         checkpoints = Checkpoints(self.directory, self.run.keep)
         if main:
             checkpoints.clean()
-        found = checkpoints.load_last()
-        step = 0 if found is None else found[2]["progress"]["step"]
         objective, source = CausalLM(model), self._source(train)
         total = self.run.steps or math.ceil(source.batches_per_epoch * self.run.epochs / self.run.accumulate)
-        if main and step < total:
-            verb = f"continuing at step {step}" if step else "training"
+        if main:
             messages.note(
-                f"{verb}: {_num_weights(model):,} weights on {self.backend.device} in {self.backend.precision},"
+                f"model: {_num_weights(model):,} weights on {self.backend.device} in {self.backend.precision},"
                 f" {source.batches_per_epoch:,.0f} batches per epoch"
             )
-        log = Log(self.directory if main else None, total, track=self.run.track, from_step=step)
+        log = Log(self.directory if main else None, total, track=self.run.track)
         try:
             evaluate = None if valid is None else lambda m, stop: self._evaluate(m, valid, stop)
             result = fit(objective, source, self.backend, self.run, evaluate=evaluate, checkpoints=checkpoints, log=log)

@@ -53,7 +53,7 @@ class Corpus:
 
 
 def spool(blocks: Iterable[Block], path: Path, tokenizer: Tokenizer, eos: int, document: str, threads: int) -> Corpus:
-    """Encode text into `path` and `path`.json, or find there what an earlier run of the same text left.
+    """Encode text into `path`, with its counts and SHA-256 in `path`.json, in place of what is there.
 
     Raises:
         DataError: the text is empty.

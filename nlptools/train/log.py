@@ -18,20 +18,25 @@ PLAIN_SECONDS = 10.0  # between plain lines
 class Log:
     """Where a run reports to. Only the main process has one that writes."""
 
-    def __init__(self, directory: Path | None, total: int, *, track: str = "none", from_step: int = 0) -> None:
+    def __init__(self, directory: Path | None, total: int, *, track: str = "none") -> None:
         self.total = total
         self._file: IO[str] | None = None
         self._board: Any = None
         self._bar: Any = None
         self._last_line = 0.0
         self._seconds: list[tuple[float, int]] = []  # recent (time, step), for the time still to go
-        if directory is not None:
-            path = directory / "log.jsonl"
-            _truncate(path, from_step)
-            self._file = open(path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
-            if track == "tensorboard":
-                self._board = _tensorboard(directory / "tensorboard")
+        if directory is not None and track == "tensorboard":
+            self._board = _tensorboard(directory / "tensorboard")
+        self._path = None if directory is None else directory / "log.jsonl"
         self._show = directory is not None
+
+    def begin(self, step: int) -> None:
+        """Start reporting after `step`; what an interrupted run reported beyond it is made again."""
+        if self._path is not None:
+            _truncate(self._path, step)
+            self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
+            if 0 < step < self.total:
+                messages.note(f"continuing at step {step}")
 
     def train(self, row: dict[str, Any]) -> None:
         """Report a training step."""

@@ -161,6 +161,8 @@ def fit(
     found = checkpoints.load_last() if checkpoints is not None else None
     if found is not None:
         state.restore(*found)
+    if log is not None:
+        log.begin(state.progress.step)
     with Stop(None if run.max_time is None else duration(run.max_time)) as stop:
         return _Loop(state, evaluate, log, stop).run()
 
