@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools import __version__
 from nlptools.errors import DataError, UsageError
+from nlptools.metrics.ngrams import END, Ids, Ints, matches
 from nlptools.text.mteval_blocks import separate_13a, separate_spaces
-
-Ints = NDArray[np.int64]
 
 MAX_ORDER = 4
 COLUMNS = 2 + 2 * MAX_ORDER  # of statistics: hypothesis length, reference length, matches by order, totals by order
@@ -29,7 +27,6 @@ COLUMNS = 2 + 2 * MAX_ORDER  # of statistics: hypothesis length, reference lengt
 _SEPARATE = {"13a": separate_13a, "none": separate_spaces}
 _END = b"\xff"  # stands after each segment: a token that no UTF-8 text contains
 _BLOCK = 2048  # segments counted at once: their words and n-grams fit into the cache
-_LARGEST_KEY = 2**62
 
 
 @dataclass(frozen=True)
@@ -118,14 +115,14 @@ def statistics(hypotheses: list[str], references: Sequence[list[str]], tokenize:
         raise DataError(f"unequal numbers of segments: {counts[0]} hypotheses, references {counts[1:]}")
     if not hypotheses:
         return np.zeros((0, COLUMNS), np.int64)
-    ids = _Ids({_END: 0})
+    ids = Ids({_END: END})
     streams = [_token_ids(lines, tokenize, ids) for lines in (hypotheses, *references)]
-    ends = [np.flatnonzero(stream == 0) for stream in streams]
+    ends = [np.flatnonzero(stream == END) for stream in streams]
     lengths = np.stack([np.diff(end, prepend=-1) - 1 for end in ends])  # (1 + references, S)
     table = np.empty((len(hypotheses), COLUMNS), np.int64)
     table[:, 0] = lengths[0]
     table[:, 1] = _closest(lengths[0], lengths[1:])
-    table[:, 2 : 2 + MAX_ORDER] = _matches(streams, len(ids), len(hypotheses))
+    table[:, 2 : 2 + MAX_ORDER] = matches(streams, len(ids), len(hypotheses), MAX_ORDER)
     for n in range(1, MAX_ORDER + 1):
         table[:, 1 + MAX_ORDER + n] = np.maximum(lengths[0] - n + 1, 0)
     return table
@@ -169,95 +166,8 @@ def _closest(length: Ints, references: Ints) -> Ints:
     return closest
 
 
-# -- counting n-grams -------------------------------------------------------------------------------------------------
-
-
-class _Ids(dict[bytes, int]):
-    """Token -> number, given at the first look-up."""
-
-    def __missing__(self, token: bytes) -> int:
-        self[token] = number = len(self)
-        return number
-
-
-def _token_ids(lines: list[str], tokenize: str, ids: _Ids) -> Ints:
-    """The numbers of all tokens of `lines`; a 0 after each line."""
+def _token_ids(lines: list[str], tokenize: str, ids: Ids) -> Ints:
+    """The numbers of all tokens of `lines`; END after each line."""
     lines = [line.rstrip() for line in lines]  # 13a joins a word divided at a line end, but not with nothing
     tokens = _SEPARATE[tokenize](lines).replace(b"\n", b" " + _END + b" ").split()
     return np.fromiter(map(ids.__getitem__, tokens), np.int64, len(tokens))
-
-
-def _matches(streams: list[Ints], num_ids: int, num_segments: int) -> Ints:
-    """Clipped n-gram matches of the first of `streams` with the others, by segment and order: (S, MAX_ORDER).
-
-    Each word type of each segment gets a rank, in which the segment is contained. An n-gram is the rank of its first
-    word and the places of the others among the types of their segment, packed into one integer.
-    """
-    kept = [np.flatnonzero(stream) for stream in streams]
-    types = [np.cumsum(stream == 0)[keep] * num_ids + stream[keep] for keep, stream in zip(kept, streams)]
-    values, inverse = np.unique(np.concatenate(types), return_inverse=True)
-    owner = values // num_ids  # rank -> segment
-    first = np.searchsorted(owner, np.arange(num_segments + 1))  # segment -> its lowest rank
-    width = int(np.diff(first).max())  # most types in one segment
-    place = np.arange(len(owner)) - first[owner]  # rank -> place among the types of its segment
-    ranks = np.split(inverse, np.cumsum([len(keep) for keep in kept])[:-1])
-
-    counted = [np.bincount(rank, minlength=len(owner)) for rank in ranks]
-    clipped = np.minimum(counted[0], np.max(counted[1:], axis=0))
-    matches = np.zeros((num_segments, MAX_ORDER), np.int64)
-    matches[:, 0] = np.bincount(owner, clipped, num_segments)
-    # Only words that hypothesis and references share can be part of a match.
-    grams = [
-        _Grams(len(stream), keep, rank, clipped > 0, place)
-        for stream, keep, rank in zip(streams, kept, ranks, strict=True)
-    ]
-    scale = 1  # key of an n-gram // scale -> rank of its first word
-    for n in range(1, MAX_ORDER):
-        if len(owner) * scale * width > _LARGEST_KEY:
-            owner, scale = _renumber(grams, owner, scale), 1
-        for gram in grams:
-            gram.extend(n, width)
-        scale *= width
-        found, clipped = _clip([gram.keys for gram in grams])
-        matches[:, n] = np.bincount(owner[found // max(scale, 1)], clipped, num_segments)
-    return matches
-
-
-class _Grams:
-    """The n-grams of one stream that consist of shared words, for n = 1, then 2, and so on."""
-
-    def __init__(self, length: int, kept: Ints, rank: Ints, shared: NDArray[np.bool_], place: Ints) -> None:
-        good = shared[rank]
-        self.starts, self.keys = kept[good], rank[good]
-        self.shared = np.zeros(length, np.bool_)  # by position; False at the end of a segment: no n-gram crosses it
-        self.shared[self.starts] = True
-        self.place = np.zeros(length, np.int64)
-        self.place[self.starts] = place[self.keys]
-
-    def extend(self, n: int, width: int) -> None:
-        """Make (n+1)-grams out of the n-grams."""
-        good = self.shared[self.starts + n]
-        self.starts = self.starts[good]
-        self.keys = self.keys[good] * width + self.place[self.starts + n]
-
-
-def _renumber(grams: list[_Grams], owner: Ints, scale: int) -> Ints:
-    """Replace the keys by their ranks, so that they fit into 64 bits again; returns rank -> segment."""
-    values, inverse = np.unique(np.concatenate([gram.keys for gram in grams]), return_inverse=True)
-    for gram, keys in zip(grams, np.split(inverse, np.cumsum([len(gram.keys) for gram in grams])[:-1])):
-        gram.keys = keys
-    segment: Ints = owner[values // scale]
-    return segment
-
-
-def _clip(keys: list[Ints]) -> tuple[Ints, Ints]:
-    """The distinct keys of the hypothesis (the first of `keys`), and how often each may count as a match."""
-    values, counts = np.unique(keys[0], return_counts=True)
-    limit = np.zeros_like(counts)
-    if len(values):
-        for reference in keys[1:]:
-            others, times = np.unique(reference, return_counts=True)
-            at = np.minimum(np.searchsorted(values, others), len(values) - 1)
-            hit = values[at] == others
-            limit[at[hit]] = np.maximum(limit[at[hit]], times[hit])
-    return values, np.minimum(counts, limit)
