@@ -1,0 +1,314 @@
+"""Accuracy, precision, recall, F1 and Matthews correlation of predicted labels, and the confusion matrix.
+
+Precision, recall, F1 and their averages: van Rijsbergen 1979, "Information Retrieval", chapter 7; Sokolova & Lapalme
+2009, "A systematic analysis of performance measures for classification tasks". Matthews correlation: Matthews 1975,
+"Comparison of the predicted and observed secondary structure of T4 phage lysozyme"; of several classes, Gorodkin 2004,
+"Comparing two K-category assignments by a K-category correlation coefficient". Values equal scikit-learn's, with
+`zero_division=0`: what has nothing to divide by is 0.
+The label set belongs to the metric: in a resample, a label that was not drawn counts as 0 in an average over labels,
+as it does in scikit-learn with `labels=`. Balanced accuracy alone is an average over the labels that gold has there.
+Departure: values are functions of weighted examples, so that a bootstrap needs no copy of an example.
+Shapes: B resamples, N examples, L labels, K cells of the confusion matrix that occur, M values.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from nlptools.errors import DataError, UsageError
+from nlptools.metrics.examples import Ints, Paths, check_paired, ratio, refuse, shown, sums
+from nlptools.metrics.measures import Measures
+from nlptools.metrics.resampling import Values, Weights
+
+KINDS = ("precision", "recall", "f1")
+BINARY = (*KINDS, "support")  # of the positive label
+AVERAGES = ("macro", "micro", "weighted")
+PER_LABEL = "per_label"  # precision, recall, F1 and support of each label: `f1:LABEL`
+METRICS = (
+    "accuracy",
+    "balanced_accuracy",
+    "matthews",
+    *BINARY,
+    *(f"{kind}_{average}" for average in AVERAGES for kind in KINDS),
+    PER_LABEL,
+)
+
+MOST_LABELS_SHOWN = 1000  # a confusion matrix of more is left out of the details
+
+
+def measures(
+    gold: Sequence[str],
+    predicted: Sequence[str],
+    metrics: Sequence[str] = ("accuracy",),
+    *,
+    labels: Sequence[str] | None = None,
+    positive: str | None = None,
+    paths: Paths = (None, None),
+) -> Measures:
+    """Metrics of N predicted labels; the unit is a label, values lie in 0 to 1 (Matthews: -1 to 1).
+
+    The details hold the label set and the confusion matrix, rows gold, if there are no more than MOST_LABELS_SHOWN.
+
+    Args:
+        metrics: some of METRICS. `precision`, `recall`, `f1` and `support` are those of the positive label,
+            `f1_macro` averages over labels, and `per_label` gives `precision:LABEL` and so on for all of them.
+        labels: all labels that may occur, in order; if not given, those seen, sorted.
+        positive: the positive label; if not given, the second of two, or "1" if no other than "0" and "1" occur.
+        paths: names of the files of gold and of predicted, for messages.
+
+    Raises:
+        DataError: no labels, unequal numbers of them, one that is empty or not declared (names the line).
+        UsageError: no such metric, a label declared twice, or no positive label to be found.
+    """
+    metrics = tuple(dict.fromkeys(metrics))
+    unknown = [name for name in metrics if name not in METRICS]
+    if unknown or not metrics:
+        raise UsageError(f"no such metric: {', '.join(unknown) or 'none'}, expected some of {', '.join(METRICS)}")
+    count = check_paired(gold, predicted, "labels", paths)
+    names = _label_set(gold, predicted, labels)
+    needs_positive = any(name in BINARY for name in metrics)
+    chosen = None
+    if positive is not None or needs_positive:
+        chosen, names = _positive(names, positive, declared=labels is not None)
+    cells = _codes(gold, names, paths[0]) * len(names) + _codes(predicted, names, paths[1])
+    signature = [("labels", str(len(names)))]
+    if chosen is not None and needs_positive:
+        signature.append(("positive", names[chosen]))
+    return Measures(
+        names=tuple(chain.from_iterable(_value_names(name, names) for name in metrics)),
+        count=count,
+        unit="labels",
+        compute=_compute(cells, len(names), metrics, chosen),
+        signature=tuple(signature),
+        details=_details(cells, names),
+    )
+
+
+def tagging_accuracy(
+    gold_sentences: Sequence[Sequence[str]],
+    predicted_sentences: Sequence[Sequence[str]],
+    *,
+    labels: Sequence[str] | None = None,
+    paths: Paths = (None, None),
+) -> Measures:
+    """The share of tokens with the right label, in N sentences; the unit that is resampled is a sentence.
+
+    Raises:
+        DataError: no sentences or no tokens, unequal numbers of sentences or of tokens in one of them (names the
+            sentence), a label that is empty or not declared (names the token, both from 1).
+        UsageError: a label is declared twice.
+    """
+    count = check_paired(gold_sentences, predicted_sentences, "sentences", paths)
+    lengths = np.fromiter(map(len, gold_sentences), np.int64, count)
+    others = np.fromiter(map(len, predicted_sentences), np.int64, count)
+    if (lengths != others).any():
+        i = int(np.argmax(lengths != others))
+        raise DataError(f"sentence {i + 1} has {lengths[i]} gold labels, but {others[i]} predicted ones", path=paths[1])
+    gold, predicted = (list(chain.from_iterable(side)) for side in (gold_sentences, predicted_sentences))
+    if not gold:
+        raise DataError(f"no tokens: the {count} sentences are empty", path=paths[0])
+    names = _label_set(gold, predicted, labels)
+    where = "token", lengths
+    codes = _codes(gold, names, paths[0], where), _codes(predicted, names, paths[1], where)
+    sentence = np.repeat(np.arange(count), lengths)
+    table = np.stack([np.bincount(sentence, codes[0] == codes[1], count), lengths], axis=1)  # (N, 2)
+
+    def compute(weights: Weights) -> Values:
+        drawn = weights @ table
+        return ratio(drawn[:, :1], drawn[:, 1:])
+
+    cells = codes[0] * len(names) + codes[1]
+    details = _details(cells, names)
+    return Measures(("accuracy",), count, "sentences", compute, (("labels", str(len(names))),), details)
+
+
+# -- reading labels ---------------------------------------------------------------------------------------------------
+
+
+def _label_set(gold: Sequence[str], predicted: Sequence[str], declared: Sequence[str] | None) -> list[str]:
+    """The labels in their order: as declared, or sorted as strings."""
+    if declared is None:
+        return sorted({*gold, *predicted} - {""})
+    if isinstance(declared, str) or not declared:
+        raise UsageError("expected the labels as a list of strings, at least one")
+    seen: set[str] = set()
+    for label in declared:
+        if not label or label in seen:
+            raise UsageError("a label is empty" if not label else f"the label {shown(label)} is declared twice")
+        seen.add(label)
+    return list(declared)
+
+
+def _positive(names: list[str], positive: str | None, declared: bool) -> tuple[int, list[str]]:
+    """The place of the positive label among `names`, to which it is added if all examples were of one other label."""
+    if positive is None:
+        if set(names) <= {"0", "1"}:
+            positive = "1"
+        elif len(names) == 2:
+            positive = names[1]
+        else:
+            raise UsageError(
+                f"which of {len(names)} labels is the positive one? expected two labels, or the positive one named",
+                hint="of several labels, averages can be taken: f1_macro, f1_micro, f1_weighted",
+            )
+    if positive not in names:
+        if declared or len(names) > 1 or not positive:
+            raise UsageError(f"the positive label {shown(positive)} is none of the labels: {_some(names)}")
+        names = sorted([*names, positive])
+    return names.index(positive), names
+
+
+def _some(names: Sequence[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _codes(
+    labels: Sequence[str], names: Sequence[str], path: str | None, within: tuple[str, Ints] | None = None
+) -> Ints:
+    """The place of each label among `names`: (N,). `within`: what a label belongs to, and how many each sentence has."""
+    number = {name: i for i, name in enumerate(names)}
+    codes = np.fromiter((number.get(label, -1) for label in labels), np.int64, len(labels))
+    wrong = np.flatnonzero(codes < 0)
+    if not len(wrong):
+        return codes
+    index = int(wrong[0])
+    message = f"label {shown(labels[index])} is none of those declared: {_some(names)}"
+    if not labels[index]:
+        message = "the label is empty"
+    if within is None:
+        raise refuse(message, path, index)
+    unit, lengths = within
+    ends = np.cumsum(lengths)
+    sentence = int(np.searchsorted(ends, index, side="right"))
+    place = index - int(ends[sentence] - lengths[sentence]) + 1
+    raise DataError(f"sentence {sentence + 1}, {unit} {place}: {message}", path=path)
+
+
+# -- values of weighted examples --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Counts:
+    """How many examples of each label are right, predicted and gold: (B, L) each; and in all: (B,)."""
+
+    hits: Values
+    predicted: Values
+    gold: Values
+    total: Values
+
+    @cached_property
+    def scores(self) -> tuple[Values, Values, Values]:
+        """Precision, recall and F1 of each label, (B, L) each."""
+        return _scores(self.hits, self.predicted, self.gold)
+
+
+def _scores(hits: Values, predicted: Values, gold: Values) -> tuple[Values, Values, Values]:
+    return ratio(hits, predicted), ratio(hits, gold), ratio(2 * hits, predicted + gold)
+
+
+def _compute(cells: Ints, num_labels: int, metrics: Sequence[str], positive: int | None) -> Callable[[Weights], Values]:
+    """The function from weights (B, N) to values (B, M); `cells` (N,) is gold * L + predicted.
+
+    Examples are summed into the K cells that occur, of which there may be many fewer than L squared.
+    """
+    occurring, cell_of_example = np.unique(cells, return_inverse=True)
+    gold_of_cell, predicted_of_cell = occurring // num_labels, occurring % num_labels
+    right = gold_of_cell == predicted_of_cell
+
+    def compute(weights: Weights) -> Values:
+        drawn = sums(weights, cell_of_example, len(occurring))  # (B, K)
+        counts = _Counts(
+            hits=sums(drawn[:, right], gold_of_cell[right], num_labels),
+            predicted=sums(drawn, predicted_of_cell, num_labels),
+            gold=sums(drawn, gold_of_cell, num_labels),
+            total=drawn.sum(axis=1),
+        )
+        return np.concatenate([_values(name, counts, positive) for name in metrics], axis=1)
+
+    return compute
+
+
+def _value_names(metric: str, labels: Sequence[str]) -> tuple[str, ...]:
+    if metric != PER_LABEL:
+        return (metric,)
+    return tuple(f"{name}:{label}" for label in labels for name in BINARY)
+
+
+def _values(metric: str, counts: _Counts, positive: int | None) -> Values:
+    """The columns of one metric: (B, 1), or (B, 4 L) for those of each label."""
+    if metric == "accuracy":
+        return ratio(counts.hits.sum(axis=1), counts.total)[:, None]
+    if metric == "balanced_accuracy":
+        return ratio(counts.scores[1].sum(axis=1), (counts.gold > 0).sum(axis=1))[:, None]
+    if metric == "matthews":
+        return _matthews(counts)[:, None]
+    if metric == PER_LABEL:
+        return np.stack([*counts.scores, counts.gold], axis=2).reshape(len(counts.total), -1)
+    if metric in BINARY:
+        assert positive is not None
+        of_label: Values = (*counts.scores, counts.gold)[BINARY.index(metric)]
+        return of_label[:, [positive]]
+    kind, average = metric.split("_")
+    if average == "micro":
+        sides = (side.sum(axis=1, keepdims=True) for side in (counts.hits, counts.predicted, counts.gold))
+        in_all: Values = _scores(*sides)[KINDS.index(kind)]
+        return in_all
+    scores = counts.scores[KINDS.index(kind)]
+    weights = np.ones_like(counts.gold) if average == "macro" else counts.gold
+    return ratio((scores * weights).sum(axis=1), weights.sum(axis=1))[:, None]
+
+
+def _matthews(counts: _Counts) -> Values:
+    """Gorodkin's R_K: (B,); 0 where all gold labels, or all predicted ones, are the same."""
+    total, squared = counts.total, counts.total**2
+    covariance = counts.hits.sum(axis=1) * total - (counts.gold * counts.predicted).sum(axis=1)
+    gold = squared - (counts.gold**2).sum(axis=1)
+    predicted = squared - (counts.predicted**2).sum(axis=1)
+    return ratio(covariance, np.sqrt(gold) * np.sqrt(predicted))
+
+
+# -- the confusion matrix ---------------------------------------------------------------------------------------------
+
+
+def _details(cells: Ints, names: Sequence[str]) -> dict[str, Any]:
+    """The labels, and how often each gold label (row) was predicted as each (column)."""
+    size = len(names)
+    if size > MOST_LABELS_SHOWN:
+        return {}
+    return {"labels": list(names), "confusion": np.bincount(cells, minlength=size**2).reshape(size, size).tolist()}
+
+
+def confusion_lines(details: dict[str, Any]) -> list[str]:
+    """The confusion matrix of a measure's details as aligned lines for a terminal, rows gold, columns predicted.
+
+    Without a matrix in the details, which is so for very many labels, no lines.
+    """
+    if "confusion" not in details:
+        return []
+    names = [_printable(label) for label in details["labels"]]
+    rows = [["gold \\ predicted", *names]]
+    rows += [[name, *map(str, counts)] for name, counts in zip(names, details["confusion"], strict=True)]
+    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for first, *cells in rows:
+        padded = [first + " " * (widths[0] - _width(first))]
+        padded += [" " * (width - _width(cell)) + cell for cell, width in zip(cells, widths[1:], strict=True)]
+        lines.append("  ".join(padded))
+    return lines
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def _width(text: str) -> int:
+    """Columns of a terminal that `text` takes: two for wide characters, none for combining ones."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)
