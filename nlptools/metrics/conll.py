@@ -116,6 +116,7 @@ def read_tags(
     """
     if isinstance(paths, str) or len(paths) not in (1, 2):
         raise UsageError("expected one file with gold and predicted tags, or two files, gold tags first")
+    paths = streams.check_inputs([str(path) for path in paths])
     if len(paths) == 1:
         gold, predicted = _read(paths[0], 2, skip_docstart, errors)
         return gold, predicted

@@ -33,6 +33,7 @@ from nlptools.metrics.ngrams import END
 from nlptools.metrics.resampling import Values, Weights
 
 Ints = NDArray[np.int64]
+Numbers = NDArray[np.int32]  # one per token: large
 Flags = NDArray[np.bool_]
 
 AVERAGES = ("micro", "macro", "weighted")
@@ -154,9 +155,9 @@ class _Counts:
 class _Stream(NamedTuple):
     """The tags of all sentences, END between them, as numbers of prefix, type and both: (T + N,) each."""
 
-    prefix: Ints
-    kind: Ints
-    label: Ints
+    prefix: Numbers
+    kind: Numbers
+    label: Numbers
 
 
 def _count(tagged: Sequence[Tags], scheme: str, outside: str | None) -> _Counts:
@@ -169,7 +170,7 @@ def _count(tagged: Sequence[Tags], scheme: str, outside: str | None) -> _Counts:
     streams = []
     for tags, pairs in zip(tagged, parsed):
         table = np.array(
-            [(known.index(p if p in known else "?"), kinds[kind], labels[p, kind]) for p, kind in pairs], np.int64
+            [(known.index(p if p in known else "?"), kinds[kind], labels[p, kind]) for p, kind in pairs], np.int32
         )
         streams.append(_Stream(*(column[tags.codes] for column in table.T)))
     gold, predicted = streams
@@ -177,15 +178,15 @@ def _count(tagged: Sequence[Tags], scheme: str, outside: str | None) -> _Counts:
     at = match(gold, predicted, _flags(gold, scheme), _flags(predicted, scheme))
 
     lengths = tagged[0].lengths
-    sentence = np.repeat(np.arange(len(lengths)), lengths + 1)
+    ends = np.cumsum(lengths + 1)
 
     def table_of(stream: _Stream, positions: Ints) -> Ints:
-        cells = sentence[positions] * len(types) + stream.kind[positions]
+        cells = np.searchsorted(ends, positions, side="right") * len(types) + stream.kind[positions]
         return np.bincount(cells, minlength=len(lengths) * len(types)).reshape(len(lengths), len(types))
 
     hit = (gold.label == predicted.label) & (tagged[0].codes != END)
     correct, found, wanted = (table_of(stream, positions) for stream, positions in zip((gold, predicted, gold), at))
-    return _Counts(types, correct, found, wanted, np.bincount(sentence[hit], minlength=len(lengths)), lengths)
+    return _Counts(types, correct, found, wanted, np.add.reduceat(hit, ends - lengths - 1, dtype=np.int64), lengths)
 
 
 def _parse(tags: Tags, scheme: str, outside: str | None) -> list[tuple[str, str]]:
@@ -230,8 +231,8 @@ def _flags(stream: _Stream, scheme: str) -> tuple[Flags, Flags, Flags]:
     for table, written in zip(tables, rules[1:]):
         for rule in written.split():
             table[np.ix_(*([sign == "*" or sign == known for known in axis] for sign, axis in zip(rule, axes)))] = True
-    before = np.concatenate([[rules.prefixes.index("O")], stream.prefix[:-1]])
-    same = stream.kind == np.concatenate([stream.kind[-1:], stream.kind[:-1]])  # the last is the end of a sentence
+    before = np.concatenate([stream.prefix[-1:], stream.prefix[:-1]])  # the last is the end of a sentence: an O
+    same = stream.kind == np.concatenate([stream.kind[-1:], stream.kind[:-1]])
     pair = (before * count + stream.prefix) * 2 + same
     start, inside, end = (table.ravel()[pair] for table in tables)
     return start, inside, end
@@ -242,7 +243,7 @@ def _match(
 ) -> tuple[Ints, Ints, Ints]:
     """First tokens of the correct, the predicted and the gold entities."""
     (gold_start, gold_end), (start, end) = _spans(*gold_flags), _spans(*predicted_flags)
-    ends = np.full(len(gold.kind), -1)
+    ends = np.full(len(gold.kind), -1, gold_end.dtype)
     ends[gold_start] = gold_end
     correct = start[(ends[start] == end) & (gold.kind[start] == predicted.kind[start])]
     return correct, start, gold_start
@@ -254,15 +255,19 @@ def _spans(start: Flags, inside: Flags, end: Flags) -> tuple[Ints, Ints]:
     From its start, an entity goes on as long as `inside` holds; only where it stops may the next one start. Without
     `end` at that place it is none.
     """
-    place = np.arange(len(start))
-    last_start = np.maximum.accumulate(np.where(start, place, -1))
-    last_break = np.maximum.accumulate(np.where(start | inside, -1, place))
-    within = last_start > last_break
+    within = _last(start) > _last(~(start | inside))
     begins = np.flatnonzero(start & ~(inside & np.concatenate([[False], within[:-1]])))
     stops = np.flatnonzero(~inside)  # the end of the last sentence is one
     after = stops[np.searchsorted(stops, begins, side="right")]
     whole = end[after]
     return begins[whole], after[whole]
+
+
+def _last(flags: Flags) -> Numbers | Ints:
+    """The place of the last flag so far, -1 before the first: (T + N,)."""
+    place = np.arange(len(flags), dtype=np.int32 if len(flags) < 2**31 else np.int64)
+    place[~flags] = -1
+    return np.maximum.accumulate(place, out=place)
 
 
 def _match_conlleval(
@@ -276,9 +281,8 @@ def _match_conlleval(
     """
     (gold_start, _, gold_end), (start, _, end) = gold_flags, predicted_flags
     same = gold.kind == predicted.kind
-    place = np.arange(len(same))
-    agreed = np.maximum.accumulate(np.where(gold_start & start & same, place, -1))
-    broken = np.maximum.accumulate(np.where(gold_end | end | ~same, place, -1))
+    agreed = _last(gold_start & start & same)
+    broken = _last(gold_end | end | ~same)
     right = (agreed >= broken) & (agreed >= 0)
     correct = np.flatnonzero(gold_end[1:] & end[1:] & right[:-1])
     if right[-1]:
