@@ -271,7 +271,7 @@ def _matthews(counts: _Counts) -> Values:
     covariance = counts.hits.sum(axis=1) * total - (counts.gold * counts.predicted).sum(axis=1)
     gold = squared - (counts.gold**2).sum(axis=1)
     predicted = squared - (counts.predicted**2).sum(axis=1)
-    return ratio(covariance, np.sqrt(gold) * np.sqrt(predicted))
+    return ratio(covariance, np.sqrt(gold * predicted))  # one root, which is exact for a perfect prediction
 
 
 # -- the confusion matrix ---------------------------------------------------------------------------------------------

@@ -128,14 +128,14 @@ def _spearman(x: Floats, y: Floats) -> Callable[[Weights], Values]:
 
     def compute(weights: Weights) -> Values:
         n = weights.sum(axis=1, keepdims=True)
-        spread, product = np.ones(len(weights)), weights.astype(np.float64)
+        squares, product = np.ones(len(weights)), weights.astype(np.float64)
         for places, count in sides:
             tied = sums(weights, places, count)  # (B, K)
             # The average rank is what was drawn below plus (tied + 1) / 2, and the mean of all ranks (n + 1) / 2.
             rank = np.cumsum(tied, axis=1) - (tied + n) / 2
-            spread *= np.sqrt((tied * rank * rank).sum(axis=1))
+            squares *= (tied * rank * rank).sum(axis=1)
             product *= np.take(rank, places, axis=1)
-        return np.clip(ratio(product.sum(axis=1), spread), -1, 1)
+        return np.clip(ratio(product.sum(axis=1), np.sqrt(squares)), -1, 1)
 
     return compute
 
@@ -155,7 +155,7 @@ def _kendall(x: Floats, y: Floats) -> Callable[[Weights], Values]:
         )
         pairs = _pairs(n)
         balance = pairs - tied_x - tied_y + tied_both - 2 * _discordant(np.take(weights, order, axis=1), sorted_y)
-        return np.clip(ratio(balance, np.sqrt(pairs - tied_x) * np.sqrt(pairs - tied_y)), -1, 1)
+        return np.clip(ratio(balance, np.sqrt((pairs - tied_x) * (pairs - tied_y))), -1, 1)
 
     return compute
 

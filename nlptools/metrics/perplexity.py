@@ -79,4 +79,4 @@ def _read(lines: Sequence[str], path: str | None) -> tuple[Floats, Floats]:
         if wrong.any():
             index = int(np.argmax(wrong))
             raise refuse(f"{message} {shown(left[index])}", path, index)
-    return 0.0 - logarithms, tokens  # of 0, not -0
+    return -logarithms, tokens

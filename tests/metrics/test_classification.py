@@ -126,6 +126,7 @@ def test_laws(pairs):
     assert values["f1_micro"] == values["accuracy"] == swapped["accuracy"]
     assert values["recall_weighted"] == pytest.approx(values["accuracy"])
     assert all(-1 <= value <= 1 for name, value in values.items() if not name.startswith("support"))
+    assert measures(gold, gold, ["matthews"]).values()["matthews"] == float(len(set(gold)) > 1)
     perfect = measures(gold, gold, ["accuracy", "balanced_accuracy", "f1_macro"]).values()
     assert set(perfect.values()) == {1.0}
 
@@ -143,12 +144,12 @@ def test_confusion_lines():
         "b                 0  1  1",
         "c                 2  0  2",
     ]
-    wide = confusion_lines(measures(["日本", "e\u0301"] * 6, ["日本", "a\tb"] * 6).details)
+    wide = confusion_lines(measures(["日Ｂ", "e\u0301"] * 6, ["日Ｂ", "a\tb"] * 6).details)
     assert wide == [
-        "gold \\ predicted  a\\tb  e\u0301  日本",
+        "gold \\ predicted  a\\tb  e\u0301  日Ｂ",
         "a\\tb                 0  0     0",
         "e\u0301                    6  0     0",
-        "日本                 0  0     6",
+        "日Ｂ                 0  0     6",
     ]
 
 
@@ -184,6 +185,8 @@ def test_a_label_that_is_not_declared():
         measures(["x" * 1000, "b"], ["a", "c"], labels=["a", "b"])
     with pytest.raises(DataError, match=r"^tags: sentence 3, token 2: label 'Q'"):
         tagging_accuracy([["N"], [], ["N", "Q", "N"]], [["N"], [], ["N"] * 3], labels=["N"], paths=("tags", None))
+    with pytest.raises(DataError, match="sentence 3, token 1: label 'Q'"):
+        tagging_accuracy([["N"], [], ["N", "N"]], [["N"], [], ["Q", "N"]], labels=["N"])
 
 
 def test_bad_sentences():

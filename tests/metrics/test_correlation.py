@@ -96,11 +96,28 @@ def test_a_resample_without_the_outlier_loses_no_digits():
     made = measures(texts(far_x), texts(far_y), METRICS)
     weights = np.append(np.ones(50, np.int64), 0)[None]
     assert made.compute(weights)[0].tolist() == pytest.approx(list(expected.values()), abs=1e-12)
-    # not lost although squares underflow: two far apart, the others near 0
-    tiny = np.append(x * 1e-170, [1.0, -1.0])
-    made = measures(texts(tiny), texts(np.append(y, [0.0, 0.0])), METRICS)
-    weights = np.append(np.ones(50, np.int64), [0, 0])[None]
-    assert made.compute(weights)[0].tolist() == pytest.approx(list(expected.values()), abs=1e-12)
+
+
+def of_the_first(x, y, count):
+    """Pearson's r of a resample that leaves out all but the first `count` examples."""
+    weights = np.zeros((1, len(x)), np.int64)
+    weights[0, :count] = 1
+    return measures(texts(x), texts(y), ["pearson"]).compute(weights)[0, 0]
+
+
+@pytest.mark.parametrize("scale", [1e-80, 1e-157, 1e-159, 1e-170, 1e-290])
+def test_a_resample_of_tiny_numbers_loses_no_digits(scale):
+    x, y = np.random.default_rng(0).normal(size=(2, 50))
+    expected = values(x, y)["pearson"]
+    found = of_the_first(np.append(x * scale, [1.0, -1.0]), np.append(y, [0.0, 0.0]), 50)
+    assert found == pytest.approx(expected, abs=1e-13)
+
+
+def test_a_resample_far_from_0_loses_no_digits():
+    x, y = np.array([1.0, 2, 3, 5, 8, 13, 21]), np.array([3.0, 1, 4, 1, 5, 9, 2])
+    expected = values(x, y)["pearson"]
+    found = of_the_first(np.append(x + 2.0**50, 1e30), np.append(y + 2.0**51, 0.0), 7)  # no float is their mean
+    assert found == pytest.approx(expected, abs=1e-13)
 
 
 def test_intervals():

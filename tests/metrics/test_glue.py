@@ -111,6 +111,7 @@ def test_words_stand_for_published_numbers():
             ["0", "1"],
             "^p:1: expected one of entailment, not_entailment, got '0'",
         ),
+        ("rte", ["0", "1"], ["entailment"] * 2, "^g:1: expected one of entailment, not_entailment, got '0'"),
         ("mnli", ["0", "3"], ["0", "1"], "^g:1: expected one of entailment, neutral, contradiction, got '0'"),
         ("mnli", ["entailment", ""], ["entailment"] * 2, "^g:2: expected one of .* got ''"),
         ("qqp", ["0"], ["0", "1"], "unequal"),

@@ -39,8 +39,9 @@ def test_a_uniform_model_has_the_perplexity_of_its_choices():
     assert measures(binary, base=2).values()["bits_per_token"] == pytest.approx(math.log2(50))
 
 
-def test_a_certain_model():
-    values = measures(["-0.0000\t3", "0\t2"]).values()
+@pytest.mark.parametrize("lines", [["-0.0000\t3", "0\t2"], ["0.0\t1"]])
+def test_a_certain_model(lines):
+    values = measures(lines).values()
     assert values == {"perplexity": 1.0, "nats_per_token": 0.0, "bits_per_token": 0.0}
     assert not any(math.copysign(1, value) < 0 for value in values.values())
 
