@@ -2,7 +2,8 @@
 
 Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation" (P02-1040), section 2.1: a match
 is clipped, an n-gram counts no more often than it stands in one reference.
-Departure: the n-grams of a whole block of segments are counted with numpy, as integers.
+Departure: the n-grams of a whole block of segments are counted at once. They are integers, the first token in the
+highest bits: sorting the longest of them sorts all shorter ones.
 Shapes: S segments.
 """
 
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 
 END = 0  # stands after each segment of a stream
-_LARGEST_KEY = 2**62
+_KEY_BITS = 62
 
 
 class Ids(dict[Hashable, int]):
@@ -30,83 +31,80 @@ class Ids(dict[Hashable, int]):
 def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int) -> Ints:
     """Clipped n-gram matches of a hypothesis with its references, by segment, for n = 1 to `order`: (S, order).
 
-    Args:
-        streams: the hypothesis and then each reference: numbers of tokens from 1 to `num_ids` - 1, with `END` after
-            each of the S segments. A segment that has no such reference is empty there: it holds no n-grams.
+    An n-gram of several references counts as often as in the one that has most of it.
 
-    An n-gram of several references counts as often as in the one that has most of it. Each type of token of each
-    segment gets a rank, in which the segment is contained. An n-gram is the rank of its first token and the places of
-    the others among the types of their segment, packed into one integer.
+    Args:
+        streams: the hypothesis and then each reference: numbers of tokens from 1 to `num_ids` - 1, the fewer the
+            faster, with `END` after each of the S segments. A segment that has no such reference is empty there: it
+            holds no n-grams.
     """
     found = np.zeros((num_segments, order), np.int64)
-    if not num_segments:
-        return found
-    kept = [np.flatnonzero(stream) for stream in streams]
-    types = [np.cumsum(stream == END)[keep] * num_ids + stream[keep] for keep, stream in zip(kept, streams)]
-    values, inverse = np.unique(np.concatenate(types), return_inverse=True)
-    owner = values // num_ids  # rank -> segment
-    first = np.searchsorted(owner, np.arange(num_segments + 1))  # segment -> its lowest rank
-    width = int(np.diff(first).max())  # most types in one segment
-    place = np.arange(len(owner)) - first[owner]  # rank -> place among the types of its segment
-    ranks = np.split(inverse, np.cumsum([len(keep) for keep in kept])[:-1])
-
-    counted = [np.bincount(rank, minlength=len(owner)) for rank in ranks]
-    clipped = np.minimum(counted[0], np.max(counted[1:], axis=0))
-    found[:, 0] = np.bincount(owner, clipped, num_segments)
-    # Only words that hypothesis and references share can be part of a match.
-    grams = [
-        _Grams(len(stream), keep, rank, clipped > 0, place)
-        for stream, keep, rank in zip(streams, kept, ranks, strict=True)
-    ]
-    scale = 1  # key of an n-gram // scale -> rank of its first word
-    for n in range(1, order):
-        if not len(grams[0].keys):
-            break
-        if len(owner) * scale * width > _LARGEST_KEY:
-            owner, scale = _renumber(grams, owner, scale), 1
-        for gram in grams:
-            gram.extend(n, width)
-        scale *= width
-        keys, clipped = _clip([gram.keys for gram in grams])
-        found[:, n] = np.bincount(owner[keys // scale], clipped, num_segments)
+    tokens = np.concatenate([*streams, np.zeros(order, np.int64)])
+    starts = np.flatnonzero(tokens)
+    stream = np.repeat(np.arange(len(streams)), [np.count_nonzero(stream) for stream in streams])
+    # The n-grams looked at are those that begin like one of `done` tokens; that one is a number, `head`.
+    head = np.cumsum(tokens == END)[starts] - stream * num_segments  # at first, the segment
+    owner = np.arange(num_segments)  # number -> segment
+    bits, stream_bits = max(1, (num_ids - 1).bit_length()), (len(streams) - 1).bit_length()
+    if order * bits + stream_bits + len(owner).bit_length() > _KEY_BITS:
+        tokens[starts] = _places(head, tokens[starts], stream, num_ids)
+        kept = tokens[starts] != END
+        starts, stream, head = starts[kept], stream[kept], head[kept]
+        bits = max(1, int(tokens.max()).bit_length())
+    done = 0
+    while done < order and len(starts):
+        more = min(order - done, max(1, (_KEY_BITS - stream_bits - len(owner).bit_length()) // bits))
+        keys = _extend(head, tokens, starts + done, more, bits)
+        ranked = np.sort(keys << stream_bits | stream)
+        for n in range(1, more + 1):
+            heads, counts = _count(ranked, len(streams), stream_bits, bits, bits * (more - n))
+            found[:, done + n - 1] = np.bincount(owner[heads >> bits * n], counts, num_segments)
+        done += more
+        whole = (keys & (1 << bits) - 1) != END
+        starts, stream = starts[whole], stream[whole]
+        if done < order:
+            values, head = np.unique(keys[whole], return_inverse=True)
+            owner = owner[values >> bits * more]
     return found
 
 
-class _Grams:
-    """The n-grams of one stream that consist of shared words, for n = 1, then 2, and so on."""
-
-    def __init__(self, length: int, kept: Ints, rank: Ints, shared: NDArray[np.bool_], place: Ints) -> None:
-        good = shared[rank]
-        self.starts, self.keys = kept[good], rank[good]
-        self.shared = np.zeros(length, np.bool_)  # by position; False at the end of a segment: no n-gram crosses it
-        self.shared[self.starts] = True
-        self.place = np.zeros(length, np.int64)
-        self.place[self.starts] = place[self.keys]
-
-    def extend(self, n: int, width: int) -> None:
-        """Make (n+1)-grams out of the n-grams."""
-        good = self.shared[self.starts + n]
-        self.starts = self.starts[good]
-        self.keys = self.keys[good] * width + self.place[self.starts + n]
+def _places(segment: Ints, token: Ints, stream: Ints, num_ids: int) -> Ints:
+    """Smaller numbers for tokens: from 1 in each segment, and `END` for those without match, whose n-grams have none."""
+    values, inverse = np.unique(segment * num_ids + token, return_inverse=True)
+    found = np.zeros((2, len(values)), np.bool_)
+    hypothesis = np.searchsorted(stream, 1)
+    found[0, inverse[:hypothesis]] = found[1, inverse[hypothesis:]] = True
+    shared = found.all(axis=0)
+    place = np.concatenate([[0], np.cumsum(shared)])  # so far, in all segments
+    first = np.searchsorted(values, np.arange(segment.max(initial=0) + 1) * num_ids)  # of each segment
+    numbers = np.where(shared, place[1:] - place[first[values // num_ids]], END)
+    places: Ints = numbers[inverse]
+    return places
 
 
-def _renumber(grams: list[_Grams], owner: Ints, scale: int) -> Ints:
-    """Replace the keys by their ranks, so that they fit into 64 bits again; returns rank -> segment."""
-    values, inverse = np.unique(np.concatenate([gram.keys for gram in grams]), return_inverse=True)
-    for gram, keys in zip(grams, np.split(inverse, np.cumsum([len(gram.keys) for gram in grams])[:-1])):
-        gram.keys = keys
-    segment: Ints = owner[values // scale]
-    return segment
+def _extend(head: Ints, tokens: Ints, at: Ints, more: int, bits: int) -> Ints:
+    """`head` followed by the `more` tokens from `at` on; after the end of a segment by END only."""
+    keys = head
+    inside = np.ones(len(head), np.bool_)
+    for k in range(more):
+        following = tokens[at + k]
+        inside &= following != END
+        keys = keys << bits | following * inside
+    return keys
 
 
-def _clip(keys: list[Ints]) -> tuple[Ints, Ints]:
-    """The distinct keys of the hypothesis (the first of `keys`), and how often each may count as a match."""
-    values, counts = np.unique(keys[0], return_counts=True)
-    limit = np.zeros_like(counts)
-    if len(values):
-        for reference in keys[1:]:
-            others, times = np.unique(reference, return_counts=True)
-            at = np.minimum(np.searchsorted(values, others), len(values) - 1)
-            hit = values[at] == others
-            limit[at[hit]] = np.maximum(limit[at[hit]], times[hit])
-    return values, np.minimum(counts, limit)
+def _count(ranked: Ints, num_streams: int, stream_bits: int, bits: int, dropped: int) -> tuple[Ints, Ints]:
+    """The distinct n-grams in sorted keys, cut by `dropped` bits; and how often each may count as a match."""
+    keys = ranked >> stream_bits + dropped
+    inside = (keys & (1 << bits) - 1) != END
+    keys, stream = keys[inside], ranked[inside] & (1 << stream_bits) - 1
+    new = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    first = np.flatnonzero(new)
+    size = np.diff(first, append=len(keys))
+    if num_streams == 2:
+        others = np.add.reduceat(stream, first) if len(first) else size
+        return keys[first], np.minimum(size - others, others)
+    place = (np.cumsum(new) - 1) * num_streams + stream
+    table = np.bincount(place, minlength=len(first) * num_streams).reshape(-1, num_streams)
+    return keys[first], np.minimum(table[:, 0], table[:, 1:].max(axis=1))

@@ -76,7 +76,7 @@ def test_keys_too_large_for_64_bits_are_numbered_anew(english, monkeypatch):
     rng = random.Random(3)
     references = [" ".join(rng.choices(line.split(), k=8)) for line in english[:300]]
     expected = bleu.statistics(english[:300], [references, english[5:305]])
-    monkeypatch.setattr(ngrams, "_LARGEST_KEY", 1)
+    monkeypatch.setattr(ngrams, "_KEY_BITS", 1)
     assert np.array_equal(bleu.statistics(english[:300], [references, english[5:305]]), expected)
 
 
