@@ -1,0 +1,285 @@
+"""ROUGE: how much of a reference summary is found in a predicted one, by n-grams and by common subsequences.
+
+Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries" (W04-1013), in the reading of the package rouge-score
+(google-research), whose values these are: precision, recall and F1 of ROUGE-N, of ROUGE-L over whole texts, and of
+ROUGE-Lsum (ROUGE-L of section 3.2) over texts of one sentence per line, where no word of either text counts twice.
+Of several references, the one with the best F1 counts, for each kind apart. Values lie between 0 and 1.
+Departures: n-grams of a block of texts are counted at once; common subsequences are found by bits of long integers
+(Hyyrö 2004, "Bit-parallel LCS-length computation revisited"), a row of the table at a time. Of the longest common
+subsequences of two sentences, which ROUGE-Lsum depends on, the same one is taken.
+rouge-score's words are runs of a-z and 0-9: letters of other alphabets, accented ones too, are lost. For other
+languages there are `tokenize="words"` and "whitespace"; such values compare only with their like.
+Shapes: N examples, S examples of a block, R references, K kinds, B resamples, M values.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.errors import DataError, UsageError
+from nlptools.metrics.measures import Measures
+from nlptools.metrics.ngrams import END, Ids, Ints, matches
+from nlptools.metrics.resampling import Values, Weights
+from nlptools.text import stemming
+from nlptools.text.words import split_words
+
+Sentences = list[list[int]]  # of one text, as numbers of words
+References = Sequence[Sequence[str | None]]
+
+KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
+PARTS = ("precision", "recall", "f1")
+_KIND = re.compile(r"rouge([1-9]|L|Lsum)(?::(precision|recall|f1))?")
+_BLOCK = 1024  # examples at a time
+_LONGEST_UNSTEMMED = 3  # letters
+
+_ENGLISH_WORD = re.compile(r"[a-z0-9]+")
+TOKENIZERS: dict[str, Callable[[str], list[str]]] = {  # of text in lower case
+    "rouge": _ENGLISH_WORD.findall,
+    "words": lambda text: [word for word in split_words(text) if any(map(str.isalnum, word))],
+    "whitespace": str.split,
+}
+
+
+def rouge(
+    references: References,
+    predictions: Sequence[str],
+    kinds: Sequence[str] = KINDS,
+    *,
+    stem: bool = False,
+    tokenize: str = "rouge",
+) -> Measures:
+    """ROUGE of `predictions`, the mean over examples.
+
+    Args:
+        references: one list per reference, each as long as `predictions`; None where an example has fewer.
+        kinds: the values: `rouge1` to `rouge9`, `rougeL`, `rougeLsum`, each the F1 unless `:precision` or `:recall`
+            follows. For `rougeLsum`, the sentences of a text stand on lines of their own.
+        stem: compare Porter's stems of words of four letters or more; for English.
+        tokenize: "rouge", words of a-z and 0-9; "words", those of `nlptools tokenize -t words` without punctuation;
+            "whitespace", whatever stands between blanks. Text is lower-cased first in any case.
+
+    Raises:
+        DataError: no examples; the numbers of examples differ; an example has no reference.
+        UsageError: no references, a string where a list of them is expected, or no such kind or tokenizer.
+    """
+    table = scores(references, predictions, kinds, stem=stem, tokenize=tokenize)
+
+    def compute(weights: Weights) -> Values:
+        means: Values = weights.astype(np.float64) @ table / weights.sum(axis=1, keepdims=True)
+        return means
+
+    signature = (("nrefs", str(len(references))), ("stem", "yes" if stem else "no"), ("tok", tokenize))
+    return Measures(tuple(kinds), len(table), "lines", compute, signature)
+
+
+def scores(
+    references: References,
+    predictions: Sequence[str],
+    kinds: Sequence[str] = KINDS,
+    *,
+    stem: bool = False,
+    tokenize: str = "rouge",
+) -> Values:
+    """As `rouge`, the values of each example: (N, M)."""
+    parsed = [_KIND.fullmatch(kind) for kind in kinds]
+    if isinstance(kinds, str) or not parsed or None in parsed:
+        raise UsageError(
+            f"no such kind of ROUGE in {kinds!r}, expected rouge1 to rouge9, rougeL, rougeLsum, perhaps with"
+            " :precision, :recall or :f1"
+        )
+    if tokenize not in TOKENIZERS:
+        raise UsageError(f"no such tokenizer: {tokenize!r}, expected one of {', '.join(TOKENIZERS)}")
+    _check(references, predictions)
+    wanted = [(match[1], PARTS.index(match[2] or "f1")) for match in parsed if match]
+    names = list(dict.fromkeys(name for name, _ in wanted))
+    at, part = [names.index(name) for name, _ in wanted], [part for _, part in wanted]
+    table = np.empty((len(predictions), len(wanted)))
+    for start in range(0, len(predictions), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        made = _block(predictions[block], [lines[block] for lines in references], names, stem, tokenize)
+        table[block] = made[:, at, part]
+    return table
+
+
+def _check(references: References, predictions: Sequence[str]) -> None:
+    if isinstance(predictions, str) or isinstance(references, str) or any(isinstance(r, str) for r in references):
+        raise UsageError("expected predictions as a list of texts, and references as a list of such lists")
+    if not references:
+        raise UsageError("expected at least one reference")
+    for lines in references:
+        if len(lines) != len(predictions):
+            raise DataError(f"unequal counts: {len(predictions)} predictions, {len(lines)} references")
+    if not predictions:
+        raise DataError("no examples: predictions and references are empty")
+    for index, texts in enumerate(zip(*references)):
+        if not any(text is not None for text in texts):
+            raise DataError(f"line {index + 1}: no reference")
+
+
+# -- one block of examples --------------------------------------------------------------------------------------------
+
+
+class _Texts(NamedTuple):
+    """S texts as numbers of words: by sentences, without sentences, and in one row with END after each; their lengths."""
+
+    sentences: list[Sentences]
+    flat: Sentences
+    stream: Ints
+    lengths: Ints
+
+
+class _Numbers(dict[str, int]):
+    """Word -> number; words of one stem have one number."""
+
+    def __init__(self, ids: Ids) -> None:
+        super().__init__()
+        self._ids = ids
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = self._ids[stemming.stem(word) if len(word) > _LONGEST_UNSTEMMED else word]
+        return number
+
+
+def _block(
+    predictions: Sequence[str], references: References, names: list[str], stem: bool, tokenize: str
+) -> NDArray[np.float64]:
+    """Precision, recall and F1 of the kinds `names` (`1`, `L`, `Lsum`) against the best reference: (S, K, 3)."""
+    ids = Ids({"": END})
+    number = (_Numbers(ids) if stem else ids).__getitem__
+    split = TOKENIZERS[tokenize]
+
+    def read(texts: Sequence[str | None]) -> _Texts:
+        sentences = [
+            [list(map(number, split(line))) for line in text.lower().split("\n")] if text else [] for text in texts
+        ]
+        flat = [text[0] if len(text) == 1 else [word for sentence in text for word in sentence] for text in sentences]
+        row = [word for text in flat for word in (*text, END)]
+        return _Texts(sentences, flat, np.array(row, np.int64), np.array([len(text) for text in flat], np.int64))
+
+    predicted = read(predictions)
+    candidates = []
+    for lines in references:
+        made = _compare(read(lines), predicted, names, len(ids))
+        made[[text is None for text in lines]] = -1  # worse than any
+        candidates.append(made)
+    if len(candidates) == 1:
+        return candidates[0]
+    table = np.stack(candidates)  # (R, S, K, 3)
+    best = table[..., 2].argmax(axis=0)  # (S, K), the first of equals
+    chosen: NDArray[np.float64] = np.take_along_axis(table, best[None, ..., None], axis=0)[0]
+    return chosen
+
+
+def _compare(reference: _Texts, predicted: _Texts, names: list[str], num_ids: int) -> NDArray[np.float64]:
+    """Precision, recall and F1 against one reference: (S, K, 3)."""
+    orders = [int(name) if name.isdigit() else 1 for name in names]
+    shape = (len(predicted.flat), len(names))
+    hits = np.empty(shape, np.int64)
+    longest = max((int(name) for name in names if name.isdigit()), default=0)
+    if longest:
+        found = matches([predicted.stream, reference.stream], num_ids, len(predicted.flat), longest)
+    for k, name in enumerate(names):
+        if name == "L":
+            hits[:, k] = [lcs_length(r, p) for r, p in zip(reference.flat, predicted.flat)]
+        elif name == "Lsum":
+            hits[:, k] = [union_hits(r, p) for r, p in zip(reference.sentences, predicted.sentences)]
+        else:
+            hits[:, k] = found[:, int(name) - 1]
+    fewer = np.array(orders) - 1
+    precision = hits / np.maximum(predicted.lengths[:, None] - fewer, 1)
+    recall = hits / np.maximum(reference.lengths[:, None] - fewer, 1)
+    total = precision + recall
+    f1 = np.divide(2 * precision * recall, total, out=np.zeros(shape), where=total > 0)
+    return np.stack([precision, recall, f1], axis=-1)
+
+
+# -- common subsequences ----------------------------------------------------------------------------------------------
+
+
+def lcs_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """The length of the longest common subsequence."""
+    if len(first) < len(second):
+        first, second = second, first
+    full = (1 << len(first)) - 1
+    row = full
+    for match in filter(None, map(_places(first).get, second)):
+        common = row & match
+        row = ((row + common) | (row - common)) & full
+    return len(first) - row.bit_count()
+
+
+def union_hits(reference: Sentences, predicted: Sentences) -> int:
+    """How many words of `reference` lie on its sentences' common subsequences with any sentence of `predicted`.
+
+    A word counts no more often than it stands in `predicted`.
+    """
+    if len(reference) == 1 and len(predicted) == 1:
+        return lcs_length(reference[0], predicted[0])
+    where: dict[int, list[tuple[int, int]]] = {}  # word -> sentences of the reference, and where it stands there
+    for number, sentence in enumerate(reference):
+        for word, places in _places(sentence).items():
+            where.setdefault(word, []).append((number, places))
+    unions = [0] * len(reference)
+    for other in predicted:
+        matched: dict[int, list[tuple[int, int]]] = {}
+        for j, word in enumerate(other):
+            for number, places in where.get(word, ()):
+                matched.setdefault(number, []).append((j, places))
+        for number, found in matched.items():
+            unions[number] |= _taken(found, len(reference[number]), len(other))
+    available = Counter(word for sentence in predicted for word in sentence)
+    hits = 0
+    for word in where.keys() & available.keys():
+        hits += min(available[word], sum((unions[number] & places).bit_count() for number, places in where[word]))
+    return hits
+
+
+def _places(words: Sequence[int]) -> dict[int, int]:
+    """Word -> where it stands, as bits."""
+    places: dict[int, int] = {}
+    bit = 1
+    for word in words:
+        places[word] = places.get(word, 0) | bit
+        bit <<= 1
+    return places
+
+
+def _taken(matched: Sequence[tuple[int, int]], length: int, other_length: int) -> int:
+    """Which words of a sentence, as bits, lie on its longest common subsequence with another sentence.
+
+    Of several, the one that rouge-score finds going back through the table of lengths: at equal words it takes them;
+    otherwise it goes back in the sentence while the length stays, and only then in the other.
+
+    Args:
+        matched: (place in the other, places in the sentence as bits) of the words that both have.
+        length: of the sentence.
+    """
+    ahead = row = (1 << length) - 1  # a bit of a row is 0 where the length grows with that word of the sentence
+    rows = []
+    for _, match in matched:
+        common = row & match
+        row = (row + common) | (row - common)  # bits from `length` on mean nothing
+        rows.append(row)
+    taken = 0
+    later = other_length
+    for (j, match), row in zip(reversed(matched), reversed(rows)):
+        grows = ~row & ahead  # `ahead`: the words of the sentence not yet passed
+        if later - j > 1:  # words without match in between: back to where the length grows
+            ahead = (1 << grows.bit_length()) - 1
+        later = j
+        stop = grows | match & ahead
+        if not stop:
+            break
+        bit = 1 << (stop.bit_length() - 1)
+        ahead = bit - 1
+        if match & bit:
+            taken |= bit
+        else:
+            ahead |= bit
+    return taken
