@@ -32,7 +32,7 @@ def _keep_freed_memory() -> None:
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        for parameter, value in ((-8, 1), (-3, 1 << 30), (-1, (1 << 31) - 1)):  # arenas, mmap and trim thresholds
+        for parameter, value in ((-3, 1 << 30), (-1, (1 << 31) - 1)):  # mmap and trim thresholds
             libc.mallopt(parameter, value)
 
 

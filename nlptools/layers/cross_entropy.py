@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 _CHUNK_BYTES = 1 << 28  # of the logits of one chunk
+_BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
 
 
 def summed_cross_entropy(hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
@@ -63,16 +64,14 @@ class _SummedCrossEntropy(torch.autograd.Function):
             logits = hidden @ weight_VD.t()  # (rows, V)
             logits[:, vocab_size:] = -torch.inf
             chosen = logits.gather(1, targets[:, None]).float()
-            highest = logits.amax(1, keepdim=True)
-            exponentials = logits.sub_(highest).exp_()
-            total = exponentials.sum(1, keepdim=True, dtype=torch.float32)
-            loss += (total.log() + highest.float() - chosen).sum()
+            highest, total = _exponentiate(logits)
+            loss += (total.log() + highest - chosen).sum()
             if d_hidden is None:
                 continue
             share = total.reciprocal().to(hidden.dtype)
-            d_chunk = torch.mm(exponentials, weight_VD, out=d_hidden[start : start + size])
+            d_chunk = torch.mm(logits, weight_VD, out=d_hidden[start : start + size])
             d_chunk.mul_(share).sub_(weight_VD[targets])
-            product = exponentials.t() @ (hidden * share)
+            product = logits.t() @ (hidden * share)
             product.index_add_(0, targets, hidden, alpha=-1)
             # float32 from the second chunk on: hundreds of them may be added up
             d_weight = product if d_weight is None else d_weight.float().add_(product)
@@ -86,3 +85,24 @@ class _SummedCrossEntropy(torch.autograd.Function):
         d_hidden, d_weight = ctx.saved_tensors
         scale = grad_outputs[0]
         return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), None, None
+
+
+def _exponentiate(logits: Tensor) -> tuple[Tensor, Tensor]:
+    """exp(logits - max) of each row in place; returns the maxima and the sums, both (rows, 1) in float32.
+
+    On a CPU a few rows at a time, in float32: the passes over memory were a quarter of a training step of GPT-2's shape.
+    """
+    if logits.device.type != "cpu":
+        highest = logits.amax(1, keepdim=True)
+        logits.sub_(highest).exp_()
+        return highest.float(), logits.sum(1, keepdim=True, dtype=torch.float32)
+    highest, total = torch.empty(2, len(logits), 1)
+    size = max(1, _BLOCK_ELEMENTS // max(1, logits.shape[1]))
+    for start in range(0, len(logits), size):
+        rows = slice(start, start + size)
+        block = logits[rows].float()  # in float32 already: the rows themselves
+        torch.amax(block, 1, keepdim=True, out=highest[rows])
+        torch.sum(block.sub_(highest[rows]).exp_(), 1, keepdim=True, out=total[rows])
+        if block.dtype != logits.dtype:
+            logits[rows] = block
+    return highest, total

@@ -15,11 +15,12 @@ from torch.nn import functional as F
 
 from nlptools.layers.attention import KeyValues, SelfAttention
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.gelu import gelu_tanh
 from nlptools.layers.linear import Linear
 
 # The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu_new": lambda x: F.gelu(x, approximate="tanh"),
+    "gelu_new": gelu_tanh,
     "gelu": F.gelu,
     "relu": F.relu,
 }

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from nlptools.layers import attention, cross_entropy, dropout
+from nlptools.layers import attention, cross_entropy, dropout, gelu
 from nlptools.layers.attention import KeyValues
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
 from nlptools.layers.linear import Linear
@@ -43,7 +43,8 @@ def test_many_chunks_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> Non
     assert torch.allclose(scores, F.log_softmax(hidden @ weight.t(), 1)[range(300), targets], atol=1e-5)
 
 
-def test_cross_entropy_in_bf16_adds_up_in_float32() -> None:
+def test_cross_entropy_in_bf16_adds_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 700)  # several blocks of rows, the last one smaller
     torch.manual_seed(2)
     hidden, weight = torch.randn(64, 32), torch.randn(100, 32)
     exact = summed_cross_entropy(hidden, weight, torch.arange(64), 100)
@@ -82,24 +83,58 @@ def test_dropout_scales_the_gradient_like_the_output() -> None:
 
 
 @pytest.mark.parametrize("causal", [True, False])
-def test_attention_with_dropout_equals_its_definition(causal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_attention_that_keeps_its_weights_equals_its_definition(
+    causal: bool, p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * 13 * 13)  # several chunks, the last one smaller
     torch.manual_seed(5)
-    q, k, v = (torch.randn(2, 4, 13, 8, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    packed = torch.randn(2, 13, 3, 4, 8, dtype=torch.float64, requires_grad=True)
     torch.manual_seed(6)
-    found = attention.dropped_attention(q, k, v, 0.3, causal)
+    found = attention._Attention.apply(packed, p, causal)
     torch.manual_seed(6)
-    kept, scale = dropout.keep_mask(torch.Size((8, 13, 13)), 0.3)
+    kept, scale = dropout.keep_mask(torch.Size((8, 13, 13)), p) if p else (torch.ones(8, 13, 13), 1.0)
+    q, k, v = packed.permute(2, 0, 3, 1, 4).unbind(0)
     scores = q @ k.transpose(2, 3) / 8**0.5
     if causal:
         scores = scores.masked_fill(torch.ones(13, 13).triu(1).bool(), -torch.inf)
-    expected = (scores.softmax(-1) * kept.view(2, 4, 13, 13) * scale) @ v
+    expected = ((scores.softmax(-1) * kept.view(2, 4, 13, 13) * scale) @ v).transpose(1, 2).reshape(2, 13, 32)
     assert torch.allclose(found, expected)
     upstream = torch.randn_like(found)
-    for a, b in zip(
-        torch.autograd.grad(found, (q, k, v), upstream), torch.autograd.grad(expected, (q, k, v), upstream), strict=True
-    ):
-        assert torch.allclose(a, b)
+    (ours,) = torch.autograd.grad(found, packed, upstream)
+    (exact,) = torch.autograd.grad(expected, packed, upstream)
+    assert torch.allclose(ours, exact)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_attention_in_bf16_is_as_near_to_the_exact_one_as_pytorchs(causal: bool) -> None:
+    torch.manual_seed(9)
+    layer = attention.SelfAttention(64, 4, 0.0, causal)
+    x = torch.randn(3, 40, 64)
+    exact = torch.autograd.grad(layer(x).square().sum(), list(layer.parameters()))
+    layer.bfloat16()
+    assert attention._keeps_weights(torch.empty(3, 40, 3, 4, 16, dtype=torch.bfloat16, requires_grad=True), 0.0)
+    ours = torch.autograd.grad(layer(x.bfloat16()).float().square().sum(), list(layer.parameters()))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attention, "_MOST_WEIGHTS", 0)
+        theirs = torch.autograd.grad(layer(x.bfloat16()).float().square().sum(), list(layer.parameters()))
+    for a, b, c in zip(exact, ours, theirs, strict=True):
+        assert float((b.float() - a).norm()) < 1.5 * float((c.float() - a).norm()) + 1e-3 * float(a.norm())
+
+
+def test_gelu_and_its_derivative_come_out_of_one_visit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gelu, "_PIECE", 1000)  # several pieces, the last one smaller
+    x = torch.cat([torch.linspace(-12, 12, 5000), torch.tensor([0.0, -0.0, 1e-30, -1e-30, 60.0, -60.0])])
+    x = x.bfloat16().view(2, -1).requires_grad_()
+    exact_x = x.detach().double().requires_grad_()
+    exact = F.gelu(exact_x, approximate="tanh")
+    found = gelu.gelu_tanh(x)
+    (slope,) = torch.autograd.grad(found.sum(), x)
+    (exact_slope,) = torch.autograd.grad(exact.sum(), exact_x)
+    assert found.dtype == torch.bfloat16 and found.grad_fn is not None and "Gelu" in type(found.grad_fn).__name__
+    assert torch.allclose(found.double(), exact, rtol=2**-8, atol=1e-6)
+    assert torch.allclose(slope.double(), exact_slope, rtol=2**-8, atol=1e-5)
+    assert torch.equal(gelu.gelu_tanh(x.detach()), F.gelu(x.detach(), approximate="tanh"))
 
 
 def test_keys_and_values_grow_beyond_their_capacity() -> None:
