@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from nlptools.description import describe as describe
     from nlptools.language_model import LanguageModel as LanguageModel
     from nlptools.language_model import load as load
-    from nlptools.metrics.bleu import corpus_bleu as bleu
+    from nlptools.metrics.corpus import bleu as bleu
+    from nlptools.metrics.corpus import chrf as chrf
+    from nlptools.metrics.corpus import ter as ter
     from nlptools.text.tokenizer import load as tokenizer
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
@@ -22,10 +24,12 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "LanguageModel": "nlptools.language_model:LanguageModel",
-    "bleu": "nlptools.metrics.bleu:corpus_bleu",
+    "bleu": "nlptools.metrics.corpus:bleu",
     "build_vocab": "nlptools.tokenization:build_vocab",
+    "chrf": "nlptools.metrics.corpus:chrf",
     "describe": "nlptools.description:describe",
     "load": "nlptools.language_model:load",
+    "ter": "nlptools.metrics.corpus:ter",
     "tokenize": "nlptools.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
     "train_lm": "nlptools.training:train_lm",
@@ -36,8 +40,10 @@ __all__ = [
     "__version__",
     "bleu",
     "build_vocab",
+    "chrf",
     "describe",
     "load",
+    "ter",
     "tokenize",
     "tokenizer",
     "train_lm",

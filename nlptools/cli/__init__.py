@@ -26,7 +26,7 @@ COMMANDS = {
     "generate": ("Using models", "Continue prompts with a language model."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
     "describe": ("Using models", "Tell what a model directory holds and whether its files are intact."),
-    "bleu": ("Evaluation", "Score translations with corpus BLEU."),
+    "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
     "plot": ("Evaluation", "Draw the training curves of runs."),
     "help": ("Help", "Show the manual page of a command."),
 }

@@ -37,7 +37,24 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["nlptools.args"] = list(args)  # a preset is looked up before the options are parsed
-        return super().parse_args(ctx, args)
+        return super().parse_args(ctx, self._with_bare_values(args))
+
+    def _with_bare_values(self, args: list[str]) -> list[str]:
+        """`args`, in which an option that may stand without its number has one: what follows may be a file."""
+        bare = {
+            name: field.metadata["bare"]
+            for group in self.groups
+            for field in dataclasses.fields(group)
+            if field.metadata["bare"] is not None
+            for name in ["--" + (field.metadata["flag"] or field.name.replace("_", "-"))]
+        }
+        out: list[str] = []
+        for i, arg in enumerate(args):
+            if arg == "--":
+                return out + args[i:]
+            alone = arg in bare and not (i + 1 < len(args) and args[i + 1].lstrip("-").isdigit())
+            out.append(f"{arg}={bare[arg]}" if alone else arg)
+        return out
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, options in self.option_groups(ctx):
@@ -137,7 +154,11 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
             names = [f"{data['short']}/", f"{flag}/--no-{flag[2:]}"]
         return click.Option([*names, field.name], default=field.default, help=help_text, is_flag=True)
     names = [flag, field.name] + ([data["short"]] if data["short"] else [])
-    shown = not required and field.default not in (None, "", ())
+    if data["multiple"]:
+        return click.Option(
+            names, multiple=True, default=field.default, help=help_text, metavar=data["metavar"], type=str
+        )
+    shown = not required and field.default not in (None, "", ()) and data["bare"] is None
     return click.Option(
         names,
         # a default of None would count as one: a required option must have none at all

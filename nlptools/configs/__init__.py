@@ -26,6 +26,8 @@ def option(
     low: float | None = None,
     high: float | None = None,
     check: Callable[[str], Any] | None = None,
+    multiple: bool = False,
+    bare: Any = None,
 ) -> Any:
     """A dataclass field that is also a command-line option.
 
@@ -36,6 +38,8 @@ def option(
         choices: the only values allowed.
         low, high: inclusive bounds of a number.
         check: called with the text of the option; raises UsageError when it is no good.
+        multiple: the option may be given several times; the value is a tuple.
+        bare: the value when the option is given without one.
     """
     metadata = {
         "help": help,
@@ -46,6 +50,8 @@ def option(
         "low": low,
         "high": high,
         "check": check,
+        "multiple": multiple,
+        "bare": bare,
     }
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 

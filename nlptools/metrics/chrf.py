@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools.errors import UsageError
 from nlptools.metrics.ngrams import END, Ids, Ints, matches
-from nlptools.metrics.translation import Score, Table, check_segments
+from nlptools.metrics.translation import Floats, Score, Table, check_segments, score_type
 
 _PUNCTUATION = frozenset(string.punctuation)
 _TINY = 1e-16  # precision or recall without n-grams, with smoothing
@@ -141,11 +140,11 @@ class Chrf:
         """The score of one segment's statistics or of a sum of them (3 O,), from 0 to 100."""
         return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
 
-    def scores(self, totals: Table) -> NDArray[np.float64]:
-        """The scores of several sums: (B, 3 O) -> (B,). The order of the operations is that of sacrebleu."""
+    def scores(self, totals: Table) -> Floats:
+        """See `translation.TranslationMetric`. The order of the operations is that of sacrebleu."""
         counts = np.asarray(totals).reshape(-1, self.order, 3)
         factor = self.beta**2
-        value, precision, recall, orders = np.zeros((4, len(counts)))
+        value, precision, recall, orders = np.zeros((4, len(counts)), score_type(totals))
         for hypothesis, reference, match in counts.transpose(1, 2, 0):
             p = _ratio(match, hypothesis)
             r = _ratio(match, reference)
@@ -157,13 +156,13 @@ class Chrf:
             recall += r * both
             orders += both
         if self.eps_smoothing:
-            smoothed: NDArray[np.float64] = 100 * value / self.order
+            smoothed: Floats = 100 * value / self.order
             return smoothed
         precision /= np.maximum(orders, 1)
         recall /= np.maximum(orders, 1)
         below = factor * precision + recall
         some = precision + recall > 0
-        scores: NDArray[np.float64] = 100 * ((1 + factor) * precision * recall / np.where(some, below, 1.0)) * some
+        scores: Floats = 100 * ((1 + factor) * precision * recall / np.where(some, below, 1.0)) * some
         return scores
 
     def signature(self) -> tuple[tuple[str, str], ...]:
@@ -177,9 +176,9 @@ class Chrf:
         )
 
 
-def _ratio(part: Table, whole: Table) -> NDArray[np.float64]:
+def _ratio(part: Table, whole: Table) -> Floats:
     """part / whole, and of nothing next to nothing."""
-    ratio: NDArray[np.float64] = np.where(whole > 0, part / np.maximum(whole, 1), _TINY)
+    ratio: Floats = np.where(whole > 0, part / np.maximum(whole, 1), _TINY)
     return ratio
 
 

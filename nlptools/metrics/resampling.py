@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,8 +41,12 @@ def bootstrap(compute: Callable[[Weights], Values], count: int, resamples: int, 
     return np.concatenate([compute(rows) for rows in weights(count, resamples, rng)])
 
 
-def interval(values: Values) -> tuple[float, float]:
-    """(mean, half the width of the 95% interval) of resampled `values` (B,), the interval between ranked values."""
-    ranked = sorted(values.tolist())
+def interval(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
+    """(mean, half the width of the 95% interval) of resampled `values` (B,), the interval between ranked values.
+
+    Both have the precision of the type of the values.
+    """
+    ranked = np.sort(values)
     skipped = len(ranked) // 40
-    return statistics.mean(ranked), 0.5 * (ranked[len(ranked) - skipped - 1] - ranked[skipped])
+    mean = values.dtype.type(statistics.mean(ranked.tolist()))
+    return float(mean), float(0.5 * (ranked[len(ranked) - skipped - 1] - ranked[skipped]))

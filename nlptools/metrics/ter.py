@@ -14,11 +14,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools.metrics import shifts
 from nlptools.metrics.ngrams import Ids
-from nlptools.metrics.translation import Score, Table, check_segments
+from nlptools.metrics.translation import Floats, Score, Table, check_segments, score_type
 from nlptools.text.ter_tokens import split_ter
 
 
@@ -86,10 +85,10 @@ class Ter:
         """
         return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
 
-    def scores(self, totals: Table) -> NDArray[np.float64]:
-        """The rates of several sums: (B, 2) -> (B,)."""
-        edits, length = np.asarray(totals, np.float64).T
-        rates: NDArray[np.float64] = 100 * np.where(length > 0, edits / np.where(length > 0, length, 1.0), edits > 0)
+    def scores(self, totals: Table) -> Floats:
+        """See `translation.TranslationMetric`."""
+        edits, length = np.asarray(totals, score_type(totals)).T
+        rates: Floats = 100 * np.where(length > 0, edits / np.where(length > 0, length, 1.0), edits > 0)
         return rates
 
     def signature(self) -> tuple[tuple[str, str], ...]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from nlptools.errors import DataError, UsageError
 
 Table = NDArray[Any]  # of int64, or of float64 where a statistic is a mean
+Floats = NDArray[Any]  # of float64 or float32
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,13 @@ class Score:
     name: str
     score: float
     verbose: str = ""
+    signature: str = ""  # how the score was made, where that is known
+
+    def line(self, width: int = 1, number: str | None = None) -> str:
+        """Name, signature, the score with `width` decimals (or what stands for it), and its parts, on one line."""
+        made = f"{self.name}|{self.signature}" if self.signature else self.name
+        verbose = f" {self.verbose}" if self.verbose else ""
+        return f"{made} = {self.score:.{width}f}{verbose}" if number is None else f"{made} = {number}{verbose}"
 
 
 class TranslationMetric(Protocol):
@@ -58,13 +66,22 @@ class TranslationMetric(Protocol):
         """The score of one segment's statistics or of a sum of them: (C,)."""
         ...
 
-    def scores(self, totals: Table) -> NDArray[np.float64]:
-        """The scores of several sums: (B, C) -> (B,)."""
+    def scores(self, totals: Table) -> Floats:
+        """The scores of several sums: (B, C) -> (B,).
+
+        Sums in float32 are divided in float32, which is what sacrebleu does with its resamples: the interval it prints
+        is the same to the last decimal then. All others are divided in float64.
+        """
         ...
 
     def signature(self) -> tuple[tuple[str, str], ...]:
         """How the score was made, as (key, value) in order; numbers of references and the version are for the caller."""
         ...
+
+
+def score_type(totals: Table) -> type[np.floating[Any]]:
+    """The type in which sums are divided by one another, see `TranslationMetric.scores`."""
+    return np.float32 if totals.dtype == np.float32 else np.float64
 
 
 def check_segments(hypotheses: Sequence[str], references: Sequence[Sequence[str | None]]) -> None:
