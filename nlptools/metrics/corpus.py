@@ -61,8 +61,13 @@ def _score(metric: TranslationMetric, hypotheses: Texts, references: Sequence[It
     if isinstance(hypotheses, str) or isinstance(references, str) or any(isinstance(r, str) for r in references):
         raise UsageError("expected hypotheses as a list of segments, and references as a list of such lists")
     counted = Counted([metric], 1)
+    if not references:
+        raise UsageError("expected at least one reference")
     sources: list[Iterator[Any]] = [iter(hypotheses), *map(iter, references)]
     while any(block := [list(islice(source, _BLOCK)) for source in sources]):
+        if len(set(map(len, block))) > 1:
+            counts = [counted.segments + len(part) + sum(1 for _ in source) for part, source in zip(block, sources)]
+            raise DataError(f"unequal numbers of segments: {counts[0]} hypotheses, references {counts[1:]}")
         counted.add(block[:1], block[1:])
     made = signature(metric, counted.num_references)
     return dataclasses.replace(metric.score(counted.totals()[0][0]), signature=made.text())
