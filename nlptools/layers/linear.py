@@ -2,18 +2,36 @@
 
 Products of few rows with a large matrix spend much of their time rearranging the matrix for the kernel, again at every
 call. When weights no longer change that is done once. Greedy decoding of 32 rows with the GPT-2 124M shape in fp32, on 2
-cores: 125 tokens/s without, 175 with. A single row is faster from the plain weights, so both are kept.
+cores: 125 tokens/s without, 175 with. A single row is faster from the plain weights, so both are kept. An activation is
+applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlptools.layers.gelu import gelu_tanh
+
 _FEWEST_ROWS = 8  # below, the plain product is faster
+
+# The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "none": lambda x: x,
+    "gelu_new": gelu_tanh,
+    "gelu": F.gelu,
+    "relu": F.relu,
+}
+_FUSED: dict[str, tuple[str, list[float], str]] = {  # what the kernel of a product calls them
+    "none": ("none", [], ""),
+    "gelu_new": ("gelu", [], "tanh"),
+    "gelu": ("gelu", [], "none"),
+    "relu": ("relu", [], ""),
+}
 
 
 class Packable:
@@ -21,24 +39,24 @@ class Packable:
 
     _packed: Any = None
 
-    def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-        """x (..., E) times weight^T (E, D), plus bias -> (..., D)."""
+    def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
+        """x (..., E) times weight^T (E, D), plus bias, and the activation of that -> (..., D)."""
         if weight.requires_grad or x.device.type != "cpu" or x.numel() < _FEWEST_ROWS * x.shape[-1] or x.requires_grad:
-            return F.linear(x, weight, bias)
+            return ACTIVATIONS[activation](F.linear(x, weight, bias))
         if self._packed is None:
             self._packed = _pack(weight)
         if self._packed is False:
-            return F.linear(x, weight, bias)
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, bias, "none", [], "")
+            return ACTIVATIONS[activation](F.linear(x, weight, bias))
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, bias, *_FUSED[activation])
         return out
 
 
 class Linear(Packable, nn.Linear):
     """`torch.nn.Linear` with packing."""
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., E) -> (..., D)."""
-        return self.multiply(x, self.weight, self.bias)
+    def forward(self, x: Tensor, activation: str = "none") -> Tensor:
+        """(..., E) -> (..., D), through the activation of that name."""
+        return self.multiply(x, self.weight, self.bias, activation)
 
 
 class TiedProjection(Packable):

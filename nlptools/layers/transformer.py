@@ -8,22 +8,11 @@ Shapes: B batch, T length, D hidden.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nlptools.layers.attention import KeyValues, SelfAttention
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.gelu import gelu_tanh
 from nlptools.layers.linear import Linear
-
-# The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu_new": gelu_tanh,
-    "gelu": F.gelu,
-    "relu": F.relu,
-}
 
 
 class FeedForward(nn.Module):
@@ -31,12 +20,12 @@ class FeedForward(nn.Module):
 
     def __init__(self, hidden_size: int, intermediate_size: int, activation: str) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[activation]
+        self.activation = activation
         self.up = Linear(hidden_size, intermediate_size)
         self.down = Linear(intermediate_size, hidden_size)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down(self.activation(self.up(x)))
+        out: Tensor = self.down(self.up(x, self.activation))
         return out
 
 
