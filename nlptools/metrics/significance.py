@@ -3,8 +3,9 @@
 Koehn 2004 (W04-3250): bootstrap intervals and the paired bootstrap test, in the reading of Moses; Riezler & Maxwell 2005
 (W05-0908): approximate randomization, in the reading of MultEval (Clark et al. 2011, P11-2031); Holm 1979, "A simple
 sequentially rejective multiple test procedure". Draws, intervals and p-values are those of sacrebleu.
-Departure: statistics are summed as products of a matrix of weights with the matrix of statistics, a few resamples at a
-time, so that memory does not grow with their number.
+Departures: statistics are summed as products of a matrix of weights with the matrix of statistics, a few resamples at a
+time, so that memory does not grow with their number. A system whose statistics are those of the baseline has a p-value
+of 1; sacrebleu, which counts only trials beyond the observed difference, gives it the smallest that there is.
 Shapes: S segments, C statistics, B resamples, b of them at a time.
 """
 
@@ -73,7 +74,8 @@ def paired_bootstrap(
         if i:
             difference = np.abs(drawn[i] - drawn[0])
             observed = abs(results[0].score.score - result.score.score)
-            result = replace(result, p_value=_p_value(difference - difference.mean(), observed))
+            alike = np.array_equal(table, tables[0])
+            result = replace(result, p_value=1.0 if alike else _p_value(difference - difference.mean(), observed))
         results.append(result)
     return results
 
@@ -94,7 +96,8 @@ def paired_randomization(
             differences.append(np.abs(metric.scores(one) - metric.scores(together - one)))
         score = metric.score(table.sum(axis=0))
         observed = abs(results[0].score.score - score.score)
-        results.append(Result(score, p_value=_p_value(np.concatenate(differences), observed)))
+        alike = np.array_equal(table, tables[0])
+        results.append(Result(score, p_value=1.0 if alike else _p_value(np.concatenate(differences), observed)))
     return results
 
 
