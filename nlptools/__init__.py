@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from nlptools.metrics.corpus import bleu as bleu
     from nlptools.metrics.corpus import chrf as chrf
     from nlptools.metrics.corpus import ter as ter
+    from nlptools.metrics.evaluation import evaluate as evaluate
     from nlptools.text.tokenizer import load as tokenizer
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
@@ -28,6 +29,7 @@ _WHERE = {
     "build_vocab": "nlptools.tokenization:build_vocab",
     "chrf": "nlptools.metrics.corpus:chrf",
     "describe": "nlptools.description:describe",
+    "evaluate": "nlptools.metrics.evaluation:evaluate",
     "load": "nlptools.language_model:load",
     "ter": "nlptools.metrics.corpus:ter",
     "tokenize": "nlptools.tokenization:tokenize",
@@ -42,6 +44,7 @@ __all__ = [
     "build_vocab",
     "chrf",
     "describe",
+    "evaluate",
     "load",
     "ter",
     "tokenize",

@@ -220,6 +220,7 @@ def test_help_loads_nothing_heavy(args):
     ("args", "without"),
     [
         (["bleu", "text"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (["evaluate", "-m", "accuracy", "-r", "text"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["plot", "log.jsonl"], {"torch", "rich", "numpy", "matplotlib"}),
         (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),
         (["tokenize", "-t", "13a"], {"torch", "rich", "sentencepiece", "tokenizers"}),

@@ -27,6 +27,7 @@ COMMANDS = {
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
     "describe": ("Using models", "Tell what a model directory holds and whether its files are intact."),
     "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
+    "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, texts, log-probabilities."),
     "plot": ("Evaluation", "Draw the training curves of runs."),
     "help": ("Help", "Show the manual page of a command."),
 }

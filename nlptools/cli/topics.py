@@ -85,6 +85,16 @@ FORMATS: Sections = [
                 "BLEU, a bar, the signature, an equals sign, the score and its parts. The signature says "
                 "how the score was made. See nlptools-bleu(1).",
             ),
+            Term(
+                "values",
+                "TSV, a value per line: its name, the number, how many examples it is of, what these are, and the "
+                "signature. See nlptools-evaluate(1).",
+            ),
+            Term(
+                "tags",
+                "A token per line, columns separated by spaces or tabs, tags in the last; sentences end with an empty "
+                "line.",
+            ),
         ],
     ),
     (
@@ -146,6 +156,15 @@ PIPELINES: Sections = [
                 "for f in system.*.txt; do\n"
                 '    printf "%s\\t%s\\n" "$f" "$(nlptools bleu ref.txt -i "$f" -b -w 2)"\n'
                 "done | sort -t $'\\t' -k 2 -nr",
+            ),
+            Example(
+                "Perplexity of a test set with its 95% interval",
+                "nlptools score lm/ < test.txt | nlptools evaluate -m perplexity:perplexity --confidence",
+            ),
+            Example(
+                "F1 of each type of entity, highest first",
+                "nlptools evaluate -m entity-f1 --average none tagged.txt |\n"
+                "    grep '^entity-f1:f1:' | sort -t $'\\t' -k 2 -gr",
             ),
             Example("Stop a script when quality drops", "nlptools bleu ref.txt -i hyp.txt --fail-under 27.5 || exit 1"),
         ],

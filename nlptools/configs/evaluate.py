@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, NamedTuple
 
 from nlptools.configs import option
@@ -38,6 +38,7 @@ READS = {  # kind -> what its files hold
     **dict.fromkeys(("rouge", "translation"), _TEXT),
     "perplexity": "log-probabilities and numbers of tokens, one line each",
 }
+_ONE_VALUE = ("accuracy", "balanced_accuracy", "matthews", *_AVERAGED_NAMES)
 _ALIASES = {"mcc": "matthews", "mnli-matched": "mnli-m", "mnli-mismatched": "mnli-mm"}
 _TAKES: dict[str, tuple[str, ...]] = {  # option -> the kinds, or single metrics, that it is for
     "average": ("labels", "entities"),
@@ -63,6 +64,14 @@ _TAKES: dict[str, tuple[str, ...]] = {  # option -> the kinds, or single metrics
 class Evaluate:
     """Metric options"""
 
+    metric: tuple[str, ...] = option(
+        MISSING,
+        "What to compute, separated by commas: accuracy, balanced_accuracy, precision, recall, f1, support, matthews "
+        "(mcc), pearson, spearman, kendall, a task of GLUE (cola, sst-2, mrpc, qqp, sts-b, mnli, qnli, rte, wnli, ax), "
+        "entity-f1, tagging-accuracy, squad, squad2, rouge1 to rouge9, rougeL, rougeLsum, bleu, chrf, ter, perplexity.",
+        short="-m",
+        metavar="NAME,...",
+    )
     average: str | None = option(
         None,
         "Precision, recall and F1 of: the positive label (binary), all labels (macro, micro, weighted), each label "
@@ -78,7 +87,9 @@ class Evaluate:
     outside: str = option("O", "The tag of no entity, with --raw.", metavar="TAG")
     skip_docstart: bool = option(False, "-DOCSTART- lines end a sentence and are no tokens.")
     null_odds: str | None = option(
-        None, "squad2: JSON, how probable it is that a question has no answer; finds the best thresholds.", metavar="FILE"
+        None,
+        "squad2: JSON, how probable it is that a question has no answer; finds the best thresholds.",
+        metavar="FILE",
     )
     threshold: float = option(
         1.0, "squad2: a question whose number in --null-odds is greater counts as left unanswered.", metavar="X"
@@ -96,8 +107,10 @@ class Source:
         (), "Gold labels, tags, questions or texts. Metrics of texts may have several.", short="-r",
         metavar="GOLD", multiple=True,
     )  # fmt: skip
-    column: int = option(0, "Take this column of PREDICTIONS, from 1, separated by tabs; 0: whole lines.", low=0)
-    gold_column: int = option(0, "The same of GOLD.", low=0)
+    column: int = option(
+        0, "Take this column of PREDICTIONS, from 1, separated by tabs; 0: whole lines.", low=0, metavar="N"
+    )
+    gold_column: int = option(0, "The same of GOLD.", low=0, metavar="N")
     header: bool = option(False, "The first line of PREDICTIONS names the columns.")
     gold_header: bool = option(False, "The first line of GOLD names the columns.")
     escaped: bool = option(False, "Texts have \\n, \\t and \\\\ for newline, tab and backslash.")
@@ -154,8 +167,15 @@ def check_taken(groups: Iterable[Sequence[Asked]], *settings: Any) -> None:
         for field in fields(setting):
             kinds = _TAKES.get(field.name, ())
             if kinds and getattr(setting, field.name) != field.default and not takers.intersection(kinds):
-                told = ", ".join(" and ".join(METRICS.get(kind, (kind,))[:5]) for kind in kinds)
+                told = ", ".join(_told(kind) for kind in kinds)
                 raise UsageError(f"--{field.name.replace('_', '-')} is not for {asked[0].name}, but for {told}")
+
+
+def _told(taker: str) -> str:
+    names = METRICS.get(taker, ())
+    return (
+        taker if taker in ("squad2", "squad") else names[0] if len(names) == 1 else f"metrics of {taker.split(',')[0]}"
+    )
 
 
 def check_usage(groups: Sequence[Sequence[Asked]], evaluate: Evaluate, source: Source, report: Report) -> None:
@@ -197,7 +217,7 @@ def _find(text: str) -> Asked:
         close = get_close_matches(name.lower(), known, n=3)
         told = f" (did you mean {' or '.join(close)}?)" if close else ""
         raise UsageError(f"no such metric: {text}{told}", hint="'nlptools help evaluate' explains them")
-    if value and found.kind in ("numbers", "translation", "tags"):
+    if value and (found.kind in ("numbers", "translation", "tags") or found.name in _ONE_VALUE):
         raise UsageError(f"{found.name} has only one value: no {text}")
     return found._replace(value=value)
 

@@ -20,9 +20,13 @@ Paths = tuple[str | None, str | None]  # names of the files of gold and of predi
 _MOST_SHOWN = 60
 
 
+class Headed(str):
+    """The name of a file whose first line is a header: its examples begin in the second."""
+
+
 def refuse(message: str, path: str | None, index: int) -> DataError:
     """The error for the example at `index` (from 0): names the file where it is known, and the line (from 1)."""
-    line = index + 1
+    line = index + (2 if isinstance(path, Headed) else 1)
     return DataError(message, path=path, line=line) if path is not None else DataError(f"line {line}: {message}")
 
 
