@@ -68,10 +68,15 @@ def command(
     """
     _check(references, input, bleu, significance, report)
     from nlptools import streams
-    from nlptools.metrics import comparison, corpus, shards
+    from nlptools.metrics import comparison, corpus
 
     if input.merge:
-        names, counted = ["merged"], shards.merge(references, keep_rows=_resampled(significance))[1]
+        from nlptools.metrics import shards
+
+        metric, counted = shards.merge(references, keep_rows=_resampled(significance))
+        names = ["merged"]
+        if report.fail_under is not None and metric.name == "TER":
+            raise UsageError("--fail-under is for bleu or chrf")
     else:
         names = _systems(input.input, paired=bool(significance.paired_bs or significance.paired_ar))
         streams.check_inputs([*names, *references])
@@ -114,12 +119,13 @@ def _count(metrics: list[Any], num_systems: int, blocks: Iterator[Any], keep_row
     from contextlib import nullcontext
 
     from nlptools import streams
-    from nlptools.metrics import shards
     from nlptools.metrics.corpus import Counted
 
     counted = Counted(metrics, num_systems, keep_rows)
     with streams.Output(path) if path is not None else nullcontext() as out:
         if out is not None:
+            from nlptools.metrics import shards
+
             out.write_lines(shards.header(metrics[0]))
         for systems, references in blocks:
             added = counted.add(systems, references)
@@ -152,6 +158,7 @@ def _check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: 
         (report.sentence and len(bleu.metrics) > 1, "--sentence is for one metric"),
         (report.sentence and report.statistics, "--sentence and --statistics exclude each other"),
         (report.statistics and (num_systems > 1 or len(bleu.metrics) > 1), "--statistics are of one system and metric"),
+        (report.statistics == "-", "--statistics expects the name of a file; the score is on standard output"),
         (report.fail_under is not None and num_systems > 1, "--fail-under is for one system"),
         (report.fail_under is not None and tuple(bleu.metrics) not in (("bleu",), ("chrf",)), "--fail-under is for bleu or chrf"),
         (report.fail_under is not None and report.sentence, "--fail-under is for the whole corpus"),
@@ -179,7 +186,7 @@ def _systems(paths: tuple[str, ...], paired: bool) -> list[str]:
 
 
 def _metric(name: str, bleu: Bleu, chrf: Chrf, ter: Ter, report: Report) -> Any:
-    from nlptools.metrics.corpus import METRICS
+    from nlptools.metrics.corpus import metric_class
 
     settings = {
         key.removeprefix(f"{name}_"): v for key, v in vars({"bleu": bleu, "chrf": chrf, "ter": ter}[name]).items()
@@ -187,7 +194,7 @@ def _metric(name: str, bleu: Bleu, chrf: Chrf, ter: Ter, report: Report) -> Any:
     if name == "bleu":
         settings["effective_order"] |= report.sentence
         del settings["metrics"], settings["force"]
-    return METRICS[name](**settings)
+    return metric_class(name)(**settings)
 
 
 def _watched(blocks: Iterator[Any], bleu: Bleu) -> Iterator[Any]:

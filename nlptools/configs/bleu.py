@@ -116,4 +116,4 @@ class Report:
     statistics: str | None = option(
         None, "Also write the statistics of each segment to this file, for --merge.", metavar="FILE"
     )
-    fail_under: float | None = option(None, "End with status 1 if the score is below this.", metavar="X")
+    fail_under: float | None = option(None, "End with status 1 if the score is below this.", low=0, metavar="X")

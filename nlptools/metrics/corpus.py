@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
 from itertools import islice
 from typing import Any
 
@@ -16,15 +17,19 @@ import numpy as np
 from nlptools import streams
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.bleu import Bleu, BleuScore
-from nlptools.metrics.chrf import Chrf
 from nlptools.metrics.report import VARIABLE, signature
-from nlptools.metrics.ter import Ter
 from nlptools.metrics.translation import Score, Table, TranslationMetric
 
 Texts = Iterable[str]
 References = Sequence[Sequence["str | None"]]
-METRICS: dict[str, type[Bleu] | type[Chrf] | type[Ter]] = {"bleu": Bleu, "chrf": Chrf, "ter": Ter}
+_CLASSES = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # imported on use
 _BLOCK = 8192  # segments taken from an iterable at a time
+
+
+def metric_class(name: str) -> Any:
+    """The class of a metric: `bleu`, `chrf` or `ter`. Raises KeyError."""
+    module, cls = _CLASSES[name].split(":")
+    return getattr(import_module(f"nlptools.metrics.{module}"), cls)
 
 
 # -- texts in memory ----------------------------------------------------------------------------------------------------
@@ -49,12 +54,12 @@ def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **option
 
 def chrf(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> Score:
     """chrF of `hypotheses`; options are those of `nlptools.metrics.chrf.Chrf`. Otherwise as `bleu`."""
-    return _score(Chrf(**options), hypotheses, references)
+    return _score(metric_class("chrf")(**options), hypotheses, references)
 
 
 def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> Score:
     """Translation edit rate of `hypotheses`; options are those of `nlptools.metrics.ter.Ter`. Otherwise as `bleu`."""
-    return _score(Ter(**options), hypotheses, references)
+    return _score(metric_class("ter")(**options), hypotheses, references)
 
 
 def _score(metric: TranslationMetric, hypotheses: Texts, references: Sequence[Iterable[str | None]]) -> Score:

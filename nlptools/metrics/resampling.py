@@ -10,7 +10,6 @@ Shapes: B resamples, N examples, C statistics, M values.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -46,6 +45,8 @@ def interval(values: NDArray[np.floating[Any]]) -> tuple[float, float]:
 
     Both have the precision of the type of the values.
     """
+    import statistics  # slow to import, and few scores have an interval
+
     ranked = np.sort(values)
     skipped = len(ranked) // 40
     mean = values.dtype.type(statistics.mean(ranked.tolist()))
