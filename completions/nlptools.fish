@@ -246,7 +246,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -l escaped -l no-
 complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -l confidence -r -d '95% interval by bootstrap, from N resamples (1000 if N is left out).'
 complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -l seed -r -d 'Seed of the resamples.'
 complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -l format -s f -x -a 'text json' -d 'Form of the output.'
-complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -s b -l score-only -l no-score-only -d 'Print the numbers alone.'
+complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -s b -l score-only -l no-score-only -d 'Print the numbers alone, without names and signatures.'
 complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -l width -s w -r -d 'Decimal places of a text\'s numbers.'
 complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -l confusion -l no-confusion -d 'Also print the confusion matrix, rows gold.'
 complete -c nlptools -n '__fish_seen_subcommand_from evaluate' -l report -l no-report -d 'Print what conlleval, or SQuAD\'s own script, prints instead.'

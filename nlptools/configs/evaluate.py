@@ -125,7 +125,7 @@ class Report:
     )
     seed: int = option(12345, "Seed of the resamples.", low=0, metavar="N")
     format: str = option("text", "Form of the output.", short="-f", choices=("text", "json"))
-    score_only: bool = option(False, "Print the numbers alone.", short="-b")
+    score_only: bool = option(False, "Print the numbers alone, without names and signatures.", short="-b")
     width: int = option(4, "Decimal places of a text's numbers.", short="-w", low=0, high=17, metavar="N")
     confusion: bool = option(False, "Also print the confusion matrix, rows gold.")
     report: bool = option(False, "Print what conlleval, or SQuAD's own script, prints instead.")

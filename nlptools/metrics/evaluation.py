@@ -21,6 +21,7 @@ from nlptools.metrics.resampling import Values, Weights
 
 if TYPE_CHECKING:
     from nlptools.metrics.conll import Tags
+    from nlptools.metrics.translation import TranslationMetric
 
 
 class Data(NamedTuple):
@@ -38,8 +39,9 @@ def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = No
     were made, `.details` holds what else there is, such as the confusion matrix.
 
     Args:
-        metric: its name, such as `accuracy`, `sts-b`, `entity-f1`, `squad2`, `rougeL` or `bleu`. A list of names
-            gives the values of all, if they are computed together: metrics of labels, of numbers, or ROUGE.
+        metric: its name, such as `accuracy`, `sts-b`, `entity-f1`, `squad2`, `rougeL` or `bleu`; `entity-f1:f1` is
+            one value of several. A list of names gives the values of all, if they are computed together: metrics of
+            labels, of numbers, or ROUGE.
         predictions: labels or numbers; sentences of tags; id -> answer; texts; pairs (log-probability, tokens).
         references: in the same form, in the same order; for SQuAD a list of `squad.Question`; for texts a list with
             one list per reference; for perplexity, nothing.
@@ -266,7 +268,7 @@ def _rouge(asked: Sequence[Asked], data: Data, settings: Evaluate) -> Measures:
 def _translation(asked: Sequence[Asked], data: Data, settings: Evaluate) -> Measures:
     from nlptools.metrics.corpus import metric_class
 
-    metric = metric_class(asked[0].name)()
+    metric: TranslationMetric = metric_class(asked[0].name)()
     if isinstance(data.references, str) or any(isinstance(lines, str) for lines in data.references):
         raise UsageError("expected references as a list with one list of texts per reference")
     sides = [[text and text.rstrip() for text in lines] for lines in (data.predictions, *data.references)]

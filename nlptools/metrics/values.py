@@ -45,21 +45,22 @@ def values(measures: Sequence[Measures], resamples: int = 0, seed: int = 12345) 
 
 def lines(found: Sequence[Value], report: Report) -> list[str]:
     """Each value on a line, and the confusion matrix if it is asked for."""
-    if report.score_only:
-        return [number(value.value, report.width) for value in found]
     if report.format == "json":
         return [json.dumps(_record(value, report), ensure_ascii=False) for value in found]
     rows = []
     for value in found:
-        interval = [number(part, report.width) for part in value.interval or ()]
-        fields = [value.name, number(value.value, report.width), str(value.count), value.unit, value.signature]
-        rows.append("\t".join(map(streams.escape, [*fields, *interval])))
-    if report.confusion:
-        # one matrix serves all: they are of the same labels, unless a task has names of its own for them
-        for matrix in dict.fromkeys(tuple(confusion_lines(value.details)) for value in found if value.details):
-            rows += ["", *matrix]
-            if not matrix:
-                messages.warn("there is no confusion matrix: of numbers there is none, nor of very many labels")
+        told, *interval = (number(part, report.width) for part in (value.value, *(value.interval or ())))
+        made = [value.name, told, str(value.count), value.unit, value.signature]
+        rows.append("\t".join([*([told] if report.score_only else map(streams.escape, made)), *interval]))
+    return [*rows, *_matrices(found)] if report.confusion else rows
+
+
+def _matrices(found: Sequence[Value]) -> list[str]:
+    """The confusion matrices of `found`, an empty line before each; equal ones once."""
+    matrices = dict.fromkeys(tuple(confusion_lines(value.details)) for value in found if value.details)
+    rows = [row for matrix in matrices if matrix for row in ("", *matrix)]
+    if not rows:
+        messages.warn("there is no confusion matrix: numbers have none, and very many labels too large a one")
     return rows
 
 

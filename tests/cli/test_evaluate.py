@@ -11,6 +11,7 @@ import pytest
 
 from nlptools import __version__
 from nlptools.cli import evaluate as command
+from nlptools.configs import bleu
 from nlptools.configs import evaluate as settings
 
 GOLD, PREDICTED = "1\n0\n1\n1\n", "1\n0\n0\n1\n"
@@ -44,6 +45,17 @@ SQUAD = {
     ]
 }
 SQUAD_11 = {"data": [{"paragraphs": [{"qas": SQUAD["data"][0]["paragraphs"][0]["qas"][:2]}]}]}
+EXAMPLES = [
+    ("f1", GOLD, PREDICTED),
+    ("spearman", "1\n2\n3\n4\n", "3\n1\n2\n4\n"),
+    ("entity-f1:f1", None, TAGS),
+    ("tagging-accuracy", None, "a N N\nb V N\n\nc V V\n"),
+    ("squad:f1", json.dumps(SQUAD_11, indent=1), json.dumps({"q1": "black dog", "q2": "in Oslo"})),
+    ("rouge1", "a b\nc d\n", "a c\nc d\n"),
+    ("bleu", "a b c d e\nc d e f g\n", "a b c d x\nc d e f g\n"),
+    ("chrf", "a b\nc d\n", "a c\nc d\n"),
+    ("perplexity:perplexity", None, "-1\t1\n-4\t2\n"),
+]  # metric, gold, predicted: one of each family
 DATA = os.environ.get("NLPTOOLS_DATA")
 needs_data = pytest.mark.skipif(DATA is None, reason="NLPTOOLS_DATA names no folder of data")
 
@@ -106,6 +118,13 @@ def test_confusion_matrix(call, write):
     done = call("evaluate", "-m", "accuracy,f1:b", "-r", "gold", "--confusion", stdin=FIVE_PREDICTED)
     table = ["gold \\ predicted  a  b  c", "a                 2  0  0", "b                 0  1  1"]
     assert done.lines[2:] == ["", *table, "c                 0  1  0"]
+    done = call("evaluate", "-m", "pearson,accuracy", "-r", write("gold", GOLD), "--confusion", stdin=PREDICTED)
+    assert (done.lines[2:], done.err) == (
+        ["", "gold \\ predicted  0  1", "0                 1  0", "1                 1  2"],
+        "",
+    )
+    done = call("evaluate", "-m", "sts-b", "-r", "gold", "--confusion", stdin=PREDICTED)
+    assert len(done.lines) == 3 and "warning: there is no confusion matrix" in done.err
 
 
 def test_numbers_and_labels_in_one_call(score):
@@ -276,20 +295,7 @@ def test_perplexity(score, call):
 # -- forms of the output ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("metric", "gold", "predicted"),
-    [
-        ("f1", GOLD, PREDICTED),
-        ("spearman", "1\n2\n3\n4\n", "3\n1\n2\n4\n"),
-        ("entity-f1:f1", None, TAGS),
-        ("tagging-accuracy", None, "a N N\nb V N\n\nc V V\n"),
-        ("squad:f1", json.dumps(SQUAD_11), json.dumps({"q1": "black dog", "q2": "in Oslo"})),
-        ("rouge1", "a b\nc d\n", "a c\nc d\n"),
-        ("bleu", "a b c d e\nc d e f g\n", "a b c d x\nc d e f g\n"),
-        ("chrf", "a b\nc d\n", "a c\nc d\n"),
-        ("perplexity:perplexity", None, "-1\t1\n-4\t2\n"),
-    ],
-)
+@pytest.mark.parametrize(("metric", "gold", "predicted"), EXAMPLES)
 def test_intervals(call, write, metric, gold, predicted):
     references = [] if gold is None else ["-r", write("gold", gold)]
     plain = call("evaluate", "-m", metric, *references, stdin=predicted).lines[0].split("\t")
@@ -301,6 +307,8 @@ def test_intervals(call, write, metric, gold, predicted):
     assert "|bs:1000|seed:12345|" in told[4]
     assert float(told[6]) > 0 and abs(float(told[5]) - float(told[1])) <= max(2 * float(told[6]), 0.3)
     assert call("evaluate", "-m", metric, *references, "--confidence", 1000, "predicted").out == done.out
+    numbers = call("evaluate", "-m", metric, *references, "--confidence", "predicted", "-b")
+    assert numbers.lines == ["\t".join([told[1], *told[5:]])]
     other = call("evaluate", "-m", metric, *references, "--confidence", 50, "--seed", 3, "predicted")
     assert "|bs:50|seed:3|" in other.text
 
@@ -451,6 +459,15 @@ def test_locale_line_ends_and_marks_change_no_score(run, write, tmp_path):
     assert [line.split("\t")[1] for line in tags.lines] == ["0.3333", "0.3333", "0.3333", "0.6667"]
 
 
+@pytest.mark.parametrize(("metric", "gold", "predicted"), EXAMPLES)
+def test_line_ends_change_no_score_of_any_family(call, write, metric, gold, predicted):
+    done = []
+    for change in (str.encode, lambda text: b"\xef\xbb\xbf" + text.removesuffix("\n").replace("\n", "\r\n").encode()):
+        references = [] if gold is None else ["-r", write("gold", change(gold))]
+        done.append(call("evaluate", "-m", metric, *references, stdin=change(predicted)))
+    assert done[0] == done[1] and done[0].code == 0
+
+
 def test_pipes(shell, write):
     write("gold.tsv", "sentence\tlabel\ngood\t1\nbad\t0\nfine\t1\n")
     line = "printf '1\\n0\\n0\\n' | nlptools evaluate -m sst-2 -r gold.tsv --gold-column 2 --gold-header | cut -f 1,2"
@@ -465,12 +482,12 @@ def test_pipes(shell, write):
 
 
 def test_names_of_metrics_are_those_of_the_modules():
-    from nlptools.metrics import classification, corpus, correlation, glue, rouge, spans
+    from nlptools.metrics import classification, correlation, glue, rouge, spans
 
     named = settings.METRICS
     assert {*named["labels"], "per_label"} == set(classification.METRICS)
     assert set(named["numbers"]) == set(correlation.METRICS) and set(named["glue"]) == set(glue.TASKS)
-    assert set(named["translation"]) == set(corpus.METRICS) and set(rouge.KINDS) < set(named["rouge"])
+    assert set(named["translation"]) == set(bleu.METRICS) and set(rouge.KINDS) < set(named["rouge"])
     assert set(settings.SCHEMES) == set(spans.SCHEMES) and set(settings.TOKENIZERS) == set(rouge.TOKENIZERS)
     assert settings.READS.keys() == named.keys()
 
