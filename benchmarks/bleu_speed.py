@@ -10,11 +10,12 @@ for zh, random Chinese characters as frequent as Zipf's law says. --huge adds a 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
+import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,7 +54,13 @@ def english() -> list[str]:
     return [line.strip() for text in topics.values() for line in text.split("\n") if len(line.split()) > 3]
 
 
-def write_set(folder: Path, lines: int, systems: int, chinese: bool) -> tuple[Path, list[Path]]:
+def test_set(folder: str, lines: int, systems: int, kind: str) -> tuple[str, list[str]]:
+    """(reference, translations) as files in `folder`."""
+    write_set(Path(folder), lines, systems, kind == "zh")
+    return f"{folder}/ref", [f"{folder}/hyp{i}" for i in range(systems)]
+
+
+def write_set(folder: Path, lines: int, systems: int, chinese: bool) -> None:
     """A reference of so many lines and translations of it, each worse than the one before."""
     rng = random.Random(lines)
     source = english()
@@ -76,33 +83,36 @@ def write_set(folder: Path, lines: int, systems: int, chinese: bool) -> tuple[Pa
                 file.write(("" if chinese else " ").join(words) + "\n")
         for file in files:
             file.close()
-    return reference, outputs
+
+
+# Linux counts the memory that the parent has when it starts a child as the child's; so a process that holds next to
+# nothing starts the command, and times it.
+STARTER = """
+import json, os, sys, time
+begin = time.perf_counter()
+out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+actions = [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
+_, status, usage = os.wait4(os.posix_spawn(sys.argv[2], sys.argv[2:], os.environ, file_actions=actions), 0)
+print(json.dumps([status, time.perf_counter() - begin, usage.ru_maxrss]))
+"""
 
 
 class Process:
-    """A command as one side: lines per second of its wall clock; remembers what it printed and the most memory it took."""
+    """A command as one side: lines per second of its wall clock; remembers the most memory it took."""
 
     def __init__(self, command: list[str], lines: int, out: Path) -> None:
         self.command, self.lines, self.out = command, lines, out
         self.megabytes = 0.0
 
     def __call__(self) -> float:
-        begin = time.perf_counter()
-        with self.out.open("wb") as out:
-            pid = os.posix_spawn(
-                self.command[0],
-                self.command,
-                os.environ,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, out.fileno(), 1),
-                    (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
-                ],
-            )
-            _, status, usage = os.wait4(pid, 0)
+        told = subprocess.run(
+            [sys.executable, "-S", "-c", STARTER, str(self.out), *self.command], stdout=subprocess.PIPE, check=True
+        ).stdout
+        status, seconds, kilobytes = json.loads(told)
         if status:
             raise SystemExit(f"failed: {' '.join(self.command)}")
-        self.megabytes = max(self.megabytes, usage.ru_maxrss / 1024)
-        return self.lines / (time.perf_counter() - begin)
+        self.megabytes = max(self.megabytes, kilobytes / 1024)
+        return float(self.lines / seconds)
 
 
 def measure(job: str, rounds: int) -> None:
@@ -111,14 +121,13 @@ def measure(job: str, rounds: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         systems = 4 if "4 systems" in job else 1
-        reference, outputs = write_set(folder, lines, systems, "zh" in job)
-        inputs = [str(path) for path in outputs]
+        reference, inputs = test_set(name, lines, systems, "zh" if "zh" in job else "text")
         python = sys.executable
         text = [] if "latex" in theirs else ["-f", "text", "-w", "4"]
         sides: dict[str, Callable[[], float]] = {
-            "sacrebleu": Process([python, "-m", "sacrebleu", str(reference), *theirs, *text, "-i", *inputs], lines, folder / "1"),
+            "sacrebleu": Process([python, "-m", "sacrebleu", reference, *theirs, *text, "-i", *inputs], lines, folder / "1"),
             "nlptools": Process(
-                [python, "-m", "nlptools", "bleu", str(reference), *ours, *text, "--signature", "sacrebleu"]
+                [python, "-m", "nlptools", "bleu", reference, *ours, *text, "--signature", "sacrebleu"]
                 + [word for path in inputs for word in ("-i", path)],
                 lines,
                 folder / "2",
@@ -133,8 +142,8 @@ def measure(job: str, rounds: int) -> None:
 def huge(options: list[str]) -> None:
     """Our memory on a million lines."""
     with tempfile.TemporaryDirectory() as name:
-        reference, (hypotheses,) = write_set(Path(name), 1_000_000, 1, chinese=False)
-        command = [sys.executable, "-m", "nlptools", "bleu", str(reference), "-i", str(hypotheses), *options]
+        reference, (hypotheses,) = test_set(name, 1_000_000, 1, "text")
+        command = [sys.executable, "-m", "nlptools", "bleu", reference, "-i", hypotheses, *options]
         process = Process(command, 1_000_000, Path(name) / "out")
         speed = process()
         print(f"\n1,000,000 lines {' '.join(options)}: {1e6 / speed:.1f} s, {process.megabytes:,.0f} MB", flush=True)

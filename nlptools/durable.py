@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from pathlib import Path
 
 from nlptools.errors import StreamError, display, reason
@@ -42,6 +41,8 @@ def write_whole(path: str | Path, data: bytes | str) -> None:
     """
     target = Path(path)
     try:
+        import tempfile  # slow to import, see `streams`
+
         handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with open(handle, "wb") as stream:

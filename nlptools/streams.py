@@ -14,7 +14,6 @@ import json
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -48,7 +47,7 @@ def blocks(path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES) ->
     """
     name = str(path)
     number = 1
-    for chunk in _line_chunks(name, size):
+    for chunk in line_chunks(name, size):
         if number == 1 and chunk.startswith(_BOM):
             chunk = chunk[len(_BOM) :]
         raw = chunk.split(b"\n")
@@ -170,9 +169,9 @@ def unescape(text: str) -> str:
     return "".join(out)
 
 
-def _line_chunks(name: str, size: int) -> Iterator[bytes]:
+def line_chunks(name: str, size: int) -> Iterator[bytes]:
     """Byte strings that each end at a line end (the last one perhaps without)."""
-    with _open_bytes(name) as stream:
+    with open_bytes(name) as stream:
         rest: list[bytes] = []
         while True:
             try:
@@ -193,7 +192,7 @@ def _line_chunks(name: str, size: int) -> Iterator[bytes]:
             yield b"".join(rest)
 
 
-def _open_bytes(name: str) -> io.BufferedReader:
+def open_bytes(name: str) -> io.BufferedReader:
     """`name` opened for reading bytes, decompressed by its suffix."""
     if name == "-":
         if 0 in _closed_streams:
@@ -306,6 +305,8 @@ class Output:
         if target.exists() and not force:
             raise OutputError(f"{self.name}: exists", hint="--force replaces it")
         self._final = Path(os.path.realpath(path))
+        import tempfile  # slow to import, and most output goes to a pipe
+
         handle, self._temporary = tempfile.mkstemp(prefix=f".{self._final.name}.", dir=self._final.parent)
         os.close(handle)
         codec = _codec(path)

@@ -157,7 +157,7 @@ class Bleu:
         if self.lowercase:
             lines = [line and line.lower() for line in lines]
         # 13a joins a word divided at a line end, but not with nothing
-        stripped = [line.rstrip() if line else "" for line in lines]
+        stripped = list(map(str.rstrip, [line or "" for line in lines]))
         tokens = self._tokenizer[1](stripped).replace(b"\n", b" " + _END + b" ").split()
         return np.fromiter(map(self._ids.__getitem__, tokens), np.int64, len(tokens))
 

@@ -146,7 +146,7 @@ def read(
     """
     before = 0
     for block in streams.zip_blocks([*systems, *references], errors):
-        texts = [[line.rstrip() for line in lines] for lines in block]
+        texts = [list(map(str.rstrip, lines)) for lines in block]
         given: list[list[str | None]] = [list(lines) for lines in texts[len(systems) :]]
         if num_refs != 1:
             given = _split_fields(texts[-1], num_refs, references[0], before)

@@ -96,6 +96,8 @@ def check_segments(hypotheses: Sequence[str], references: Sequence[Sequence[str 
     counts = [len(hypotheses), *map(len, references)]
     if len(set(counts)) > 1:
         raise DataError(f"unequal numbers of segments: {counts[0]} hypotheses, references {counts[1:]}")
+    if all(None not in reference for reference in references):
+        return
     for i, segment in enumerate(zip(*references)):
         if all(reference is None for reference in segment):
             raise DataError(f"segment {i + 1} has no reference, expected at least one")

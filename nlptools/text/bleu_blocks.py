@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,18 +110,20 @@ class _Classes:
         return found
 
 
-_INTL = _Classes(_class_intl)
-_ZH = _Classes(_class_zh)
+@cache
+def _classes(classify: Callable[[str], int]) -> _Classes:
+    """The table of one tokenizer, made when it is first used."""
+    return _Classes(classify)
 
 
 def separate_intl(lines: list[str]) -> bytes:
     """As `separate_spaces`, with white space around every token of mteval-v14, international."""
-    return _separate(separate_spaces(lines), _INTL)
+    return _separate(separate_spaces(lines), _classes(_class_intl))
 
 
 def separate_zh(lines: list[str]) -> bytes:
     """As `separate_spaces`, with white space around every Chinese character and every token of the other text."""
-    return _separate(separate_spaces([line.strip() for line in lines]), _ZH)
+    return _separate(separate_spaces([line.strip() for line in lines]), _classes(_class_zh))
 
 
 def separate_char(lines: list[str]) -> bytes:
