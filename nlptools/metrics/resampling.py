@@ -21,7 +21,7 @@ Values = NDArray[np.float64]
 
 SEED = 12345
 RESAMPLES = 1000
-_CHUNK_DRAWS = 1 << 21  # indices drawn at a time
+_CHUNK_DRAWS = 1 << 16  # indices drawn at a time: all that is made of them stays in the cache
 
 
 def weights(count: int, resamples: int, rng: np.random.Generator) -> Iterator[Weights]:
