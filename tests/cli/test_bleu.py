@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import random
 import re
 from pathlib import Path
 
 import pytest
+
+from nlptools.cli import bleu as command
 
 HYP = "the cat sat on the mat .\nhello there , world\n"
 REF = "the cat sat on a mat .\nhello there , my world\n"
@@ -53,11 +57,13 @@ def test_unequal_numbers_of_lines(run, files):
     assert done.err == "nlptools bleu: unequal numbers of lines: <stdin> has 3, ref has 2, hyp has 2\n"
 
 
-def test_nothing_to_score(run, files):
+@pytest.mark.parametrize("extra", [[], ["--sentence"], ["--confidence"], ["--statistics", "out"], ["-f", "json"]])
+def test_nothing_to_score(call, files, extra):
     (files / "empty").touch()
-    done = run("bleu", "empty")
-    assert done.code == 65
-    assert "no segments" in done.err
+    done = call("bleu", "empty", *extra)
+    assert (done.code, done.out) == (65, b"")
+    assert done.err == "nlptools bleu: no segments: translations and references are empty\n"
+    assert not (files / "out").exists()
 
 
 def test_bad_input(run, files):
@@ -82,6 +88,308 @@ def test_text_that_looks_tokenized(run, files):
     assert done.code == 0
     assert "100 translations end in ' .'" in done.err
     assert run("bleu", "many", "--tokenize", "none", stdin="a b c d .\n" * 100).err == ""
+
+
+# -- usage ------------------------------------------------------------------------------------------------------------
+
+TWO = ["-i", "hyp", "-i", "ref"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "missing argument 'REF...'"),
+        (["--merge"], "--merge expects files of statistics"),
+        (["ref", "-m", "bleu,rouge,meteor"], "no such metric: meteor, rouge, expected bleu, chrf, ter"),
+        (["ref", "-m", ""], "no such metric"),
+        (
+            ["ref", "--tokenize", "xyz"],
+            "no such tokenizer: 'xyz', expected one of 13a, intl, zh, char, none or a .model",
+        ),
+        (["ref", "--paired-bs", "--confidence", *TWO], "--confidence and --paired-bs exclude each other"),
+        (["ref", "--paired-bs", "--paired-ar", *TWO], "--paired-bs and --paired-ar exclude each other"),
+        (["ref", "--paired-bs"], "a paired test compares systems: give --input at least twice"),
+        (["ref", "--paired-ar", "5", "-i", "hyp"], "a paired test compares systems: give --input at least twice"),
+        (
+            ["ref", "--paired-ar", "-i", "hyp", "-i", "hyp"],
+            "a paired test compares systems: give --input at least twice",
+        ),
+        (["ref", "--confidence", *TWO], "for several systems use --paired-bs, which gives intervals too"),
+        (["ref", "--holm", *TWO], "--holm corrects the p-values of --paired-bs or --paired-ar"),
+        (["ref", "ref2", "--num-refs", "2"], "--num-refs splits the lines of one file of references"),
+        (["ref", "ref2", "--num-refs", "0"], "--num-refs splits the lines of one file of references"),
+        (["--merge", "ref", "-i", "hyp"], "--merge takes statistics, no texts"),
+        (["--merge", "ref", "--sentence"], "--merge takes statistics, no texts"),
+        (["--merge", "ref", "--statistics", "x"], "--merge takes statistics, no texts"),
+        (["ref", "-f", "latex"], "--format latex is for several systems"),
+        (["ref", "--sentence", "--confidence"], "--sentence and intervals exclude each other"),
+        (["ref", "--sentence", *TWO], "--sentence is for one system"),
+        (["ref", "--sentence", "-m", "bleu,chrf"], "--sentence is for one metric"),
+        (["ref", "--sentence", "--statistics", "x"], "--sentence and --statistics exclude each other"),
+        (["ref", "--statistics", "x", *TWO], "--statistics are of one system and metric"),
+        (["ref", "--statistics", "x", "-m", "bleu,ter"], "--statistics are of one system and metric"),
+        (["ref", "--statistics", "-"], "--statistics expects the name of a file"),
+        (["ref", "--fail-under", "3", *TWO], "--fail-under is for one system"),
+        (["ref", "--fail-under", "3", "-m", "ter"], "--fail-under is for bleu or chrf"),
+        (["ref", "--fail-under", "3", "-m", "bleu,chrf"], "--fail-under is for bleu or chrf"),
+        (["ref", "--fail-under", "3", "--sentence"], "--fail-under is for the whole corpus"),
+        (["ref", "--fail-under", "nan"], "not a finite number"),
+        (["ref", "--smooth-value", "1"], "smoothing 'exp' takes no value"),
+        (["ref", "-m", "chrf", "--chrf-char-order", "0"], "not both 0"),
+        (["ref", *TWO, "-i", "hyp"], "--input hyp is given twice"),
+        (["ref", "--paired-bs", *TWO, "-i", "ref"], "--input ref is given twice"),
+        (["ref", "-i", "-", "-i", "-"], "--input - is given twice"),
+        (["-", "-"], "may stand only once"),
+        (["-"], "may stand only once"),
+        (["ref", "--confidence=x"], "not a valid integer"),
+        (["ref", "--confidence", "-5"], "-5 is not in the range"),
+        (["ref", "--num-refs", "-1"], "-1 is not in the range"),
+        (["ref", "-n", "0"], "0 is not in the range"),
+        (["ref", "-w", "18"], "18 is not in the range"),
+        (["ref", "--seed", "-1"], "-1 is not in the range"),
+        (["ref", "--signature", "moses"], "'moses' is not one of"),
+    ],
+)
+def test_refusals(call, files, arguments, message):
+    done = call("bleu", *arguments, stdin=HYP)
+    assert (done.code, done.out) == (2, b"")
+    assert message in done.err
+    assert sum(line.startswith("nlptools bleu: ") for line in done.err.split("\n")) == 1
+    assert sorted(path.name for path in files.iterdir()) == ["hyp", "ref"]
+
+
+@pytest.mark.parametrize("name", ["confidence", "paired-bs", "paired-ar"])
+def test_an_option_without_its_number_leaves_the_file_that_follows_alone(call, files, name):
+    default = {"confidence": "bs:1000", "paired-bs": "bs:1000", "paired-ar": "ar:10000"}[name]
+    systems = [] if name == "confidence" else TWO
+    for arguments in ([f"--{name}", "ref"], ["ref", f"--{name}"], [f"--{name}", "--", "ref"]):
+        done = call("bleu", *systems, *arguments, stdin=HYP)
+        assert done.code == 0, done.err
+        assert f"nrefs:1|{default}|seed:12345|" in done.text
+    for arguments in ([f"--{name}", "50", "ref"], [f"--{name}=50", "ref"], ["ref", f"--{name}", "50"]):
+        assert "s:50|seed:7|" in call("bleu", *systems, *arguments, "--seed", "7", stdin=HYP).text.replace("ar:", "bs:")
+    assert "seed" not in call("bleu", *systems, f"--{name}", "0", "ref", stdin=HYP).text
+    found = call("bleu", *systems, f"--{name}", "ref", "--dump-config").text
+    assert f"{name.replace('-', '_')} = {default.split(':')[1]}\n" in found
+
+
+def test_every_option_has_its_variable_and_its_line_in_a_file(call, files):
+    (files / "my.toml").write_text('[bleu]\nmetrics = ["bleu", "ter"]\ninput = ["hyp", "ref"]\nwidth = 3\n')
+    expected = call("bleu", "ref", "-m", "bleu,ter", *TWO, "-w", "3")
+    assert call("bleu", "ref", "--config", "my.toml").text == expected.text
+    dumped = call("bleu", "ref", "-m", "bleu,ter", *TWO, "-w", "3", "--dump-config").text
+    (files / "dumped.toml").write_text(dumped)
+    assert call("bleu", "ref", "--config", "dumped.toml").text == expected.text
+    assert call("bleu", "ref", "-b", env={"NLPTOOLS_BLEU_WIDTH": "7"}, stdin=REF).text == "100.0000000\n"
+
+
+# -- references -------------------------------------------------------------------------------------------------------
+
+
+def test_references_separated_by_tabs(call, files):
+    (files / "both").write_text("".join(f"{a}\t{b}\n" for a, b in zip(REF.split("\n")[:-1], HYP.split("\n"))))
+    done = call("bleu", "both", "--num-refs", "2", "-w", "9", stdin=HYP)
+    assert done.text == call("bleu", "ref", "hyp", "-w", "9", stdin=HYP).text
+    assert done.text == call("bleu", "both", "--num-refs", "0", "-w", "9", stdin=HYP).text
+    assert "nrefs:2|" in done.text
+    done = call("bleu", "both", "--num-refs", "3", stdin=HYP)
+    assert (done.code, done.err) == (65, "nlptools bleu: both:1: 2 references, expected 3\n")
+
+
+def test_as_many_references_as_each_line_has(call, files):
+    (files / "some").write_text("the cat sat on a mat .\nhello there , my world\thello there , world\n")
+    done = call("bleu", "some", "--num-refs", "0", stdin=HYP)
+    assert "nrefs:var|" in done.text and "ref_len = 11)" in done.text
+    assert call("bleu", "some", "--num-refs", "2", stdin=HYP).err == "nlptools bleu: some:1: 1 references, expected 2\n"
+    lines = call("bleu", "some", "--num-refs", "0", "--sentence", stdin=HYP).lines
+    assert ["nrefs:1|" in lines[0], "nrefs:2|" in lines[1]] == [True, True]
+
+
+@pytest.mark.parametrize("extra", [[], ["--sentence"], ["--paired-bs", "5"], ["--statistics", "out"]])
+def test_all_counts_of_unequal_files_are_named(call, files, extra):
+    (files / "long").write_text("x\n" * 20_000)
+    systems = ["-i", "long", "-i", "hyp"] if "--paired-bs" in extra else ["-i", "long"]
+    done = call("bleu", "ref", *systems, *extra)
+    assert done.code == 65
+    assert "long has 20000, " in done.err and "ref has 2" in done.err
+    assert not (files / "out").exists()
+
+
+# -- lines ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: "\ufeff" + text,
+        lambda text: text.rstrip("\n"),
+        lambda text: text.replace("\n", " \t\n"),
+        lambda text: text.replace(" mat", "\u2028mat"),
+        lambda text: text.replace(" mat", "\r mat"),
+        lambda text: text.replace(" mat", "\x0b\x0c\u0085mat"),
+    ],
+    ids=["CRLF", "BOM", "no last newline", "blanks", "U+2028", "CR", "VT FF NEL"],
+)
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+def test_line_ends_and_blanks_change_no_score(call, files, change, metric):
+    text = HYP + "\na fine mat here\n"
+    (files / "ref").write_text(REF + "nothing\na fine mat there\n")
+    expected = call("bleu", "ref", "-m", metric, "-w", "9", stdin=text)
+    assert expected.code == 0
+    assert call("bleu", "ref", "-m", metric, "-w", "9", stdin=change(text)).text == expected.text
+    (files / "hyp").write_bytes(change(text).encode())
+    assert call("bleu", "ref", "-m", metric, "-w", "9", "-i", "hyp").text == expected.text
+    (files / "ref").write_bytes(change((files / "ref").read_text()).encode())
+    assert call("bleu", "ref", "-m", metric, "-w", "9", "-i", "hyp").text == expected.text
+
+
+def test_the_locale_does_not_matter(run, files):
+    text = "der Käse schmeckt „gut“ 日本\n"
+    (files / "ref").write_text(text, encoding="utf-8")
+    done = run("bleu", "ref", "--confidence", "5", stdin=text, env={"LC_ALL": "C", "PYTHONUTF8": "0"})
+    assert (done.code, done.err) == (0, "")
+    assert "μ = 100.0 ± 0.0" in done.text
+
+
+# -- sentences --------------------------------------------------------------------------------------------------------
+
+
+def test_sentences(call, files):
+    done = call("bleu", "ref", "--sentence", "-w", "6", stdin=HYP)
+    assert len(done.lines) == 2 and all("|eff:yes|" in line for line in done.lines)
+    records = [json.loads(line) for line in call("bleu", "ref", "--sentence", "-f", "json", "-w", "6", stdin=HYP).lines]
+    numbers = call("bleu", "ref", "--sentence", "-b", "-w", "6", stdin=HYP).lines
+    assert [f"{record['score']:.6f}" for record in records] == numbers
+    assert [f" = {number} " in line for number, line in zip(numbers, done.lines)] == [True, True]
+    assert records[0]["eff"] == "yes" and records[0]["signature"].startswith("nrefs:1|")
+
+
+def test_a_reader_that_has_seen_enough(shell, files):
+    (files / "many").write_text("a b c d e f\n" * 60_000)
+    done = shell("nlptools bleu many -i many --sentence | head -1; echo ${PIPESTATUS[0]}")
+    assert done.lines[0].startswith("BLEU|nrefs:1|") and done.lines[1:] == ["141"]
+    assert done.err == ""
+
+
+# -- statistics -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("metric", ["bleu", "chrf", "ter"])
+def test_parts_counted_apart(call, files, metric):
+    rng = random.Random(1)
+    hypotheses, references = ([" ".join(rng.choices("abcd", k=rng.randrange(9))) for _ in range(90)] for _ in range(2))
+    paths = []
+    for i, part in enumerate((slice(0, 50), slice(50, 51), slice(51, 90))):
+        (files / f"r{i}").write_text("\n".join(references[part]) + "\n")
+        name = f"{i}.tsv" + (".gz" if i == 1 else "")
+        done = call("bleu", f"r{i}", "-m", metric, "--statistics", name, stdin="\n".join(hypotheses[part]) + "\n")
+        assert done.code == 0 and done.text.count("\n") == 1
+        paths.append(name)
+    (files / "whole").write_text("\n".join(references) + "\n")
+    for extra in (["-w", "12"], ["-w", "12", "-f", "json"], ["--confidence", "60", "-w", "12"], ["--short"]):
+        whole = call("bleu", "whole", "-m", metric, *extra, stdin="\n".join(hypotheses) + "\n")
+        assert call("bleu", "--merge", *paths, *extra).text == whole.text
+    assert call("bleu", "--merge", *paths[1:], "-", stdin=(files / paths[0]).read_bytes()).code == 0
+
+
+def test_statistics_that_are_no_good(call, files):
+    done = call("bleu", "--merge", "ref")
+    assert (done.code, done.err) == (65, "nlptools bleu: ref:1: not a file that --statistics wrote\n")
+    assert call("bleu", "--merge", "nowhere").code == 66
+    assert call("bleu", "ref", "--statistics", "s.tsv", "-m", "ter", stdin=HYP).code == 0
+    done = call("bleu", "--merge", "s.tsv", "--fail-under", "3")
+    assert (done.code, done.err) == (2, "nlptools bleu: --fail-under is for bleu or chrf\n")
+    (files / "s.tsv").write_text((files / "s.tsv").read_text().replace("\t", " ", 3))
+    assert call("bleu", "--merge", "s.tsv").err.startswith("nlptools bleu: s.tsv:2: not the columns")
+
+
+def test_statistics_do_not_replace_a_file(call, files):
+    done = call("bleu", "ref", "--statistics", "hyp", stdin=HYP)
+    assert (done.code, done.out) == (73, b"")
+    assert done.err.startswith("nlptools bleu: hyp: exists\n")
+    assert (files / "hyp").read_text() == HYP
+    assert call("bleu", "ref", "--statistics", "nowhere/x", stdin=HYP).code == 73
+
+
+def test_a_failed_run_leaves_no_statistics(call, files):
+    for stdin in (b"one\n", b"fine\nbad \xff\n", b"1\n2\n3\n"):
+        assert call("bleu", "ref", "--statistics", "out", stdin=stdin).code == 65
+        assert sorted(path.name for path in files.iterdir()) == ["hyp", "ref"]
+
+
+# -- outputs ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("extra", ["", "--sentence", "--statistics out"])
+def test_full_disk_and_closed_output(shell, files, extra):
+    done = shell(f"nlptools bleu ref -i hyp {extra} > /dev/full")
+    assert (done.code, done.err) == (74, "nlptools bleu: <stdout>: write failed: no space left on device\n")
+    done = shell(f"rm -f out; nlptools bleu ref -i hyp {extra} >&-")
+    assert (done.code, done.err) == (74, "nlptools bleu: <stdout>: standard output is closed\n")
+    done = shell("nlptools bleu ref -i hyp --statistics /dev/full")
+    assert (done.code, done.err) == (74, "nlptools bleu: /dev/full: write failed: no space left on device\n")
+
+
+def test_fail_under_of_merged_and_of_chrf(call, files):
+    assert call("bleu", "ref", "--statistics", "s.tsv", "-m", "chrf", stdin=HYP).code == 0
+    assert call("bleu", "--merge", "s.tsv", "--fail-under", "10").code == 0
+    done = call("bleu", "--merge", "s.tsv", "--fail-under", "99.5")
+    assert done.code == 1 and done.err.endswith(" is below 99.5\n")
+    assert call("bleu", "hyp", "-m", "chrf", "--fail-under", "100", stdin=HYP).code == 0
+
+
+def test_systems_side_by_side(call, files):
+    done = call("bleu", "ref", *TWO, "-m", "bleu,chrf")
+    assert "│" in done.text and "Metric signatures" in done.text
+    records = json.loads(call("bleu", "ref", *TWO, "-f", "json").text)
+    assert [record["system"] for record in records] == ["hyp", "ref"]
+    assert call("bleu", "ref", *TWO, "-m", "chrf,bleu", "-b").lines[1] == "100.0\t100.0"
+    piped = call("bleu", "ref", "-i", "-", "-i", "ref", "-b", "-w", "9", stdin=HYP)
+    assert piped.lines == call("bleu", "ref", *TWO, "-b", "-w", "9").lines
+
+
+def test_holm(call, files):
+    (files / "third").write_text("the mat\nhello\n")
+    arguments = ["ref", *TWO, "-i", "third", "--paired-ar", "50", "-f", "json"]
+    plain, corrected = (json.loads(call("bleu", *arguments, *extra).text) for extra in ([], ["--holm"]))
+    assert [record["BLEU"].get("corrected") for record in corrected] == [None, "holm", "holm"]
+    p = sorted(record["BLEU"]["p_value"] for record in plain[1:])
+    assert sorted(record["BLEU"]["p_value"] for record in corrected[1:]) == pytest.approx(
+        [min(1, 2 * p[0]), max(min(1, 2 * p[0]), p[1])]
+    )
+    assert "(Holm)" in call("bleu", *arguments[:-2], "--holm").text
+
+
+def test_the_baseline_may_stand_twice(call, files):
+    done = call("bleu", "ref", *TWO, "-i", "hyp", "--paired-ar", "50", "-f", "json")
+    assert done.code == 0 and len(json.loads(done.text)) == 2
+    assert "hyp is the baseline; not compared with itself" in done.err
+
+
+def test_the_warning_about_tokenized_text_can_be_silenced(call, files):
+    (files / "many").write_text("a b c d .\n" * 100)
+    (files / "few").write_text("a b c d .\n" * 99 + "a b c d.\n")
+    for arguments in (["many", "--force"], ["many", "-m", "chrf"], ["few"], ["many", "--tokenize", "none"]):
+        assert call("bleu", *arguments, stdin=(files / arguments[0]).read_bytes()).err == ""
+    for extra in (["--sentence"], ["--confidence", "5"], ["-m", "bleu,ter"]):
+        assert call("bleu", "many", *extra, stdin="a b c d .\n" * 100).err.count("100 translations end in ' .'") == 1
+
+
+def test_a_score_keeps_no_rows():
+    """What is held after many blocks is one row of sums, however many segments there were."""
+    from nlptools.configs import bleu as configs
+    from nlptools.metrics.bleu import Bleu
+
+    def blocks():
+        for _ in range(50):
+            yield [["a b c d e"] * 40], [["a b c d f"] * 40]
+
+    for keep_rows, rows in ((False, 1), (True, 2000)):
+        counted = command._count([Bleu()], 1, command._watched(blocks(), configs.Bleu()), keep_rows, None)
+        assert counted.segments == 2000
+        assert [len(table) for table in counted.tables()[0]] == [rows]
+        assert counted.totals()[0][0].tolist() == [10000, 10000, 8000, 6000, 4000, 2000, 10000, 8000, 6000, 4000]
 
 
 @pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
