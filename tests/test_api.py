@@ -129,6 +129,11 @@ def test_tokenize_describe_bleu(lm: Path) -> None:
     assert nlptools.describe(lm)["model"]["family"] == "gpt2"
     line = "the cat sat on the mat"
     assert nlptools.bleu([line], [[line]]).score == pytest.approx(100)
+    assert nlptools.bleu([line], [[line]], order=2, tokenize="char").score == pytest.approx(100)
+    assert nlptools.chrf([line], [[line]], word_order=2).line() == (
+        f"chrF2++|nrefs:1|case:mixed|eff:yes|nc:6|nw:2|space:no|version:nlptools-{nlptools.__version__} = 100.0"
+    )
+    assert nlptools.ter([line], [[f"{line} again and again"]]).score == pytest.approx(100 * 3 / 9)
 
 
 def test_errors_are_a_family(lm: Path, tmp_path: Path) -> None:
