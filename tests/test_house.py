@@ -25,7 +25,7 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 LEVELS = (
     ("__init__", "errors", "messages", "durable", "streams"),
     ("configs", "text"),
-    ("metrics", "data", "plotting", "braille", "tokenization"),
+    ("metrics", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
     ("models",),
     ("objectives", "decoding", "beam", "continuation", "scoring", "bundle"),
@@ -225,11 +225,14 @@ def test_help_loads_nothing_heavy(args):
         (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),
         (["tokenize", "-t", "13a"], {"torch", "rich", "sentencepiece", "tokenizers"}),
         (["build-vocab"], {"torch", "rich", "sentencepiece", "tokenizers"}),
+        (["phrases"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (["walks", "edges"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
 def test_half_of_the_house_runs_without_torch(args, without, tmp_path):
     (tmp_path / "text").write_text("one two three four\n")
+    (tmp_path / "edges").write_text("one two\n")
     (tmp_path / "log.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2}\n')
     assert not loaded(args, b"one two three four\n", tmp_path) & without
 

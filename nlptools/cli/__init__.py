@@ -22,6 +22,8 @@ from nlptools.errors import NlptoolsError, reason
 COMMANDS = {
     "tokenize": ("Text", "Split text into tokens or ids, or put it back together."),
     "build-vocab": ("Text", "Learn a vocabulary from text: words, or SentencePiece, WordPiece, byte-level BPE pieces."),
+    "phrases": ("Text", "Join words that belong together into one token, such as new_york."),
+    "walks": ("Text", "Draw random walks over a graph, as node2vec and DeepWalk do."),
     "train-lm": ("Training", "Train a language model on text."),
     "generate": ("Using models", "Continue prompts with a language model."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),

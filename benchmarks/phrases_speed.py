@@ -1,0 +1,63 @@
+"""Speed of joining phrases against gensim's Phrases.
+
+    python benchmarks/phrases_speed.py TEXT [--lines 20000] [--rounds 3] [--connectors]
+
+Both sides learn from the first lines of a file of tokens, join them, and give the text, which must be the same (tokens
+that hold the delimiter are rewritten). Prints words per second of wall clock, in turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from itertools import islice
+
+import gensim
+from gensim.models.phrases import Phrases
+from side_by_side import compare
+
+from nlptools import __version__, streams
+from nlptools.configs.sequences import ENGLISH
+from nlptools.sequences.phrases import Rule, learn_and_join
+from nlptools.streams import Block
+
+
+def main() -> None:
+    """Measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("text")
+    parser.add_argument("--lines", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--connectors", action=argparse.BooleanOptionalAction, default=False)
+    options = parser.parse_args()
+    lines = [line.replace("_", "-") for line in islice(streams.lines(options.text), options.lines)]
+    connectors = ENGLISH if options.connectors else ()
+    words = sum(len(line.split()) for line in lines)
+
+    def theirs() -> str:
+        sentences = [[word for word in line.split(" ") if word] for line in lines]
+        model = Phrases(sentences, connector_words=frozenset(connectors)).freeze()
+        return "".join(" ".join(model[sentence] if sentence else []) + "\n" for sentence in sentences)
+
+    def ours() -> str:
+        blocks = [Block("text", 1 + i, lines[i : i + 4000]) for i in range(0, len(lines), 4000)]
+        return "".join(learn_and_join(blocks, Rule(connectors=connectors)))
+
+    assert theirs() == ours()
+    print(f"gensim {gensim.__version__}, nlptools {__version__}")
+
+    def speed(job: Callable[[], object]) -> Callable[[], float]:
+        def measure() -> float:
+            start = time.perf_counter()
+            job()
+            return words / (time.perf_counter() - start)
+
+        return measure
+
+    title = f"learning and joining phrases in {len(lines)} lines, {words} words"
+    compare(title, "words/s", {"gensim": speed(theirs), "nlptools": speed(ours)}, options.rounds)
+
+
+if __name__ == "__main__":
+    main()

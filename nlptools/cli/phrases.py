@@ -1,0 +1,124 @@
+"""nlptools phrases: join words that belong together."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import inputs_argument
+from nlptools.configs import Common, Lines
+from nlptools.configs.sequences import ENGLISH, MAX_VOCAB, MIN_COUNT, THRESHOLDS, Phrases
+from nlptools.errors import UsageError
+
+if TYPE_CHECKING:
+    from nlptools.sequences.phrases import Rule
+    from nlptools.streams import Block
+
+
+@make_command(
+    "phrases",
+    Phrases,
+    Lines,
+    formats=(
+        "Input is tokens separated by spaces or tabs, one sentence per line; each line gives one line, in which the "
+        "words of a phrase are joined and tokens are separated by single spaces. Phrases do not cross lines. Joining "
+        "goes from left to right, and a word belongs to one phrase. With n(.) for counts, the score of a pair is "
+        "(n(ab) - min_count) / (n(a) n(b)), times the number of different words and pairs (default, as gensim), or of "
+        "words (word2phrase, as the C tool); or log(p(ab) / (p(a) p(b))) / -log p(ab) (npmi). Phrases: Mikolov et al. "
+        "2013, arXiv 1310.4546; npmi: Bouma 2009.\n\n"
+        "Learning reads the whole input first, and holds it as numbers in a temporary file (TMPDIR); with --model "
+        "each line is answered as it comes.\n\n"
+        "A MODEL has a section for each pass: a line '# phrases', a tab and the settings as JSON, then lines of TOKENS "
+        "TAB COUNT. A single token is a word; tokens separated by spaces are a pair with the connectors inside it. "
+        "--threshold and --scoring may differ from those it was learned with."
+    ),
+    examples=(
+        ("Join phrases", "nlptools tokenize -t words --lowercase text.txt | nlptools phrases > joined.txt"),
+        ("As word2phrase, twice", "nlptools phrases --scoring word2phrase --threshold 200 words.txt | "
+         "nlptools phrases --scoring word2phrase --threshold 100"),
+        ("Learn once, apply often", "nlptools phrases --connectors english --save en.phrases words.txt > joined.txt"),
+        ("Apply", "nlptools phrases --model en.phrases < more.txt"),
+        ("Look at the most frequent pairs", "grep -P '^[^\\t]+ [^\\t]+\\t\\d' en.phrases | head"),
+    ),
+    exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 141, 143),
+)  # fmt: skip
+@inputs_argument
+def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Common) -> None:
+    """Join words that belong together into one token, such as new_york.
+
+    Reads the inputs one after the other, or standard input, learns which words stand together more often than chance
+    has it, and writes one line for each line.
+    """
+    _check(phrases)
+    rule = None if phrases.model else _rule(phrases)
+    from nlptools import streams
+    from nlptools.sequences import phrase_file
+    from nlptools.sequences.phrases import join, learn_and_join
+
+    blocks = streams.all_blocks(inputs, common.encoding_errors)
+    if rule is None:
+        models = phrase_file.load(phrases.model or "", phrases.scoring, phrases.threshold)
+        with streams.Output(lines.output, force=lines.force) as output:
+            for text in join(_single(blocks) if lines.line_buffered else blocks, models):
+                output.write(text)
+        return
+    with contextlib.ExitStack() as stack:
+        output = stack.enter_context(streams.Output(lines.output, force=lines.force))
+        learned = None
+        if phrases.save is not None:
+            kept = stack.enter_context(streams.Output(phrases.save, force=lines.force))
+            learned = functools.partial(phrase_file.save, kept)
+        limit = MAX_VOCAB if phrases.max_vocab is None else phrases.max_vocab
+        for text in learn_and_join(blocks, rule, phrases.passes or 1, limit, learned):
+            output.write(text)
+
+
+def _single(blocks: Iterator[Block]) -> Iterator[Block]:
+    """Blocks of one line."""
+    return (
+        block._replace(start=block.start + i, lines=[line]) for block in blocks for i, line in enumerate(block.lines)
+    )
+
+
+def _check(phrases: Phrases) -> None:
+    """Refuse what does not go together. Raises UsageError."""
+    if phrases.save == "-":
+        raise UsageError("--save expects a file: the text goes to standard output")
+    if phrases.model is None:
+        return
+    for name in ("min_count", "delimiter", "passes", "connectors", "max_vocab", "save"):
+        if getattr(phrases, name) is not None:
+            raise UsageError(f"--{name.replace('_', '-')} does not go with --model, which was learned already")
+
+
+def _rule(phrases: Phrases) -> Rule:
+    """Raises UsageError, and InputError for a file of connectors that cannot be read."""
+    from nlptools.sequences.phrases import Rule
+
+    scoring = phrases.scoring or "default"
+    return Rule(
+        scoring,
+        THRESHOLDS[scoring] if phrases.threshold is None else phrases.threshold,
+        MIN_COUNT if phrases.min_count is None else phrases.min_count,
+        "_" if phrases.delimiter is None else phrases.delimiter,
+        _connectors(phrases.connectors),
+    )
+
+
+def _connectors(value: str | None) -> tuple[str, ...]:
+    """Words from a list with commas, a file, or the name of a list."""
+    if not value:
+        return ()
+    if value == "english":
+        return ENGLISH
+    if "," not in value and (os.sep in value or os.path.exists(value)):
+        from nlptools import streams
+
+        words = [line.strip(" \t") for line in streams.lines(value)]
+    else:
+        words = [word.strip() for word in value.split(",")]
+    return tuple(dict.fromkeys(word for word in words if word))

@@ -1,0 +1,166 @@
+"""Graphs from edge lists, as sorted arrays.
+
+Nodes are numbered in the order in which they are first named. The edges of a node are a stretch of the arrays, sorted by
+where they lead. Shapes: N nodes, E edges (each of an undirected graph counts in both directions).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools import messages
+from nlptools.errors import DataError
+from nlptools.streams import Block
+
+Longs = NDArray[np.int64]
+Doubles = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph whose edges have positive weights.
+
+    Attributes:
+        names: of the nodes (N,).
+        starts: (N + 1,); the edges of node v are those from starts[v] to starts[v + 1].
+        targets: where each edge leads (E,), rising within a node.
+        weights: (E,), or None when all are 1.
+    """
+
+    names: Sequence[str]
+    starts: Longs
+    targets: NDArray[np.int32]
+    weights: Doubles | None = None
+    degrees: Longs = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "degrees", np.diff(self.starts))
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return len(self.names)
+
+    def keys(self) -> Longs:
+        """Each edge as one number, start times N plus target (E,): sorted, which makes it easy to look for one."""
+        return np.repeat(np.arange(len(self)) * len(self), self.degrees) + self.targets
+
+
+def read(blocks: Iterable[Block], weighted: bool = False, directed: bool = False) -> Graph:
+    """The graph of lines `u v [weight]`, separated by spaces or tabs.
+
+    Args:
+        blocks: lines; those that begin with # and those with nothing in them are skipped.
+        weighted: take the third field, or 1 where there is none; the weights of an edge that stands on several lines
+            add up. Without it all edges weigh 1, however often they stand there.
+        directed: an edge leads from u to v only.
+
+    Raises:
+        DataError: a line with too few or too many fields, a weight that is negative or not a finite number; no edges.
+    """
+    ids: defaultdict[str, int] = defaultdict(None)
+    ids.default_factory = ids.__len__
+    ends: list[NDArray[np.int32]] = []
+    weights: list[Doubles] = []
+    ignored = 0
+    for block in blocks:
+        rows = [_fields(line) for line in block.lines]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        if (wrong := np.flatnonzero((lengths != 0) & (lengths != 2) & (lengths != 3))).size:
+            _refuse(block, int(wrong[0]))
+        ends.append(np.array([(ids[row[0]], ids[row[1]]) for row in rows if row], np.int32).reshape(-1, 2))
+        if weighted:
+            weights.append(_weights(block, rows))
+        else:
+            ignored += int((lengths == 3).sum())
+    if ignored:
+        messages.warn(f"the weights of {ignored} lines are not used (--weighted does)")
+    pairs = np.concatenate(ends) if ends else np.zeros((0, 2), np.int32)
+    if not len(pairs):
+        raise DataError("no edges: expected lines of two nodes")
+    return build(list(ids), pairs[:, 0], pairs[:, 1], np.concatenate(weights) if weighted else None, directed)
+
+
+def build(
+    names: Sequence[str],
+    first: NDArray[np.integer],
+    second: NDArray[np.integer],
+    weights: Doubles | None = None,
+    directed: bool = False,
+) -> Graph:
+    """The graph with edges from `first` (M,) to `second` (M,), numbers of nodes.
+
+    An edge that leads from a node to itself is one edge, in an undirected graph too. Weights of 0 leave no edge.
+
+    Raises:
+        DataError: the weights of a node have no finite sum.
+    """
+    size = len(names)
+    keys = first.astype(np.int64) * size + second
+    if not directed:
+        other = first != second
+        keys = np.concatenate([keys, second[other].astype(np.int64) * size + first[other]])
+        weights = None if weights is None else np.concatenate([weights, weights[other]])
+    if weights is None:
+        keys = np.sort(keys)  # np.unique would hash, which takes forty times as long
+        keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
+    else:
+        order = np.argsort(keys, kind="stable")
+        keys, weights = keys[order], weights[order]
+        places = np.flatnonzero(np.diff(keys, prepend=-1))
+        with np.errstate(over="ignore"):
+            keys, weights = keys[places], np.add.reduceat(weights, places)
+        keys, weights = keys[weights > 0], weights[weights > 0]
+    sources, targets = np.divmod(keys, size)
+    starts = np.searchsorted(sources, np.arange(size + 1))
+    if weights is not None:
+        sums = np.bincount(sources, weights, size)
+        if not np.isfinite(sums).all():
+            name = names[int(np.flatnonzero(~np.isfinite(sums))[0])]
+            raise DataError(f"the weights of node {name!r} add up to no finite number")
+    return Graph(names, starts, targets.astype(np.int32), weights)
+
+
+def _fields(line: str) -> list[str]:
+    """The fields of a line; none in a comment."""
+    parts = line.replace("\t", " ").split(" ") if "\t" in line else line.split(" ")
+    if "" in parts:
+        parts = [part for part in parts if part]
+    return [] if parts and parts[0].startswith("#") else parts
+
+
+def _weights(block: Block, rows: list[list[str]]) -> Doubles:
+    """The weights of the edges of a block. Raises DataError."""
+    texts = [row[2] if len(row) == 3 else "1" for row in rows if row]
+    try:
+        weights = np.array(list(map(float, texts)), np.float64)
+    except ValueError:
+        weights = np.array([np.nan])
+    if not (np.isfinite(weights) & (weights >= 0)).all() or any("_" in text for text in texts):
+        for i, row in enumerate(rows):
+            if len(row) == 3 and not _is_weight(row[2]):
+                raise DataError(
+                    f"not a weight: {row[2][:40]!r}, expected a finite number that is not negative",
+                    path=block.path,
+                    line=block.start + i,
+                )
+    return weights
+
+
+def _is_weight(text: str) -> bool:
+    try:
+        return 0 <= float(text) < float("inf") and "_" not in text
+    except ValueError:
+        return False
+
+
+def _refuse(block: Block, place: int) -> None:
+    raise DataError(
+        f"expected two nodes and perhaps a weight, found {block.lines[place][:80]!r}",
+        path=block.path,
+        line=block.start + place,
+    )

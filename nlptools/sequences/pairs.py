@@ -1,0 +1,229 @@
+"""Words as ids, neighbouring words packed into numbers, and counts of them.
+
+A text is one stream of ids in which id 0 ends a line. Connector words ("of", "the") stand between the two words of a
+pair without being one of them; a pair with other connectors between is another pair.
+A pair is one whole number: run of connectors, first word, second word, from high to low bits. Counting is sorting.
+Shapes: T ids, P pairs of neighbours, U different pairs.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools import messages
+
+Ids = NDArray[np.int32]
+Longs = NDArray[np.int64]
+
+LINE_END, NOTHING, UNKNOWN = 0, 1, 2
+WINDOW = 1 << 21  # ids at a time
+_CHARACTERS = 1 << 22  # of text at a time: a line may be a whole corpus, and its tokens take far more memory than it
+_NO_RUN = np.iinfo(np.int64).min
+
+
+class Words:
+    """The ids of tokens, in order of first occurrence, after three that are no tokens.
+
+    Attributes:
+        ids: the id of each token; a look-up of a new one numbers it.
+    """
+
+    def __init__(self) -> None:
+        self.ids: defaultdict[str, int] = defaultdict(None, {"\n": LINE_END, "": NOTHING, " ": UNKNOWN})
+        self.ids.default_factory = self.ids.__len__
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def texts(self) -> list[str]:
+        """The tokens in the order of their ids."""
+        return list(self.ids)
+
+    def encode(self, text: str) -> Iterator[Ids]:
+        """The ids of a text whose tokens are separated by spaces, tabs and line ends, in stretches."""
+        for part in _parts(text):
+            tokens = split(part)
+            ids = np.fromiter(map(self.ids.__getitem__, tokens), np.int32, len(tokens))
+            yield ids[ids != NOTHING]
+
+
+def split(text: str) -> list[str]:
+    """The tokens of a text, line ends as tokens of their own; some are empty."""
+    return text.replace("\t", " ").replace("\n", " \n ").split(" ")
+
+
+def _parts(text: str) -> Iterator[str]:
+    """`text` in parts of bearable length, cut behind spaces or line ends."""
+    start = 0
+    while len(text) - start > _CHARACTERS:
+        limit = start + _CHARACTERS
+        end = 1 + max(text.rfind(c, start, limit) for c in " \n\t")
+        if not end:
+            end = 1 + min((p for c in " \n\t" if (p := text.find(c, limit)) >= 0), default=len(text))
+        yield text[start:end]
+        start = end
+    yield text[start:]
+
+
+class Packing:
+    """The numbers of pairs, for ids below `size`.
+
+    Args:
+        connectors: ids of the words that may stand between the two of a pair.
+    """
+
+    def __init__(self, size: int, connectors: Sequence[int] = ()) -> None:
+        self.bits = max(2, (size - 1).bit_length())
+        self.connectors = list(connectors)
+        self.number = np.zeros(size, np.int64)  # of each connector, from 1
+        self.number[self.connectors] = np.arange(1, len(self.connectors) + 1)
+        self.runs: dict[int, int] = {}  # code of a run of connectors -> its id, from 1; 0 is no connector
+        self._long: dict[tuple[int, ...], int] = {}
+        self._longest = 1  # run whose code fits, as a number with the connectors as digits
+        while self.connectors and (len(self.connectors) + 1) ** (self._longest + 1) < 1 << 62:
+            self._longest += 1
+
+    def pairs(self, ids: NDArray[np.integer], grow: bool = False) -> tuple[Longs, Longs]:
+        """Places (P + 1,) of the words that are no connectors, line ends included, and numbers (P,) of their pairs.
+
+        Args:
+            ids: (T,).
+            grow: number runs of connectors not seen before; without it such pairs are -1.
+
+        Returns:
+            The number of each place and the next one is -1 where one of them is a line end.
+        """
+        if self.connectors:
+            number = self.number[ids]
+            places = np.flatnonzero(number == 0)
+        else:
+            places = np.arange(len(ids))
+        words = ids[places].astype(np.int64)
+        keys = (words[:-1] << self.bits) | words[1:]
+        ends = words == LINE_END
+        keys[ends[:-1] | ends[1:]] = -1
+        if self.connectors and len(keys):
+            gaps = np.diff(places) - 1
+            inner = np.flatnonzero((gaps > 0) & (keys >= 0))
+            run = self._run_ids(number, places[inner] + 1, gaps[inner], grow)
+            keys[inner] = np.where(run < 0, -1, keys[inner] | (run << (2 * self.bits)))
+        return places, keys
+
+    def pair(self, tokens: Sequence[int]) -> int:
+        """The number of one pair: first word, connectors, second word. Runs that are new get an id."""
+        keys = self.pairs(np.array(tokens), grow=True)[1]
+        return int(keys[0])
+
+    def first(self, keys: Longs) -> Longs:
+        """The ids of the first words of pairs (U,)."""
+        return (keys >> self.bits) & ((1 << self.bits) - 1)
+
+    def second(self, keys: Longs) -> Longs:
+        """The ids of the second words of pairs (U,)."""
+        return keys & ((1 << self.bits) - 1)
+
+    def between(self, keys: Longs) -> list[tuple[int, ...]]:
+        """The ids of the connectors inside each pair (U,)."""
+        base = len(self.connectors) + 1
+        long = {code: run for run, code in self._long.items()}
+        spelled: list[tuple[int, ...]] = [()]
+        for code in self.runs:
+            digits = list(long.get(code, ()))
+            while code > 0:
+                code, digit = divmod(code, base)
+                digits.insert(0, digit)
+            spelled.append(tuple(self.connectors[digit - 1] for digit in digits))
+        return [spelled[run] for run in (keys >> (2 * self.bits)).tolist()]
+
+    def _run_ids(self, number: Longs, starts: Longs, lengths: Longs, grow: bool) -> Longs:
+        """The ids (R,) of runs of connectors in `number` (T,); -1 for those not known."""
+        codes = np.zeros(len(starts), np.int64)
+        for step in range(min(self._longest, int(lengths.max(initial=0)))):
+            on = np.flatnonzero(lengths > step)
+            codes[on] = codes[on] * (len(self.connectors) + 1) + number[starts[on] + step]
+        for i in np.flatnonzero(lengths > self._longest).tolist():
+            run = tuple(number[starts[i] : starts[i] + lengths[i]].tolist())
+            codes[i] = self._long.setdefault(run, -1 - len(self._long)) if grow else self._long.get(run, _NO_RUN)
+        different, inverse = np.unique(codes, return_inverse=True)
+        found = [self._run_id(code, grow) for code in different.tolist()]
+        return np.array(found, np.int64)[inverse]
+
+    def _run_id(self, code: int, grow: bool) -> int:
+        if code not in self.runs and grow:
+            if len(self.runs) + 1 >= 1 << (62 - 2 * self.bits):
+                messages.warn("too many different runs of connectors; the rest of them join nothing", "runs", most=1)
+                return -1
+            self.runs[code] = len(self.runs) + 1
+        return self.runs.get(code, -1)
+
+
+class PairCounts:
+    """How often each pair occurs, in sorted arrays.
+
+    Args:
+        most: when more different pairs than this are held, the rarest go, as in the original tools; 0: no limit.
+
+    Attributes:
+        keys, counts: (U,), once `finish` has been called.
+        lost: the highest count that a pair may have had when it was thrown away; 0 when none was.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self.most = most
+        self.keys: Longs = np.zeros(0, np.int64)
+        self.counts: Longs = np.zeros(0, np.int64)
+        self.lost = 0
+        self._waiting: list[tuple[Longs, Longs]] = []
+
+    def add(self, keys: Longs) -> None:
+        """Count pairs (P,); negative ones are none."""
+        ranked = np.sort(keys[keys >= 0])
+        if not len(ranked):
+            return
+        starts = np.flatnonzero(np.diff(ranked, prepend=-1))
+        self._waiting.append((ranked[starts], np.diff(starts, append=len(ranked))))
+        size = sum(len(waiting) for waiting, _ in self._waiting)
+        if size > max(len(self.keys) // 2, WINDOW) or (self.most and size + len(self.keys) > self.most):
+            self.finish()
+
+    def finish(self) -> None:
+        """Merge what was counted; throw away the rarest if there are too many."""
+        if not self._waiting:
+            return
+        parts = [(self.keys, self.counts), *self._waiting]
+        self._waiting = []
+        keys = np.concatenate([part[0] for part in parts])
+        counts = np.concatenate([part[1] for part in parts])
+        order = np.argsort(keys, kind="stable")  # runs that are sorted already: this is merging
+        keys, counts = keys[order], counts[order]
+        starts = np.flatnonzero(np.diff(keys, prepend=-1))
+        self.keys, self.counts = keys[starts], np.add.reduceat(counts, starts)
+        while self.most and len(self.keys) > self.most:
+            self.lost += 1
+            kept = self.counts > self.lost
+            self.keys, self.counts = self.keys[kept], self.counts[kept]
+
+
+def count(
+    windows: Iterable[Ids], packing: Packing, size: int, across_lines: bool = False, most: int = 0
+) -> tuple[Longs, PairCounts]:
+    """How often each id occurs, (size,), and each pair, in a stream cut into windows.
+
+    Args:
+        across_lines: the last word of a line and the first of the next are a pair.
+    """
+    words = np.zeros(size, np.int64)
+    pairs = PairCounts(most)
+    rest: Ids = np.zeros(0, np.int32)
+    for ids in windows:
+        words += np.bincount(ids, minlength=size)
+        ids = np.concatenate([rest, ids[ids != LINE_END] if across_lines else ids])
+        places, keys = packing.pairs(ids, grow=True)
+        pairs.add(keys)
+        rest = ids[places[-1] :] if len(places) else ids
+    pairs.finish()
+    return words, pairs

@@ -1,0 +1,200 @@
+"""Files of learned phrases: readable, checked on reading.
+
+One section for each pass. Its first line is `# phrases`, a tab, and the settings as JSON:
+
+    # phrases	{"version": 1, "words": 7, "entries": 12, "scoring": "default", "threshold": 10.0, ...}
+
+The lines after it are TOKENS, a tab, COUNT. One token is a word with the number of its occurrences. Tokens separated by
+spaces are a pair, with the connectors inside it. Words come before the pairs that they occur in; both are sorted by
+falling count. Pairs below the least count are left out, and words that occur in no pair: no threshold joins them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from nlptools import streams
+from nlptools.errors import BundleError, DataError, UsageError, display
+from nlptools.sequences.pairs import Packing, Words
+from nlptools.sequences.phrases import Counts, Rule
+
+_MARK = "# phrases"
+_VERSION = 1
+
+
+def save(output: streams.Output, models: Sequence[tuple[Rule, Counts]]) -> None:
+    """Write what the passes have learned. Raises StreamError when the disk is full."""
+    for rule, counts in models:
+        output.write_lines(_section(rule, counts))
+
+
+def _section(rule: Rule, counts: Counts) -> list[str]:
+    header = {
+        "version": _VERSION,
+        "words": counts.total,
+        "entries": counts.entries,
+        "scoring": rule.scoring,
+        "threshold": rule.threshold,
+        "min_count": rule.min_count,
+        "delimiter": rule.delimiter,
+        "connectors": list(rule.connectors),
+    }
+    kept = counts.pairs >= rule.min_count
+    keys, pairs = counts.keys[kept], counts.pairs[kept]
+    first, second = counts.packing.first(keys), counts.packing.second(keys)
+    texts = list(map(streams.escape, counts.ids))
+    words = np.unique(np.concatenate([first, second])).tolist()
+    singles = [(-int(counts.words[word]), texts[word]) for word in words]
+    both = [
+        (-number, " ".join([texts[a], *(texts[c] for c in inner), texts[b]]))
+        for number, a, inner, b in zip(
+            pairs.tolist(), first.tolist(), counts.packing.between(keys), second.tolist(), strict=True
+        )
+    ]
+    rows = [*sorted(singles), *sorted(both)]
+    return [f"{_MARK}\t{json.dumps(header, ensure_ascii=False)}", *(f"{text}\t{-number}" for number, text in rows)]
+
+
+def load(path: str, scoring: str | None = None, threshold: float | None = None) -> list[tuple[Rule, Counts]]:
+    """What the passes had learned.
+
+    Args:
+        scoring, threshold: instead of those in the file.
+
+    Raises:
+        InputError: no such file, a directory, unreadable.
+        BundleError: not such a file, or a damaged one; names the line.
+        UsageError: a scoring and a threshold that do not go together.
+    """
+    try:
+        sections = list(_sections(path))
+        found = [_read_section(path, rows) for rows in sections]
+    except DataError as error:
+        raise BundleError(str(error)) from None
+    if not found:
+        raise BundleError(f"{display(path)}: empty, expected a file of phrases")
+    return [(_changed(rule, scoring, threshold), counts) for rule, counts in found]
+
+
+def _changed(rule: Rule, scoring: str | None, threshold: float | None) -> Rule:
+    from dataclasses import replace
+
+    from nlptools.configs.sequences import THRESHOLDS
+
+    if threshold is None:
+        threshold = rule.threshold if scoring in (None, rule.scoring) else THRESHOLDS[scoring or rule.scoring]
+    return replace(rule, scoring=scoring or rule.scoring, threshold=threshold)
+
+
+Row = tuple[int, str, str]  # number of the line, and its two fields
+
+
+def _sections(path: str) -> Iterator[list[Row]]:
+    """The lines of each section. Raises DataError."""
+    rows: list[Row] = []
+    for block in streams.blocks(path):
+        for number, line in enumerate(block.lines, block.start):
+            text, tab, value = line.partition("\t")
+            if text == _MARK and value.startswith("{"):
+                if rows:
+                    yield rows
+                rows = []
+            elif not rows:
+                raise DataError(f"not a file of phrases: expected a line '{_MARK} TAB settings'", path=path, line=1)
+            if not tab or "\t" in value:
+                raise DataError(f"expected TOKENS TAB COUNT, found {line[:80]!r}", path=path, line=number)
+            rows.append((number, text, value))
+    if rows:
+        yield rows
+
+
+def _read_section(path: str, rows: list[Row]) -> tuple[Rule, Counts]:
+    """Rule and counts of a section. Raises DataError."""
+    number, _, header = rows[0]
+    rule, total, entries = _read_header(streams.parse_json_object(header, path, number), path, number)
+    words = Words()
+    connectors = [words.ids[word] for word in rule.connectors]
+    singles: dict[int, int] = {}
+    pairs: list[tuple[int, int, list[int]]] = []
+    for number, text, value in rows[1:]:
+        count = _count(value, total, path, number)
+        tokens = list(map(streams.unescape, text.split(" ")))
+        if not all(tokens):
+            raise DataError("an empty token", path=path, line=number)
+        ids = [words.ids[token] for token in tokens]
+        if len(ids) == 1:
+            if ids[0] in singles or ids[0] in connectors:
+                said = "stands twice" if ids[0] in singles else "is a connector"
+                raise DataError(f"the word {tokens[0]!r} {said}", path=path, line=number)
+            singles[ids[0]] = count
+        else:
+            if ids[0] not in singles or ids[-1] not in singles or any(id not in connectors for id in ids[1:-1]):
+                raise DataError("a pair of words not counted before, with connectors inside", path=path, line=number)
+            if count > min(singles[ids[0]], singles[ids[-1]]):
+                raise DataError("a pair is more frequent than its words", path=path, line=number)
+            pairs.append((number, count, ids))
+    return rule, _counts(path, words, connectors, singles, pairs, total, entries)
+
+
+def _counts(
+    path: str,
+    words: Words,
+    connectors: list[int],
+    singles: dict[int, int],
+    pairs: list[tuple[int, int, list[int]]],
+    total: int,
+    entries: int,
+) -> Counts:
+    packing = Packing(len(words), connectors)
+    if connectors:
+        keys = np.array([packing.pair(ids) for _, _, ids in pairs], np.int64)
+    else:
+        both = np.array([ids for _, _, ids in pairs], np.int64).reshape(-1, 2)
+        keys = (both[:, 0] << packing.bits) | both[:, 1]
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    twice = np.flatnonzero(keys[1:] == keys[:-1])
+    if len(twice):
+        raise DataError("a pair stands twice", path=path, line=pairs[order[twice[0] + 1]][0])
+    table = np.zeros(len(words), np.int64)
+    table[list(singles)] = list(singles.values())
+    counts = np.array([count for _, count, _ in pairs], np.int64)[order]
+    return Counts(words.ids, packing, table, keys, counts, total, entries)
+
+
+def _read_header(settings: dict[str, Any], path: str, number: int) -> tuple[Rule, int, int]:
+    """Rule, words and entries. Raises DataError."""
+
+    def value(name: str, *kinds: type) -> Any:
+        found = settings.get(name)
+        if not isinstance(found, kinds) or isinstance(found, bool):
+            raise DataError(f"the setting {name!r} is missing or no {kinds[0].__name__}", path=path, line=number)
+        return found
+
+    if value("version", int) != _VERSION:
+        raise DataError(f"version {settings['version']}, expected {_VERSION}", path=path, line=number)
+    sums = [value("words", int), value("entries", int)]
+    connectors = value("connectors", list)
+    if not all(0 < total < 1 << 62 for total in sums) or not all(isinstance(word, str) for word in connectors):
+        raise DataError("'words' and 'entries' are counts, 'connectors' are words", path=path, line=number)
+    try:
+        rule = Rule(
+            value("scoring", str),
+            float(value("threshold", float, int)),
+            value("min_count", int),
+            value("delimiter", str),
+            tuple(connectors),
+        )
+    except (UsageError, OverflowError) as error:
+        raise DataError(str(error), path=path, line=number) from None
+    return rule, sums[0], sums[1]
+
+
+def _count(text: str, total: int, path: str, number: int) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18 or not 0 < int(text) <= total:
+        raise DataError(f"not a count: {text[:40]!r}, expected a number from 1 to {total}", path=path, line=number)
+    return int(text)

@@ -1,0 +1,335 @@
+"""Phrases: pairs of words that stand together more often than their frequencies explain, joined to one token.
+
+Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality"; the normalized
+pointwise mutual information of Bouma 2009. Pairs are scored, with n(.) for counts, in one of three ways:
+
+    default      (n(ab) - min_count) / n(a) / n(b) * number of different words and pairs              as gensim's Phrases
+    word2phrase  (n(ab) - min_count) / n(a) / n(b) * number of words, in single precision             as word2phrase.c
+    npmi         log(p(ab) / (p(a) p(b))) / -log p(ab), p(.) = n(.) / number of words                 as gensim's Phrases
+
+Joining goes from left to right: a pair above the threshold becomes one token, and the next pair begins after it. Both
+tools do so. word2phrase.c has no connectors, leaves out words and pairs below min_count, and counts the last word of a
+line with the first word of the next; word2phrase here does the same.
+Departures. Pairs are counted as pairs of tokens; the tools count what is spelled alike together, such as the token a_b
+and the pair a b, which matters in a second pass. word2phrase.c cuts words to 59 bytes. When there are too many pairs,
+rare ones are dropped as in the tools, but not at the same place in the text, and words are kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from typing import IO, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools import messages
+from nlptools.configs.sequences import MAX_VOCAB, MIN_COUNT, SCORINGS, THRESHOLDS
+from nlptools.errors import DataError, UsageError
+from nlptools.sequences.pairs import LINE_END, UNKNOWN, WINDOW, Ids, Longs, Packing, Words, count, split
+from nlptools.streams import Block
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which pairs are phrases.
+
+    Attributes:
+        scoring: default, npmi or word2phrase.
+        threshold: pairs that score above this are phrases.
+        min_count: see the formulas; npmi joins no pair that is rarer.
+        delimiter: what joins the words.
+        connectors: words that may stand inside a phrase.
+
+    Raises:
+        UsageError: a value that makes no sense.
+    """
+
+    scoring: str = "default"
+    threshold: float = THRESHOLDS["default"]
+    min_count: int = MIN_COUNT
+    delimiter: str = "_"
+    connectors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        npmi = self.scoring == "npmi"
+        refusals = (
+            (self.scoring not in SCORINGS, f"no such scoring: {self.scoring!r}, expected {', '.join(SCORINGS)}"),
+            (not math.isfinite(self.threshold), f"the threshold {self.threshold} is not a finite number"),
+            (npmi and abs(self.threshold) > 1, f"the threshold of npmi is from -1 to 1, not {self.threshold:g}"),
+            (not npmi and self.threshold <= 0, f"the threshold is above 0, not {self.threshold:g}"),
+            (self.min_count < 1, f"the least count is 1, not {self.min_count}"),
+            (_has_blank(self.delimiter), f"the delimiter {self.delimiter!r} holds a space, a tab or a line end"),
+            (any(not c or _has_blank(c) for c in self.connectors), "a connector is one word, without spaces"),
+            (len(set(self.connectors)) < len(self.connectors), "a connector is given twice"),
+        )
+        for found, message in refusals:
+            if found:
+                raise UsageError(message)
+
+
+def _has_blank(text: str) -> bool:
+    return any(c in text for c in " \t\r\n")
+
+
+class Counts(NamedTuple):
+    """What a pass has learned from a text.
+
+    Attributes:
+        ids: the id of each token.
+        packing: the numbers of pairs.
+        words: how often each token occurs (V,); 0 for connectors.
+        keys, pairs: numbers and counts of the different pairs (U,), sorted by number.
+        total: words in the text, connectors included.
+        entries: different words and pairs in the text, connectors not included.
+    """
+
+    ids: dict[str, int]
+    packing: Packing
+    words: Longs
+    keys: Longs
+    pairs: Longs
+    total: int
+    entries: int
+
+    def scores(self, rule: Rule) -> NDArray[np.float64]:
+        """The score of each pair (U,); minus infinity where it is too rare."""
+        first, second = self.words[self.packing.first(self.keys)], self.words[self.packing.second(self.keys)]
+        if rule.scoring == "npmi":
+            scores = _npmi(self.pairs / self.total, first / self.total, second / self.total, rule.threshold)
+            return np.where(self.pairs >= rule.min_count, scores, -np.inf)
+        above = self.pairs - rule.min_count
+        if rule.scoring == "default":
+            return np.asarray(above / first / second * self.entries)
+        single = np.float32
+        rounded = above.astype(single) / first.astype(single) / second.astype(single) * single(self.total)
+        least = np.minimum(np.minimum(first, second), self.pairs)
+        return np.where(least >= rule.min_count, rounded.astype(np.float64), -np.inf)
+
+
+def _npmi(
+    pair: NDArray[np.float64], first: NDArray[np.float64], second: NDArray[np.float64], threshold: float
+) -> NDArray[np.float64]:
+    """Normalized pointwise mutual information (U,) of probabilities.
+
+    Logarithms of numpy may be off in the last digit, which decides when a score is the threshold: those are redone.
+    """
+    scores: NDArray[np.float64] = np.log(pair / (first * second)) / -np.log(pair)
+    for i in np.flatnonzero(np.abs(scores - threshold) < 1e-9).tolist():
+        scores[i] = math.log(pair[i] / (first[i] * second[i])) / -math.log(pair[i])
+    return scores
+
+
+class Joiner:
+    """Joins the phrases that a rule finds in counts.
+
+    Attributes:
+        phrases: the joined tokens (F,).
+    """
+
+    def __init__(self, counts: Counts, rule: Rule) -> None:
+        self._packing = counts.packing
+        self._ids = counts.ids
+        self._keys = counts.keys[counts.scores(rule) > rule.threshold]
+        size = len(counts.words)
+        first, second = self._packing.first(self._keys), self._packing.second(self._keys)
+        self._begins, self._ends = np.zeros(size, bool), np.zeros(size, bool)
+        self._begins[first] = self._ends[second] = True
+        texts = list(counts.ids)
+        self.phrases = [
+            rule.delimiter.join([texts[a], *(texts[c] for c in inner), texts[b]])
+            for a, inner, b in zip(first.tolist(), self._packing.between(self._keys), second.tolist())
+        ]
+        self._joined = np.array(self.phrases, object)
+
+    def text(self, text: str) -> str:
+        """A text of whole lines with its phrases joined; one space between tokens."""
+        tokens = [token for token in split(text) if token]
+        ids = np.fromiter(map(self._ids.get, tokens, repeat(UNKNOWN)), np.int32, len(tokens))
+        starts, ends, which, _ = self._spans(ids)
+        words = np.array([*tokens, ""], object)[:-1]  # an array of text of one length would not be one of objects
+        words[starts] = self._joined[which]
+        return _lines(words[_kept(len(ids), starts, ends)].tolist())
+
+    def windows(self, windows: Iterable[Ids], ids: Ids) -> Iterator[Ids]:
+        """A stream of ids with `ids` (F,) in place of the words of phrases."""
+        rest: Ids = np.zeros(0, np.int32)
+        for window in windows:
+            window = np.concatenate([rest, window])
+            joined, cut = self._replace(window, ids)
+            rest = window[cut:]
+            yield joined
+        yield rest
+
+    def _replace(self, window: Ids, ids: Ids) -> tuple[Ids, int]:
+        """The beginning of `window` (T,) with phrases joined, and the place where what follows has to wait for more."""
+        starts, ends, which, cut = self._spans(window)
+        joined = window.copy()
+        joined[starts] = ids[which]
+        return joined[:cut][_kept(len(window), starts, ends)[:cut]], cut
+
+    def _spans(self, ids: NDArray[np.int32]) -> tuple[Longs, Longs, Longs, int]:
+        """Where phrases begin and end (S,), which they are (S,), and the place from which more text may begin one."""
+        places, keys = self._packing.pairs(ids)
+        likely = np.flatnonzero(self._begins[ids[places[:-1]]] & self._ends[ids[places[1:]]])
+        found = np.searchsorted(self._keys, keys[likely])
+        found[found == len(self._keys)] = 0
+        known = self._keys[found] == keys[likely] if len(self._keys) else np.zeros(0, bool)
+        likely, found = likely[known], found[known]
+        # In a chain of pairs that could all be joined, every second one is: its neighbours share a word with it.
+        order = np.arange(len(likely))
+        chain = np.maximum.accumulate(np.where(np.diff(likely, prepend=-2) > 1, order, 0))
+        taken = (order - chain) % 2 == 0
+        likely, found = likely[taken], found[taken]
+        starts, ends = places[likely], places[likely + 1] if len(likely) else places[:0]
+        cut = len(ids) if not len(places) or (len(ends) and ends[-1] == places[-1]) else int(places[-1])
+        return starts, ends, found, cut
+
+
+def _kept(size: int, starts: Longs, ends: Longs) -> NDArray[np.bool_]:
+    """Which of `size` tokens stay: all but those behind the start of a phrase up to its end."""
+    change = np.zeros(size + 1, np.int8)
+    change[starts + 1] = 1
+    change[ends + 1] = -1  # no phrase starts where another ends
+    inside: NDArray[np.bool_] = np.cumsum(change[:-1], dtype=np.int8) == 0
+    return inside
+
+
+def _lines(tokens: list[str]) -> str:
+    """Tokens as text, line ends among them."""
+    return " ".join(tokens).replace(" \n", "\n").replace("\n ", "\n")
+
+
+# -- learning ---------------------------------------------------------------------------------------------------------
+
+
+class Spool:
+    """A stream of ids in a temporary file, four bytes each: what is read more than once need not fit into memory."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="nlptools-")  # noqa: SIM115
+
+    def fill(self, windows: Iterable[Ids]) -> None:
+        """Write all of a stream."""
+        for ids in windows:
+            self._file.write(np.ascontiguousarray(ids, np.int32).data)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._file.close()
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def windows(self, size: int = WINDOW) -> Iterator[Ids]:
+        """The ids, in stretches of `size`."""
+        self._file.seek(0)
+        while data := self._file.read(4 * size):
+            yield np.frombuffer(data, np.int32)
+
+
+def learn_and_join(
+    blocks: Iterable[Block],
+    rule: Rule,
+    passes: int = 1,
+    max_vocab: int = MAX_VOCAB,
+    learned: Callable[[list[tuple[Rule, Counts]]], None] | None = None,
+) -> Iterator[str]:
+    """Learn the phrases of a text and join them: texts of many lines.
+
+    Args:
+        blocks: lines of tokens separated by spaces or tabs.
+        passes: how often: each pass learns from what the one before it has joined.
+        max_vocab: different pairs to keep counts of.
+        learned: called with what all passes have learned, before the first text comes.
+
+    Raises:
+        DataError: no words.
+    """
+    with contextlib.ExitStack() as stack:
+        yield from _learn_and_join(stack, blocks, rule, passes, max_vocab, learned)
+
+
+def _learn_and_join(
+    stack: contextlib.ExitStack,
+    blocks: Iterable[Block],
+    rule: Rule,
+    passes: int,
+    max_vocab: int,
+    learned: Callable[[list[tuple[Rule, Counts]]], None] | None,
+) -> Iterator[str]:
+    words = Words()
+    spool = stack.enter_context(Spool())
+    spool.fill(ids for block in blocks for ids in words.encode("\n".join([*block.lines, ""])))
+    models: list[tuple[Rule, Counts]] = []
+    for turn in range(passes):
+        counts = learn(spool.windows(), words, rule, max_vocab)
+        if not counts.total:
+            raise DataError("no training data: expected at least one word")
+        models.append((rule, counts))
+        joiner = Joiner(counts, rule)
+        messages.detail(
+            f"{counts.total} words, {int((counts.words > 0).sum())} different ones, {len(counts.keys)} pairs,"
+            f" {len(joiner.phrases)} phrases"
+        )
+        ids = np.array([words.ids[phrase] for phrase in joiner.phrases], np.int32)
+        joined = joiner.windows(spool.windows(), ids)
+        if turn + 1 < passes:
+            last, spool = spool, stack.enter_context(Spool())
+            spool.fill(joined)
+            last.close()
+    if learned is not None:
+        learned(models)
+    yield from _texts(joined, words.texts())
+
+
+def learn(windows: Iterable[Ids], words: Words, rule: Rule, max_vocab: int = MAX_VOCAB) -> Counts:
+    """Count words and pairs in a stream of ids."""
+    connectors = [words.ids[word] for word in rule.connectors]
+    size = len(words)
+    packing = Packing(size, connectors)
+    found, pairs = count(windows, packing, size, rule.scoring == "word2phrase", max_vocab)
+    found[LINE_END] = 0
+    total = int(found.sum())
+    found[connectors] = 0
+    if pairs.lost:
+        messages.warn(
+            f"more than {max_vocab} different pairs: some that had occurred {pairs.lost} times or less were forgotten;"
+            " raise --max-vocab"
+        )
+    entries = int((found > 0).sum()) + len(pairs.keys)
+    # what comes into `words` later is not part of this
+    return Counts(dict(words.ids), packing, found, pairs.keys, pairs.counts, total, entries)
+
+
+def _texts(windows: Iterable[Ids], texts: Sequence[str]) -> Iterator[str]:
+    """The text of a stream of ids."""
+    names = np.array([*texts, ""], object)
+    inside = False  # a line that has begun
+    for ids in windows:
+        if len(ids):
+            text = _lines(names[ids].tolist())
+            yield " " + text if inside and ids[0] != LINE_END else text
+            inside = ids[-1] != LINE_END
+
+
+# -- applying ---------------------------------------------------------------------------------------------------------
+
+
+def join(blocks: Iterable[Block], models: Sequence[tuple[Rule, Counts]]) -> Iterator[str]:
+    """Join the phrases of models, one after the other: a text of lines for each block."""
+    joiners = [Joiner(counts, rule) for rule, counts in models]
+    for block in blocks:
+        text = "\n".join([*block.lines, ""])
+        for joiner in joiners:
+            text = joiner.text(text)
+        yield text

@@ -1,0 +1,300 @@
+"""Random walks over graphs: sentences whose words are nodes.
+
+DeepWalk (Perozzi et al. 2014, "DeepWalk: online learning of social representations") takes each step to a neighbour,
+with probability in proportion to the weight of the edge. node2vec (Grover and Leskovec 2016, "node2vec: scalable feature
+learning for networks") multiplies the weight, when the walk came from t and x is where it may go, by
+
+    1/p   if x is t,
+    1     if x is not t and there is an edge from t to x,
+    1/q   otherwise.
+
+Steps are drawn by rejection, as in KnightKing (Yang et al. 2019): propose a neighbour by weight alone, accept it with
+its factor over the largest one. What a small p adds to the way back is proposed apart, so that it makes no other step
+rarer. A walk that was refused more often than pays draws from the exact distribution. Nothing is kept per pair of edges:
+memory is linear in edges.
+All walks of a chunk take a step at a time. Each chunk has random numbers of its own, so that threads change nothing.
+Departures. In directed graphs "an edge from t to x" is read as the paper's distance from t to x, and as in SNAP; the
+authors' Python script asks for the edge from x to t.
+Shapes: N nodes, E edges, W walks, L nodes in a walk.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.errors import UsageError
+from nlptools.sequences.graph import Doubles, Graph, Longs
+
+Nodes = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+CHUNK = 1 << 15  # walks that are taken together
+_EDGES_PER_TRY = 3  # neighbours whose probabilities take as long to compute as one proposal
+_EDGES_PER_ROUND = 2000  # and as long as what a round of proposals costs however few they are
+_SCANS = 2  # steps along the edges of a node before a binary search
+_EXACT_EDGES = 1 << 20  # edges that this may look at together
+
+
+def check(p: float, q: float) -> None:
+    """Raises UsageError unless both are numbers above 0, within reason."""
+    for name, value in (("p", p), ("q", q)):
+        if not 1e-9 <= value <= 1e9:
+            raise UsageError(f"--{name} is a number from 1e-9 to 1e9, not {value:g}")
+
+
+class Walker:
+    """Draws walks over one graph.
+
+    Args:
+        p: return parameter. q: in-out parameter. Both 1: DeepWalk.
+
+    Raises:
+        UsageError: p or q is not a number from 1e-9 to 1e9.
+    """
+
+    def __init__(self, graph: Graph, p: float = 1.0, q: float = 1.0) -> None:
+        check(p, q)
+        self.graph, self.back, self.out = graph, 1 / p, 1 / q
+        self.most = max(1.0, self.out)  # largest factor of a step that is none back
+        self.second_order = (p, q) != (1, 1)
+        self._keys = graph.keys() if self.second_order else np.zeros(0, np.int64)
+        self._filter = _Filter(self._keys)
+        self._cumulative: Doubles | None = None
+        self._guide: Longs = np.zeros(0, np.int64)
+        if graph.weights is not None:
+            self._cumulative, self._guide = _tables(graph)
+        sources = np.repeat(np.arange(len(graph)), graph.degrees)
+        self._sums: Doubles = np.bincount(sources, graph.weights, len(graph)).astype(np.float64)
+        if self.second_order and self.back > self.most:
+            self._reverse, self._extra = self._ways_back(sources)
+
+    def _ways_back(self, sources: Longs) -> tuple[Longs, Doubles]:
+        """For each edge, the one that leads back (E,), and the share of proposals that go straight back over it (E,).
+
+        That is what of 1/p is above the largest factor of other steps; 0 where no edge leads back.
+        """
+        graph = self.graph
+        wanted = graph.targets * np.int64(len(graph)) + sources
+        order = np.argsort(wanted, kind="stable")  # looking for numbers in order spares the cache
+        places = np.empty(len(wanted), np.int64)
+        places[order] = np.minimum(np.searchsorted(self._keys, wanted[order]), len(self._keys) - 1)
+        weights = np.ones(len(places)) if graph.weights is None else graph.weights[places]
+        weights = np.where(self._keys[places] == wanted, weights, 0.0) / np.maximum(self._sums[graph.targets], 1e-300)
+        mass = (self.back - self.most) * weights
+        return places, np.asarray(mass / (mass + self.most))
+
+    def walk(self, starts: Longs, length: int, rng: np.random.Generator) -> tuple[Nodes, Longs]:
+        """Walks from `starts` (W,): nodes (W, length) and how many of them each walk has (W,).
+
+        A walk ends early at a node from which no edge leads.
+        """
+        walks = np.zeros((length, len(starts)), np.int32)
+        lengths = np.ones(len(starts), np.int64)
+        walks[0] = starts
+        edges = np.zeros(len(starts), np.int64)  # over which each walk came
+        going = np.arange(len(starts))
+        for step in range(1, length):
+            alive = self.graph.degrees[walks[step - 1, going]] > 0
+            if not alive.all():
+                going = going[alive]
+            if not len(going):
+                break
+            here = walks[step - 1, going].astype(np.int64)
+            if step == 1 or not self.second_order:
+                taken = self._propose(here, rng)
+            else:
+                taken = self._step(walks[step - 2, going].astype(np.int64), here, edges[going], rng)
+            edges[going] = taken
+            walks[step, going] = self.graph.targets[taken]
+            lengths[going] += 1
+        return walks.T, lengths
+
+    def _propose(self, here: Longs, rng: np.random.Generator) -> Longs:
+        """An edge from each node (W,), by weight alone."""
+        graph = self.graph
+        draws = rng.random(len(here))
+        places = graph.starts[here] + (draws * graph.degrees[here]).astype(np.int64)
+        if self._cumulative is not None:
+            draws += here
+            places = self._guide[places]
+            waiting = np.flatnonzero(self._cumulative[places] <= draws)
+            for _ in range(_SCANS):
+                places[waiting] += 1
+                waiting = waiting[self._cumulative[places[waiting]] <= draws[waiting]]
+            places[waiting] = np.searchsorted(self._cumulative, draws[waiting], side="right")
+        # rounding must not lead to an edge of the next node
+        return np.minimum(np.maximum(places, graph.starts[here]), graph.starts[here + 1] - 1)
+
+    def _step(self, before: Longs, here: Longs, came: Longs, rng: np.random.Generator) -> Longs:
+        """The next edge of walks (W,) that came from `before` (W,) over the edges `came` (W,)."""
+        found = np.empty(len(here), np.int64)
+        waiting = np.arange(len(here))
+        tries = 0
+        while len(waiting):
+            proposed = self._propose(here[waiting], rng)
+            draws = rng.random(len(waiting)) * self.most
+            if self.back > self.most:
+                back = np.flatnonzero(rng.random(len(waiting)) < self._extra[came[waiting]])
+                proposed[back], draws[back] = self._reverse[came[waiting[back]]], 0.0
+            accepted = self._accepts(before[waiting], self.graph.targets[proposed].astype(np.int64), draws)
+            found[waiting[accepted]] = proposed[accepted]
+            waiting = waiting[~accepted]
+            tries += 1
+            # When trying has cost as much as the exact distribution would: at most twice the better of the two.
+            degrees = self.graph.degrees[here[waiting]]
+            enough = degrees <= _EDGES_PER_TRY * tries
+            enough |= bool(degrees.sum() <= _EDGES_PER_ROUND * tries)
+            done = waiting[enough]
+            if len(done):
+                found[done] = self._exact(before[done], here[done], rng)
+                waiting = waiting[~enough]
+        return found
+
+    def _accepts(self, before: Longs, proposed: Longs, draws: Doubles) -> Flags:
+        """Whether the factor of each proposal (W,) is above a draw. An edge is looked for only where it matters."""
+        accepted: Flags = draws < min(1.0, self.out)
+        unsure = np.flatnonzero(~accepted & (draws < self.most))
+        near = self._has_edge(before[unsure], proposed[unsure])
+        accepted[unsure] = draws[unsure] < np.where(near, 1.0, self.out)
+        back = np.flatnonzero(before == proposed)
+        accepted[back] = draws[back] < self.back
+        return accepted
+
+    def _exact(self, before: Longs, here: Longs, rng: np.random.Generator) -> Longs:
+        """The next edge of walks (W,), from the whole distribution over the neighbours of each."""
+        degrees = self.graph.degrees[here]
+        found = np.empty(len(here), np.int64)
+        group = np.cumsum(degrees) // _EXACT_EDGES
+        cuts = [*np.flatnonzero(np.diff(group, prepend=-1)).tolist(), len(here)]
+        for start, end in pairwise(cuts):
+            found[start:end] = self._exact_part(before[start:end], here[start:end], rng)
+        return found
+
+    def _exact_part(self, before: Longs, here: Longs, rng: np.random.Generator) -> Longs:
+        graph, degrees = self.graph, self.graph.degrees[here]
+        ends = np.cumsum(degrees)
+        firsts = ends - degrees
+        edges = np.arange(ends[-1]) + np.repeat(graph.starts[here] - firsts, degrees)
+        nodes, came = graph.targets[edges].astype(np.int64), np.repeat(before, degrees)
+        factors = np.where(self._has_edge(came, nodes), 1.0, self.out)
+        factors[nodes == came] = self.back
+        if graph.weights is not None:
+            factors *= graph.weights[edges] / np.repeat(self._sums[here], degrees)
+        # each walk's factors shall add up to 1, so that one rising array serves all
+        factors /= np.repeat(np.add.reduceat(factors, firsts), degrees)
+        drawn = np.searchsorted(np.cumsum(factors), np.arange(len(here)) + rng.random(len(here)), side="right")
+        return np.asarray(edges[np.minimum(np.maximum(drawn, firsts), ends - 1)])
+
+    def _has_edge(self, sources: Longs, targets: Longs) -> Flags:
+        """Whether there is an edge from each of `sources` (W,) to each of `targets` (W,)."""
+        keys = sources * len(self.graph) + targets
+        found = self._filter.may_hold(keys)
+        maybe = np.flatnonzero(found)
+        places = np.searchsorted(self._keys, keys[maybe])
+        places[places == len(self._keys)] = 0
+        found[maybe] = self._keys[places] == keys[maybe]
+        return found
+
+
+class _Filter:
+    """A table of bits that tells most numbers that are not in a set from those that are (Bloom 1970, one hash).
+
+    It fits into a cache where the sorted numbers themselves do not.
+    """
+
+    def __init__(self, keys: Longs) -> None:
+        self.bits = min(max(10, (16 * len(keys)).bit_length()), 36)
+        self.table = np.zeros(1 << (self.bits - 3), np.uint8)
+        if len(keys):
+            places = self._places(keys)
+            np.bitwise_or.at(self.table, places >> 3, np.uint8(1) << (places & 7).astype(np.uint8))
+
+    def _places(self, keys: Longs) -> Longs:
+        # Fibonacci hashing: the high bits of a product with 2^64 over the golden ratio
+        mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        return (mixed >> np.uint64(64 - self.bits)).astype(np.int64)
+
+    def may_hold(self, keys: Longs) -> Flags:
+        """False: certainly not in the set."""
+        places = self._places(keys)
+        held: Flags = (self.table[places >> 3] >> (places & 7).astype(np.uint8)) & 1 == 1
+        return held
+
+
+def _tables(graph: Graph) -> tuple[Doubles, Longs]:
+    """What edges are drawn with by weight, in a few steps each (Chen and Asau 1974).
+
+    Returns:
+        One rising array (E + 1,), v plus the share of the weights of node v up to an edge, with infinity at the end; and
+        where to begin to look in it (E,), for as many equal parts of the shares of a node as it has edges.
+    """
+    assert graph.weights is not None
+    sources = np.repeat(np.arange(len(graph)), graph.degrees)
+    largest = np.zeros(len(graph))
+    np.maximum.at(largest, sources, graph.weights)
+    scaled = graph.weights / largest[sources]  # nodes whose weights are of another size take no digits away
+    scaled /= np.bincount(sources, scaled, len(graph))[sources]
+    sums = np.concatenate([[0.0], np.cumsum(scaled)])
+    first, last = sums[graph.starts[:-1]][sources], sums[graph.starts[1:]][sources]
+    cumulative = np.append(sources + (sums[1:] - first) / (last - first), np.inf)
+    parts = (np.arange(len(sources)) - graph.starts[sources]) / graph.degrees[sources]
+    return cumulative, np.searchsorted(cumulative, sources + parts, side="right")
+
+
+def walks(
+    graph: Graph,
+    p: float = 1.0,
+    q: float = 1.0,
+    length: int = 80,
+    rounds: int = 10,
+    seed: int = 1,
+    threads: int = 0,
+) -> Iterator[tuple[Nodes, Longs]]:
+    """All walks: in each round one from each node, the nodes in random order.
+
+    Args:
+        length: nodes in a walk.
+        rounds: walks from each node.
+        threads: chunks to work on at a time; 0: as many as this process has cores. Changes nothing in the walks.
+
+    Yields:
+        For each chunk, nodes (W, L) and the number of nodes in each walk (W,); what stands behind it is no node.
+
+    Raises:
+        UsageError: p or q is not a number from 1e-9 to 1e9.
+    """
+    walker = Walker(graph, p, q)
+
+    def work(turn: int, number: int, starts: Longs) -> tuple[Nodes, Longs]:
+        return walker.walk(starts, length, np.random.default_rng([seed, turn, number + 1]))
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    size = max(1, min(CHUNK, math.ceil((1 << 25) / length)))
+    with ThreadPoolExecutor(threads or cores) as pool:
+        pending: deque[Future[tuple[Nodes, Longs]]] = deque()
+        for turn in range(rounds):
+            order = np.random.default_rng([seed, turn, 0]).permutation(len(graph))
+            for number, start in enumerate(range(0, len(order), size)):
+                pending.append(pool.submit(work, turn, number, order[start : start + size]))
+                if len(pending) > (threads or cores):
+                    yield pending.popleft().result()
+        while pending:
+            yield pending.popleft().result()
+
+
+def lines(graph: Graph, chunks: Iterator[tuple[Nodes, Longs]]) -> Iterator[list[str]]:
+    """Walks as lines: the names of the nodes, separated by spaces."""
+    names = np.array([*graph.names, ""], object)
+    for nodes, lengths in chunks:
+        rows = names[nodes].tolist()
+        if lengths.min() < nodes.shape[1]:
+            rows = [row[:length] for row, length in zip(rows, lengths.tolist())]
+        yield list(map(" ".join, rows))

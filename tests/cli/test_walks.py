@@ -1,0 +1,70 @@
+"""nlptools walks, as a process."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+EDGES = "# a square and a tail\na b\nb c\nc\td 2\nd a\n\nd e\n"
+
+
+def test_walks(run, tmp_path):
+    done = run("walks", "--length", "5", "--walks", "3", "--p", "0.5", "--q", "2", stdin=EDGES)
+    assert done.code == 0
+    assert done.err == "nlptools walks: warning: the weights of 1 lines are not used (--weighted does)\n"
+    rows = [line.split(" ") for line in done.lines]
+    assert [len(row) for row in rows] == [5] * 15
+    assert sorted(row[0] for row in rows[:5]) == list("abcde")
+    there = {frozenset(pair) for pair in ("ab", "bc", "cd", "da", "de")}
+    assert all(frozenset(step) in there for row in rows for step in itertools.pairwise(row))
+
+
+def test_the_seed_decides(run, tmp_path):
+    (tmp_path / "edges").write_text(EDGES)
+    first = run("walks", "--weighted", "edges")
+    assert (first.code, first.err) == (0, "")
+    assert run("walks", "--weighted", "--seed", "1", "--threads", "1", "--line-buffered", "edges").out == first.out
+    assert run("walks", "--weighted", "--seed", "2", "edges").out != first.out
+    assert run("walks", "--weighted", "edges", "-o", "out").out == b""
+    assert (tmp_path / "out").read_bytes() == first.out
+
+
+def test_dead_ends(run):
+    done = run("walks", "--directed", "--length", "9", "--walks", "1", stdin="x y\ny z\n")
+    assert sorted(done.lines) == ["x y z", "y z", "z"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a b\nc\n", "<stdin>:2: expected two nodes and perhaps a weight, found 'c'"),
+        ("a b 1 2\n", "<stdin>:1: expected two nodes"),
+        ("a b -1\n", "<stdin>:1: not a weight: '-1'"),
+        ("a b\n\nb c nan\n", "<stdin>:3: not a weight: 'nan'"),
+        ("# only this\n", "no edges"),
+        ("", "no edges"),
+    ],
+)
+def test_bad_input(run, text, said):
+    done = run("walks", "--weighted", stdin=text)
+    assert (done.code, done.out, done.err.count("\n")) == (65, b"", 1)
+    assert said in done.err
+
+
+@pytest.mark.parametrize("args", [["--p", "0"], ["--q", "-1"], ["--p", "nan"], ["--length", "0"], ["--walks", "0"]])
+def test_wrong_usage(run, args):
+    assert run("walks", *args, stdin=EDGES).code == 2
+
+
+@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
+def test_the_karate_club(run):
+    path = Path(os.environ["NLPTOOLS_DATA"]) / "karate" / "karate.edgelist"
+    there = {frozenset(line.split()) for line in path.read_text().split("\n") if line}
+    done = run("walks", "--p", "0.25", "--q", "4", path)
+    rows = [line.split(" ") for line in done.lines]
+    assert {len(row) for row in rows} == {80}
+    assert len(rows) == 340
+    assert all(frozenset(step) in there for row in rows for step in itertools.pairwise(row))
