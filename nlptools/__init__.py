@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
     from nlptools.training import train_lm as train_lm
+    from nlptools.vectors.formats import load as load_vectors
 
 _WHERE = {
     "LanguageModel": "nlptools.language_model:LanguageModel",
@@ -31,6 +32,7 @@ _WHERE = {
     "describe": "nlptools.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
     "load": "nlptools.language_model:load",
+    "load_vectors": "nlptools.vectors.formats:load",
     "ter": "nlptools.metrics.corpus:ter",
     "tokenize": "nlptools.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
@@ -46,6 +48,7 @@ __all__ = [
     "describe",
     "evaluate",
     "load",
+    "load_vectors",
     "ter",
     "tokenize",
     "tokenizer",

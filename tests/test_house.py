@@ -25,7 +25,7 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 LEVELS = (
     ("__init__", "errors", "messages", "durable", "streams"),
     ("configs", "text"),
-    ("metrics", "data", "sequences", "plotting", "braille", "tokenization"),
+    ("metrics", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
     ("models",),
     ("objectives", "decoding", "beam", "continuation", "scoring", "bundle"),
@@ -222,6 +222,8 @@ def test_help_loads_nothing_heavy(args):
         (["bleu", "text"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["evaluate", "-m", "accuracy", "-r", "text"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["plot", "log.jsonl"], {"torch", "rich", "numpy", "matplotlib"}),
+        (["neighbors", "v.txt"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (["convert", "v.txt", "v.vec"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),
         (["tokenize", "-t", "13a"], {"torch", "rich", "sentencepiece", "tokenizers"}),
         (["build-vocab"], {"torch", "rich", "sentencepiece", "tokenizers"}),
@@ -232,6 +234,7 @@ def test_help_loads_nothing_heavy(args):
 )
 def test_half_of_the_house_runs_without_torch(args, without, tmp_path):
     (tmp_path / "text").write_text("one two three four\n")
+    (tmp_path / "v.txt").write_text("2 2\none 1 2\ntwo 2 1\n")
     (tmp_path / "edges").write_text("one two\n")
     (tmp_path / "log.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2}\n')
     assert not loaded(args, b"one two three four\n", tmp_path) & without

@@ -27,6 +27,8 @@ COMMANDS = {
     "train-lm": ("Training", "Train a language model on text."),
     "generate": ("Using models", "Continue prompts with a language model."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
+    "neighbors": ("Using models", "Find the nearest words of words and of expressions."),
+    "convert": ("Using models", "Convert word vectors from one format to another."),
     "describe": ("Using models", "Tell what a model directory holds and whether its files are intact."),
     "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
     "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, texts, log-probabilities."),

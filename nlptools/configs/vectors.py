@@ -1,0 +1,48 @@
+"""Settings of commands on word vectors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nlptools.configs import option
+from nlptools.errors import UsageError
+
+FORMATS = ("word2vec", "word2vec-binary", "glove", "vec", "fasttext", "npy", "bundle")
+
+
+@dataclass(frozen=True)
+class Neighbors:
+    """Search options"""
+
+    neighbors: int = option(10, "How many neighbors to give.", flag="k", short="-k", low=1, metavar="N")
+    method: str = option(
+        "add", "What an expression means: 3CosAdd, or 3CosMul, whose scores are no cosines.", choices=("add", "mul")
+    )
+    restrict: int = option(
+        0, "Answer with the first N words only, the most frequent in most files; 0: all.", low=0, metavar="N"
+    )
+    json: bool = option(False, "Write JSON lines.")
+    source_format: str | None = option(
+        None, "Format of VECTORS, if its name does not tell.", flag="from", choices=FORMATS
+    )
+
+
+@dataclass(frozen=True)
+class Convert:
+    """Conversion options"""
+
+    source_format: str | None = option(
+        None, "Format of SOURCE, if its name does not tell.", flag="from", choices=FORMATS
+    )
+    target_format: str | None = option(None, "Format of TARGET, if its name does not tell.", flag="to", choices=FORMATS)
+    restrict: int = option(0, "Keep the first N words only; 0: all.", low=0, metavar="N")
+    normalize: bool = option(False, "Scale vectors to length 1. N-grams of fastText are left out.")
+    quantize: str = option(
+        "none", "int8: a byte per number, for a directory; what it costs is told.", choices=("none", "int8")
+    )
+    force: bool = option(False, "Replace the target if it exists.")
+
+    def check(self, target: str) -> None:
+        """Raise UsageError for options that do not go together; `target` is the format that is written."""
+        if self.quantize != "none" and target != "bundle":
+            raise UsageError(f"--quantize {self.quantize} is for a directory of vectors, not for {target}")

@@ -1,0 +1,1 @@
+"""Word vectors: their files, tables of them, nearest neighbours and analogies."""

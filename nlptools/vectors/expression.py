@@ -1,0 +1,42 @@
+"""Queries: a word, or words with plus and minus signs between them.
+
+Operators stand between spaces, so that hyphens belong to words (`mother-in-law - woman + man`). Words may hold spaces
+themselves, as in GloVe's 840B file: what stands between two operators is one word. A line that is not an expression,
+such as `king -`, is a word; nothing is an error here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Expression(NamedTuple):
+    """Words that are added and words that are taken away."""
+
+    positive: tuple[str, ...]
+    negative: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All of them."""
+        return self.positive + self.negative
+
+
+def parse(line: str, known: Callable[[str], bool] = lambda word: False) -> Expression:
+    """The expression in `line`; a line that is `known` is a word, whatever it looks like."""
+    fields = line.split(" ")
+    if ("+" not in fields and "-" not in fields) or known(line):
+        return Expression((line,))
+    sign, positive, negative, word = "+", list[str](), list[str](), list[str]()
+    if fields[0] in ("+", "-"):
+        sign, fields = fields[0], fields[1:]
+    for field in [*fields, "+"]:
+        if field not in ("+", "-"):
+            word.append(field)
+            continue
+        if not any(word):
+            return Expression((line,))
+        (positive if sign == "+" else negative).append(" ".join(word).strip(" "))
+        sign, word = field, []
+    return Expression(tuple(positive), tuple(negative))

@@ -1,0 +1,225 @@
+"""The formats of vectors by name, which one a path means, and reading, writing and converting all of them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.configs.vectors import FORMATS, Convert
+from nlptools.errors import OutputError, UsageError, display
+from nlptools.streams import Output
+from nlptools.vectors import bundle_format, checks, fasttext_format, quantization, text_format, word2vec_format
+from nlptools.vectors.bundle_format import Quantized
+from nlptools.vectors.subwords import Subwords
+from nlptools.vectors.table import Floats, Rows, Vectors, Words
+
+_STYLES = {"word2vec": text_format.WORD2VEC, "vec": text_format.VEC, "glove": text_format.GLOVE}
+_MAGIC = fasttext_format.MAGIC.to_bytes(4, "little")
+
+
+def format_of(path: str) -> str:
+    """The format that the name of a file means; `.bin` is word2vec's. Raises UsageError.
+
+    `.vec` is fastText's text, `.npy` an array with `NAME.vocab.tsv`, `.txt` and `.w2v` the text of word2vec, and so is
+    standard input; names that begin with `glove.` and `.glove` mean GloVe; a directory, or a name without suffix,
+    is a directory of vectors. `.gz`, `.bz2`, `.xz` and `.zst` behind a suffix are no part of it.
+    """
+    if path == "-":
+        return "word2vec"
+    if path.endswith("/") or os.path.isdir(path):
+        return "bundle"
+    name = os.path.basename(path)
+    for packed in (".gz", ".bz2", ".xz", ".zst"):
+        name = name.removesuffix(packed)
+    suffix = os.path.splitext(name)[1]
+    if name.startswith("glove.") and suffix == ".txt":
+        return "glove"
+    known = {".txt": "word2vec", ".w2v": "word2vec", ".bin": "word2vec-binary", ".vec": "vec", ".npy": "npy",
+             ".glove": "glove", "": "bundle"}  # fmt: skip
+    if suffix not in known:
+        raise UsageError(f"{display(path)}: no format is known by this name: --from or --to names one")
+    return known[suffix]
+
+
+def source_format(path: str) -> str:
+    """As `format_of`, of a file that is there: a `.bin` that begins with fastText's number is fastText's."""
+    found = format_of(path)
+    if found == "word2vec-binary" and path.endswith(".bin") and os.path.isfile(path):
+        with open(path, "rb") as stream:
+            if stream.read(4) == _MAGIC:
+                return "fasttext"
+    return found
+
+
+def load(path: str | os.PathLike[str], format: str | None = None, errors: str = "strict") -> Vectors:
+    """The vectors in a file or directory, mapped where the format allows.
+
+    Args:
+        format: one of `nlptools.configs.vectors.FORMATS`; None: by the name of the file (`source_format`).
+        errors: what to do about words that are not UTF-8: "strict", "replace", "ignore".
+
+    Raises:
+        InputError: no such file.
+        BundleError: the file is damaged or of another format; with its line where it has lines.
+        UsageError: no such format, or no format is known by the name.
+    """
+    name = os.fspath(path)
+    kind = format or source_format(name)
+    if kind in _STYLES:
+        return _without_repeats(text_format.read(name, _STYLES[kind], errors))
+    if kind == "word2vec-binary":
+        return word2vec_format.read(name, errors)
+    if kind == "fasttext":
+        return fasttext_format.read(name, errors)
+    if kind == "npy":
+        return bundle_format.read_npy(name, errors)
+    if kind == "bundle":
+        return bundle_format.read(name, errors)
+    raise UsageError(f"no such format: {kind}, expected one of {', '.join(FORMATS)}")
+
+
+def save(vectors: Vectors, path: str, format: str | None = None, *, force: bool = False) -> None:
+    """Write vectors to a file, or to standard output (`-`).
+
+    Raises:
+        OutputError: it exists and `force` is not set.
+        UsageError: no such format, or a word that the format has no room for.
+        StreamError: a write failed.
+    """
+    kind = format or format_of(path)
+    if kind == "bundle":
+        bundle_format.write(vectors, path, force=force)
+    elif kind == "npy":
+        if path == "-":
+            raise UsageError("npy is two files: it cannot go to standard output")
+        bundle_format.write_npy(vectors, path, force=force)
+    elif kind in ("fasttext", "word2vec-binary", *_STYLES):
+        with Output(path, force=force) as out:
+            if kind == "fasttext":
+                fasttext_format.write(vectors, out)
+            elif kind == "word2vec-binary":
+                word2vec_format.write(vectors, out)
+            else:
+                text_format.write(vectors, out, _STYLES[kind])
+    else:
+        raise UsageError(f"no such format: {kind}, expected one of {', '.join(FORMATS)}")
+
+
+def convert(source: str, target: str, settings: Convert, errors: str = "strict") -> None:
+    """Read `source`, write `target`: `nlptools convert`.
+
+    Raises:
+        UsageError: options that do not go together.
+        InputError, BundleError, OutputError, StreamError: see `load` and `save`.
+    """
+    kind = settings.source_format or source_format(source)
+    to = settings.target_format or _target_format(target, kind)
+    settings.check(to)
+    _check_target(target, to, settings.force)
+    vectors = first_words(load(source, kind, errors), settings.restrict)
+    if settings.normalize:
+        vectors = normalized(vectors)
+    keeps = settings.quantize == "none" and to in ("fasttext", "bundle")
+    if vectors.subwords is not None and len(vectors.subwords.buckets) and not keeps:
+        messages.note("n-grams are left out: unknown words will have no vectors")
+    if settings.quantize == "int8":
+        quantized: Quantized = quantization.quantize(vectors)
+        bundle_format.write(vectors, target, force=settings.force, quantized=quantized)
+        loss = quantization.measure(vectors, quantized)
+        messages.note(
+            f"int8: mean cosine to the float32 vectors {loss.cosine:.6f}, overlap of the 10 nearest words "
+            f"{loss.overlap:.4f} (of {loss.words} words)"
+        )
+    else:
+        save(vectors, target, to, force=settings.force)
+
+
+def _target_format(target: str, source: str) -> str:
+    """The format of the name, with fastText's binary made of fastText's binary."""
+    found = format_of(target)
+    return "fasttext" if found == "word2vec-binary" and source == "fasttext" else found
+
+
+def _check_target(target: str, kind: str, force: bool) -> None:
+    """Refuse what cannot be written before anything is read."""
+    if kind == "bundle":
+        if target == "-":
+            raise UsageError("a directory cannot go to standard output")
+        bundle_format.check_target(target, force)
+    names = [target, bundle_format.words_beside(target)] if kind == "npy" else [target]
+    for name in names:
+        if kind != "bundle" and target != "-" and os.path.isfile(name) and not force:
+            raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
+
+
+# -- parts of tables --------------------------------------------------------------------------------------------------
+
+
+class _Chosen:
+    """Some rows of others."""
+
+    def __init__(self, rows: Rows, places: np.ndarray[Any, Any]) -> None:
+        self.shape: tuple[int, int] = (len(places), rows.shape[1])
+        self._rows, self._places = rows, places
+
+    def read(self, start: int, end: int) -> Floats:
+        return self._rows.take(self._places[start:end].tolist())
+
+    def take(self, places: Sequence[int]) -> Floats:
+        return self._rows.take(self._places[list(places)].tolist())
+
+
+class _Unit:
+    """Other rows at length 1; rows of zeros stay."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.shape = rows.shape
+        self._rows = rows
+
+    def read(self, start: int, end: int) -> Floats:
+        return self._scaled(self._rows.read(start, end))
+
+    def take(self, places: Sequence[int]) -> Floats:
+        return self._scaled(self._rows.take(places))
+
+    def _scaled(self, rows: Floats) -> Floats:
+        lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
+        lengths[lengths == 0] = 1
+        return np.asarray(rows / lengths[:, None], np.float32)
+
+
+def normalized(vectors: Vectors) -> Vectors:
+    """The same words with vectors of length 1; n-grams, which add up to other lengths, are left out."""
+    return Vectors(vectors.words, _Unit(vectors.rows), counts=vectors.counts, path=vectors.path)
+
+
+def first_words(vectors: Vectors, count: int = 0) -> Vectors:
+    """The first `count` words (0: all), without repetitions, of which the first is kept with a warning."""
+    words = vectors.words.list()
+    if count and count < len(words):
+        words = words[:count]
+    keep = checks.keep_first(words, vectors.path)
+    if keep is None and len(words) == len(vectors):
+        return vectors
+    return _choose(vectors, keep if keep is not None else list(range(len(words))))
+
+
+def _without_repeats(vectors: Vectors) -> Vectors:
+    keep = checks.keep_first(vectors.words.list(), vectors.path)
+    if keep is None:
+        return vectors
+    return Vectors(Words.of(vectors.words[i] for i in keep), vectors.matrix[keep], path=vectors.path)
+
+
+def _choose(vectors: Vectors, keep: list[int]) -> Vectors:
+    places = np.array(keep, np.int64)
+    words, kept = Words.of(vectors.words[i] for i in keep), vectors.subwords
+    if kept is not None:
+        output = None if kept.output is None else kept.output[places]
+        kept = Subwords(kept.shortest, kept.longest, kept.buckets, kept.own[places], output, kept.settings)
+    counts = None if vectors.counts is None else [vectors.counts[i] for i in keep]
+    return Vectors(words, _Chosen(vectors.rows, places), subwords=kept, counts=counts, path=vectors.path)

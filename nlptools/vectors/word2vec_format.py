@@ -1,0 +1,126 @@
+"""The binary file of word2vec: a line `V D`, then for each word its bytes, a space and D little-endian float32.
+
+word2vec's own program writes a newline after each vector, gensim and Google's file have none; a newline before a word
+is skipped. Where a vector begins depends on the lengths of all words before it, so one pass over the file finds them;
+the vectors themselves stay in the file, mapped, and are copied a block at a time when they are needed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nlptools import streams
+from nlptools.errors import InputError, UsageError, display, reason
+from nlptools.streams import Output
+from nlptools.vectors import checks
+from nlptools.vectors.records import Index, find_records
+from nlptools.vectors.table import Floats, Vectors, Words
+
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+
+
+class RecordRows:
+    """Vectors between words. Rows of any alignment are gathered as blocks of bytes, which copies and converts nothing."""
+
+    def __init__(self, data: mmap.mmap, starts: np.ndarray[Any, Any], dimensions: int) -> None:
+        """`starts` holds the place of the first byte of each vector in `data`."""
+        self.shape: tuple[int, int] = (len(starts), dimensions)
+        self._starts = starts
+        # one element begins at each byte of the file: taking elements copies whole rows
+        size = 4 * dimensions
+        self._windows = np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
+
+    def read(self, start: int, end: int) -> Floats:
+        return self._gather(self._starts[start:end])
+
+    def take(self, places: Sequence[int]) -> Floats:
+        return self._gather(self._starts[list(places)])
+
+    def _gather(self, starts: np.ndarray[Any, Any]) -> Floats:
+        if not len(starts):
+            return np.empty((0, self.shape[1]), np.float32)
+        rows: Floats = self._windows[starts].view("<f4").reshape(-1, self.shape[1]).astype(np.float32, copy=False)
+        return rows
+
+
+def map_file(path: str) -> mmap.mmap:
+    """The bytes of a file, mapped; compressed files and standard input (`-`) are unpacked into a temporary one.
+
+    Raises:
+        InputError: no such file.
+        BundleError: an empty file.
+    """
+    special = path == "-" or path.endswith(_COMPRESSED) or not os.path.isfile(path)
+    with streams.open_bytes(path) as source:
+        if not special:
+            return _map(source.fileno(), path)
+        with tempfile.TemporaryFile() as spool:
+            while data := source.read(1 << 20):
+                spool.write(data)
+            spool.flush()
+            return _map(spool.fileno(), path)
+
+
+def _map(descriptor: int, path: str) -> mmap.mmap:
+    if not os.fstat(descriptor).st_size:
+        checks.refuse(path, "the file is empty")
+    try:
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        told = reason(error) if isinstance(error, OSError) else str(error)
+        raise InputError(f"{display(path)}: cannot be mapped: {told}") from None
+
+
+def read(path: str, errors: str = "strict") -> Vectors:
+    """The vectors of a binary file, mapped.
+
+    Raises:
+        InputError: no such file.
+        BundleError: a bad header, one that promises more than the file holds, vectors that end early or late, or words
+            that are not UTF-8 while `errors` is "strict".
+    """
+    data = map_file(path)
+    end = data.find(b"\n", 0, 128)
+    header = checks.parse_header(data[: max(end, 0)], path)
+    checks.check_room(header, 4 * header.dimensions + 1, len(data) - end - 1, path)
+    index = find_records(data, end + 1, header, path)
+    words = Words(_text(index, path, errors), header.words)
+    return Vectors(words, RecordRows(data, index.starts, header.dimensions), path=path)
+
+
+def _text(index: Index, path: str, errors: str) -> str:
+    if index.words.count(b"\n") != max(0, len(index.starts) - 1):
+        for number, word in enumerate(index.words.split(b"\n")):
+            if not word:
+                checks.refuse(path, f"word {number + 1:,} holds a newline: the dimensions are not those of the header")
+        checks.refuse(path, "a word holds a newline: the dimensions are not those of the header")
+    return checks.decode_words(index.words, path, errors)
+
+
+def write(vectors: Vectors, out: Output, *, newline: bool = False) -> None:
+    """Write all vectors, a block at a time; with a newline after each, as word2vec's own program has it, or without.
+
+    Raises:
+        UsageError: a word holds a space or newline, which the format has no room for.
+        StreamError: a write failed.
+    """
+    out.write(f"{len(vectors)} {vectors.dimensions}\n")
+    last = b"\n" if newline else b""
+    for start, rows in vectors.blocks():
+        data = rows.astype("<f4", copy=False).tobytes()
+        size = 4 * vectors.dimensions
+        parts = []
+        for i, word in enumerate(vectors.words[start : start + len(rows)]):
+            if " " in word or "\n" in word:
+                raise UsageError(
+                    f"word {start + i + 1:,} holds a space, which word2vec's binary format has no room for: {word!r}",
+                    hint="--to word2vec, glove, fasttext or bundle keep it",
+                )
+            parts += [word.encode("utf-8", "surrogatepass"), b" ", data[i * size : (i + 1) * size], last]
+        out.write(b"".join(parts))
