@@ -68,15 +68,12 @@ def read(blocks: Iterable[Block], weighted: bool = False, directed: bool = False
     weights: list[Doubles] = []
     ignored = 0
     for block in blocks:
-        rows = [_fields(line) for line in block.lines]
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        if (wrong := np.flatnonzero((lengths != 0) & (lengths != 2) & (lengths != 3))).size:
-            _refuse(block, int(wrong[0]))
-        ends.append(np.array([(ids[row[0]], ids[row[1]]) for row in rows if row], np.int32).reshape(-1, 2))
+        nodes, texts = _regular(block) or _any(block)
+        ends.append(np.fromiter(map(ids.__getitem__, nodes), np.int32, len(nodes)).reshape(-1, 2))
         if weighted:
-            weights.append(_weights(block, rows))
+            weights.append(_weights(block, texts) if any(texts) else np.ones(len(texts)))
         else:
-            ignored += int((lengths == 3).sum())
+            ignored += len(texts) - texts.count("")
     if ignored:
         messages.warn(f"the weights of {ignored} lines are not used (--weighted does)")
     pairs = np.concatenate(ends) if ends else np.zeros((0, 2), np.int32)
@@ -125,28 +122,57 @@ def build(
     return Graph(names, starts, targets.astype(np.int32), weights)
 
 
+def _regular(block: Block) -> tuple[list[str], list[str]] | None:
+    """As `_any`, in a tenth of the time, for lines that all have as many fields and one space between them; else None."""
+    text = " ".join(block.lines).replace("\t", " ")
+    blanks = {line.count(" ") + line.count("\t") for line in block.lines}
+    parts = text.split(" ")
+    if "#" in text or blanks not in ({1}, {2}) or "" in parts:
+        return None
+    if blanks == {1}:
+        return parts, [""] * len(block.lines)
+    weights = parts[2::3]
+    del parts[2::3]
+    return parts, weights
+
+
+def _any(block: Block) -> tuple[list[str], list[str]]:
+    """The nodes of the edges of a block, two each, and the weights, "" where there is none. Raises DataError."""
+    nodes: list[str] = []
+    weights: list[str] = []
+    for place, line in enumerate(block.lines):
+        row = _fields(line)
+        if len(row) not in (0, 2, 3):
+            raise DataError(
+                f"expected two nodes and perhaps a weight, found {line[:80]!r}",
+                path=block.path,
+                line=block.start + place,
+            )
+        nodes.extend(row[:2])
+        weights.extend(row[2:] or [""] if row else [])
+    return nodes, weights
+
+
 def _fields(line: str) -> list[str]:
     """The fields of a line; none in a comment."""
-    parts = line.replace("\t", " ").split(" ") if "\t" in line else line.split(" ")
-    if "" in parts:
-        parts = [part for part in parts if part]
+    parts = [part for part in line.replace("\t", " ").split(" ") if part]
     return [] if parts and parts[0].startswith("#") else parts
 
 
-def _weights(block: Block, rows: list[list[str]]) -> Doubles:
+def _weights(block: Block, texts: list[str]) -> Doubles:
     """The weights of the edges of a block. Raises DataError."""
-    texts = [row[2] if len(row) == 3 else "1" for row in rows if row]
     try:
-        weights = np.array(list(map(float, texts)), np.float64)
+        weights = np.array([float(text or "1") for text in texts], np.float64)
     except ValueError:
         weights = np.array([np.nan])
     if not (np.isfinite(weights) & (weights >= 0)).all() or any("_" in text for text in texts):
-        for i, row in enumerate(rows):
+        for place, line in enumerate(block.lines):
+            row = _fields(line)
             if len(row) == 3 and not _is_weight(row[2]):
                 raise DataError(
                     f"not a weight: {row[2][:40]!r}, expected a finite number that is not negative",
                     path=block.path,
-                    line=block.start + i,
+                    line=block.start + place,
                 )
     return weights
 
@@ -156,11 +182,3 @@ def _is_weight(text: str) -> bool:
         return 0 <= float(text) < float("inf") and "_" not in text
     except ValueError:
         return False
-
-
-def _refuse(block: Block, place: int) -> None:
-    raise DataError(
-        f"expected two nodes and perhaps a weight, found {block.lines[place][:80]!r}",
-        path=block.path,
-        line=block.start + place,
-    )

@@ -57,6 +57,15 @@ def test_bad_lines(row, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("weights", [("", ""), (" 2", " 0.5"), ("\t2", " 0.5")])
+def test_regular_lines_are_read_as_all_others(weights):
+    rows = [f"b a{weights[0]}", f"c\tb{weights[1]}", f"a a{weights[0]}"]
+    fast, slow = graph_of(*rows, weighted=True), graph_of(*rows, "", weighted=True)
+    assert list(fast.names) == list(slow.names) == ["b", "a", "c"]
+    assert edges(fast) == edges(slow)
+    assert edges(fast)["c", "b"] == float(weights[1] or 1)
+
+
 def test_no_edges():
     with pytest.raises(DataError, match="no edges"):
         graph_of("# nothing")
