@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlptools import durable, streams
-from nlptools.errors import BundleError, DataError, InputError, OutputError, display, reason
+from nlptools.errors import BundleError, InputError, OutputError, display, reason
 from nlptools.streams import Output, escape
 from nlptools.vectors import checks
 from nlptools.vectors.subwords import Subwords
@@ -67,12 +67,13 @@ def load_array(path: str, types: str = "f") -> np.ndarray[Any, Any]:
 
 def _read_words(path: str, errors: str) -> tuple[Words, list[int] | None]:
     """Words and, if all lines have them, counts."""
-    try:
-        lines = list(streams.lines(path, errors))
-    except DataError as error:
-        raise BundleError(str(error), hint=error.hint) from None
-    if not any("\\" in line or "\t" in line for line in lines):
-        return Words.of(lines), None
+    with streams.open_bytes(path) as stream:
+        data = stream.read()
+    text = checks.decode_words(data, path, errors)
+    if not any(mark in text for mark in "\\\t\r"):  # nothing to take apart
+        plain = text.removesuffix("\n")
+        return Words(plain, plain.count("\n") + 1 if text else 0), None
+    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
     fields = [streams.fields(line) for line in lines]
     for number, row in enumerate(fields, 1):
         if len(row) > 2 or (len(row) == 2 and not (row[1].isascii() and row[1].isdigit())) or "\n" in row[0]:

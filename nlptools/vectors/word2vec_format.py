@@ -19,7 +19,7 @@ from nlptools import streams
 from nlptools.errors import InputError, UsageError, display, reason
 from nlptools.streams import Output
 from nlptools.vectors import checks
-from nlptools.vectors.records import Index, find_records
+from nlptools.vectors.records import find_records
 from nlptools.vectors.table import Floats, Vectors, Words
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
@@ -90,17 +90,8 @@ def read(path: str, errors: str = "strict") -> Vectors:
     header = checks.parse_header(data[: max(end, 0)], path)
     checks.check_room(header, 4 * header.dimensions + 1, len(data) - end - 1, path)
     index = find_records(data, end + 1, header, path)
-    words = Words(_text(index, path, errors), header.words)
+    words = Words(checks.decode_words(index.words, path, errors), header.words)
     return Vectors(words, RecordRows(data, index.starts, header.dimensions), path=path)
-
-
-def _text(index: Index, path: str, errors: str) -> str:
-    if index.words.count(b"\n") != max(0, len(index.starts) - 1):
-        for number, word in enumerate(index.words.split(b"\n")):
-            if not word:
-                checks.refuse(path, f"word {number + 1:,} holds a newline: the dimensions are not those of the header")
-        checks.refuse(path, "a word holds a newline: the dimensions are not those of the header")
-    return checks.decode_words(index.words, path, errors)
 
 
 def write(vectors: Vectors, out: Output, *, newline: bool = False) -> None:

@@ -15,8 +15,7 @@ from hypothesis.extra import numpy as arrays
 
 from nlptools.configs.vectors import Convert
 from nlptools.errors import BundleError, InputError, OutputError, UsageError
-from nlptools.vectors import formats, records, text_format
-from nlptools.vectors.checks import Header
+from nlptools.vectors import formats, text_format
 from nlptools.vectors.formats import format_of, load, save
 from nlptools.vectors.subwords import Subwords, ngram_rows
 from nlptools.vectors.table import Vectors, Words
@@ -102,24 +101,29 @@ def test_both_kinds_of_word2vec_binary(tmp_path):
 
 
 @pytest.mark.parametrize("newline", [b"", b"\n"])
-@pytest.mark.parametrize("numbers", ["random", "spaces"])
-def test_many_walks_find_the_same_records_as_one(tmp_path, monkeypatch, newline, numbers):
-    monkeypatch.setattr(records, "_LANES", 8)
+@pytest.mark.parametrize("numbers", ["random", "spaces", "newlines"])
+def test_records_are_found_whatever_the_numbers_look_like(tmp_path, newline, numbers):
     rng = np.random.default_rng(3)
-    count, size = 5000, 4 * 20
+    count, size = 500, 4 * 20
     words = [b"w" * int(n) for n in rng.integers(1, 45, count)]
-    # 0x20 in every byte is a float, and a space: walks that begin there need not meet the true one
-    rows = rng.bytes(count * size) if numbers == "random" else b" " * (count * size)
+    # 0x20 and 0x0a in every byte are floats too
+    rows = {"random": rng.bytes(count * size), "spaces": b" " * count * size, "newlines": b"\n" * count * size}[numbers]
     body = b"".join(w + b" " + rows[i * size : (i + 1) * size] + newline for i, w in enumerate(words))
-    path = tmp_path / "a.bin"
-    path.write_bytes(b"%d 20\n" % count + body)
-    from nlptools.vectors.word2vec_format import map_file
+    (tmp_path / "a.bin").write_bytes(b"%d 20\n" % count + body)
+    found = load(tmp_path / "a.bin")
+    assert [word.encode() for word in found.words] == words
+    assert found.rows.read(0, count).tobytes() == rows
+    assert found.rows.take([7, 3]).tobytes() == rows[7 * size : 8 * size] + rows[3 * size : 4 * size]
 
-    data = map_file(str(path))
-    begin = data.find(b"\n") + 1
-    found = records.find_records(data, begin, Header(count, 20), "a.bin")
-    assert found.words.split(b"\n") == words
-    assert (found.starts == records._walk(data, begin, len(data), size)[:count]).all()
+
+def test_a_broken_binary_file_is_refused_soon(tmp_path):
+    (tmp_path / "a.bin").write_bytes(b"1000 50\nking " + b"x" * 4_000_000)  # no space any more
+    with pytest.raises(BundleError, match="ends in word"):
+        load(tmp_path / "a.bin")
+    row = struct.pack("<f", 1)
+    (tmp_path / "a.bin").write_bytes(b"2 1\na " + row + b"b\nc " + row)
+    with pytest.raises(BundleError, match="word 2 holds a newline"):
+        load(tmp_path / "a.bin")
 
 
 def test_fasttext_model_is_the_same_to_the_byte(tmp_path):
