@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from nlptools.cli.options import command as make_command
+from nlptools.cli.options import without_blas_threads
 from nlptools.configs import Common
 from nlptools.configs.bleu import METRICS, TOKENIZERS, Bleu, Chrf, Input, Report, Significance, Ter
 from nlptools.errors import CheckFailed, UsageError
@@ -67,6 +68,7 @@ def command(
     sacrebleu, to the last digit. Memory does not grow with the input, unless intervals or tests are asked for.
     """
     _check(references, input, bleu, significance, report)
+    without_blas_threads()
     from nlptools import streams
     from nlptools.metrics import comparison, corpus
 

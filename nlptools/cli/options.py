@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -114,6 +115,14 @@ def command(
 
 
 inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...", type=click.Path(path_type=str))
+
+
+def without_blas_threads() -> None:
+    """Keep numpy's matrix products in one thread, for commands whose products are too small for more.
+
+    Only before numpy is imported; a setting of the user's own stays.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def invocation() -> dict[str, Any]:

@@ -27,7 +27,7 @@ Separate = Callable[[list[str]], bytes]
 
 SMOOTH_VALUES: dict[str, float | None] = {"exp": None, "floor": 0.1, "add-k": 1.0, "none": None}
 _END = b"\xff"  # stands after each segment: a token that no UTF-8 text contains
-_BLOCK = 2048  # segments counted at once: their words and n-grams fit into the cache
+_BLOCK = 1024  # segments counted at once: their words and n-grams fit into the cache
 _MOST_IDS = 1 << 20  # tokens remembered from block to block
 _FAR = 1 << 40  # the length of a reference that is not there: never the nearest
 _LOG_OF_NOTHING = -9999999999  # so small that its exponential is 0
