@@ -86,7 +86,7 @@ def test_methods_are_documented() -> None:
 
 
 def test_a_model_at_work(lm: Path, call: Any) -> None:
-    model = nlptools.load(lm, threads=1)
+    model = nlptools.load(lm, precision="fp32", threads=1)
     assert isinstance(model, nlptools.LanguageModel)
     assert isinstance(nlptools.load(str(lm), device="cpu", precision="fp32"), nlptools.LanguageModel)
     lines = ["w1 w2", "", "w3, w4 nowhere."]
@@ -115,7 +115,7 @@ def test_perplexity(lm: Path, tmp_path: Path, call: Any) -> None:
     from nlptools import streams
 
     (tmp_path / "text").write_text("w1 w2\nw3\n")
-    found = nlptools.load(lm, threads=1).perplexity(streams.blocks(tmp_path / "text"))
+    found = nlptools.load(lm, precision="fp32", threads=1).perplexity(streams.blocks(tmp_path / "text"))
     done = call("score", lm, "--per", "total", "--threads", 1, "text")
     assert json.loads(done.out) == json.loads(json.dumps(found))
 

@@ -167,7 +167,7 @@ def _check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: 
     )  # fmt: skip
     for found, message in refusals:
         if found:
-            raise UsageError(message)
+            raise UsageError(message, hint="'nlptools bleu --help' lists the options")
 
 
 def _systems(paths: tuple[str, ...], paired: bool) -> list[str]:

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
          "nlptools phrases --scoring word2phrase --threshold 100"),
         ("Learn once, apply often", "nlptools phrases --connectors english --save en.phrases words.txt > joined.txt"),
         ("Apply", "nlptools phrases --model en.phrases < more.txt"),
-        ("Look at the most frequent pairs", "grep -P '^[^\\t]+ [^\\t]+\\t\\d' en.phrases | head"),
     ),
     exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 141, 143),
 )  # fmt: skip

@@ -291,9 +291,10 @@ def test_bash_completion():
     assert complete("nlptools", "bl") == ["bleu"]
     assert complete("nlptools", "bleu", "--score") == ["--score-only"]
     assert complete("nlptools", "bleu", "ref", "--no-sc") == ["--no-score-only"]
-    assert complete("nlptools", "bleu", "--tokenize", "") == ["13a", "none"]
-    assert complete("nlptools", "bleu", "--tokenize", "=") == ["13a", "none"]
-    assert complete("nlptools", "bleu", "--tokenize", "=", "n") == ["none"]
+    assert complete("nlptools", "bleu", "--smooth", "") == ["exp", "floor", "add-k", "none"]
+    assert complete("nlptools", "bleu", "--smooth", "=") == ["exp", "floor", "add-k", "none"]
+    assert complete("nlptools", "bleu", "--smooth", "=", "n") == ["none"]
+    assert complete("nlptools", "bleu", "--tokenize", "") == []  # a name, or a file
     assert complete("nlptools", "bleu", "") == []  # file names
     assert complete("nlptools", "help", "pi") == ["pipelines"]
     assert complete("nlptools", "nonsense", "--") == []
