@@ -91,7 +91,10 @@ class SelfAttention(nn.Module):
 
 
 def _keeps_weights(packed: Tensor, dropout: float) -> bool:
-    """Whether `_Attention` is the faster way: in training on a CPU, with dropout or, if they are not many, in 16 bits."""
+    """Whether `_Attention` is the faster way: in training on a CPU, with dropout or, if they are not many, in 16 bits.
+
+    The compiler has ways of its own, and mistakes the strides of what is written in place there.
+    """
     if packed.device.type != "cpu" or not packed.requires_grad:
         return False
     B, T, _, H, _ = packed.shape

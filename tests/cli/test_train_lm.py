@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -284,6 +285,19 @@ def test_starting_from_another_bundle(call: Run, text: Path) -> None:
 def test_reports_go_to_tensorboard_when_asked(call: Run, text: Path) -> None:
     assert train(call, "--steps", 3, "--track", "tensorboard", "-o", "lm", "train.txt").code == 0
     assert list((text / "lm/tensorboard").glob("events.out.tfevents.*"))
+
+
+@pytest.mark.skipif(not shutil.which("g++"), reason="no C++ compiler")
+@pytest.mark.filterwarnings("ignore")
+def test_a_compiled_step_learns_what_a_plain_one_does(call: Run, text: Path) -> None:
+    env = {"NLPTOOLS_EMULATE_BF16": "1"}
+    losses = []
+    for name in ("plain", "compiled"):
+        flag = ["--compile"] if name == "compiled" else []
+        done = train(call, "--precision", "bf16", *flag, "--steps", 3, "-o", name, "train.txt", env=env)
+        assert done.code == 0, done.err
+        losses.append([row["loss"] for row in rows(text / name) if "loss" in row])
+    assert losses[0] and losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
 def test_bf16_from_training_to_text(call: Run, text: Path) -> None:

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from nlptools.layers import attention, cross_entropy, dropout, gelu
 from nlptools.layers.attention import KeyValues
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import ACTIVATIONS, Linear
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 200])
@@ -145,6 +145,17 @@ def test_keys_and_values_grow_beyond_their_capacity() -> None:
         assert torch.equal(keys, torch.cat(chunks[: i + 1], 2))
         assert torch.equal(values, -keys)
     assert torch.equal(cache.select(torch.tensor([1, 1])).append(chunks[0], chunks[0])[0][0, :, :14], keys[1])
+
+
+@pytest.mark.parametrize("name", [name for name in ACTIVATIONS if name != "none"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_activation_inside_the_product_is_the_one_after_it(dtype: torch.dtype, name: str) -> None:
+    torch.manual_seed(10)
+    layer = Linear(24, 40).to(dtype).requires_grad_(False)
+    for rows in (3, 50):  # by the plain product, and by the packed one
+        x = 4 * torch.randn(rows, 24, dtype=dtype)
+        expected = ACTIVATIONS[name](F.linear(x.float(), layer.weight.float(), layer.bias.float()))
+        assert torch.allclose(layer(x, name).float(), expected, atol=1e-5 if dtype == torch.float32 else 0.05)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
