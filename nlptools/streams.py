@@ -96,12 +96,6 @@ def check_inputs(paths: Sequence[str]) -> list[str]:
     return names
 
 
-def zip_strict(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[str, ...]]:
-    """Parallel lines of several inputs. Raises as `zip_blocks` does."""
-    for group in zip_blocks(paths, errors):
-        yield from zip(*group, strict=True)
-
-
 def zip_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[list[str], ...]]:
     """Parallel lines of several inputs, as many at a time as are at hand: one list of lines for each input.
 

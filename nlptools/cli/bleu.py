@@ -33,8 +33,9 @@ from nlptools.errors import CheckFailed, UsageError
         "BLEU: Papineni et al. 2002 (P02-1040), from 0 to 100. chrF: Popovic 2015 (W15-3049), chrF++ with "
         "--chrf-word-order 2: Popovic 2017 (W17-4770), from 0 to 100. TER: Snover et al. 2006, edits per 100 words of "
         "the reference, lower is better. Intervals: Koehn 2004 (W04-3250). Randomization: Riezler and Maxwell 2005 "
-        "(W05-0908). Scores, signatures and random draws are those of sacrebleu 2.6; but lines end at a line feed only, "
-        "and unequal numbers of lines are an error."
+        "(W05-0908). Scores, signatures and random draws are those of sacrebleu 2.6, its quirks too: a perfect match may "
+        "print as 100.00000000000004 with enough digits, --lowercase comes before the tokenizer, zh splits the ranges of "
+        "characters that it splits there. But lines end at a line feed only, and unequal numbers of lines are an error."
     ),
     examples=(
         ("Score translations against one reference", "nlptools bleu ref.txt < hyp.txt"),
@@ -84,7 +85,8 @@ def command(
         streams.check_inputs([*names, *references])
         metrics = [_metric(name, bleu, chrf, ter, report) for name in sorted(set(bleu.metrics))]
         texts = corpus.read(names, references, input.num_refs, common.encoding_errors)
-        blocks = _watched(texts, bleu)
+        watched = "bleu" in bleu.metrics and bleu.tokenize != "none" and not bleu.force
+        blocks = _watched(texts) if watched else texts
         if report.sentence:
             _score_sentences(metrics[0], blocks, report)
             return
@@ -199,7 +201,7 @@ def _metric(name: str, bleu: Bleu, chrf: Chrf, ter: Ter, report: Report) -> Any:
     return metric_class(name)(**settings)
 
 
-def _watched(blocks: Iterator[Any], bleu: Bleu) -> Iterator[Any]:
+def _watched(blocks: Iterator[Any]) -> Iterator[Any]:
     """`blocks` as they are; warns at the end if translations look tokenized and would be tokenized again."""
     from nlptools import messages
 
@@ -209,7 +211,7 @@ def _watched(blocks: Iterator[Any], bleu: Bleu) -> Iterator[Any]:
             tokenized[i] = tokenized.get(i, 0) + sum(line.endswith(" .") for line in lines)
         yield block
     most = max(tokenized.values(), default=0)
-    if most >= 100 and bleu.tokenize != "none" and "bleu" in bleu.metrics and not bleu.force:
+    if most >= 100:
         messages.warn(
             f"{most} translations end in ' .': they look tokenized, which makes the score another one; "
             "detokenize them (--force silences this)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from nlptools.cli.options import command as make_command
+from nlptools.cli.options import without_blas_threads
 from nlptools.configs import Common
 from nlptools.configs.evaluate import Evaluate, Report, Source, check_usage, parse
 from nlptools.errors import CheckFailed, UsageError
@@ -94,6 +95,7 @@ def command(predictions: str, evaluate: Evaluate, source: Source, report: Report
     """
     groups = parse(evaluate.metric)
     check_usage(groups, evaluate, source, report)
+    without_blas_threads()
     from nlptools import streams
     from nlptools.metrics import values
     from nlptools.metrics.evaluation import evaluate_files

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from nlptools.configs.bleu import Report, Significance
 from nlptools.metrics import report as form
 from nlptools.metrics import significance as tests
-from nlptools.metrics.corpus import Counted, References
+from nlptools.metrics.corpus import Counted, References, reference_counts
 from nlptools.metrics.significance import Result
 from nlptools.metrics.translation import Score, Table, TranslationMetric
 
@@ -90,8 +90,8 @@ def _results(metric: TranslationMetric, tables: list[Table], asked: Significance
 def sentence_lines(metric: TranslationMetric, table: Table, references: References, report: Report) -> list[str]:
     """A line for each segment (S, C)."""
     lines = []
-    for row, given in zip(table, zip(*references)):
-        made = form.signature(metric, sum(text is not None for text in given), report.signature)
+    for row, count in zip(table, reference_counts(references), strict=True):
+        made = form.signature(metric, count, report.signature)
         result = Result(metric.score(row))
         if report.format == "json":
             lines.append(form.compact(form.as_json(result, made, report.width)))

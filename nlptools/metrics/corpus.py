@@ -85,7 +85,7 @@ class Counted:
     """The statistics of several systems under several metrics, added block by block."""
 
     def __init__(self, metrics: Sequence[TranslationMetric], num_systems: int, keep_rows: bool = False) -> None:
-        self.metrics, self.num_systems, self.keep_rows = metrics, num_systems, keep_rows
+        self.metrics, self.keep_rows = metrics, keep_rows
         self.segments = 0
         self._reference_counts: set[int] = set()
         self._tables: list[list[list[Table]]] = [[[] for _ in metrics] for _ in range(num_systems)]
@@ -93,7 +93,7 @@ class Counted:
     def add(self, systems: Sequence[list[str]], references: References) -> list[list[Table]]:
         """Count one more block; returns its tables (S, C), by system and metric."""
         added = [[metric.statistics(system, references) for metric in self.metrics] for system in systems]
-        self.add_tables(added, _reference_counts(references))
+        self.add_tables(added, set(reference_counts(references)))
         return added
 
     def add_tables(self, added: Sequence[Sequence[Table]], reference_counts: set[int]) -> None:
@@ -127,15 +127,16 @@ class Counted:
         return [[table.sum(axis=0) for table in tables] for tables in self.tables()]
 
 
-def _reference_counts(references: References) -> set[int]:
+def reference_counts(references: References) -> list[int]:
+    """How many references each segment has."""
     if all(None not in reference for reference in references):
-        return {len(references)}
-    return {sum(text is not None for text in segment) for segment in zip(*references)}
+        return [len(references)] * (len(references[0]) if references else 0)
+    return [sum(text is not None for text in segment) for segment in zip(*references)]
 
 
 def read(
     systems: Sequence[str], references: Sequence[str], num_refs: int = 1, errors: str = "strict"
-) -> Iterator[tuple[list[list[str]], list[list[str | None]]]]:
+) -> Iterator[tuple[list[list[str]], References]]:
     """Blocks of parallel segments of files: (by system, by reference), white space at their ends cut off.
 
     With a `num_refs` other than 1 the one file of references has that many fields in each line, or with 0 any number.
@@ -147,7 +148,7 @@ def read(
     before = 0
     for block in streams.zip_blocks([*systems, *references], errors):
         texts = [list(map(str.rstrip, lines)) for lines in block]
-        given: list[list[str | None]] = [list(lines) for lines in texts[len(systems) :]]
+        given: References = texts[len(systems) :]
         if num_refs != 1:
             given = _split_fields(texts[-1], num_refs, references[0], before)
         before += len(texts[0])

@@ -20,12 +20,12 @@ import numpy as np
 from nlptools import __version__, streams
 from nlptools.errors import DataError, UsageError, display
 from nlptools.metrics.bleu import Bleu
-from nlptools.metrics.corpus import Counted, References, metric_class
+from nlptools.metrics.corpus import Counted, References, metric_class, reference_counts
 from nlptools.metrics.translation import Table, TranslationMetric
 from nlptools.streams import Block
+from nlptools.text.bleu_blocks import SEPARATE
 
 _MARK = "# nlptools statistics "
-_NAMES_OF_TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 
 
 def header(metric: TranslationMetric) -> list[str]:
@@ -35,7 +35,7 @@ def header(metric: TranslationMetric) -> list[str]:
 
 def rows(table: Table, references: References) -> list[str]:
     """A line for each segment: how many references it has, then its statistics (S, C)."""
-    counts = [sum(text is not None for text in segment) for segment in zip(*references)]
+    counts = reference_counts(references)
     return ["\t".join([str(count), *map(repr, row)]) for count, row in zip(counts, table.tolist(), strict=True)]
 
 
@@ -94,7 +94,7 @@ def _restored(described: dict[str, Any], columns: Sequence[str], path: str) -> T
     try:
         made, options = metric_class(described["metric"]), dict(described["options"])
         _check_options(made, options, len(columns))
-        if made is Bleu and options["tokenize"] not in _NAMES_OF_TOKENIZERS:
+        if made is Bleu and options["tokenize"] not in SEPARATE:
             metric: TranslationMetric = Bleu.without_tokenizer(str(dict(described["signature"])["tok"]), options)
         else:
             metric = made(**options)

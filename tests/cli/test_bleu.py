@@ -378,7 +378,6 @@ def test_the_warning_about_tokenized_text_can_be_silenced(call, files):
 
 def test_a_score_keeps_no_rows():
     """What is held after many blocks is one row of sums, however many segments there were."""
-    from nlptools.configs import bleu as configs
     from nlptools.metrics.bleu import Bleu
 
     def blocks():
@@ -386,7 +385,7 @@ def test_a_score_keeps_no_rows():
             yield [["a b c d e"] * 40], [["a b c d f"] * 40]
 
     for keep_rows, rows in ((False, 1), (True, 2000)):
-        counted = command._count([Bleu()], 1, command._watched(blocks(), configs.Bleu()), keep_rows, None)
+        counted = command._count([Bleu()], 1, command._watched(blocks()), keep_rows, None)
         assert counted.segments == 2000
         assert [len(table) for table in counted.tables()[0]] == [rows]
         assert counted.totals()[0][0].tolist() == [10000, 10000, 8000, 6000, 4000, 2000, 10000, 8000, 6000, 4000]

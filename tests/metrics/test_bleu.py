@@ -318,3 +318,10 @@ def test_13a(text, tokens):
 @given(st.lists(st.text(st.sampled_from("a5.,-&;lt<>\"'/ \u00a0ü\ud800"), max_size=12), min_size=1, max_size=6))
 def test_13a_of_a_block_is_13a_of_each_line(lines):
     assert tokenize_13a_block(lines) == [tokenize_13a(line) for line in lines]
+
+
+def test_the_option_knows_every_tokenizer():
+    from nlptools.configs.bleu import TOKENIZERS
+    from nlptools.text.bleu_blocks import SEPARATE
+
+    assert set(TOKENIZERS) == set(SEPARATE)
