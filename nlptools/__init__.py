@@ -22,15 +22,19 @@ if TYPE_CHECKING:
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
     from nlptools.training import train_lm as train_lm
+    from nlptools.vectors.alignment import align as align_vectors
+    from nlptools.vectors.evaluation import evaluate as evaluate_vectors
     from nlptools.vectors.formats import load as load_vectors
 
 _WHERE = {
     "LanguageModel": "nlptools.language_model:LanguageModel",
+    "align_vectors": "nlptools.vectors.alignment:align",
     "bleu": "nlptools.metrics.corpus:bleu",
     "build_vocab": "nlptools.tokenization:build_vocab",
     "chrf": "nlptools.metrics.corpus:chrf",
     "describe": "nlptools.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
+    "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
     "load": "nlptools.language_model:load",
     "load_vectors": "nlptools.vectors.formats:load",
     "ter": "nlptools.metrics.corpus:ter",
@@ -42,11 +46,13 @@ _WHERE = {
 __all__ = [
     "LanguageModel",
     "__version__",
+    "align_vectors",
     "bleu",
     "build_vocab",
     "chrf",
     "describe",
     "evaluate",
+    "evaluate_vectors",
     "load",
     "load_vectors",
     "ter",

@@ -40,6 +40,7 @@ SAME_LEVEL = {  # neighbours that know each other
     "streams": {"errors", "messages", "durable"},
     "braille": {"plotting"},
     "beam": {"continuation"},
+    "vectors": {"metrics"},
     "decoding": {"beam", "continuation"},
 }
 TORCH_FROM = 3  # the lowest level that may import torch
@@ -223,6 +224,8 @@ def test_help_loads_nothing_heavy(args):
         (["evaluate", "-m", "accuracy", "-r", "text"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["plot", "log.jsonl"], {"torch", "rich", "numpy", "matplotlib"}),
         (["neighbors", "v.txt"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (["eval-vectors", "v.txt", "--analogies", "q"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (["align-vectors", "v.txt", "v.txt", "-d", "d"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["convert", "v.txt", "v.vec"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),
         (["tokenize", "-t", "13a"], {"torch", "rich", "sentencepiece", "tokenizers"}),
@@ -235,7 +238,9 @@ def test_help_loads_nothing_heavy(args):
 def test_half_of_the_house_runs_without_torch(args, without, tmp_path):
     (tmp_path / "text").write_text("one two three four\n")
     (tmp_path / "v.txt").write_text("2 2\none 1 2\ntwo 2 1\n")
+    (tmp_path / "q").write_text("one two one two\n")
     (tmp_path / "edges").write_text("one two\n")
+    (tmp_path / "d").write_text("one two\n")
     (tmp_path / "log.jsonl").write_text('{"kind": "train", "step": 1, "loss": 2}\n')
     assert not loaded(args, b"one two three four\n", tmp_path) & without
 

@@ -29,9 +29,12 @@ COMMANDS = {
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
     "neighbors": ("Using models", "Find the nearest words of words and of expressions."),
     "convert": ("Using models", "Convert word vectors from one format to another."),
+    "align-vectors": ("Using models", "Rotate one language's word vectors onto another's."),
+    "project": ("Using models", "Draw a map of word vectors: a table, a picture, a page or a projector bundle."),
     "describe": ("Using models", "Tell what a model directory holds and whether its files are intact."),
     "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
     "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, texts, log-probabilities."),
+    "eval-vectors": ("Evaluation", "Score word vectors on analogies and on word similarity."),
     "plot": ("Evaluation", "Draw the training curves of runs."),
     "help": ("Help", "Show the manual page of a command."),
 }

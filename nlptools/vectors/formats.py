@@ -119,7 +119,7 @@ def convert(source: str, target: str, settings: Convert, errors: str = "strict")
     kind = settings.source_format or source_format(source)
     to = settings.target_format or _target_format(target, kind)
     settings.check(to)
-    _check_target(target, to, settings.force)
+    check_target(target, to, settings.force)
     vectors = first_words(load(source, kind, errors), settings.restrict)
     if settings.normalize:
         vectors = normalized(vectors)
@@ -144,12 +144,14 @@ def _target_format(target: str, source: str) -> str:
     return "fasttext" if found == "word2vec-binary" and source == "fasttext" else found
 
 
-def _check_target(target: str, kind: str, force: bool) -> None:
-    """Refuse what cannot be written before anything is read."""
+def check_target(target: str, kind: str, force: bool) -> None:
+    """Refuse what `save` could not write, before anything is read. Raises UsageError, OutputError."""
     if kind == "bundle":
         if target == "-":
             raise UsageError("a directory cannot go to standard output")
         bundle_format.check_target(target, force)
+    if kind == "npy" and target == "-":
+        raise UsageError("npy is two files: it cannot go to standard output")
     names = [target, bundle_format.words_beside(target)] if kind == "npy" else [target]
     for name in names:
         if kind != "bundle" and target != "-" and os.path.isfile(name) and not force:

@@ -1,0 +1,139 @@
+"""nlptools align-vectors: one language's word vectors in another's space."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from nlptools.cli.options import command as make_command
+from nlptools.configs import Common
+from nlptools.configs.alignment import Align, Precision, Written
+from nlptools.errors import UsageError
+
+if TYPE_CHECKING:
+    from nlptools.metrics.measures import Measures
+    from nlptools.vectors.alignment import Alignment
+
+
+@make_command(
+    "align-vectors",
+    Align,
+    Written,
+    Precision,
+    formats="""SOURCE, TARGET and what is written are word vectors in any format of nlptools-convert(1), named as there;
+standard output gets the text of word2vec. --both puts both languages into one table, a word of SOURCE and one of TARGET in
+turn, so that nlptools-neighbors(1) answers a word of one with words of the other. N-grams of fastText are not written.
+
+A dictionary holds a word of SOURCE and a word of TARGET per line, separated by a tab or by spaces (as MUSE's files are); a
+word with several translations stands on several lines. Pairs of words that are not both among the first --restrict words
+are counted on standard error and left out. Case counts.
+
+The rotation is the orthogonal matrix that brings the vectors of the dictionary's words nearest to those of their
+translations (Schoenemann 1966; Xing et al. 2015, N15-1104), after --normalize (Artetxe et al. 2016, D16-1250). What is
+written is normalized. With --normalize center the vectors of TARGET have to be as well: compare with those of --both or
+--target-output, not with the file they come from; with unit and none that file will do, as cosines do not depend on
+lengths. --refine adds pairs of words that are each other's nearest by CSLS among the first 15,000 of each side (Conneau
+et al. 2018, arXiv 1710.04087), and solves again. It helps dictionaries that are small or guessed, such as words spelled
+alike; good ones it does not, and it may take held-out words up.
+
+Precision at 1, 5 and 10 is the share of words with one of their translations among so many of the nearest words of TARGET,
+the first --restrict of which are candidates; words without vector or without a translation that has one do not count. csls
+takes off each similarity how near words are to everything (Conneau et al., k=10), cosine takes it as it is. Standard error
+tells the values; --report writes them as nlptools-evaluate(1) does, a line each: name, value, number of words, unit,
+signature, separated by tabs, with --confidence the mean of the resamples and half the width of the interval; or JSON.""",
+    examples=(
+        ("Two languages in one table, and the nearest words in both:",
+         "nlptools align-vectors wiki.de.vec wiki.en.vec -d de-en.txt --both de:,en: -o both/\n"
+         "echo de:hund | nlptools neighbors both/"),
+        ("How good it is, on words of the dictionary that are not learned from:",
+         "nlptools align-vectors de.txt en.txt -d de-en.txt --held-out 1000 --confidence > /dev/null"),
+        ("The test set of MUSE:",
+         "nlptools align-vectors wiki.es.vec wiki.en.vec -d es-en.0-5000.txt --test es-en.5000-6500.txt -o es.npy "
+         "--report -"),
+        ("Without a dictionary, from words spelled alike:",
+         "comm -12 <(tail -n +2 de.txt | cut -d' ' -f1 | sort) <(tail -n +2 en.txt | cut -d' ' -f1 | sort) |\n"
+         "awk 'length > 3 { print $1, $1 }' | nlptools align-vectors de.txt en.txt -d - --refine 5 -o de/"),
+    ),
+    exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
+)  # fmt: skip
+@click.argument("source", type=click.Path())
+@click.argument("target", type=click.Path())
+def command(source: str, target: str, align: Align, written: Written, precision: Precision, common: Common) -> None:
+    """Rotate one language's word vectors onto another's.
+
+    Learns from a dictionary which rotation makes the vectors of SOURCE neighbors of their translations in TARGET, and
+    writes all vectors of SOURCE rotated.
+    """
+    _check(source, target, align, written, precision)
+    from nlptools import messages
+    from nlptools.vectors import alignment, bilingual, formats
+
+    names = {"dictionary": align.dictionary, **({"test": precision.test} if precision.test else {})}
+    pairs = {kind: bilingual.read_dictionary(path, common.encoding_errors) for kind, path in names.items()}
+    one, two = (formats.load(path, align.source_format, common.encoding_errors) for path in (source, target))
+    known = {kind: bilingual.look_up(found, one, two, align.restrict) for kind, found in pairs.items()}
+    for kind, found in known.items():
+        messages.note(bilingual.coverage(found, kind))
+    if precision.held_out:
+        known["dictionary"], known["test"] = bilingual.hold_out(known["dictionary"], precision.held_out, precision.seed)
+    elif "test" in known:
+        bilingual.warn_seen(known["dictionary"], known["test"])
+    made = alignment.align(
+        one, two, known["dictionary"], normalize=align.normalize, refine=align.refine, restrict=align.restrict
+    )
+    if "test" in known:
+        drawn = f"{precision.held_out:g},seed={precision.seed}" if precision.held_out else "no"
+        _report(made.precision(known["test"], drawn), precision, written.force)
+    _write(made, align, written)
+
+
+def _check(source: str, target: str, align: Align, written: Written, precision: Precision) -> None:
+    """Refuse what cannot work before anything is read. Raises UsageError, InputError, OutputError."""
+    from nlptools import streams
+    from nlptools.vectors import formats
+
+    written.check()
+    precision.check()
+    streams.check_inputs([path for path in (align.dictionary, precision.test) if path is not None])
+    if [source, target, align.dictionary, precision.test].count("-") > 1:
+        raise UsageError("'-' (standard input) may stand only once")
+    outputs = [path for path in (written.output, written.target_output, precision.report) if path is not None]
+    if len(set(outputs)) < len(outputs):
+        raise UsageError(
+            "-o, --target-output and --report write to the same place", hint="-o FILE frees standard output"
+        )
+    for path in (written.output, written.target_output):
+        if path is not None:
+            formats.check_target(path, written.target_format or formats.format_of(path), written.force)
+
+
+def _report(measures: Measures, precision: Precision, force: bool) -> None:
+    """Precision for people on standard error and, if asked for, as data."""
+    from nlptools import messages, streams
+    from nlptools.configs.evaluate import Report
+    from nlptools.metrics import values
+
+    report = Report(confidence=precision.confidence, seed=precision.seed, format="json" if precision.json else "text")
+    found = values.values([measures], report.confidence, report.seed)
+    for value in found:
+        told = f" ± {value.interval[1]:.4f}" if value.interval is not None else ""
+        messages.note(f"{value.name}  {value.value:.4f}{told}")
+    messages.note(found[0].signature)
+    if precision.report is not None:
+        with streams.Output(precision.report, force=force) as out:
+            out.write_lines(values.lines(found, report))
+
+
+def _write(made: Alignment, align: Align, written: Written) -> None:
+    from nlptools import messages
+    from nlptools.vectors import formats
+
+    if any(table.subwords is not None and len(table.subwords.buckets) for table in (made.source, made.target)):
+        messages.note("n-grams are left out: unknown words will have no vectors")
+    if align.normalize == "center" and not written.both and written.target_output is None:
+        messages.note("TARGET has to be centered too before cosines tell anything: --target-output or --both writes it")
+    whole = made.joined(written.both) if written.both else made.rotated_source()
+    formats.save(whole, written.output, written.target_format, force=written.force)
+    if written.target_output is not None:
+        formats.save(made.normalized_target(), written.target_output, written.target_format, force=written.force)

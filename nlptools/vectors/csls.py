@@ -1,0 +1,119 @@
+"""Nearest words between two tables: by cosine, and by cross-domain similarity local scaling (CSLS).
+
+Some words are near to everything (hubs) and would be everybody's translation. CSLS (Conneau et al. 2018, arXiv
+1710.04087) takes the mean cosine of each word to its k nearest words of the other language, r, off its similarities:
+CSLS(x, y) = 2 cos(x, y) - r(x) - r(y). For one x, r(x) changes no order and is left out where only the order counts.
+
+All matrices hold vectors of length 1 (rows of zeros are similar to nothing). Similarities are made in blocks of
+_ROWS x _COLUMNS; of each block only what beats the best so far is kept, so that memory does not grow with either table.
+Shapes: Q queries, N candidates, D dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from nlptools.vectors.table import Floats
+
+Places = np.ndarray[Any, np.dtype[np.int64]]
+NEIGHBORS = 10  # k of Conneau et al.
+_ROWS, _COLUMNS = 1024, 8192  # 32 MiB of similarities
+
+
+class _Top:
+    """The highest scores of each row so far and the columns that have them; among equals the first column."""
+
+    def __init__(self, rows: int, k: int) -> None:
+        self.scores: Floats = np.full((rows, k), -np.inf, np.float32)
+        self.places: Places = np.full((rows, k), -1, np.int64)
+
+    def add(self, scores: Floats, start: int) -> None:
+        """Take in the scores (rows, B) of the columns that begin at `start`, which lie behind all before."""
+        rows, k = self.scores.shape
+        width = scores.shape[1]
+        if start == 0 and width > k:  # nothing to beat yet: what the k-th highest reaches
+            hits = scores >= np.partition(scores, width - k, axis=1)[:, width - k, None]
+        else:
+            hits = scores > self.scores[:, -1:]
+        which, columns = np.nonzero(hits)
+        if not len(which):
+            return
+        counts = np.bincount(which, minlength=rows)
+        within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
+        found = np.full((rows, int(counts.max())), -np.inf, np.float32)
+        places: Places = np.full(found.shape, -1, np.int64)
+        found[which, within] = scores[which, columns]
+        places[which, within] = columns + start
+        all_scores = np.concatenate([self.scores, found], axis=1)
+        order = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
+        self.scores = np.take_along_axis(all_scores, order, 1)
+        self.places = np.take_along_axis(np.concatenate([self.places, places], axis=1), order, 1)
+
+
+def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None = None) -> tuple[Floats, Places]:
+    """The `k` best candidates of each query, best first.
+
+    Args:
+        queries, candidates: float32 (Q, D) and (N, D), of length 1.
+        hubness: `hubness` of the candidates (N,), which makes the scores 2 cos - r; None: cosines.
+
+    Returns:
+        scores, float32 (Q, k), and rows of `candidates`, int64 (Q, k); fewer columns where there are fewer candidates.
+    """
+    k = min(k, len(candidates))
+    scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
+    for start, end in _spans(len(queries), _ROWS):
+        top = _Top(end - start, k)
+        for first, last in _spans(len(candidates), _COLUMNS):
+            block = queries[start:end] @ candidates[first:last].T
+            if hubness is not None:
+                block *= 2
+                block -= hubness[first:last]
+            top.add(block, first)
+        scores[start:end], places[start:end] = top.scores, top.places
+    return scores, places
+
+
+def hubness(words: Floats, others: Floats, k: int = NEIGHBORS) -> Floats:
+    """r of each of `words`: its mean cosine to the `k` nearest of `others`, float32 (Q,); 0 where there are none."""
+    if not len(others):
+        return np.zeros(len(words), np.float32)
+    return np.asarray(retrieve(words, others, k)[0].mean(axis=1, dtype=np.float64), np.float32)
+
+
+def mutual_nearest(one: Floats, two: Floats, k: int = NEIGHBORS) -> Places:
+    """Rows of `one` and `two` that are each other's nearest by CSLS, int64 (P, 2), by the row of `one`."""
+    if not len(one) or not len(two):
+        return np.empty((0, 2), np.int64)
+    r_one, r_two = hubness(one, two, k), hubness(two, one, k)
+    forward: Places = np.empty(len(one), np.int64)
+    best: Floats = np.full(len(two), -np.inf, np.float32)
+    backward: Places = np.zeros(len(two), np.int64)
+    for start, end in _spans(len(one), _ROWS):
+        row_best: Floats = np.full(end - start, -np.inf, np.float32)
+        for first, last in _spans(len(two), _COLUMNS):
+            block = one[start:end] @ two[first:last].T
+            block *= 2
+            block -= r_two[first:last]
+            block -= r_one[start:end, None]
+            places = block.argmax(axis=1)
+            _keep(row_best, forward[start:end], block[np.arange(len(block)), places], places + first)
+            places = block.argmax(axis=0)
+            _keep(best[first:last], backward[first:last], block[places, np.arange(last - first)], places + start)
+    rows = np.arange(len(one))
+    agree = backward[forward] == rows
+    return np.stack([rows[agree], forward[agree]], axis=1)
+
+
+def _keep(best: Floats, at: Places, scores: Floats, places: Places) -> None:
+    """Replace, in place, what is beaten."""
+    better = scores > best
+    best[better], at[better] = scores[better], places[better]
+
+
+def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, count, size):
+        yield start, min(start + size, count)
