@@ -1,0 +1,205 @@
+"""Analogies: which word is to `c` as `b` is to `a`?
+
+Files are those of word2vec (Mikolov et al. 2013, arXiv 1301.3781): four words a line, `a b c expected`, in sections that
+begin with a line `: name`. `add` is 3CosAdd, the nearest word to b - a + c by unit vectors; `mul` is 3CosMul (Levy and
+Goldberg 2014, W14-1618). a, b, c and words that differ from them in case only are no answers, as in gensim; word2vec's
+compute-accuracy leaves out the three rows alone.
+
+A direction is multiplied with each row once: the scores of a question are those of its three words, added or
+multiplied. So a file of 19,544 questions on 905 words takes 905 dot products per word of the vocabulary, not 19,544.
+Shapes: Q questions, W directions, V words, D dimensions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlptools.errors import DataError
+from nlptools.metrics.examples import shown
+from nlptools.streams import blocks
+from nlptools.vectors.nearest import EPSILON
+from nlptools.vectors.table import Floats
+from nlptools.vectors.vocabulary import Directions, Ints, Vocabulary, unit
+
+UNKNOWN, WRONG, RIGHT = -1, 0, 1
+_WIDTH = 4096  # words whose scores are computed at a time
+_BATCH = 32  # questions, times words: 512 KiB of scores, which stay in the cache
+_COSINES = 1 << 23  # of all directions with the words of a block: 32 MiB
+
+
+class Question(NamedTuple):
+    """`a` is to `b` as `c` is to `expected`."""
+
+    a: str
+    b: str
+    c: str
+    expected: str
+
+
+class Questions(NamedTuple):
+    """The analogies of a file, in order.
+
+    Attributes:
+        sections: names of the sections, "" where questions come before the first.
+        places: int64 (Q,), the section of each question by its place in `sections`.
+    """
+
+    path: str
+    sections: list[str]
+    places: Ints
+    questions: list[Question]
+
+
+def read(path: str, errors: str = "strict") -> Questions:
+    """The analogies in a file (`-`: standard input); empty lines are skipped.
+
+    Raises:
+        DataError: a line without four words (names it), or no question at all.
+        InputError, StreamError: see `streams.blocks`.
+    """
+    sections: list[str] = []
+    places: list[int] = []
+    questions: list[Question] = []
+    for block in blocks(path, errors):
+        for number, line in enumerate(block.lines, block.start):
+            words = line.replace("\t", " ").split(" ")
+            if words[0] == ":":
+                sections.append(" ".join(filter(None, words[1:])))
+                continue
+            words = [word for word in words if word]
+            if not words:
+                continue
+            if len(words) != 4:
+                told = f"expected four words, got {len(words)}: {shown(line)}"
+                raise DataError(told, path=path, line=number, hint="sections begin with a colon and a space")
+            sections = sections or [""]
+            places.append(len(sections) - 1)
+            questions.append(Question(*words))
+    if not questions:
+        raise DataError("no analogies: expected lines of four words", path=path)
+    return Questions(path, sections, np.array(places, np.int64), questions)
+
+
+def solve(
+    vocabulary: Vocabulary,
+    questions: Sequence[Question],
+    *,
+    method: str = "add",
+    subwords: bool = False,
+    epsilon: float = EPSILON,
+) -> Ints:
+    """Whether each question is solved: RIGHT, WRONG, or UNKNOWN where a word of it is not known; int64 (Q,).
+
+    Args:
+        method: "add" or "mul".
+        subwords: a, b and c may be words that have vectors outside the vocabulary; the answer may not.
+        epsilon: what is added to the denominator of 3CosMul.
+
+    Raises:
+        BundleError: a vector is not finite.
+    """
+    directions = Directions(vocabulary, subwords=subwords)
+    expected = np.array([_row(vocabulary, question.expected) for question in questions], np.int64)
+    numbers: dict[str, int | None] = {}
+    asked: list[tuple[int, ...]] = []
+    known: list[int] = []
+    for place in np.flatnonzero(expected >= 0).tolist():
+        found = [_number(directions, numbers, word) for word in questions[place][:3]]
+        if None not in found:
+            known.append(place)
+            asked.append(tuple(number for number in found if number is not None))
+    solved = np.full(len(questions), UNKNOWN, np.int64)
+    if known:
+        hidden = _hidden(vocabulary, [questions[place] for place in known])
+        best = _search(vocabulary, unit(directions.matrix()), np.array(asked, np.int64), hidden, method, epsilon)
+        right = (best >= 0) & (vocabulary.first[best] == expected[known])
+        solved[known] = np.where(right, RIGHT, WRONG)
+    return solved
+
+
+def _row(vocabulary: Vocabulary, word: str) -> int:
+    place = vocabulary.place(word)
+    return -1 if place is None else place
+
+
+def _number(directions: Directions, numbers: dict[str, int | None], word: str) -> int | None:
+    if word not in numbers:
+        numbers[word] = directions.number(word)
+    return numbers[word]
+
+
+def _hidden(vocabulary: Vocabulary, questions: Sequence[Question]) -> Ints:
+    """(question, row) of each word that is no answer because the question names it: int64 (N, 2), by row."""
+    pairs = [
+        (number, row)
+        for number, question in enumerate(questions)
+        for word in question[:3]
+        if (place := vocabulary.place(word)) is not None
+        for row in vocabulary.rows(place)
+    ]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found[np.argsort(found[:, 1], kind="stable")]
+
+
+def _search(vocabulary: Vocabulary, directions: Floats, asked: Ints, hidden: Ints, method: str, epsilon: float) -> Ints:
+    """The row with the highest score for each question, the first one among equals; -1 where all are hidden.
+
+    Args:
+        directions: float32 (W, D).
+        asked: the numbers of the directions of a, b and c, (Q, 3).
+        hidden: see `_hidden`.
+    """
+    best: Floats = np.full(len(asked), -np.inf, np.float32)
+    rows = np.full(len(asked), -1, np.int64)
+    width = max(256, min(_WIDTH, _COSINES // len(directions)))
+    for start, block in vocabulary.vectors.blocks(vocabulary.size):
+        for first in range(0, len(block), width):
+            part = unit(block[first : first + width])
+            begin = start + first
+            low, high = np.searchsorted(hidden[:, 1], [begin, begin + len(part)])
+            names = hidden[low:high] - np.array([0, begin])
+            tables = _tables(directions @ part.T, method, epsilon)
+            scores, places = _best(tables, asked, names[np.argsort(names[:, 0])], method)
+            better = scores > best
+            best[better], rows[better] = scores[better], places[better] + begin
+    return rows
+
+
+def _tables(cosines: Floats, method: str, epsilon: float) -> tuple[Floats, Floats]:
+    """(what b and c give to a score, what a does), each (W, B) for the words of a block."""
+    if method == "add":
+        return cosines, cosines
+    cosines += np.float32(1)
+    cosines *= np.float32(0.5)
+    np.maximum(cosines, np.float32(0), out=cosines)
+    return cosines, np.reciprocal(cosines + np.float32(epsilon))
+
+
+def _best(tables: tuple[Floats, Floats], asked: Ints, hidden: Ints, method: str) -> tuple[Floats, Ints]:
+    """(highest score, its column) for each question; `hidden` are (question, column), by question."""
+    given, taken = tables
+    away: Any = np.subtract if method == "add" else np.multiply
+    onto: Any = np.add if method == "add" else np.multiply
+    count, width = len(asked), given.shape[1]
+    scores: Floats = np.empty((_BATCH, width), np.float32)
+    spare = np.empty_like(scores)
+    best: Floats = np.empty(count, np.float32)
+    columns = np.empty(count, np.int64)
+    starts = range(0, count, _BATCH)
+    bounds = np.searchsorted(hidden[:, 0], [*starts, count])
+    for turn, start in enumerate(starts):
+        a, b, c = asked[start : start + _BATCH].T
+        score, other = scores[: len(a)], spare[: len(a)]
+        # "clip" spares the copy that "raise" makes of the result; all numbers are within the table
+        np.take(given, b, axis=0, out=score, mode="clip")
+        away(score, np.take(taken, a, axis=0, out=other, mode="clip"), out=score)
+        onto(score, np.take(given, c, axis=0, out=other, mode="clip"), out=score)
+        names = hidden[bounds[turn] : bounds[turn + 1]]
+        score[names[:, 0] - start, names[:, 1]] = -np.inf
+        found = score.argmax(axis=1)
+        columns[start : start + len(a)] = found
+        best[start : start + len(a)] = score[np.arange(len(a)), found]
+    return best, columns

@@ -1,0 +1,121 @@
+"""Scores of word vectors as text: a table with the models side by side, TSV, JSON lines."""
+
+from __future__ import annotations
+
+import json
+import os
+import unicodedata
+from collections.abc import Sequence
+from typing import Any
+
+from nlptools.streams import escape
+from nlptools.vectors.evaluation import CORRELATION, Score
+
+_GAP = "  "
+_Cell = tuple[str, str]  # a value, and of how many
+
+
+def table(models: Sequence[Sequence[Score]]) -> list[str]:
+    """The scores of several models on the same files, a row for each score, a column for each model.
+
+    Below each file stand its signatures: how its scores were made, once where they are equal.
+    """
+    if not models or not models[0]:
+        return []
+    heads = _short([scores[0].model for scores in models])
+    files = list(dict.fromkeys(score.file for score in models[0]))
+    names = dict(zip(files, _short(files), strict=True))
+    labels = [_label(score) for score in models[0]]
+    first = max(map(_columns, [*labels, *names.values()]))
+    cells = [[_cell(score) for score in scores] for scores in models]
+    widths = [[max(len(cell[i]) for cell in column) for i in (0, 1)] for column in cells]
+    rooms = [max(_columns(head), sum(width) + len(_GAP)) for head, width in zip(heads, widths, strict=True)]
+    lines: list[str] = []
+    file = None
+    for row, score in enumerate(models[0]):
+        if score.file != file:
+            file = score.file
+            titles = [_flush_right(head, room) for head, room in zip(heads, rooms, strict=True)]
+            lines += [*([""] if lines else []), _joined([_flush_left(names[file], first), *titles])]
+        told = [_value(column[row], *width) for column, width in zip(cells, widths, strict=True)]
+        lines.append(_joined([_flush_left(labels[row], first), *map(_flush_right, told, rooms)]))
+        following = models[0][row + 1 : row + 2]
+        if not following or following[0].file != file:
+            lines += [f"  {text}" for text in _signatures(models[0], file)]
+    return lines
+
+
+def _label(score: Score) -> str:
+    return "  " + (escape(score.name) or "(no section)")
+
+
+def _cell(score: Score) -> _Cell:
+    """The value with its interval, and how many were answered."""
+    percent = score.kind != CORRELATION
+    value = "-" if score.value is None else f"{score.value:.2%}" if percent else f"{score.value:.4f}"
+    if score.interval is not None:
+        value += f" ± {100 * score.interval[1]:.2f}" if percent else f" ± {score.interval[1]:.4f}"
+    return value, f"{score.answered}/{score.count}"
+
+
+def _signatures(scores: Sequence[Score], file: str) -> list[str]:
+    return list(dict.fromkeys(score.signature for score in scores if score.file == file))
+
+
+def _value(cell: _Cell, value: int, of: int) -> str:
+    return f"{cell[0]:>{value}}{_GAP}{cell[1]:>{of}}"
+
+
+def _joined(cells: Sequence[str]) -> str:
+    return (_GAP + " ").join(cells).rstrip(" ")
+
+
+def _flush_left(text: str, room: int) -> str:
+    return text + " " * (room - _columns(text))
+
+
+def _flush_right(text: str, room: int) -> str:
+    return " " * (room - _columns(text)) + text
+
+
+def _columns(text: str) -> int:
+    """Columns of a terminal that `text` takes."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+
+
+def _short(paths: Sequence[str]) -> list[str]:
+    """Names of files without their folders, where that leaves them different."""
+    names = [os.path.basename(path.rstrip("/")) or path for path in paths]
+    kept = names if len(set(names)) == len(set(paths)) else list(paths)
+    return [escape(name) for name in kept]
+
+
+# -- for machines -----------------------------------------------------------------------------------------------------
+
+
+def tsv(scores: Sequence[Score]) -> list[str]:
+    """Columns: model, file, name, value, answered, count, unit, signature; mean and half width of an interval."""
+    lines = []
+    for score in scores:
+        value = "" if score.value is None else f"{score.value:.4f}"
+        fields = [score.model, score.file, score.name, value, str(score.answered), str(score.count), score.unit]
+        interval = [f"{number:.4f}" for number in score.interval or ()]
+        lines.append("\t".join([*map(escape, [*fields, score.signature]), *interval]))
+    return lines
+
+
+def json_lines(scores: Sequence[Score]) -> list[str]:
+    """An object for each score, its numbers not rounded."""
+    return [json.dumps(_record(score), ensure_ascii=False) for score in scores]
+
+
+def _record(score: Score) -> dict[str, Any]:
+    record: dict[str, Any] = {"model": score.model, "file": score.file, "kind": score.kind, "name": score.name}
+    record["value"] = score.value
+    if score.correct is not None:
+        record["correct"] = score.correct
+    record |= {"answered": score.answered, "count": score.count, "unit": score.unit, "signature": score.signature}
+    if score.interval is not None:
+        record["interval"] = {"mean": score.interval[0], "half_width": score.interval[1]}
+    return record

@@ -1,0 +1,143 @@
+"""Word similarity: pairs of words with the scores that people gave them, beside the cosines of their vectors.
+
+Finkelstein et al. 2002, "Placing search in context" (WordSim-353), and its many successors: a pair per line, two words
+and a number. Fields are separated by commas in files called `.csv`, elsewhere by tabs, or by spaces in a line without
+tabs. The score is the first number behind the words in the second line (in the first if there is no other); columns
+behind it are not read. A first line that has no number in that column is a header; where the first column has no name
+in it, as pandas writes the numbers of rows, that column is not read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.errors import DataError, display
+from nlptools.metrics.examples import shown
+from nlptools.streams import blocks
+from nlptools.vectors.vocabulary import Directions, Doubles, Vocabulary, scaled
+
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
+
+
+class Pairs(NamedTuple):
+    """The pairs of a file, in order; `scores` float64 (N,)."""
+
+    path: str
+    words: list[tuple[str, str]]
+    scores: Doubles
+
+
+class _Line(NamedTuple):
+    number: int
+    text: str
+    fields: list[str]
+
+
+def read(path: str, errors: str = "strict") -> Pairs:
+    """The pairs in a file (`-`: standard input); empty lines and those that begin with # are skipped.
+
+    Raises:
+        DataError: a line without two words and a finite number (names it), or no pair at all.
+        InputError, StreamError: see `streams.blocks`.
+    """
+    found = [
+        _Line(number, line, _fields(line, path, number))
+        for block in blocks(path, errors)
+        for number, line in enumerate(block.lines, block.start)
+        if line.strip(" \t") and not line.startswith("#")
+    ]
+    if not found:
+        raise DataError("no word pairs: expected lines of two words and a number", path=path)
+    first, column = _layout(found, path)
+    header = found[0] if len(found) > 1 and _is_header(found[0], column) else None
+    words, scores = [], []
+    for line in found[1:] if header else found:
+        pair, score = line.fields[first : first + 2], line.fields[column : column + 1]
+        if not score or not all(pair) or not math.isfinite(_number(score[0])):
+            raise _refusal(line, path)
+        words.append((pair[0], pair[1]))
+        scores.append(_number(score[0]))
+    if header:
+        messages.note(f"{display(path)}:{header.number}: taken for a header: {shown(header.text)}")
+    return Pairs(path, words, np.array(scores))
+
+
+def _fields(line: str, path: str, number: int) -> list[str]:
+    name = path
+    for packed in _PACKED:
+        name = name.removesuffix(packed)
+    if name.lower().endswith(".csv"):
+        import csv
+
+        try:
+            fields = next(csv.reader([line], strict=True))
+        except csv.Error as error:
+            raise DataError(f"not valid CSV: {error}", path=path, line=number) from None
+        return [field.strip(" \t") for field in fields]
+    if "\t" in line:
+        return [field.strip(" ") for field in line.split("\t")]
+    parts = [part for part in line.split(" ") if part]
+    # a word with a space in it would shift the columns of this line, and of no other: nothing tells
+    return parts if len(parts) == 3 else []
+
+
+def _layout(lines: Sequence[_Line], path: str) -> tuple[int, int]:
+    """Columns of the first word and of the score. Raises DataError."""
+    typical = lines[min(1, len(lines) - 1)]
+    first = int(len(lines) > 1 and len(lines[0].fields) > 3 and not lines[0].fields[0])
+    column = first + 2
+    while column < len(typical.fields) and not _is_number(typical.fields[column]):
+        column += 1
+    # numbers of rows without a header would be taken for the first word
+    rows = column > first + 2 and _is_number(typical.fields[first])
+    if column >= len(typical.fields) or rows:
+        raise _refusal(typical, path)
+    return first, column
+
+
+def _is_header(line: _Line, column: int) -> bool:
+    return len(line.fields) > column and not _is_number(line.fields[column])
+
+
+def _is_number(text: str) -> bool:
+    """Whether it is meant as a number, a finite one or not."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii() and "_" not in text
+
+
+def _number(text: str) -> float:
+    return float(text) if _is_number(text) else math.nan
+
+
+def _refusal(line: _Line, path: str) -> DataError:
+    hint = "fields are separated by tabs or spaces, in files called .csv by commas"
+    return DataError(
+        f"expected two words and a finite number, got {shown(line.text)}", path=path, line=line.number, hint=hint
+    )
+
+
+def similarities(vocabulary: Vocabulary, words: Sequence[tuple[str, str]], *, subwords: bool = False) -> Doubles:
+    """The cosine of each pair, NaN where a word is not known; float64 (N,), in the precision of float32.
+
+    Raises:
+        BundleError: a vector is not finite.
+    """
+    directions = Directions(vocabulary, subwords=subwords)
+    numbers = [(directions.number(one), directions.number(other)) for one, other in words]
+    known = [place for place, pair in enumerate(numbers) if None not in pair]
+    cosines = np.full(len(words), np.nan)
+    if known:
+        matrix = scaled(directions.matrix())
+        left, right = np.array([numbers[place] for place in known], np.int64).T
+        # words with equal vectors tie with themselves: what float32 cannot tell apart is rounding
+        products = np.einsum("ij,ij->i", matrix[left], matrix[right])
+        cosines[known] = products.astype(np.float32)
+    return cosines
