@@ -166,6 +166,11 @@ def test_the_first_of_equal_words_counts():
     assert solve(kept, asked).tolist() == [RIGHT, WRONG, UNKNOWN]
 
 
+def test_a_table_without_words():
+    vocabulary = Vocabulary(Vectors([], np.empty((0, 3), np.float32)))
+    assert solve(vocabulary, [Question(*"abcd")]).tolist() == [UNKNOWN]
+
+
 def test_nothing_left_to_answer():
     vocabulary = Vocabulary(Vectors(["a", "b", "c"], np.eye(3, dtype=np.float32)))
     for expected in "abc":

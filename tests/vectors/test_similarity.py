@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from nlptools.errors import BundleError, DataError, InputError
 from nlptools.vectors.similarity import read, similarities
@@ -34,6 +36,18 @@ def test_layouts(tmp_path, capsys, name, text, headers):
     found = read(str(tmp_path / name))
     assert (found.words, found.scores.tolist()) == EXPECTED
     assert capsys.readouterr().err.count("taken for a header") == headers
+
+
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(st.sampled_from('ab1.\t ,"\n#\r-_en\u0661'), max_size=40), st.sampled_from(["f", "f.csv"]))
+def test_any_text_is_pairs_or_refused(tmp_path, text, name):
+    (tmp_path / name).write_text(text, encoding="utf-8", newline="")
+    try:
+        found = read(str(tmp_path / name))
+    except DataError:
+        return
+    assert len(found.words) == len(found.scores) > 0 and np.isfinite(found.scores).all()
+    assert all(one and other for one, other in found.words)
 
 
 def test_words_may_hold_what_separates_elsewhere(tmp_path):
