@@ -1,72 +1,144 @@
-"""Where the vectors lie in word2vec's binary file.
+"""Where the vectors lie in word2vec's binary file, found as far as somebody asks.
 
-The place of each vector follows from the one before it: past the next space, then past one vector. A regular expression
-whose matches are whole records walks this way at the speed of C.
+The place of each vector follows from the one before it: past the next space, then past one vector. To find them all means
+to touch every page of the file, which a search does anyway and a start must not; so records are found a window at a time,
+by a regular expression whose matches are whole records, which walks at the speed of C. What is wrong with a record is told
+when it is reached; small files are read through at once.
 """
 
 from __future__ import annotations
 
-import contextlib
 import mmap
-import os
 import re
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from nlptools.vectors import checks
+from nlptools.vectors.table import Words
 
 Places = np.ndarray[Any, np.dtype[np.int64]]
-_POPULATE_READ = 22  # MADV_POPULATE_READ of Linux 5.14: maps all pages at once, in a fraction of the time of faults
+_WINDOW = 1 << 24  # bytes looked through at a time
+_WORDS = 16384  # about so many records in a window, if they are short
 
 
-class Index(NamedTuple):
-    """The places of vectors (their first bytes), int64 (V,), and the words joined by newlines."""
+class Records:
+    """The records of a file.
 
-    starts: Places
-    words: bytes
-
-
-def find_records(data: mmap.mmap, begin: int, header: checks.Header, path: str) -> Index:
-    """The records behind `begin`.
-
-    Raises:
-        BundleError: the file ends inside a record, goes on after the last one, or a word holds a newline.
+    Attributes:
+        data: the file.
+        starts: the places of vectors (their first bytes), int64 (V,); valid for the first `found`.
+        size: bytes of a vector.
     """
-    size = 4 * header.dimensions
-    _map_pages(data)
-    # where no record follows, the other branch takes all that is left: nothing is tried twice, however broken the file
-    found: list[bytes] = re.compile(rb"([^ ]*) (?s:.{%d})|(?s:.+)" % size).findall(data, begin)
-    lengths = np.fromiter(map(len, found), np.int64, len(found))
-    starts = begin + np.cumsum(lengths + (1 + size)) - size
-    if len(starts) and data[int(starts[-1]) - 1 : int(starts[-1])] != b" ":
-        starts = starts[:-1]  # what the other branch took
-    complete = int(np.searchsorted(starts, len(data) - size, side="right"))
-    if complete < header.words:
-        checks.refuse(path, f"the header promises {header.words:,} words, the file ends in word {complete + 1:,}")
-    starts = starts[: header.words]
-    end = int(starts[-1]) + size if len(starts) else begin
-    if data[end : end + 2] not in (b"", b"\n"):
-        told = f"{header.words:,} words of {header.dimensions} dimensions"
-        checks.refuse(path, f"the header promises {told}, and the file goes on after them")
-    return Index(starts, _join(found[: header.words], path))
+
+    def __init__(self, data: mmap.mmap, begin: int, header: checks.Header, path: str, errors: str = "strict") -> None:
+        """Records from `begin` on. Raises BundleError where the first window, or a small file, is damaged."""
+        self.data, self.path, self.errors = data, path, errors
+        self.count, self.dimensions, self.size = header.words, header.dimensions, 4 * header.dimensions
+        self.starts: Places = np.empty(
+            header.words, np.int64
+        )  # the caller has compared this number with the file's size
+        self.found = 0
+        self._begin = self._end = begin
+        self._window = max(self.size + 4096, min(_WORDS * (self.size + 16), _WINDOW))
+        # where no record follows, the other branch takes all that is left: nothing is tried twice, however broken the file
+        self._record = re.compile(rb"([^ ]*) (?s:.{%d})|(?s:.+)" % self.size)
+        self._texts: list[tuple[int, str]] = []
+        self.reach(self.count if len(data) <= _WINDOW else min(1, self.count))
+        if not self.count:
+            self._check_end(begin)
+
+    def reach(self, count: int) -> None:
+        """Find at least the first `count` records.
+
+        Raises:
+            BundleError: the file ends inside a record, goes on after the last one, or a word is not UTF-8 or holds a
+                newline.
+        """
+        while self.found < count:
+            self._find_more()
+
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """(number of the first word, words joined by newlines) of the windows; those not yet looked through are found."""
+        seen = 0
+        while True:
+            if seen == len(self._texts):
+                if self.found == self.count:
+                    return
+                self._find_more()
+            yield self._texts[seen]
+            seen += 1
+
+    def word(self, place: int) -> str:
+        """The word at a place."""
+        self.reach(place + 1)
+        begin = int(self.starts[place - 1]) + self.size if place else self._begin
+        word = self.data[begin : int(self.starts[place]) - 1].removeprefix(b"\n")
+        return word.decode("utf-8", self.errors)
+
+    def _find_more(self) -> None:
+        """The records in the next window, or in a larger one if none ends in it."""
+        window, words = self._window, list[bytes]()
+        while not words:
+            stop = min(self._end + window, len(self.data))
+            words, starts = self._look(self._end, stop)
+            if not words and stop == len(self.data):
+                told = f"the header promises {self.count:,} words, the file ends in word {self.found + 1:,}"
+                checks.refuse(self.path, told)
+            window *= 2
+        words, starts = words[: self.count - self.found], starts[: self.count - self.found]
+        text = checks.decode_words(self._join(words), self.path, self.errors, self.found)
+        end = int(starts[-1]) + self.size
+        if self.found + len(words) == self.count:
+            self._check_end(end)
+        self._texts.append((self.found, text))
+        self.starts[self.found : self.found + len(words)] = starts
+        self._end = end
+        self.found += len(words)
+
+    def _look(self, begin: int, stop: int) -> tuple[list[bytes], Places]:
+        """The words of the whole records between two places, and where their vectors are."""
+        words: list[bytes] = self._record.findall(self.data, begin, stop)
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        starts = begin + np.cumsum(lengths + (1 + self.size)) - self.size
+        # what the other branch took counts as a word of length 0: there is no space where that would end
+        if words and (starts[-1] + self.size > stop or self.data[int(starts[-1]) - 1] != 0x20):
+            return words[:-1], starts[:-1]
+        return words, starts
+
+    def _check_end(self, end: int) -> None:
+        if self.data[end : end + 2] not in (b"", b"\n"):
+            told = f"{self.count:,} words of {self.dimensions} dimensions"
+            checks.refuse(self.path, f"the header promises {told}, and the file goes on after them")
+
+    def _join(self, words: list[bytes]) -> bytes:
+        """The words joined by newlines; one before a word, which ends the record before it, is none of its own."""
+        joined = b"\n".join(words)
+        if joined.count(b"\n") == len(words) - 1:
+            return joined
+        words = [word[1:] if word[:1] == b"\n" else word for word in words]
+        for number, word in enumerate(words, self.found + 1):
+            if b"\n" in word:
+                hint = "the vectors have other dimensions than the header says, or the file is damaged"
+                checks.refuse(self.path, f"word {number:,} holds a newline", hint=hint)
+        return b"\n".join(words)
 
 
-def _map_pages(data: mmap.mmap) -> None:
-    """Map the pages of the file now, if they fit half of the memory; where the system cannot, they come as used."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        if len(data) < os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2:
-            data.madvise(_POPULATE_READ)
+class RecordWords(Words):
+    """The words of records, which hold no spaces."""
 
+    def __init__(self, records: Records) -> None:
+        super().__init__("", records.count)
+        self._records = records
 
-def _join(words: list[bytes], path: str) -> bytes:
-    """The words joined by newlines; one newline before a word, which ends the record before it, is none of its own."""
-    joined = b"\n".join(words)
-    if joined.count(b"\n") == max(0, len(words) - 1):
-        return joined
-    words = [word[1:] if word[:1] == b"\n" else word for word in words]
-    for number, word in enumerate(words, 1):
-        if b"\n" in word:
-            hint = "the vectors have other dimensions than the header says, or the file is damaged"
-            checks.refuse(path, f"word {number:,} holds a newline", hint=hint)
-    return b"\n".join(words)
+    def texts(self) -> Iterator[tuple[int, str]]:
+        return self._records.texts()
+
+    def may_hold(self, word: str) -> bool:
+        return " " not in word and super().may_hold(word)
+
+    def __getitem__(self, place: Any) -> Any:
+        if self._list is None and isinstance(place, int) and 0 <= place < len(self):
+            return self._records.word(place)
+        return super().__getitem__(place)

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 Floats = np.ndarray[Any, np.dtype[np.float32]]
 BLOCK_NUMBERS = 1 << 22  # numbers handled at a time, 16 MiB of them
-_FEW = 64  # lookups that are cheaper one by one than a dictionary of all words
+_FEW = 64  # passes over the words that are cheaper than a dictionary of them
+_TEXT_SEARCHES = 8  # words that are cheaper to look for in the text than in a list of its lines
 
 
 class Rows(Protocol):
@@ -64,7 +65,7 @@ class Words(Sequence[str]):
     def of(cls, words: Iterable[str]) -> Words:
         """Words from a list. Raises ValueError if one holds a newline."""
         kept = list(words)
-        found = cls("\n".join(kept), len(kept))
+        found = Words("\n".join(kept), len(kept))
         if len(kept) != found._joined.count("\n") + 1 and kept:
             raise ValueError("a word holds a newline")
         found._list = kept
@@ -79,34 +80,71 @@ class Words(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         return iter(self.list())
 
+    def texts(self) -> Iterator[tuple[int, str]]:
+        """(place of the first word, words separated by newlines), parts of all words in order; none is empty of words."""
+        if self._count:
+            yield 0, self._joined
+
+    def may_hold(self, word: str) -> bool:
+        """Whether this can be a word here at all."""
+        return "\n" not in word
+
     def list(self) -> list[str]:
         """All words."""
         if self._list is None:
-            self._list = self._joined.split("\n") if self._count else []
+            self._list = [word for _, text in self.texts() for word in text.split("\n")]
         return self._list
 
     def place(self, word: str) -> int | None:
         """The row of `word`, the first one if it stands more than once; None outside the vocabulary."""
-        if "\n" in word or not self._count:
-            return None
-        if self._places is None:
-            self._lookups += 1
-            if self._lookups <= _FEW:
-                return self._search(word)
+        return self.find((word,)).get(word)
+
+    def find(self, words: Iterable[str]) -> dict[str, int]:
+        """The rows of those of `words` that are in the vocabulary, in one pass that ends with the last of them."""
+        wanted = {word for word in words if self.may_hold(word)}
+        found: dict[str, int] = {}
+        self._lookups += 1
+        if self._places is None and self._lookups > _FEW:
             self._places = {}
             for place, name in enumerate(self.list()):
                 self._places.setdefault(name, place)
-        return self._places.get(word)
+        if self._places is not None:
+            return {word: self._places[word] for word in wanted if word in self._places}
+        search = _search_one_by_one if len(wanted) <= _TEXT_SEARCHES else _search_all
+        for first, text in self.texts() if wanted else ():
+            here = search(text, wanted)
+            if here:
+                found.update((word, first + place) for word, place in here.items())
+                wanted.difference_update(here)
+                if not wanted:
+                    break
+        return found
 
-    def _search(self, word: str) -> int | None:
-        """Look through the text of all words: a few milliseconds where the dictionary takes a second."""
-        text = self._joined
+
+def _search_one_by_one(text: str, wanted: Iterable[str]) -> dict[str, int]:
+    """Places of words in lines of text, by its characters: milliseconds for a few words in millions."""
+    found: dict[str, int] = {}
+    for word in wanted:
         if text.startswith(word) and text[len(word) : len(word) + 1] in ("", "\n"):
-            return 0
+            found[word] = 0
+            continue
         at = text.find(f"\n{word}\n")
         if at < 0 and text.endswith(f"\n{word}"):
             at = len(text) - len(word) - 1
-        return None if at < 0 else text.count("\n", 0, at) + 1
+        if at >= 0:
+            found[word] = text.count("\n", 0, at) + 1
+    return found
+
+
+def _search_all(text: str, wanted: set[str]) -> dict[str, int]:
+    """The same for many words, by looking at each line."""
+    lines, found = text.split("\n"), dict[str, int]()
+    here = wanted.intersection(lines)
+    if here:
+        for place, line in enumerate(lines):
+            if line in here:
+                found.setdefault(line, place)
+    return found
 
 
 class Vectors:
@@ -135,7 +173,7 @@ class Vectors:
         self.subwords = subwords
         self.counts = counts
         self.path = path
-        self.norms: Floats | None = None  # lengths of the first rows, once a search has computed them
+        self.factors: Floats | None = None  # one over the lengths of the first rows, once a search has computed them
         if len(self.words) != self.rows.shape[0]:
             checks.refuse(path, f"{len(self.words):,} words, {self.rows.shape[0]:,} vectors")
 
@@ -171,9 +209,9 @@ class Vectors:
             return np.asarray(row[0])
         return None if self.subwords is None else self.subwords.compose(word)
 
-    def blocks(self, end: int | None = None, *, check: bool = True) -> Iterator[tuple[int, Floats]]:
-        """(number of the first row, rows) in blocks; with `check`, all finite. Raises BundleError."""
-        size = max(1, min(16384, BLOCK_NUMBERS // self.dimensions))
+    def blocks(self, end: int | None = None, *, check: bool = True, most: int = 16384) -> Iterator[tuple[int, Floats]]:
+        """(number of the first row, rows) in blocks of up to `most`; with `check`, all finite. Raises BundleError."""
+        size = max(1, min(most, BLOCK_NUMBERS // self.dimensions))
         last = len(self) if end is None else min(end, len(self))
         for start in range(0, last, size):
             rows = self.rows.read(start, min(start + size, last))

@@ -1,8 +1,9 @@
 """The binary file of word2vec: a line `V D`, then for each word its bytes, a space and D little-endian float32.
 
 word2vec's own program writes a newline after each vector, gensim and Google's file have none; a newline before a word
-is skipped. Where a vector begins depends on the lengths of all words before it, so one pass over the file finds them;
-the vectors themselves stay in the file, mapped, and are copied a block at a time when they are needed.
+is skipped. Where a vector begins depends on the lengths of all words before it: it is found when somebody wants that
+vector, or looks for a word (`nlptools.vectors.records`). Opening a file takes no time, whatever its size; the vectors stay
+in it, mapped, and are copied a block at a time when they are needed.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from nlptools import streams
 from nlptools.errors import InputError, UsageError, display, reason
 from nlptools.streams import Output
 from nlptools.vectors import checks
-from nlptools.vectors.records import find_records
-from nlptools.vectors.table import Floats, Vectors, Words
+from nlptools.vectors.records import Records, RecordWords
+from nlptools.vectors.table import Floats, Vectors
 
 _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
@@ -28,19 +29,20 @@ _COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 class RecordRows:
     """Vectors between words. Rows of any alignment are gathered as blocks of bytes, which copies and converts nothing."""
 
-    def __init__(self, data: mmap.mmap, starts: np.ndarray[Any, Any], dimensions: int) -> None:
-        """`starts` holds the place of the first byte of each vector in `data`."""
-        self.shape: tuple[int, int] = (len(starts), dimensions)
-        self._starts = starts
+    def __init__(self, records: Records) -> None:
+        self.shape: tuple[int, int] = (records.count, records.dimensions)
+        self._records = records
         # one element begins at each byte of the file: taking elements copies whole rows
-        size = 4 * dimensions
+        size, data = records.size, records.data
         self._windows = np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
 
     def read(self, start: int, end: int) -> Floats:
-        return self._gather(self._starts[start:end])
+        self._records.reach(min(end, self.shape[0]))
+        return self._gather(self._records.starts[start:end])
 
     def take(self, places: Sequence[int]) -> Floats:
-        return self._gather(self._starts[list(places)])
+        self._records.reach(max(places, default=-1) + 1)
+        return self._gather(self._records.starts[list(places)])
 
     def _gather(self, starts: np.ndarray[Any, Any]) -> Floats:
         if not len(starts):
@@ -82,16 +84,16 @@ def read(path: str, errors: str = "strict") -> Vectors:
 
     Raises:
         InputError: no such file.
-        BundleError: a bad header, one that promises more than the file holds, vectors that end early or late, or words
-            that are not UTF-8 while `errors` is "strict".
+        BundleError: a bad header, or one that promises more than the file holds; and here in a small file, in a large
+            one when a search or a lookup comes there: vectors that end early or late, words that are not UTF-8 while
+            `errors` is "strict".
     """
     data = map_file(path)
     end = data.find(b"\n", 0, 128)
     header = checks.parse_header(data[: max(end, 0)], path)
     checks.check_room(header, 4 * header.dimensions + 1, len(data) - end - 1, path)
-    index = find_records(data, end + 1, header, path)
-    words = Words(checks.decode_words(index.words, path, errors), header.words)
-    return Vectors(words, RecordRows(data, index.starts, header.dimensions), path=path)
+    records = Records(data, end + 1, header, path, errors)
+    return Vectors(RecordWords(records), RecordRows(records), path=path)
 
 
 def write(vectors: Vectors, out: Output, *, newline: bool = False) -> None:

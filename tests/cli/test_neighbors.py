@@ -90,6 +90,17 @@ def test_bad_files(call: Run, tmp_path: Path, name: str, data: bytes | None, cod
     assert (done.code, done.out) == (code, b"") and said in done.err, done.err
 
 
+def test_a_large_binary_file_is_read_as_far_as_needed(call: Run, tmp_path: Path) -> None:
+    row = struct.pack("<2f", 1, 2) * 1000
+    (tmp_path / "a.bin").write_bytes(b"3000 2000\n" + b"".join(b"w%d " % i + row for i in range(2999)) + b"\xff " + row)
+    done = call("neighbors", "a.bin", "-k", 1, "--restrict", 20, stdin="w3\n")
+    assert (done.code, done.lines, done.err) == (0, ["w3\tw0\t1.0000"], "")
+    for query in ("w3", "other"):
+        done = call("neighbors", "a.bin", "-k", 1, stdin=f"{query}\n")
+        assert (done.code, done.out) == (78, b"")
+        assert "a.bin: word 3,000 is not valid UTF-8" in done.err and done.err.count("\n") == 2
+
+
 def test_bad_queries(call: Run, table: Path) -> None:
     done = call("neighbors", table, stdin=b"king\n\xff\n")
     assert done.code == 65 and "<stdin>:2" in done.err

@@ -229,9 +229,13 @@ def test_of_repeated_words_the_first_is_kept(tmp_path, capsys):
 @settings(max_examples=50)
 def test_places_with_and_without_a_dictionary(words):
     made = Words.of(words)
+    first = {word: words.index(word) for word in words}
+    assert made.find([*words, "nowhere", "at\nall"]) == first
+    assert made.find(words[:3]) == {word: first[word] for word in words[:3]}
     for _ in range(3):
         for word in [*words, "nowhere at all"]:
-            assert made.place(word) == (words.index(word) if word in words else None)
+            assert made.place(word) == first.get(word)
+    assert made.find([*words, "nowhere"]) == first
 
 
 def test_words_that_a_format_has_no_room_for(tmp_path):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import BundleError, UsageError
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.nearest import EPSILON, neighbors
+from nlptools.vectors.nearest import EPSILON, _Best, neighbors
 from nlptools.vectors.table import Vectors
 
 
@@ -50,24 +50,57 @@ def test_add_and_mul_by_definition():
         assert [s for _, s in found] == pytest.approx(scores[order], rel=1e-4)
 
 
-def test_batch_block_and_order_change_nothing(monkeypatch):
+@pytest.mark.parametrize("method", ["add", "mul"])
+def test_batch_block_and_order_change_nothing(monkeypatch, method):
     from nlptools.vectors import nearest
     from nlptools.vectors import table as tables
 
     made = table(3000)
-    queries = [f"w{i}" for i in range(0, 3000, 30)] + ["w1 - w2 + w3", "w9 + w8"]
-    whole = {method: made.nearest(queries, 5, method=method) for method in ("add", "mul")}
+    queries = [f"w{i}" for i in range(0, 3000, 30)] + ["w1 - w2 + w3", "w9 + w8", "zzz", "w1 - w2 - w3 + w4"]
+    whole = neighbors(made, queries, 5, method=method)
+    assert [neighbors(made, [query], 5, method=method)[0] for query in queries] == whole  # to the last digit
     monkeypatch.setattr(nearest, "_BATCH", 7)
     monkeypatch.setattr(tables, "BLOCK_NUMBERS", 400)
+    monkeypatch.setattr(nearest, "_AGAIN", 90)
+    monkeypatch.setattr(nearest, "_WAITING", 0)
     order = np.argsort(made.matrix @ made["w30"])  # nearer and nearer: every block beats the one before
     other = Vectors([f"w{i}" for i in order], made.matrix[order])
-    for method, expected in whole.items():
-        for source in (made, other):
-            found = source.nearest(queries, 5, method=method)
-            assert [names(row) for row in found] == [names(row) for row in expected]
-            np.testing.assert_allclose(
-                [[s for _, s in r] for r in found], [[s for _, s in r] for r in expected], rtol=1e-4
-            )
+    for source in (made, other):
+        assert neighbors(source, queries, 5, method=method) == whole
+
+
+def test_of_equal_words_the_first_wins(monkeypatch):
+    from nlptools.vectors import nearest
+
+    monkeypatch.setattr(nearest, "_ROWS", (7, 7))
+    rows = np.eye(4, 6, dtype=np.float32)[np.arange(300) % 4]  # cosines that have no rounding
+    made = Vectors([f"w{i}" for i in range(300)], rows)
+    for query in (2, 299):
+        expected = [i for i in range(300) if i % 4 == query % 4 and i != query]
+        for k in (1, 5, 60, 74):
+            assert names(made.nearest([f"w{query}"], k)[0]) == [f"w{i}" for i in expected[:k]]
+
+
+@given(st.integers(1, 90), st.integers(1, 40), st.integers(1, 6), st.integers(0, 5))
+def test_the_best_are_the_first_of_all_sorted(k, width, queries, most):
+    scores = np.random.default_rng(k * width).integers(0, most + 1, (queries, 80)).astype(np.float32)
+    best = _Best(queries, k)
+    for start in range(0, 80, width):
+        best.add(scores[:, start : start + width].copy(), start)
+    found, places = best.found()
+    for query in range(queries):
+        order = np.lexsort((np.arange(80), -scores[query]))[:k]
+        assert places[found == query].tolist() == order.tolist()
+
+
+def test_all_neighbours_of_many_words(monkeypatch):
+    from nlptools.vectors import nearest
+
+    made = table(90)
+    expected = made.nearest(made.words.list(), 10**9)
+    assert {len(row) for row in expected} == {89}
+    monkeypatch.setattr(nearest, "_KEPT", 200)  # two queries at a time
+    assert made.nearest(made.words.list(), 10**9) == expected
 
 
 def test_restrict_limits_answers_and_not_questions():
