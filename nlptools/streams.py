@@ -22,7 +22,7 @@ from nlptools.durable import publish
 from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display, reason
 
 BLOCK_BYTES = 1 << 20
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _closed_streams: set[int] = set()  # of 0, 1, 2: those that were closed when the process started
 
 
@@ -48,15 +48,15 @@ def blocks(path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES) ->
     name = str(path)
     number = 1
     for chunk in line_chunks(name, size):
-        if number == 1 and chunk.startswith(_BOM):
-            chunk = chunk[len(_BOM) :]
+        if number == 1:
+            chunk = chunk.removeprefix(BOM)
         raw = chunk.split(b"\n")
         if not raw[-1]:
             raw.pop()
         try:
             text = chunk.decode("utf-8", errors)
         except UnicodeDecodeError:
-            _refuse_invalid(name, number, raw)
+            refuse_invalid(name, number, raw)
         lines = text.split("\n")
         if not lines[-1]:
             lines.pop()
@@ -163,8 +163,8 @@ def unescape(text: str) -> str:
     return "".join(out)
 
 
-def line_chunks(name: str, size: int) -> Iterator[bytes]:
-    """Byte strings that each end at a line end (the last one perhaps without)."""
+def line_chunks(name: str, size: int, ends: Sequence[bytes] = (b"\n",)) -> Iterator[bytes]:
+    """Byte strings that each end at a line end, or another of `ends` (the last one perhaps without)."""
     with open_bytes(name) as stream:
         rest: list[bytes] = []
         while True:
@@ -176,7 +176,7 @@ def line_chunks(name: str, size: int) -> Iterator[bytes]:
                 raise DataError(f"damaged compressed data: {error}", path=name) from None
             if not data:
                 break
-            end = data.rfind(b"\n") + 1
+            end = max(map(data.rfind, ends)) + 1
             if not end:
                 rest.append(data)
                 continue
@@ -245,7 +245,8 @@ def _announce_terminal() -> None:
         messages.note("reading from the terminal; end with Ctrl-D")
 
 
-def _refuse_invalid(name: str, number: int, raw: list[bytes]) -> None:
+def refuse_invalid(name: str, number: int, raw: Iterable[bytes]) -> None:
+    """Raise DataError with the place of the first invalid UTF-8 in lines that begin with line `number` of `name`."""
     for offset, line in enumerate(raw):
         try:
             line.decode("utf-8")

@@ -25,11 +25,12 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 LEVELS = (
     ("__init__", "errors", "messages", "durable", "streams"),
     ("configs", "text"),
-    ("metrics", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
+    ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
     ("models",),
     ("objectives", "decoding", "beam", "continuation", "scoring", "bundle"),
     ("train",),
+    ("embeddings",),
     ("language_model", "training", "description"),
     ("cli",),
     ("__main__",),
@@ -40,6 +41,7 @@ SAME_LEVEL = {  # neighbours that know each other
     "streams": {"errors", "messages", "durable"},
     "braille": {"plotting"},
     "beam": {"continuation"},
+    "projection": {"vectors"},
     "vectors": {"metrics"},
     "decoding": {"beam", "continuation"},
 }
@@ -62,7 +64,10 @@ MODULES = {
     "sentencepiece": ("text/pieces.py", "text/learning.py"),
     "tokenizers": ("text/pieces.py", "text/huggingface.py", "text/learning.py"),
     "rich": ("train/log.py",),
-    "matplotlib": ("plotting.py",),
+    "matplotlib": ("plotting.py", "projection/picture.py"),
+    "mpl_toolkits": ("projection/picture.py",),
+    "sklearn": ("projection/reducing.py",),
+    "umap": ("projection/reducing.py",),
     **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),
 }
 WORDS = {"allow_pickle": (), ".splitlines(": ()}
@@ -227,6 +232,7 @@ def test_help_loads_nothing_heavy(args):
         (["eval-vectors", "v.txt", "--analogies", "q"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["align-vectors", "v.txt", "v.txt", "-d", "d"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["convert", "v.txt", "v.vec"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (["project", "v.txt"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib", "sklearn", "umap"}),
         (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),
         (["tokenize", "-t", "13a"], {"torch", "rich", "sentencepiece", "tokenizers"}),
         (["build-vocab"], {"torch", "rich", "sentencepiece", "tokenizers"}),

@@ -24,6 +24,7 @@ COMMANDS = {
     "build-vocab": ("Text", "Learn a vocabulary from text: words, or SentencePiece, WordPiece, byte-level BPE pieces."),
     "phrases": ("Text", "Join words that belong together into one token, such as new_york."),
     "walks": ("Text", "Draw random walks over a graph, as node2vec and DeepWalk do."),
+    "train-w2v": ("Training", "Train word vectors on sequences of tokens."),
     "train-lm": ("Training", "Train a language model on text."),
     "generate": ("Using models", "Continue prompts with a language model."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),

@@ -125,10 +125,18 @@ class Lines:
 
 
 @dataclass(frozen=True)
-class Compute:
+class Devices:
     """Compute options"""
 
     device: str = option("auto", "Where to compute: auto, cpu, cuda, cuda:N or mps.", metavar="NAME")
+    deterministic: bool = option(False, "Nothing that may differ from run to run, on a GPU or between processes; slower.")
+    seed: int = option(1, "Seed of all random choices.", low=0, metavar="N")
+
+
+@dataclass(frozen=True)
+class Compute(Devices):
+    """Compute options"""
+
     precision: str = option(
         "auto",
         "Number format of the matrix products; auto is bf16 where the hardware has it, else fp32.",
@@ -136,8 +144,6 @@ class Compute:
     )
     threads: int = option(0, "CPU threads; 0 takes all cores this process may use.", low=0, metavar="N")
     compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
-    deterministic: bool = option(False, "Refuse operations that may differ from run to run on a GPU.")
-    seed: int = option(1, "Seed of all random choices.", low=0, metavar="N")
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,16 @@ PLAIN_SECONDS = 10.0  # between plain lines
 class Log:
     """Where a run reports to. Only the main process has one that writes."""
 
-    def __init__(self, directory: Path | None, total: int, *, track: str = "none") -> None:
-        self.total = total
+    def __init__(
+        self, directory: Path | None, total: int, *, track: str = "none", unit: str = "tokens", show: bool | None = None
+    ) -> None:
+        """Args:
+        directory: where `log.jsonl` goes; None: nowhere.
+        total: steps of the whole run.
+        unit: what is counted per second.
+        show: whether to tell the progress; by default with a directory.
+        """
+        self.total, self.unit = total, unit
         self._file: IO[str] | None = None
         self._board: Any = None
         self._bar: Any = None
@@ -28,7 +36,7 @@ class Log:
         if directory is not None and track == "tensorboard":
             self._board = _tensorboard(directory / "tensorboard")
         self._path = None if directory is None else directory / "log.jsonl"
-        self._show = directory is not None
+        self._show = directory is not None if show is None else show
 
     def begin(self, step: int) -> None:
         """Start reporting after `step`; what an interrupted run reported beyond it is made again."""
@@ -48,7 +56,8 @@ class Log:
         """Report a validation."""
         self._write({"kind": "valid", **row})
         if self._show:
-            messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}, perplexity {row['perplexity']:.2f}")
+            more = f", perplexity {row['perplexity']:.2f}" if "perplexity" in row else ""
+            messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}{more}")
 
     def event(self, name: str, **more: Any) -> None:
         """Report something that happened once, such as a skipped step."""
@@ -82,7 +91,7 @@ class Log:
     def _progress(self, row: dict[str, Any]) -> None:
         if not self._show or messages.settings.quiet:
             return
-        text = f"loss {row['loss']:.4f}  lr {row['lr']:.2e}  {row['tokens_per_second']:,.0f} tokens/s"
+        text = f"loss {row['loss']:.4f}  lr {row['lr']:.2e}  {row[f'{self.unit}_per_second']:,.0f} {self.unit}/s"
         if messages.bars():
             self._draw(row["step"], text)
             return

@@ -2,8 +2,10 @@
 
 `NAME.npy` has its words in `NAME.vocab.tsv` beside it, a word per line, or word TAB count. A directory holds
 `config.json` (kind, counts, dimensions, number type, n-grams), `vectors.npy`, `vocab.tsv`, and `manifest.json` with the
-size and SHA-256 of each, written last. int8 vectors have a `scales.npy`, one factor per row; vectors with n-grams have
-`word_rows.npy`, `subwords.npy` and, where training left them, `output.npy`. Arrays are mapped when they are read, which
+size and SHA-256 of each, written last. int8 vectors have a `scales.npy`, one factor per row; those of product
+quantization have a byte per part in `vectors.npy`, `scales.npy`, and `centroids.npy` (256, D), of which a code names a
+row and the part the columns. Vectors with n-grams have `word_rows.npy`, `subwords.npy` and, where training left them,
+`output.npy`. Arrays are mapped when they are read, which
 takes no time whatever their size; sizes are compared with the manifest, sums are not.
 """
 
@@ -23,8 +25,9 @@ from nlptools import durable, streams
 from nlptools.errors import BundleError, InputError, OutputError, display, reason
 from nlptools.streams import Output, escape
 from nlptools.vectors import checks
+from nlptools.vectors.product_quantization import CENTROIDS, Product, ProductRows
 from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.table import ArrayRows, Floats, Vectors, Words
+from nlptools.vectors.table import ArrayRows, Floats, Rows, Vectors, Words
 
 MANIFEST, CONFIG = "manifest.json", "config.json"
 _FORMAT = 1
@@ -132,16 +135,31 @@ def read(directory: str, errors: str = "strict") -> Vectors:
     if config.get("kind") != "vectors" or config.get("format") != _FORMAT:
         checks.refuse(str(path / CONFIG), 'not a directory of vectors: expected "kind": "vectors" and "format": 1')
     _check_sizes(path)
-    quantized = config.get("quantized") == "int8"
-    array = load_array(str(path / "vectors.npy"), "i" if quantized else "f")
-    scales = None
-    if quantized:
-        scales = load_array(str(path / "scales.npy"), "f1")
-        if len(scales) != len(array) or array.dtype != np.int8 or not np.isfinite(scales).all():
-            checks.refuse(str(path / "scales.npy"), f"expected {len(array):,} finite scales of int8 rows")
+    rows = _read_rows(path, config.get("quantized", "none"))
     words, counts = _read_words(str(path / "vocab.tsv"), errors)
-    subwords = _read_subwords(path, config, array.shape) if "subwords" in config else None
-    return Vectors(words, ArrayRows(array, scales), subwords=subwords, counts=counts, path=directory)
+    subwords = _read_subwords(path, config, rows.shape) if "subwords" in config else None
+    return Vectors(words, rows, subwords=subwords, counts=counts, path=directory)
+
+
+def _read_rows(path: Path, quantized: object) -> Rows:
+    """The rows behind `vectors.npy`, whose numbers `quantized` tells: "none", "int8" or "pq". Raises BundleError."""
+    if quantized not in ("none", "int8", "pq"):
+        checks.refuse(str(path / CONFIG), f'"quantized" is {quantized!r}, expected "int8" or "pq"')
+    array = load_array(str(path / "vectors.npy"), "f" if quantized == "none" else "i" if quantized == "int8" else "u")
+    if quantized == "none":
+        return ArrayRows(array)
+    scales = load_array(str(path / "scales.npy"), "f1")
+    if len(scales) != len(array) or array.dtype.itemsize != 1 or not np.isfinite(scales).all():
+        checks.refuse(str(path / "scales.npy"), f"expected {len(array):,} finite scales of rows of single bytes")
+    if quantized == "int8":
+        return ArrayRows(array, scales)
+    centroids = load_array(str(path / "centroids.npy"))
+    if len(centroids) > CENTROIDS or array.shape[1] > centroids.shape[1] or not np.isfinite(centroids).all():
+        checks.refuse(
+            str(path / "centroids.npy"),
+            f"expected up to {CENTROIDS} finite centroids of at least {array.shape[1]:,} numbers",
+        )
+    return ProductRows(Product(array, np.array(centroids, np.float32), scales), str(path / "vectors.npy"))
 
 
 def _read_subwords(path: Path, config: dict[str, Any], shape: tuple[int, ...]) -> Subwords:
@@ -202,7 +220,7 @@ def check_target(path: str, force: bool) -> None:
             raise OutputError(f"{display(path)}: holds something else than vectors, and is not replaced")
 
 
-def write(vectors: Vectors, path: str, *, force: bool = False, quantized: Quantized | None = None) -> None:
+def write(vectors: Vectors, path: str, *, force: bool = False, quantized: Quantized | Product | None = None) -> None:
     """Write a directory, whole or not at all.
 
     Raises:
@@ -216,7 +234,7 @@ def write(vectors: Vectors, path: str, *, force: bool = False, quantized: Quanti
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     try:
-        _fill(made, vectors, quantized)
+        write_files(made, vectors, quantized)
         made.chmod(0o755)
         if target.exists():
             shutil.rmtree(target)
@@ -228,11 +246,19 @@ def write(vectors: Vectors, path: str, *, force: bool = False, quantized: Quanti
         shutil.rmtree(made, ignore_errors=True)
 
 
-def _fill(made: Path, vectors: Vectors, quantized: Quantized | None) -> None:
+def write_files(
+    made: Path, vectors: Vectors, quantized: Quantized | Product | None = None, *, force: bool = False
+) -> None:
+    """Write the files of vectors into a directory that is there, the manifest last. Raises as `write` does."""
     shape = (len(vectors), vectors.dimensions)
     config: dict[str, Any] = {"kind": "vectors", "format": _FORMAT, "words": shape[0], "dimensions": shape[1]}
     arrays: list[tuple[str, tuple[int, ...], Iterable[np.ndarray[Any, Any]], str]] = []
-    if quantized is not None:
+    if isinstance(quantized, Product):
+        config["quantized"] = "pq"
+        arrays.append(("vectors.npy", quantized.codes.shape, _parts(quantized.codes), "|u1"))
+        arrays.append(("scales.npy", shape[:1], [quantized.scales], "<f4"))
+        arrays.append(("centroids.npy", quantized.centroids.shape, [quantized.centroids], "<f4"))
+    elif quantized is not None:
         config["quantized"] = "int8"
         arrays.append(("vectors.npy", shape, _parts(quantized.rows), "|i1"))
         arrays.append(("scales.npy", shape[:1], [quantized.scales], "<f4"))
@@ -246,9 +272,9 @@ def _fill(made: Path, vectors: Vectors, quantized: Quantized | None) -> None:
             if array is not None:
                 arrays.append((file, array.shape, _parts(array), "<f4"))
     for file, sizes, parts, dtype in arrays:
-        with Output(str(made / file)) as out:
+        with Output(str(made / file), force=force) as out:
             _write_array(out, sizes, parts, dtype)
-    with Output(str(made / "vocab.tsv")) as out:
+    with Output(str(made / "vocab.tsv"), force=force) as out:
         _write_words(vectors, out)
     durable.write_whole(made / CONFIG, json.dumps(config, indent=2) + "\n")
     names = [CONFIG, "vocab.tsv", *(file for file, *_ in arrays)]

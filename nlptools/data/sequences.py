@@ -1,0 +1,293 @@
+"""Sequences of tokens, one per line, as ids of a vocabulary in one memory-mapped file: what word vectors are made from.
+
+One pass over the text: each word gets a provisional id when it is first seen, by several processes at once, and the
+final one, by falling count, when all is read. Tokens are what spaces and tabs separate; a line is a sequence, and one of
+more than 1,000 words is cut, as word2vec does (so one endless line serves too). Memory grows with the vocabulary only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import count
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlptools import streams
+from nlptools.errors import DataError, StreamError, reason
+from nlptools.text.vocab import Vocab
+
+LONGEST = 1000  # words of a sequence
+_CHUNK = 1 << 20  # bytes
+_WORDS = 1 << 22  # ids handled at a time
+_END, _NOTHING = 0, 1  # provisional ids of the end of a line, and of what stands between two spaces
+
+Ints = np.ndarray[Any, np.dtype[np.int32]]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """Token ids of a text.
+
+    Attributes:
+        ids: int32, memory-mapped; the id V (`len(words)`) ends a sequence. Words outside the vocabulary are left out.
+        words: the vocabulary, most frequent first.
+        counts: int64 (V,), how often each occurs in the text, or what the vocabulary file says.
+        tokens: tokens of the text that are in the vocabulary.
+        left_out: tokens that are not.
+        digest: SHA-256 of the text.
+    """
+
+    ids: Ints
+    words: list[str]
+    counts: np.ndarray[Any, np.dtype[np.int64]]
+    tokens: int
+    left_out: int
+    digest: str
+
+
+class _Part(NamedTuple):
+    """What one process has counted: provisional ids in a file, and the words behind them."""
+
+    path: str
+    lengths: list[int]  # ids of each chunk
+    words: list[bytes]  # the first two are no words
+    counts: np.ndarray[Any, np.dtype[np.int64]]
+
+
+def spool(
+    inputs: Sequence[str],
+    path: Path,
+    *,
+    min_count: int = 5,
+    vocab: Vocab | None = None,
+    more_words: Iterable[str] = (),
+    workers: int = 1,
+    errors: str = "strict",
+) -> Sequences:
+    """Read text into the ids at `path`.
+
+    Args:
+        inputs: files; none or `-`: standard input.
+        min_count: words that occur less often are left out.
+        vocab: these words, and no others, in this order; with its counts if it has them.
+        more_words: words that are kept whatever their count, such as those of vectors to go on from.
+        workers: processes that count.
+
+    Raises:
+        DataError: no word is frequent enough, or invalid UTF-8 while `errors` is "strict".
+        InputError, StreamError: see `streams.blocks`; a full disk.
+    """
+    digest = hashlib.sha256()
+    counters = [_Counter(f"{path}.{i}") for i in range(workers)]
+    try:
+        _count(_chunks(inputs, errors, digest), counters)
+        parts = [counter.finish() for counter in counters]
+        words, counts, total = _vocabulary(parts, min_count, vocab, more_words)
+        tokens = _write(parts, words, path)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            raise StreamError("a process that counts words has ended") from None
+        raise StreamError(f"{path}: write failed: {reason(error)}") from None
+    finally:
+        for counter in counters:
+            counter.close()
+    names = [word.decode("utf-8", "surrogatepass") for word in words]
+    if vocab is not None and any(vocab.counts):
+        counts = np.array(vocab.counts, np.int64)
+    ids = np.memmap(path, np.int32, "r") if os.path.getsize(path) else np.empty(0, np.int32)
+    return Sequences(ids, names, counts, tokens, total - tokens, digest.hexdigest())
+
+
+def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
+    """Valid UTF-8 in pieces that end at a line end or a space; each input ends with a line end."""
+    for name in streams.check_inputs(inputs):
+        number, last = 1, b"\n"
+        for chunk in streams.line_chunks(name, _CHUNK, (b"\n", b" ")):
+            if number == 1:
+                chunk = chunk.removeprefix(streams.BOM)
+            try:
+                chunk.decode("utf-8")
+            except UnicodeDecodeError:
+                if errors == "strict":
+                    streams.refuse_invalid(name, number, chunk.split(b"\n"))
+                chunk = chunk.decode("utf-8", errors).encode()
+            number += chunk.count(b"\n")
+            last = chunk[-1:]
+            digest.update(chunk)
+            yield chunk
+        if last != b"\n":
+            yield b"\n"
+
+
+# -- counting -----------------------------------------------------------------------------------------------------------
+
+
+class _Counter:
+    """Gives provisional ids, in a process of its own once it has been started."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._lengths: list[int] = []
+        self._places: defaultdict[bytes, int] = defaultdict(count().__next__)
+        self._places[b"\n"], self._places[b""]  # the first two
+        self._counts = np.zeros(1 << 16, np.int64)
+        self._file = open(path, "wb")  # noqa: SIM115  closed in `close`
+        self._pipe: Connection | None = None
+        self._process: Any = None
+
+    def start(self) -> None:
+        """Count in another process from now on."""
+        context: Any = multiprocessing.get_context("fork")
+        self._pipe, theirs = context.Pipe()
+        self._process = context.Process(target=self._serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def add(self, chunk: bytes) -> None:
+        """Count the words of a chunk."""
+        if self._pipe is not None:
+            self._pipe.send_bytes(chunk)
+            return
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n")
+        if b"\t" in chunk:
+            chunk = chunk.replace(b"\t", b" ")
+        words = chunk.replace(b"\n", b" \n ").split(b" ")
+        ids = np.fromiter(map(self._places.__getitem__, words), np.int32, len(words))
+        self._file.write(ids.tobytes())
+        self._lengths.append(len(ids))
+        found = np.bincount(ids)
+        if len(found) > len(self._counts):
+            self._counts = np.pad(self._counts, (0, 2 * len(found) - len(self._counts)))
+        self._counts[: len(found)] += found
+
+    def finish(self) -> _Part:
+        """What was counted."""
+        if self._pipe is None:
+            self._file.close()
+            return _Part(self.path, self._lengths, list(self._places), self._counts[: len(self._places)])
+        self._pipe.send_bytes(b"")
+        try:
+            found = self._pipe.recv()
+        except EOFError:
+            raise BrokenPipeError from None
+        if isinstance(found, OSError):
+            raise found
+        part: _Part = found
+        return part
+
+    def close(self) -> None:
+        """Remove the file."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        self._file.close()
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+
+    def _serve(self, pipe: Connection) -> None:
+        self._pipe = None
+        try:
+            while chunk := pipe.recv_bytes():
+                self.add(chunk)
+            pipe.send(self.finish())
+        except EOFError:  # the other side has given up
+            pass
+        except OSError as error:
+            pipe.send(error)
+            while pipe.recv_bytes():  # what is still on the way
+                pass
+
+
+def _count(chunks: Iterator[bytes], counters: Sequence[_Counter]) -> None:
+    """Deal out the chunks in turn; a text of a few chunks needs no processes."""
+    for place, chunk in enumerate(chunks):
+        if place == len(counters) > 1:
+            for counter in counters:
+                counter.start()
+        counters[place % len(counters)].add(chunk)
+
+
+# -- the vocabulary and the final ids -----------------------------------------------------------------------------------
+
+
+def _vocabulary(
+    parts: Sequence[_Part], min_count: int, vocab: Vocab | None, more_words: Iterable[str]
+) -> tuple[list[bytes], np.ndarray[Any, np.dtype[np.int64]], int]:
+    """(words, most frequent first; their counts; how many tokens there are). Raises DataError when there are no words."""
+    totals: dict[bytes, int] = {}
+    for part in parts:
+        for word, number in zip(part.words[2:], part.counts[2:].tolist(), strict=True):
+            totals[word] = totals.get(word, 0) + number
+    total = sum(totals.values())
+    if not total:
+        raise DataError("no training data: the input has no words")
+    if vocab is not None:
+        words = [token.encode("utf-8", "surrogatepass") for token in vocab.tokens]
+    else:
+        words = [word for word, number in totals.items() if number >= min_count]
+        extra = [word.encode("utf-8", "surrogatepass") for word in more_words]
+        words += [word for word in extra if totals.get(word, 0) < min_count]
+        words.sort(key=lambda word: (-totals.get(word, 0), word))
+    if not any(word in totals for word in words):
+        most = max(totals.values())
+        raise DataError(
+            f"the vocabulary is empty: no word of the text is in {'it' if vocab is not None else 'the text often enough'}"
+            f" (the most frequent occurs {most:,} times)",
+            hint="another --vocab?" if vocab is not None else f"--min-count {most} or lower; it is {min_count}",
+        )
+    counts = np.array([totals.get(word, 0) for word in words], np.int64)
+    return words, counts, total
+
+
+def _write(parts: Sequence[_Part], words: Sequence[bytes], path: Path) -> int:
+    """Write the final ids, in the order of the text; returns how many of them are words."""
+    places = {word: place for place, word in enumerate(words)}
+    V, tokens, run = len(words), 0, 0
+    finals, sources = [], []
+    for part in parts:
+        final = np.fromiter((places.get(word, -1) for word in part.words), np.int32, len(part.words))
+        final[_END], final[_NOTHING] = V, -1
+        finals.append(final)
+        sources.append(open(part.path, "rb"))  # noqa: SIM115  closed below
+    try:
+        with open(path, "wb") as out:
+            for i in range(sum(len(part.lengths) for part in parts)):
+                which, chunk = i % len(parts), i // len(parts)
+                ids = np.fromfile(sources[which], np.int32, parts[which].lengths[chunk])
+                ids = finals[which][ids]
+                ids, run = _cut(ids[ids >= 0], V, run)
+                tokens += int((ids != V).sum())
+                out.write(ids.tobytes())
+    finally:
+        for source in sources:
+            source.close()
+    return tokens
+
+
+def _cut(ids: Ints, end: int, run: int) -> tuple[Ints, int]:
+    """`ids` with an `end` after every 1,000 words of a sequence, and the words of the last one so far.
+
+    `run` words of the first sequence have gone before. An `end` right after another is left out.
+    """
+    ends = np.flatnonzero(ids == end)
+    starts = np.concatenate([[-run], ends + 1])  # of the sequences
+    lengths = np.concatenate([ends, [len(ids)]]) - starts
+    last = int(lengths[-1])
+    cuts = [
+        np.arange(start + LONGEST, start + length, LONGEST)
+        for start, length in zip(starts[lengths > LONGEST], lengths[lengths > LONGEST], strict=True)
+    ]
+    if cuts:
+        places = np.concatenate(cuts)
+        places = places[places >= 0]
+        return np.insert(ids, places, end), (last - 1) % LONGEST + 1 if last else 0
+    return ids, last

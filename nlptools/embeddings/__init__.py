@@ -1,0 +1,1 @@
+"""Training of word vectors: windows over blocks of tokens, tables of rows, several processes over shared tables."""

@@ -1,0 +1,117 @@
+"""What is predicted from what: skip-gram and continuous bag of words, in tiles.
+
+Mikolov et al. 2013, "Efficient estimation of word representations in vector space" (arXiv:1301.3781).
+Both make a hidden vector for each token of a tile, and weights that say which words it is to predict; the output layer
+(`outputs`) gives the gradient back. All gradients are closed forms, multiplied by the learning rate.
+
+Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around them, D dimensions, J words that one tile
+has to predict (C for skip-gram, T for CBOW).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from nlptools.embeddings.inputs import SubwordRows, WordRows
+from nlptools.embeddings.windows import Tiles, Windows
+
+Inputs = WordRows | SubwordRows
+
+
+class Prediction(NamedTuple):
+    """What tiles predict, and from what."""
+
+    hidden: Tensor  # (N, T, D)
+    targets: Tensor  # (N, J) int64 words
+    weights: Tensor  # (N, T, J): how much token t wants target j, times the learning rate
+    kept: tuple[Tensor, ...]  # what `spread` needs
+
+
+class Architecture(Protocol):
+    """Skip-gram or CBOW."""
+
+    def predict(self, tiles: Tiles, lr: float) -> Prediction:
+        """The hidden vectors and their targets."""
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
+        """Add the gradient of the hidden vectors (N, T, D) to the rows that they were made from."""
+
+
+class SkipGram:
+    """Each token predicts the words of its window."""
+
+    def __init__(self, windows: Windows, inputs: Inputs) -> None:
+        self.windows, self.inputs = windows, inputs
+
+    def predict(self, tiles: Tiles, lr: float) -> Prediction:
+        weights = self.windows.inside(tiles, lr)
+        return Prediction(self.inputs.look_up(tiles.tokens), tiles.contexts, weights, ())
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
+        self.inputs.add(tiles.tokens, gradient)
+
+
+class Cbow:
+    """The mean of the words of a window predicts the token in the middle.
+
+    Args:
+        corrected: give each word of the window its share of the gradient, which is that of the mean; otherwise the
+            whole, as word2vec does (see Irsoy et al. 2021, arXiv:2012.15332).
+    """
+
+    def __init__(self, windows: Windows, inputs: Inputs, *, corrected: bool = True) -> None:
+        self.windows, self.inputs, self.corrected = windows, inputs, corrected
+
+    def predict(self, tiles: Tiles, lr: float) -> Prediction:
+        inside = self.windows.inside(tiles, 1.0)  # N T C
+        counts = (tiles.left + tiles.right)[..., None]
+        shares = inside / counts.clamp(min=1)
+        hidden = torch.bmm(shares, self.inputs.look_up(tiles.contexts))
+        weights = torch.diag_embed((counts[..., 0] > 0) * lr)  # a token without context predicts nothing
+        return Prediction(hidden, tiles.tokens, weights, (shares if self.corrected else inside,))
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
+        self.inputs.add(tiles.contexts, torch.bmm(prediction.kept[0].transpose(1, 2), gradient))
+
+
+class PositionWeightedCbow:
+    """CBOW whose words are weighted, dimension by dimension, by how far they stand from the middle.
+
+    Mikolov et al. 2018, "Advances in pre-training distributed word representations" (arXiv:1712.09405), section 2.2.
+
+    Args:
+        positions: (2w, D) float32, the weights of the places from w to the left to w to the right; changed in place.
+    """
+
+    def __init__(self, windows: Windows, inputs: Inputs, positions: Tensor, *, corrected: bool = True) -> None:
+        self.windows, self.inputs, self.positions, self.corrected = windows, inputs, positions, corrected
+
+    def predict(self, tiles: Tiles, lr: float) -> Prediction:
+        rows = self.inputs.look_up(tiles.contexts)  # N C D
+        counts = (tiles.left + tiles.right)[..., None]
+        hidden = rows.new_zeros(*tiles.tokens.shape, rows.shape[-1])
+        for place, at, inside in self._places(tiles):
+            hidden += inside * rows[:, at] * self.positions[place]
+        hidden /= counts.clamp(min=1)
+        weights = torch.diag_embed((counts[..., 0] > 0) * lr)
+        return Prediction(hidden, tiles.tokens, weights, (rows, counts.clamp(min=1)))
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
+        rows, counts = prediction.kept
+        mean = gradient / counts  # N T D
+        out = torch.zeros_like(rows)
+        for place, at, inside in self._places(tiles):
+            out[:, at] += inside * (mean if self.corrected else gradient) * self.positions[place]
+            self.positions[place] += (inside * mean * rows[:, at]).sum((0, 1))
+        self.inputs.add(tiles.contexts, out)
+
+    def _places(self, tiles: Tiles) -> Iterator[tuple[int, slice, Tensor]]:
+        """(place, the contexts there, whether they are in the window (N, T, 1)) for each place but the middle."""
+        w, T = self.windows.radius, tiles.tokens.shape[1]
+        for offset in (*range(-w, 0), *range(1, w + 1)):
+            inside = tiles.left >= -offset if offset < 0 else tiles.right >= offset
+            yield offset + w - (offset > 0), slice(offset + w, offset + w + T), inside[..., None]

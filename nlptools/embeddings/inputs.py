@@ -1,0 +1,77 @@
+"""Where the vectors of words come from: a row of a table each, or the mean of rows of the word and of its n-grams.
+
+Gradients come in multiplied by the learning rate, and are added at once: plain SGD, without momentum. Rows that occur
+several times get the sum of their gradients.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools.vectors.subwords import ngram_rows
+
+
+class WordRows:
+    """A row for each word.
+
+    Args:
+        table: (V, D) float32, changed in place.
+    """
+
+    def __init__(self, table: Tensor) -> None:
+        self.table = table
+
+    def look_up(self, words: Tensor) -> Tensor:
+        """(..., D) the vectors of int64 words."""
+        return self.table.index_select(0, words.flatten()).view(*words.shape, -1)
+
+    def add(self, words: Tensor, gradient: Tensor) -> None:
+        """Add (..., D) to the rows of words."""
+        self.table.index_add_(0, words.flatten(), gradient.flatten(0, -2))
+
+
+class SubwordRows:
+    """The mean of a word's row and those of its n-grams (Bojanowski et al. 2017, arXiv:1607.04606).
+
+    As fastText does, each of the rows gets the whole gradient of the mean.
+
+    Args:
+        table: (V + B, D) float32: rows of words, then rows that n-grams are hashed onto; changed in place.
+        words: the vocabulary.
+        shortest, longest: lengths of n-grams in characters.
+    """
+
+    def __init__(self, table: Tensor, words: list[str], shortest: int, longest: int) -> None:
+        self.table = table
+        V, device = len(words), table.device
+        places, rows = ngram_rows(words, shortest, longest, len(table) - V)
+        places, rows = np.concatenate([np.arange(V), places]), np.concatenate([np.arange(V), rows + V])
+        order = np.argsort(places, kind="stable")  # each word's own row before those of its n-grams
+        self._rows = torch.from_numpy(rows[order]).to(device)
+        self._counts = torch.from_numpy(np.bincount(places, minlength=V)).to(device)
+        self._starts = self._counts.cumsum(0) - self._counts
+
+    def look_up(self, words: Tensor) -> Tensor:
+        """(..., D) the vectors of int64 words."""
+        unique, inverse = torch.unique(words, return_inverse=True)
+        rows, counts = self._rows_of(unique)
+        offsets = counts.cumsum(0) - counts
+        means = torch.nn.functional.embedding_bag(rows, self.table, offsets, mode="mean")
+        return means.index_select(0, inverse.flatten()).view(*words.shape, -1)
+
+    def add(self, words: Tensor, gradient: Tensor) -> None:
+        """Add (..., D) to all rows behind words."""
+        unique, inverse = torch.unique(words, return_inverse=True)
+        rows, counts = self._rows_of(unique)
+        sums = gradient.new_zeros(len(unique), gradient.shape[-1])
+        sums.index_add_(0, inverse.flatten(), gradient.flatten(0, -2))
+        self.table.index_add_(0, rows, sums.repeat_interleave(counts, 0))
+
+    def _rows_of(self, words: Tensor) -> tuple[Tensor, Tensor]:
+        """(rows of all words one after the other, how many each has)."""
+        counts = self._counts[words]
+        ends = counts.cumsum(0)
+        shifts = (self._starts[words] - ends + counts).repeat_interleave(counts)
+        return self._rows[torch.arange(len(shifts), device=words.device) + shifts], counts

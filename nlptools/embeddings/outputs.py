@@ -1,0 +1,174 @@
+"""What a hidden vector is scored against: sampled words, the nodes of a tree, or all words.
+
+Each gives back the gradient of the hidden vectors and adds its own to its table; both are closed forms, multiplied by the
+learning rate, which the weights carry.
+
+Shapes: N tiles, T tokens of a tile, J target words of a tile, D dimensions, V words, K negatives of a tile.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from nlptools.embeddings.huffman import huffman
+from nlptools.embeddings.negatives import Negatives
+
+_LOGITS = 1 << 22  # scores over all words that are held at a time
+
+
+class Output(Protocol):
+    """An output layer."""
+
+    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
+        """What is drawn at random for so many tiles: (N, K) int64."""
+
+    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        """Learn: the gradient (N, T, D) of hidden vectors (N, T, D) for targets (N, J) with weights (N, T, J)."""
+
+    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        """Sum over tokens and targets of weight times negative log-likelihood, in nats; a float64 scalar."""
+
+
+class NegativeSampling:
+    """Targets against words drawn at random (Mikolov et al. 2013, arXiv:1310.4546).
+
+    The words drawn are shared by the tokens of a tile, and weighted so that the expected loss is that of `number`
+    negatives for each target, as Ji et al. 2016 (arXiv:1604.04661) share them in a window. Departure from word2vec: a
+    negative that happens to be the target counts.
+
+    Args:
+        table: (V, D) float32, changed in place.
+        number: negatives for each target.
+        shared: negatives that are drawn for a tile.
+    """
+
+    def __init__(self, table: Tensor, negatives: Negatives, number: int, shared: int) -> None:
+        self.table, self.negatives, self.number, self.shared = table, negatives, number, shared
+
+    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
+        return self.negatives.draw((tiles, self.shared), generator)
+
+    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        J = targets.shape[1]
+        words = torch.cat([targets, drawn], 1)
+        rows = self.table.index_select(0, words.flatten()).view(*words.shape, -1)  # N J+K D
+        gradient = torch.bmm(hidden, rows.transpose(1, 2)).sigmoid_()  # N T J+K
+        positive = gradient[..., :J]
+        torch.addcmul(weights, positive, weights, value=-1, out=positive)
+        gradient[..., J:].mul_(weights.sum(-1, keepdim=True).mul_(-self.number / max(1, self.shared)))
+        below = torch.bmm(gradient, rows)
+        self.table.index_add_(0, words.flatten(), torch.bmm(gradient.transpose(1, 2), hidden).flatten(0, 1))
+        return below
+
+    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        J = targets.shape[1]
+        rows = self.table[torch.cat([targets, drawn], 1)]
+        scores = torch.bmm(hidden, rows.transpose(1, 2))
+        good = -(F.logsigmoid(scores[..., :J]) * weights).sum(dtype=torch.float64)
+        if not self.shared:
+            return good
+        each = -F.logsigmoid(-scores[..., J:]).mean(-1) * self.number
+        return good + (each * weights.sum(-1)).sum(dtype=torch.float64)
+
+
+class HierarchicalSoftmax:
+    """A yes or no at each node from the root of a Huffman tree to the word (Morin and Bengio 2005; Mikolov et al. 2013).
+
+    The nodes that the targets of a tile pass are scored once.
+
+    Args:
+        table: (V - 1, D) float32 rows of nodes, changed in place.
+        counts: (V,) how often each word occurs.
+    """
+
+    def __init__(self, table: Tensor, counts: np.ndarray) -> None:
+        self.table = table
+        lengths, nodes, turns = (torch.from_numpy(array).to(table.device) for array in huffman(counts))
+        self._lengths, self._starts = lengths, lengths.cumsum(0) - lengths
+        self._nodes, self._turns = nodes, turns
+
+    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
+        return torch.empty(tiles, 0, dtype=torch.int64, device=self.table.device)
+
+    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        nodes, passing, left = self._passed(targets)
+        rows = self.table[nodes]  # N U D
+        scores = torch.bmm(hidden, rows.transpose(1, 2)).sigmoid_()
+        gradient = torch.bmm(weights, left).sub_(scores.mul_(torch.bmm(weights, passing)))  # N T U
+        below = torch.bmm(gradient, rows)
+        self.table.index_add_(0, nodes.flatten(), torch.bmm(gradient.transpose(1, 2), hidden).flatten(0, 1))
+        return below
+
+    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        nodes, passing, left = self._passed(targets)
+        scores = torch.bmm(hidden, self.table[nodes].transpose(1, 2))
+        lefts = torch.bmm(weights, left)
+        rights = torch.bmm(weights, passing) - lefts
+        return -(F.logsigmoid(scores) * lefts + F.logsigmoid(-scores) * rights).sum(dtype=torch.float64)
+
+    def _passed(self, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(nodes (N, U), whether target j passes node u (N, J, U), whether it turns left there (N, J, U))."""
+        N, J = targets.shape
+        R = len(self.table)
+        flat = targets.flatten()
+        lengths = self._lengths[flat]
+        owner = torch.arange(N * J, device=flat.device).repeat_interleave(lengths)
+        ends = lengths.cumsum(0)
+        entries = torch.arange(len(owner), device=flat.device) + (self._starts[flat] - ends + lengths)[owner]
+        tile = owner // J
+        found, inverse = torch.unique(tile * R + self._nodes[entries], return_inverse=True)
+        per_tile = torch.bincount(found // R, minlength=N)
+        place = torch.arange(len(found), device=flat.device) - (per_tile.cumsum(0) - per_tile)[found // R]
+        U = int(per_tile.max()) if len(found) else 0
+        nodes = torch.zeros(N, U, dtype=torch.int64, device=flat.device)
+        nodes[found // R, place] = found % R
+        passing = torch.zeros(2, N, J, U, device=flat.device)
+        at = owner * U + place[inverse]
+        passing[0].view(-1)[at] = 1
+        passing[1].view(-1)[at] = (self._turns[entries] == 0).to(passing.dtype)
+        return nodes, passing[0], passing[1]
+
+
+class FullSoftmax:
+    """Targets against all words: the p(o|c) of the textbooks.
+
+    The scores of a hidden vector do not depend on its targets, so they are computed once for all of them.
+
+    Args:
+        table: (V, D) float32, changed in place.
+        dtype: number format of the products.
+    """
+
+    def __init__(self, table: Tensor, dtype: torch.dtype = torch.float32) -> None:
+        self.table, self.dtype = table, dtype
+
+    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
+        return torch.empty(tiles, 0, dtype=torch.int64, device=self.table.device)
+
+    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        rows = hidden.flatten(0, 1).to(self.dtype)  # M D
+        table = self.table.to(self.dtype)
+        wanted = targets[:, None].expand(weights.shape).flatten(0, 1)  # M J
+        below = torch.empty(len(rows), rows.shape[1], dtype=self.dtype, device=rows.device)
+        size = max(1, _LOGITS // len(table))
+        for start in range(0, len(rows), size):
+            part, sums = slice(start, start + size), weights.flatten(0, 1)[start : start + size]
+            gradient = torch.mm(rows[part], table.t()).float()
+            gradient = torch.softmax(gradient, -1).mul_(-sums.sum(-1, keepdim=True))  # M V
+            gradient.scatter_add_(1, wanted[part], sums)
+            gradient = gradient.to(self.dtype)
+            torch.mm(gradient, table, out=below[part])
+            self.table.add_(torch.mm(gradient.t(), rows[part]))
+        return below.to(hidden.dtype).view_as(hidden)
+
+    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64, device=hidden.device)
+        for vectors, words, wanted in zip(hidden, targets, weights, strict=True):
+            logs = torch.log_softmax(vectors @ self.table.t(), -1)  # T V
+            total -= (logs[:, words] * wanted).sum(dtype=torch.float64)
+        return total

@@ -1,0 +1,278 @@
+"""Training word vectors from text to file: `train_vectors`."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlptools import bundle, messages, streams
+from nlptools.backend import Backend, available_threads
+from nlptools.configs import Compute, Devices, duration, interval
+from nlptools.configs.embeddings import NAMES, TrainW2V, VectorRun
+from nlptools.data import sequences as data
+from nlptools.data.sequences import Sequences
+from nlptools.embeddings import building
+from nlptools.embeddings.building import Tables
+from nlptools.embeddings.trainer import Plan, Progress, Trainer
+from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display
+from nlptools.text.vocab import Vocab
+from nlptools.train import rundir
+from nlptools.train.checkpoint import Checkpoints
+from nlptools.train.log import Log
+from nlptools.train.stop import Stop
+from nlptools.vectors import bundle_format, formats
+from nlptools.vectors.table import Vectors
+
+_FREE = ("output", "format", "workers", "run", "max_time", "save_every", "resume", "force", "device")
+_REPORT_SECONDS = 1.0
+
+
+def train_vectors(
+    inputs: Sequence[str],
+    settings: TrainW2V,
+    run: VectorRun | None = None,
+    devices: Devices | None = None,
+    *,
+    encoding_errors: str = "strict",
+    invocation: Mapping[str, Any] | None = None,
+) -> Vectors:
+    """Train word vectors on the sequences of tokens in `inputs` (files; none or `-`: standard input).
+
+    Without `run` nothing is written. The same call continues a run that was stopped, if it has a directory.
+
+    Raises:
+        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
+        OutputError: the output exists, or the directory of the run holds something else.
+        Stopped: by a signal or `run.max_time`, with everything saved.
+        Diverged: the learning rate is too high.
+    """
+    write, run, devices = run is not None, run or VectorRun(), devices or Devices()
+    kind = output_format(run)
+    settings.check(kind)
+    inputs = streams.check_inputs(inputs)
+    if run.valid is not None:
+        streams.check_inputs([run.valid])
+    directory = run.run or (run.output if kind == "bundle" and write else None)
+    if directory is None and run.max_time is not None:
+        raise UsageError("--max-time has nowhere to save to", hint="--run DIR, or -o DIR")
+    if write and kind != "bundle":
+        formats.check_target(run.output, kind, run.force)
+    job = _Job(settings, run, devices, encoding_errors, dict(invocation or {}))
+    with _workplace(directory) as place:
+        found = job.train(inputs, place, kept=directory is not None)
+        if write:
+            if kind == "bundle":
+                bundle_format.write_files(Path(run.output), found, force=True)
+            else:
+                formats.save(found, run.output, kind, force=run.force)
+            job.tell(kind)
+    return found
+
+
+def output_format(run: VectorRun) -> str:
+    """The format that is written, by our names. Raises UsageError."""
+    if run.format is not None:
+        return NAMES.get(run.format, run.format)
+    return formats.format_of(run.output)
+
+
+@contextlib.contextmanager
+def _workplace(directory: str | None) -> Iterator[Path]:
+    """The directory of the run, locked; or one that is removed afterwards."""
+    if directory is None:
+        with tempfile.TemporaryDirectory(prefix="nlptools-w2v-") as scratch:
+            yield Path(scratch)
+    else:
+        with rundir.locked(Path(directory)):
+            yield Path(directory)
+
+
+@dataclass
+class _Job:
+    """A training run on its way from text to vectors."""
+
+    settings: TrainW2V
+    run: VectorRun
+    devices: Devices
+    encoding_errors: str
+    invocation: dict[str, Any]
+
+    def train(self, inputs: Sequence[str], place: Path, kept: bool) -> Vectors:
+        """Train in the directory `place`; `kept` tells whether it outlives this."""
+        run, settings = self.run, self.settings
+        marks = rundir.fingerprint(
+            {k: v for k, v in {**asdict(settings), **asdict(run), **asdict(self.devices)}.items() if k not in _FREE}
+        )
+        before = rundir.previous(place, run.resume, run.force, marks) if kept else None
+        backend = Backend.detect(Compute(**asdict(self.devices)))
+        cores = run.workers or available_threads()
+        start = None if settings.init is None else formats.load(settings.init, errors=self.encoding_errors)
+        text, valid = self._spool(inputs, place, start, cores)
+        sums = {"train": text.digest, "valid": None if valid is None else valid.digest}
+        if before is not None and before.get("data_sha256") != sums:
+            raise OutputError(f"{display(str(place))}: holds a run on other text", hint="--force replaces it")
+        self._record = {"invocation": self.invocation, "settings": {**asdict(settings), **asdict(run)},
+                        "fingerprint": marks, "data_sha256": sums, "seed": self.devices.seed,
+                        "backend": backend.describe()}  # fmt: skip
+        if kept:
+            bundle.write_json(place / rundir.RECORD, {**self._record, "status": "running"})
+        made = building.tables(settings, text, start, self.devices.seed, backend.device)
+        checkpoints = Checkpoints(place, 2) if kept else None
+        self._fit(text, valid, made, backend, cores, checkpoints, place if kept else None)
+        return building.vectors(settings, text, made, run.output)
+
+    def _spool(
+        self, inputs: Sequence[str], place: Path, start: Vectors | None, cores: int
+    ) -> tuple[Sequences, Sequences | None]:
+        """The ids of the text, and of the held-out text."""
+        (place / "data").mkdir(exist_ok=True)
+        began = time.monotonic()
+        settings = self.settings
+        vocab = None if settings.vocab is None else Vocab.load(settings.vocab)
+        text = data.spool(
+            inputs,
+            place / "data" / "train.bin",
+            min_count=settings.min_count,
+            vocab=vocab,
+            more_words=() if start is None else start.words,
+            workers=cores,
+            errors=self.encoding_errors,
+        )
+        messages.note(
+            f"text: {text.tokens:,} words, {len(text.words):,} different ones ({text.left_out:,} others left out; "
+            f"{time.monotonic() - began:.1f} s)"
+        )
+        if self.run.valid is None:
+            return text, None
+        words = Vocab(text.words, text.counts.tolist(), special={})
+        path = place / "data" / "valid.bin"
+        return text, data.spool([self.run.valid], path, vocab=words, errors=self.encoding_errors)
+
+    def _fit(
+        self,
+        text: Sequences,
+        valid: Sequences | None,
+        made: Tables,
+        backend: Backend,
+        cores: int,
+        checkpoints: Checkpoints | None,
+        directory: Path | None,
+    ) -> None:
+        """Train the tables, epoch by epoch."""
+        settings = self.settings
+        plan = Plan(len(text.ids), settings.epochs, settings.rate, self.devices.seed)
+        alone = self.devices.deterministic or settings.loss == "softmax" or backend.device.type != "cpu"
+        torch.set_num_threads(cores if alone else 1)
+        workers = 1 if alone else min(cores, plan.chunks)
+        trainer = Trainer(
+            building.model(settings, text, made, backend), text.ids, len(text.words), plan, workers, backend.device
+        )
+        progress = Progress()
+        if checkpoints is not None:
+            checkpoints.clean()
+            found = checkpoints.load_last()
+            if found is not None:
+                for name, table in found[0].items():
+                    made[name].copy_(table)
+                progress = Progress(**found[2])
+        log = Log(directory, plan.total, unit="words", show=True)
+        log.begin(progress.chunk)
+        try:
+            with Stop(None if self.run.max_time is None else duration(self.run.max_time)) as stop:
+                _Epochs(trainer, made, progress, stop, log, checkpoints, self.run).go(valid)
+        finally:
+            log.close()
+        if stop.reason is not None and progress.chunk < plan.total:
+            self._stop(stop.reason, directory)
+        if not all(bool(torch.isfinite(table).all()) for table in made.values()):
+            raise Diverged("the vectors are not finite", hint=f"a lower --lr than {plan.lr:g}")
+        self._progress = progress
+
+    def _stop(self, reason: str, directory: Path | None) -> None:
+        """End as the signal would have, or tell how to go on."""
+        if directory is None:
+            signal.raise_signal(signal.Signals[reason])
+        raise Stopped(
+            f"stopped by {reason}, everything is saved in {display(str(directory))}", hint="the same command continues"
+        )
+
+    def tell(self, kind: str) -> None:
+        """Say what was made, and what may come next."""
+        progress, run = self._progress, self.run
+        if kind == "bundle":
+            bundle.write_json(
+                Path(run.output) / rundir.RECORD, {**self._record, "status": "finished", "metrics": asdict(progress)}
+            )
+        speed = progress.words / max(1e-9, progress.seconds)
+        messages.note(f"trained on {progress.words:,} words in {progress.seconds:.1f} s, {speed:,.0f} words/s")
+        if run.output != "-":
+            messages.note(f"try: echo king | nlptools neighbors {display(run.output)}")
+
+
+@dataclass
+class _Epochs:
+    """The way through all epochs, with what happens between them."""
+
+    trainer: Trainer
+    tables: Tables
+    progress: Progress
+    stop: Stop
+    log: Log
+    checkpoints: Checkpoints | None
+    run: VectorRun
+
+    def go(self, valid: Sequences | None) -> None:
+        """Train until all is done or it is time to stop; report, measure and save on the way."""
+        plan, progress = self.trainer.plan, self.progress
+        saves = interval(self.run.save_every)
+        self._saved = self._reported = time.monotonic()
+        while progress.chunk < plan.total and not self.stop.requested:
+            end = (progress.chunk // plan.chunks + 1) * plan.chunks
+            self._due = saves.seconds
+            self.trainer.run(progress, end, self._look)
+            finished = progress.chunk >= end
+            if finished and valid is not None:
+                loss = self.trainer.held_out(valid.ids)
+                self.log.valid({"step": progress.chunk, "epoch": progress.chunk / plan.chunks, "loss": loss})
+            epoch = finished and saves.epochs is not None
+            if self.stop.requested or epoch or self._is_due() or progress.chunk == plan.total:
+                self._save()
+        self._report(always=True)
+
+    def _look(self, progress: Progress) -> bool:
+        """Report; tells whether this part of the training should end."""
+        self._report()
+        return self.stop.requested or self._is_due()
+
+    def _is_due(self) -> bool:
+        return self.checkpoints is not None and self._due is not None and time.monotonic() - self._saved >= self._due
+
+    def _report(self, always: bool = False) -> None:
+        now, progress, plan = time.monotonic(), self.progress, self.trainer.plan
+        if not always and now - self._reported < _REPORT_SECONDS:
+            return
+        self._reported = now
+        chunk = min(plan.total, int(progress.words / max(1, self.trainer.words) * plan.chunks))
+        lr = plan.lr * max(1e-4, 1 - chunk / plan.total)
+        self.log.train(
+            {
+                "step": chunk,
+                "loss": progress.loss,
+                "lr": lr,
+                "words": progress.words,
+                "words_per_second": progress.words / max(1e-9, progress.seconds),
+            }
+        )
+
+    def _save(self) -> None:
+        if self.checkpoints is not None:
+            self.checkpoints.save(self.progress.chunk, dict(self.tables), {}, asdict(self.progress))
+            self._saved = time.monotonic()

@@ -1,0 +1,88 @@
+"""Token ids cut into tiles: consecutive tokens with the tokens around them, all that one block of products needs.
+
+A tile is `T` consecutive tokens, after subsampling, together with the `w` tokens before and after them. The window of
+each token (Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality",
+arXiv:1310.4546, and their C code) is drawn anew every time, its radius uniform in 1..w, and ends with the sentence.
+
+Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Tiles(NamedTuple):
+    """Tiles of one stretch of text, in random order."""
+
+    tokens: Tensor  # (N, T) int64
+    contexts: Tensor  # (N, C) int64: context c of token t is |t + w - c| tokens away
+    left: Tensor  # (N, T) int64: how many tokens to the left are in the window
+    right: Tensor  # (N, T) int64
+
+    def part(self, start: int, end: int) -> Tiles:
+        """Tiles `start` to `end`."""
+        return Tiles(*(tensor[start:end] for tensor in self))
+
+
+class Windows:
+    """Cuts stretches of text into tiles.
+
+    Args:
+        radius: largest distance between a token and its contexts.
+        tile: tokens in a tile.
+        keep: (V + 1,) probability that a word is kept when frequent words are thinned out; the last, of the mark that
+            ends a sentence, must be 0.
+        shrink: draw the radius of each window; otherwise all have the full one.
+    """
+
+    def __init__(self, radius: int, tile: int, keep: Tensor, *, shrink: bool = True) -> None:
+        self.radius, self.tile, self.keep, self.shrink = radius, tile, keep, shrink
+        self._lefts, self._rights = _patterns(radius, tile, keep.device)
+
+    def tiles(self, ids: Tensor, generator: torch.Generator) -> Tiles:
+        """The tiles of a stretch of text, int64 ids (n,), in which the id V ends a sentence."""
+        device, w, T = ids.device, self.radius, self.tile
+        sentences = (ids == len(self.keep) - 1).cumsum(0)
+        kept = torch.rand(len(ids), generator=generator, device=device) < self.keep[ids]
+        tokens, sentences = ids[kept], sentences[kept]
+        count = len(tokens)
+        N = -(-count // T)
+        ends = (w, N * T - count + w)
+        tokens = torch.nn.functional.pad(tokens, ends)
+        sentences = torch.nn.functional.pad(sentences, ends, value=-1)
+        radii = torch.full((count,), w, device=device)
+        if self.shrink:
+            radii = torch.randint(1, w + 1, (count,), generator=generator, device=device)
+        radii = torch.nn.functional.pad(radii, (0, N * T - count))  # what fills the last tile has no window
+        left, right = torch.zeros_like(radii), torch.zeros_like(radii)
+        middle = sentences[w : w + N * T]
+        for distance in range(1, w + 1):  # sentences are numbered in order: equal ones stand together
+            left += sentences[w - distance : w - distance + N * T] == middle
+            right += sentences[w + distance : w + distance + N * T] == middle
+        order = torch.randperm(N, generator=generator, device=device)  # tiles of one step are not neighbours
+        return Tiles(
+            tokens[w : w + N * T].view(N, T)[order],
+            tokens.unfold(0, T + 2 * w, T)[order] if N else tokens.new_empty(0, T + 2 * w),
+            torch.minimum(left, radii).view(N, T)[order],
+            torch.minimum(right, radii).view(N, T)[order],
+        )
+
+    def inside(self, tiles: Tiles, scale: float) -> Tensor:
+        """(N, T, C) `scale` where a context is in the window of a token, else 0."""
+        place = torch.arange(self.tile, device=self.keep.device)
+        lefts = (self._lefts * scale).index_select(0, (tiles.left * self.tile + place).flatten())
+        rights = (self._rights * scale).index_select(0, (tiles.right * self.tile + place).flatten())
+        return lefts.add_(rights).view(*tiles.left.shape, -1)  # N T C
+
+
+def _patterns(w: int, T: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Two tables ((w + 1) * T, C): row r * T + t has ones at the r contexts to the left, or right, of token t."""
+    reach = torch.arange(w + 1, device=device)[:, None, None]
+    offset = torch.arange(T + 2 * w, device=device) - torch.arange(T, device=device)[:, None] - w  # T C
+    lefts = (offset < 0) & (offset >= -reach)
+    rights = (offset > 0) & (offset <= reach)
+    return lefts.float().flatten(0, 1), rights.float().flatten(0, 1)
