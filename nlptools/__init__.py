@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from nlptools.metrics.corpus import chrf as chrf
     from nlptools.metrics.corpus import ter as ter
     from nlptools.metrics.evaluation import evaluate as evaluate
+    from nlptools.projection.mapping import project as project
+    from nlptools.sequences.corpus import phrases as phrases
+    from nlptools.sequences.corpus import walks as walks
     from nlptools.text.tokenizer import load as tokenizer
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
@@ -37,10 +40,13 @@ _WHERE = {
     "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
     "load": "nlptools.language_model:load",
     "load_vectors": "nlptools.vectors.formats:load",
+    "project": "nlptools.projection.mapping:project",
+    "phrases": "nlptools.sequences.corpus:phrases",
     "ter": "nlptools.metrics.corpus:ter",
     "tokenize": "nlptools.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
     "train_lm": "nlptools.training:train_lm",
+    "walks": "nlptools.sequences.corpus:walks",
 }
 
 __all__ = [
@@ -55,10 +61,13 @@ __all__ = [
     "evaluate_vectors",
     "load",
     "load_vectors",
+    "phrases",
+    "project",
     "ter",
     "tokenize",
     "tokenizer",
     "train_lm",
+    "walks",
 ]
 
 
