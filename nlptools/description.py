@@ -1,4 +1,4 @@
-"""What a model directory holds, without loading the model."""
+"""What a directory of a model or of vectors holds, without loading it."""
 
 from __future__ import annotations
 
@@ -11,28 +11,55 @@ from nlptools.errors import BundleError, display
 
 
 def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
-    """Facts in sections: model, tokenizer, training, files.
+    """Facts in sections: model, tokenizer, training, files; of a directory of vectors: vectors, files.
 
     Raises:
-        InputError, BundleError: no such directory, not a model, or a damaged file.
+        InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
     """
     path = Path(directory)
     bundle.check_directory(path)
     verified = bundle.verify(path)
     config = bundle.read_json(path / "config.json")
+    files = _files(path, verified)
+    if config.get("kind") == "vectors":
+        return {"vectors": _vectors(path, config), "files": files}
     training = bundle.read_json(path / "training.json") if (path / "training.json").is_file() else {}
-    files = {
-        p.name: f"{p.stat().st_size:,} bytes"
-        + (f", {verified[p.name]}" if p.name in verified else ", not in the manifest")
-        for p in sorted(path.iterdir())
-        if p.is_file() and not p.name.startswith(".")
-    }
     return {
         "model": _model(path, config),
         "tokenizer": _tokenizer(path, config),
         "training": _training(training),
         "files": files,
     }
+
+
+def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
+    return {
+        p.name: f"{p.stat().st_size:,} bytes"
+        + (f", {verified[p.name]}" if p.name in verified else ", not in the manifest")
+        for p in sorted(path.iterdir())
+        if p.is_file() and not p.name.startswith(".")
+    }
+
+
+def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """Facts about a directory of vectors, which is opened, and so checked, but not read."""
+    from nlptools.vectors import bundle_format
+    from nlptools.vectors.product_quantization import ProductRows
+
+    table = bundle_format.read(str(path), "replace")
+    facts: dict[str, Any] = {
+        "words": len(table),
+        "dimensions": table.dimensions,
+        "counts": table.counts is not None,
+        "quantized": config.get("quantized", "none"),
+    }
+    if isinstance(table.rows, ProductRows):
+        codes, centroids, _ = table.rows.product
+        facts |= {"subvectors": codes.shape[1], "centroids": len(centroids)}
+    if table.subwords is not None:
+        kept = table.subwords
+        facts["subwords"] = {"shortest": kept.shortest, "longest": kept.longest, "rows": len(kept.buckets)}
+    return facts
 
 
 def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ signature, separated by tabs, with --confidence the mean of the resamples and ha
          "nlptools align-vectors wiki.de.vec wiki.en.vec -d de-en.txt --both de:,en: -o both/\n"
          "echo de:hund | nlptools neighbors both/"),
         ("How good it is, on words of the dictionary that are not learned from:",
-         "nlptools align-vectors de.txt en.txt -d de-en.txt --held-out 1000 --confidence > /dev/null"),
+         "nlptools align-vectors de.txt en.txt -d de-en.txt --held-out 1000 --confidence -o /dev/null"),
         ("The test set of MUSE:",
          "nlptools align-vectors wiki.es.vec wiki.en.vec -d es-en.0-5000.txt --test es-en.5000-6500.txt -o es.npy "
          "--report -"),

@@ -1,4 +1,4 @@
-"""nlptools describe: what a model directory holds."""
+"""nlptools describe: what a directory of a model or of vectors holds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from nlptools.configs.describe import Describe
     formats="A line per fact, its name and its value separated by a tab; or, with --json, one JSON object.",
     examples=(
         ("What a model is and how it was trained:", "nlptools describe lm/"),
+        ("Words, dimensions and quantization of vectors that convert wrote:", "nlptools describe --json vectors/"),
         ("Whether its files are intact, for a script:", "nlptools describe -q lm/ > /dev/null && echo intact"),
     ),
     exit_codes=(0, 2, 66, 74, 78),
@@ -23,7 +24,8 @@ from nlptools.configs.describe import Describe
 def command(model: str, describe: Describe, common: Common) -> None:
     """Tell what a model directory holds and whether its files are intact.
 
-    Architecture, sizes, tokenizer, training. All files that the manifest lists are compared with their SHA-256 sums; a
+    Architecture, sizes, tokenizer, training; of a directory of word vectors the number of words, dimensions, how they are
+    quantized, n-grams. All files that the manifest lists are compared with their SHA-256 sums; a
     damaged one ends with status 78.
     """
     import json

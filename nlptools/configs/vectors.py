@@ -38,11 +38,17 @@ class Convert:
     restrict: int = option(0, "Keep the first N words only; 0: all.", low=0, metavar="N")
     normalize: bool = option(False, "Scale vectors to length 1. N-grams of fastText are left out.")
     quantize: str = option(
-        "none", "int8: a byte per number, for a directory; what it costs is told.", choices=("none", "int8")
+        "none",
+        "For a directory. int8: a byte per number; pq: a byte for every few numbers. What it costs is told.",
+        choices=("none", "int8", "pq"),
     )
+    subvectors: int = option(0, "Bytes per vector of --quantize pq; 0: one for every two numbers.", low=0, metavar="N")
+    seed: int = option(1, "Seed of the centroids of --quantize pq.", low=0, metavar="N")
     force: bool = option(False, "Replace the target if it exists.")
 
     def check(self, target: str) -> None:
         """Raise UsageError for options that do not go together; `target` is the format that is written."""
         if self.quantize != "none" and target != "bundle":
             raise UsageError(f"--quantize {self.quantize} is for a directory of vectors, not for {target}")
+        if self.subvectors and self.quantize != "pq":
+            raise UsageError("--subvectors is for --quantize pq")

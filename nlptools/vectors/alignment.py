@@ -32,6 +32,7 @@ from nlptools.vectors.table import Floats, Rows, Vectors, Words
 
 REFINED = 15_000  # words of each side among which refinement looks for pairs
 CANDIDATES = 200_000
+_MANY = 4_000_000_000  # similarities that take more than about half a minute
 STEPS = {"none": (), "unit": ("unit",), "center": ("unit", "center", "unit")}
 
 
@@ -87,10 +88,14 @@ class _Changed:
         self._vectors, self._change = vectors, change
 
     def read(self, start: int, end: int) -> Floats:
-        return self._change(self._vectors.rows.read(start, end))
+        rows = self._vectors.rows.read(start, end)
+        checks.check_finite(rows, start, self._vectors.path)
+        return self._change(rows)
 
     def take(self, places: Sequence[int]) -> Floats:
-        return self._change(self._vectors.rows.take(places))
+        rows = self._vectors.rows.take(places)
+        checks.check_taken(rows, places, self._vectors.path)
+        return self._change(rows)
 
 
 class _Interleaved:
@@ -170,6 +175,8 @@ class Alignment:
     def ranks(self, known: Known) -> dict[str, Places]:
         """By "csls" and "cosine": the rank of the best translation of each word, see `bilingual.ranks`."""
         source, target = self._candidates
+        if len(source) * len(target) > _MANY:
+            messages.note(f"comparing {len(source):,} x {len(target):,} words for CSLS; fewer with --restrict")
         return {
             "csls": bilingual.ranks(known.places, source, target, csls.hubness(target, source)),
             "cosine": bilingual.ranks(known.places, source, target),
@@ -270,8 +277,6 @@ def _solve(
     rows = []
     for table, side, places in zip(tables, sides, pairs.T.tolist(), strict=True):
         taken = table.rows.take(places)
-        if not np.isfinite(taken).all():
-            bad = places[int(np.flatnonzero(~np.isfinite(taken).all(axis=1))[0])]
-            checks.refuse(table.path, f"the vector of word {bad + 1:,} is not finite")
+        checks.check_taken(taken, places, table.path)
         rows.append(side.apply(taken))
     return procrustes(rows[0], rows[1])

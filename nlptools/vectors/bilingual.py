@@ -85,8 +85,8 @@ def look_up(pairs: Pairs, source: Vectors, target: Vectors, restrict: int = 0) -
 def coverage(known: Known, name: str) -> str:
     """How much of a dictionary the tables know, in words."""
     return (
-        f"{name}: {len(known.places):,} of {known.pairs:,} pairs in the vocabularies, "
-        f"of {known.known_words:,} of {known.words:,} words"
+        f"{name}: {len(known.places):,} of {known.pairs:,} pairs in the vocabularies "
+        f"({known.known_words:,} of {known.words:,} words)"
     )
 
 

@@ -64,6 +64,13 @@ def check_finite(rows: np.ndarray[Any, Any], first: int, path: str) -> None:
         refuse(path, f"the vector of word {bad + 1:,} is not finite")
 
 
+def check_taken(rows: np.ndarray[Any, Any], places: Sequence[int], path: str) -> None:
+    """The same of rows that were taken from `places`. Raises BundleError."""
+    fine = np.isfinite(rows).all(axis=1)
+    if not fine.all():
+        refuse(path, f"the vector of word {int(np.asarray(places)[~fine][0]) + 1:,} is not finite")
+
+
 def decode_words(blob: bytes, path: str, errors: str, offset: int = 0) -> str:
     """Words joined by newlines as text. Raises BundleError with the number of the word that is not UTF-8."""
     try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from nlptools.configs.vectors import FORMATS, Convert
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.streams import Output
 from nlptools.vectors import bundle_format, checks, fasttext_format, quantization, text_format, word2vec_format
-from nlptools.vectors.bundle_format import Quantized
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Floats, Rows, Vectors, Words
 
@@ -32,6 +32,8 @@ def format_of(path: str) -> str:
         return "word2vec"
     if path.endswith("/") or os.path.isdir(path):
         return "bundle"
+    if os.path.exists(path) and not os.path.isfile(path):
+        return "word2vec"  # a pipe, such as a shell's <(...), or a device
     name = os.path.basename(path)
     for packed in (".gz", ".bz2", ".xz", ".zst"):
         name = name.removesuffix(packed)
@@ -126,14 +128,10 @@ def convert(source: str, target: str, settings: Convert, errors: str = "strict")
     keeps = settings.quantize == "none" and to in ("fasttext", "bundle")
     if vectors.subwords is not None and len(vectors.subwords.buckets) and not keeps:
         messages.note("n-grams are left out: unknown words will have no vectors")
-    if settings.quantize == "int8":
-        quantized: Quantized = quantization.quantize(vectors)
-        bundle_format.write(vectors, target, force=settings.force, quantized=quantized)
-        loss = quantization.measure(vectors, quantized)
-        messages.note(
-            f"int8: mean cosine to the float32 vectors {loss.cosine:.6f}, overlap of the 10 nearest words "
-            f"{loss.overlap:.4f} (of {loss.words} words)"
-        )
+    if settings.quantize != "none":
+        made = quantization.quantized(vectors, settings.quantize, settings.subvectors, settings.seed)
+        bundle_format.write(vectors, target, force=settings.force, quantized=made)
+        messages.note(quantization.measure(vectors, made).told(settings.quantize))
     else:
         save(vectors, target, to, force=settings.force)
 
@@ -150,6 +148,9 @@ def check_target(target: str, kind: str, force: bool) -> None:
         if target == "-":
             raise UsageError("a directory cannot go to standard output")
         bundle_format.check_target(target, force)
+    folder = Path(target).parent
+    if target != "-" and not folder.is_dir():
+        raise OutputError(f"{display(target)}: there is no directory {display(str(folder))}")
     if kind == "npy" and target == "-":
         raise UsageError("npy is two files: it cannot go to standard output")
     names = [target, bundle_format.words_beside(target)] if kind == "npy" else [target]

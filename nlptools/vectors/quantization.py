@@ -1,4 +1,4 @@
-"""Vectors in int8, a scale per row, and what that costs."""
+"""Vectors in fewer bytes, int8 with a scale per row or the codes of product quantization, and what that costs."""
 
 from __future__ import annotations
 
@@ -6,25 +6,52 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nlptools.errors import UsageError
+from nlptools.vectors import product_quantization
 from nlptools.vectors.bundle_format import Quantized
 from nlptools.vectors.nearest import neighbors
+from nlptools.vectors.product_quantization import Product, ProductRows
 from nlptools.vectors.table import ArrayRows, Vectors
 
 _SAMPLE = 200  # words whose neighbours are compared
 
 
 class Loss(NamedTuple):
-    """How far int8 vectors are from what they were made of.
+    """How far quantized vectors are from what they were made of.
 
     Attributes:
-        cosine: mean cosine of a vector and its int8 form, over all words whose vector is not zero.
+        error: mean length of the difference, as a share of the length of the vector, over all words whose vector is
+            not zero.
+        cosine: mean cosine of a vector and its quantized form, over the same words.
         overlap: mean share of the 10 nearest words that stay among the 10 nearest, over `words` words.
         words: how many words were looked at for it, evenly spread over the vocabulary.
     """
 
+    error: float
     cosine: float
     overlap: float
     words: int
+
+    def told(self, kind: str) -> str:
+        """On one line, for people."""
+        return (
+            f"{kind}: mean relative error {self.error:.6f}, mean cosine to the float32 vectors {self.cosine:.6f}, "
+            f"overlap of the 10 nearest words {self.overlap:.4f} (of {self.words} words)"
+        )
+
+
+def quantized(vectors: Vectors, kind: str, parts: int = 0, seed: int = 1) -> Quantized | Product:
+    """The vectors as `kind` "int8" or "pq", the latter in `parts` parts (0: one for every two dimensions).
+
+    Raises:
+        UsageError: more parts than dimensions.
+        BundleError: a vector is not finite.
+    """
+    if kind == "int8":
+        return quantize(vectors)
+    if parts > vectors.dimensions:
+        raise UsageError(f"--subvectors {parts}: the vectors have {vectors.dimensions:,} dimensions")
+    return product_quantization.quantize(vectors, parts or (vectors.dimensions + 1) // 2, seed)
 
 
 def quantize(vectors: Vectors) -> Quantized:
@@ -40,17 +67,20 @@ def quantize(vectors: Vectors) -> Quantized:
     return Quantized(rows, scales)
 
 
-def measure(vectors: Vectors, quantized: Quantized, k: int = 10) -> Loss:
+def measure(vectors: Vectors, quantized: Quantized | Product, k: int = 10) -> Loss:
     """The loss of `quantized`, which was made of `vectors`."""
-    after = Vectors(vectors.words, ArrayRows(*quantized), path=vectors.path)
-    total, counted = 0.0, 0
+    made = ProductRows(quantized) if isinstance(quantized, Product) else ArrayRows(*quantized)
+    after = Vectors(vectors.words, made, path=vectors.path)
+    errors, cosines, counted = 0.0, 0.0, 0
     for start, block in vectors.blocks():
         other = after.rows.read(start, start + len(block)).astype(np.float64)
         exact = block.astype(np.float64)
-        lengths = np.linalg.norm(exact, axis=1) * np.linalg.norm(other, axis=1)
-        products = np.einsum("ij,ij->i", exact, other)
-        total += float((products[lengths > 0] / lengths[lengths > 0]).sum())
-        counted += int((lengths > 0).sum())
+        lengths, other_lengths = np.linalg.norm(exact, axis=1), np.linalg.norm(other, axis=1)
+        some = (lengths > 0) & (other_lengths > 0)
+        products = np.einsum("ij,ij->i", exact, other)[some]
+        cosines += float((products / lengths[some] / other_lengths[some]).sum())
+        errors += float((np.linalg.norm(exact - other, axis=1)[some] / lengths[some]).sum())
+        counted += int(some.sum())
     places = np.unique(np.linspace(0, max(0, len(vectors) - 1), min(_SAMPLE, len(vectors))).astype(np.int64))
     sample = [vectors.words[int(place)] for place in places]
     shares = []
@@ -58,4 +88,5 @@ def measure(vectors: Vectors, quantized: Quantized, k: int = 10) -> Loss:
         if one.neighbors and two.neighbors:
             names = {word for word, _ in one.neighbors}
             shares.append(len(names & {word for word, _ in two.neighbors}) / len(names))
-    return Loss(total / counted if counted else 1.0, float(np.mean(shares)) if shares else 1.0, len(shares))
+    means = (errors / counted, cosines / counted) if counted else (0.0, 1.0)
+    return Loss(*means, float(np.mean(shares)) if shares else 1.0, len(shares))

@@ -34,7 +34,7 @@ def folder(tmp_path: Path) -> Path:
 def test_both_languages_in_one_table(call: Run, folder: Path) -> None:
     done = call("align-vectors", "de.txt", "en.txt", "--dictionary", "d.txt", "--both", "de:,en:", "-o", "both")
     assert (done.code, done.out) == (0, b"")
-    assert done.err == "dictionary: 120 of 120 pairs in the vocabularies, of 120 of 120 words\n"
+    assert done.err == "dictionary: 120 of 120 pairs in the vocabularies (120 of 120 words)\n"
     found = call("neighbors", "both", "-k", 1, stdin="de:de7\nen:en3\n")
     assert [line.split("\t")[1] for line in found.lines] == ["en:en7", "de:de3"]
 
@@ -60,6 +60,15 @@ def test_standard_output_is_word2vec_text(call: Run, folder: Path) -> None:
     assert call("align-vectors", "de.txt", "en.txt", "-d", "-", stdin=shuffled).out == done.out
 
 
+def test_pipes_and_devices(shell: Run, folder: Path) -> None:
+    line = "nlptools align-vectors <(cat de.txt) <(cat en.txt) -d <(cat d.txt) --held-out 9 --report - -o /dev/null -q"
+    done = shell(line)
+    assert done.code == 0 and done.err == "" and len(done.lines) == 6
+    for into, code in (("> /dev/full", 74), ("| true", 0), (">&-", 74)):
+        done = shell(f"nlptools align-vectors de.txt en.txt -d d.txt -q {into}")
+        assert done.code in (code, 141) and "Traceback" not in done.err and done.err.count("\n") <= 1, done
+
+
 def test_precision(call: Run, folder: Path) -> None:
     (folder / "test.txt").write_text("de1 en1\nde1\ten2\nde3 en4\nde5 other\nzz en1\n")
     (folder / "few.txt").write_text("".join(f"de{i} en{i}\n" for i in range(20, COUNT)))
@@ -70,7 +79,7 @@ def test_precision(call: Run, folder: Path) -> None:
     assert [row[0] for row in rows] == [f"precision@{k}:{way}" for way in ("csls", "cosine") for k in (1, 5, 10)]
     assert rows[0][1:4] == ["0.5000", "2", "words"] and len(rows[0]) == 7
     assert rows[0][4].startswith("csls:10|normalize:center|refine:0|pairs:100|candidates:120|coverage:2/4|held-out:no|")
-    assert "test: 3 of 5 pairs in the vocabularies, of 2 of 4 words" in done.err
+    assert "test: 3 of 5 pairs in the vocabularies (2 of 4 words)" in done.err
     assert "precision@1:csls  0.5000 ± 0." in done.err and rows[0][4] in done.err
     call("align-vectors", "de.txt", "en.txt", *options, "--report", "r.jsonl", "--json", "--force")
     record = json.loads((folder / "r.jsonl").read_text().split("\n")[0])
@@ -106,6 +115,7 @@ def test_refinement(call: Run, folder: Path) -> None:
         (["-d", "d.txt", "--held-out", "5", "--report", "-"], 2, "write to the same place"),
         (["-d", "d.txt", "--both", "de:"], 2, "two prefixes"),
         (["-d", "d.txt", "-o", "d.txt"], 73, "d.txt: exists"),
+        (["-d", "d.txt", "-o", "nowhere/a.txt"], 73, "no directory nowhere"),
         (["-d", "d.txt", "-o", "a.what"], 2, "--to"),
         (["-d", "d.txt", "--to", "npy"], 2, "standard output"),
         (["-d", "-", "--test", "-"], 2, "only once"),

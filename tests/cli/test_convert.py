@@ -66,6 +66,44 @@ def test_int8_tells_what_it_costs(call: Run, source: Path, tmp_path: Path) -> No
     assert call("convert", source, "q.npy", "--quantize", "int8").code == 2
 
 
+def test_pq_is_read_by_everything(call: Run, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).standard_normal((600, 7)).astype(np.float32)
+    np.save(tmp_path / "a.npy", rows)
+    (tmp_path / "a.vocab.tsv").write_text("".join(f"w{i}\t{700 - i}\n" for i in range(600)))
+    done = call("convert", "a.npy", "q", "--quantize", "pq")
+    assert done.code == 0 and done.err.startswith("pq: mean relative error 0.0") and "mean cosine" in done.err
+    assert json.loads((tmp_path / "q/config.json").read_text())["quantized"] == "pq"
+    codes = np.load(tmp_path / "q/vectors.npy")
+    assert (codes.dtype, codes.shape) == (np.uint8, (600, 4)) and np.load(tmp_path / "q/centroids.npy").shape == (
+        256,
+        7,
+    )
+    text = call("convert", "q", "-")
+    numbers = np.array([line.split(" ")[1:] for line in text.lines[1:]], np.float32)
+    assert np.linalg.norm(numbers - rows) < 0.15 * np.linalg.norm(rows)
+    assert call("convert", "q", "again", "--restrict", 9).code == 0
+    assert (tmp_path / "again/vocab.tsv").read_text().startswith("w0\t700\n")
+    query = "\n".join(f"w{i}" for i in range(0, 600, 20))
+    found = [line.split("\t")[1] for line in call("neighbors", "q", "-k", 1, stdin=query).lines]
+    exact = [line.split("\t")[1] for line in call("neighbors", "a.npy", "-k", 1, stdin=query).lines]
+    assert sum(one == two for one, two in zip(found, exact, strict=True)) > 20
+
+
+def test_pq_options(call: Run, source: Path, tmp_path: Path) -> None:
+    assert call("convert", source, "q", "--quantize", "pq", "--subvectors", 1).code == 0
+    assert np.load(tmp_path / "q/vectors.npy").shape == (3, 1)
+    assert call("convert", "q", "-").lines[2] == call("convert", source, "-").lines[2], "three words, three centroids"
+    for options, said in (
+        (["--quantize", "pq", "--subvectors", 3], "2 dimensions"),
+        (["--subvectors", 2], "is for --quantize pq"),
+        (["--quantize", "int8", "--subvectors", 2], "is for --quantize pq"),
+        (["--quantize", "pq", "--to", "npy"], "directory"),
+    ):
+        done = call("convert", source, "other", *options)
+        assert done.code == 2 and said in done.err
+    assert not (tmp_path / "other").exists()
+
+
 def test_normalize(call: Run, source: Path) -> None:
     rows = [line.split(" ") for line in call("convert", source, "-", "--normalize").lines[1:]]
     assert [float(a) ** 2 + float(b) ** 2 for _, a, b in rows] == pytest.approx([1, 1, 1])

@@ -106,6 +106,39 @@ def test_bytes(call: Run, tmp_path: Path) -> None:
     assert facts(call, bytes_bundle(tmp_path / "b"))["tokenizer"] == {"kind": "bytes", "tokens": 256, "special": {}}
 
 
+def test_vectors(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("3 4\na 1 2 3 4\nb 4 3 2 1\nc 0 1 0 1\n")
+    for name, options in {"plain": [], "int8": ["int8"], "pq": ["pq", "--subvectors", 3]}.items():
+        assert call("convert", "v.txt", name, *(["--quantize", *options] if options else [])).code == 0
+        found = facts(call, tmp_path / name)
+        assert list(found) == ["vectors", "files"]
+        told = {"words": 3, "dimensions": 4, "counts": False, "quantized": name if options else "none"}
+        assert found["vectors"] == told | ({"subvectors": 3, "centroids": 3} if name == "pq" else {})
+        assert set(found["files"]) == {path.name for path in (tmp_path / name).iterdir()}
+        assert found["files"]["vocab.tsv"] == "6 bytes, ok"
+    assert "vectors dimensions\t4" in call("describe", "pq").lines
+
+
+def test_vectors_with_ngrams_and_damaged_ones(call: Run, tmp_path: Path) -> None:
+    import numpy as np
+
+    from nlptools.vectors.formats import save
+    from nlptools.vectors.subwords import Subwords
+    from nlptools.vectors.table import Vectors
+
+    kept = Subwords(3, 6, np.ones((50, 4), np.float32), np.ones((2, 4), np.float32))
+    save(Vectors(["one", "two"], kept.own, subwords=kept, counts=[7, 3]), str(tmp_path / "v"))
+    found = facts(call, tmp_path / "v")["vectors"]
+    assert found["subwords"] == {"shortest": 3, "longest": 6, "rows": 50} and found["counts"] is True
+    data = bytearray((tmp_path / "v/subwords.npy").read_bytes())
+    data[-1] ^= 1
+    (tmp_path / "v/subwords.npy").write_bytes(data)
+    done = call("describe", "v")
+    assert done.code == 78 and "subwords.npy: damaged: its SHA-256" in done.err
+    (tmp_path / "v/manifest.json").unlink()
+    assert call("describe", "v").code == 78
+
+
 @pytest.mark.parametrize(
     ("model", "code", "said"),
     [

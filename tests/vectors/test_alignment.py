@@ -110,9 +110,13 @@ def test_what_cannot_be_aligned(capsys):
     with pytest.raises(DataError, match="20 dimensions"):
         solve(source, Vectors(["w1"], np.ones((1, 3), np.float32)), SAME)
     broken = target.matrix.copy()
-    broken[7, 3] = np.nan
-    with pytest.raises(BundleError, match="word 8 is not finite"):
-        solve(source, Vectors(WORDS, broken), SAME, normalize="unit")
+    for normalize, bad in (("unit", np.nan), ("none", np.inf), ("center", np.inf)):
+        broken[7, 3] = bad
+        with pytest.raises(BundleError, match="word 8 is not finite"):
+            solve(source, Vectors(WORDS, broken), SAME, normalize=normalize)
+        with pytest.raises(BundleError, match="word 8 is not finite"):
+            made = solve(Vectors(WORDS, broken), target, SAME[:7], restrict=7, normalize=normalize)
+            list(made.rotated_source().blocks())
     solve(source, target, SAME[:5])
     assert "5 pairs do not determine a rotation of 20 dimensions" in capsys.readouterr().err
     made = solve(source, target, SAME)
@@ -224,7 +228,7 @@ def test_places_and_counts():
     known = bilingual.look_up(pairs, source, target)
     assert known.places.tolist() == [[5, 6], [5, 7], [300, 2]]
     assert (known.pairs, known.words, known.known_words) == (5, 4, 2)
-    assert bilingual.coverage(known, "d") == "d: 3 of 5 pairs in the vocabularies, of 2 of 4 words"
+    assert bilingual.coverage(known, "d") == "d: 3 of 5 pairs in the vocabularies (2 of 4 words)"
     assert bilingual.look_up(pairs, source, target, 300).places.tolist() == [[5, 6], [5, 7]]
 
 
