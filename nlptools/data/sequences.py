@@ -7,6 +7,7 @@ more than 1,000 words is cut, as word2vec does (so one endless line serves too).
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import multiprocessing
 import os
@@ -109,7 +110,7 @@ def spool(
 def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
     """Valid UTF-8 in pieces that end at a line end or a space; each input ends with a line end."""
     for name in streams.check_inputs(inputs):
-        number, last = 1, b"\n"
+        number, held = 1, b""
         for chunk in streams.line_chunks(name, _CHUNK, (b"\n", b" ")):
             if number == 1:
                 chunk = chunk.removeprefix(streams.BOM)
@@ -120,11 +121,12 @@ def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
                     streams.refuse_invalid(name, number, chunk.split(b"\n"))
                 chunk = chunk.decode("utf-8", errors).encode()
             number += chunk.count(b"\n")
-            last = chunk[-1:]
             digest.update(chunk)
-            yield chunk
-        if last != b"\n":
-            yield b"\n"
+            if held:
+                yield held
+            held = chunk
+        if held:  # the last line may lack its end
+            yield held if held.endswith(b"\n") else held.removesuffix(b"\r") + b"\n"
 
 
 # -- counting -----------------------------------------------------------------------------------------------------------
@@ -145,6 +147,7 @@ class _Counter:
 
     def start(self) -> None:
         """Count in another process from now on."""
+        self._file.flush()  # or both would write what is in its buffer
         context: Any = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=self._serve, args=(theirs,), daemon=True)
@@ -189,8 +192,9 @@ class _Counter:
         if self._process is not None:
             self._process.kill()
             self._process.join()
-        self._file.close()
-        if os.path.exists(self.path):
+        with contextlib.suppress(OSError):  # it has been told already
+            self._file.close()
+        with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
 
     def _serve(self, pipe: Connection) -> None:

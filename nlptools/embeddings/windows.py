@@ -76,7 +76,7 @@ class Windows:
         place = torch.arange(self.tile, device=self.keep.device)
         lefts = (self._lefts * scale).index_select(0, (tiles.left * self.tile + place).flatten())
         rights = (self._rights * scale).index_select(0, (tiles.right * self.tile + place).flatten())
-        return lefts.add_(rights).view(*tiles.left.shape, -1)  # N T C
+        return lefts.add_(rights).view(*tiles.left.shape, tiles.contexts.shape[1])  # N T C
 
 
 def _patterns(w: int, T: int, device: torch.device) -> tuple[Tensor, Tensor]:
