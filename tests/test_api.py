@@ -17,6 +17,7 @@ from conftest import ROOT, environment
 from tiny_bundles import words_bundle
 
 import nlptools
+from nlptools import errors
 from nlptools.configs.lm import Generate, Score
 
 COMMAND_FILES = sorted((ROOT / "nlptools/cli").glob("*.py"))
@@ -53,6 +54,7 @@ def test_importing_costs_nothing_until_a_name_is_used() -> None:
     heavy = "[m for m in ('torch', 'numpy', 'click', 'sentencepiece', 'tokenizers', 'safetensors') if m in sys.modules]"
     assert python(f"import sys, nlptools; nlptools.__version__; print({heavy})") == "[]\n"
     light = "nlptools.tokenize, nlptools.bleu, nlptools.evaluate, nlptools.build_vocab, nlptools.describe, nlptools.tokenizer"
+    light += ", nlptools.phrases, nlptools.walks, nlptools.load_vectors"
     assert python(f"import sys, nlptools; {light}; print('torch' in sys.modules)") == "False\n"
     everything = python("from nlptools import *; print(sorted(k for k in dir() if not k.startswith('__')))")
     assert ast.literal_eval(everything) == [name for name in nlptools.__all__ if not name.startswith("__")]
@@ -136,9 +138,41 @@ def test_tokenize_describe_bleu(lm: Path) -> None:
     assert nlptools.ter([line], [[f"{line} again and again"]]).score == pytest.approx(100 * 3 / 9)
 
 
-def test_errors_are_a_family(lm: Path, tmp_path: Path) -> None:
-    from nlptools import errors
+def test_phrases(call: Any) -> None:
+    lines = ["new york is big", "", "in new york city"] * 3 + ["york"]
+    found = list(nlptools.phrases(iter(lines), min_count=3, threshold=0.5))
+    assert found[:4] == ["new_york is big", "", "in new_york city", "new_york is big"] and found[-1] == "york"
+    assert len(found) == len(lines)
+    long = [f"a b c d{i % 7} " * (i % 50) for i in range(9000)]
+    options = ["--min-count", 2, "--passes", 2, "--scoring", "npmi", "--connectors", "c"]
+    expected = call("phrases", *options, stdin="\n".join(long) + "\n").lines
+    assert list(nlptools.phrases(long, scoring="npmi", min_count=2, passes=2, connectors=["c"])) == expected
+    for bad in ({"passes": 0}, {"scoring": "best"}, {"threshold": 0}, {"delimiter": " "}):
+        with pytest.raises(errors.UsageError):
+            nlptools.phrases(lines, **bad)
+    with pytest.raises(errors.UsageError, match="line 2 holds a newline"):
+        list(nlptools.phrases(["a", "b\nc"]))
+    with pytest.raises(errors.DataError, match="no training data"):
+        list(nlptools.phrases([]))
 
+
+def test_walks(call: Any) -> None:
+    edges = [("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"), ("e", "e")]
+    text = "".join(f"{u} {v}\n" for u, v in edges)
+    found = list(nlptools.walks(edges, length=6, rounds=3, p=0.5, q=2, seed=4))
+    done = call("walks", "--length", 6, "--walks", 3, "--p", 0.5, "--q", 2, "--seed", 4, stdin=text)
+    assert [" ".join(walk) for walk in found] == done.lines and len(found) == 15
+    weighted = list(nlptools.walks([("a", "b"), ("a", "c", 0.0), ("c", "a", 2)], directed=True, length=3, rounds=1))
+    assert sorted(weighted) == [["a", "b"], ["b"], ["c", "a", "b"]]
+    for bad in ({"p": 0}, {"q": float("nan")}, {"length": 0}, {"rounds": 0}, {"seed": -1}):
+        with pytest.raises(errors.UsageError):
+            nlptools.walks(edges, **bad)
+    for wrong in ([], [("a", "b", -1.0)], [("a", "b", float("inf"))]):
+        with pytest.raises(errors.DataError):
+            nlptools.walks(wrong)
+
+
+def test_errors_are_a_family(lm: Path, tmp_path: Path) -> None:
     for use in (nlptools.load, nlptools.describe):
         with pytest.raises(errors.InputError, match="no such model directory") as caught:
             use(tmp_path / "nowhere")
