@@ -148,6 +148,35 @@ def test_neighbours_and_analogies(gensim):
         assert [score for _, score in answer.neighbors] == pytest.approx([score for _, score in expected], rel=1e-4)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_many_queries_of_random_models(gensim, tmp_path, seed):
+    """The same words and scores as gensim, one by one; through a file, for words, sums and products, with limits."""
+    rng = np.random.default_rng(seed)
+    count, k = int(rng.integers(30, 4000)), int(rng.integers(1, 25))
+    made = table(count, int(rng.integers(2, 70)))
+    made.matrix[:] *= rng.uniform(0.01, 50, (count, 1)).astype(np.float32)
+    save(made, str(tmp_path / "a.bin"))
+    theirs = gensim.models.KeyedVectors.load_word2vec_format(str(tmp_path / "a.bin"), binary=True)
+    found = load(tmp_path / "a.bin")
+    for limit in (None, count // 3):
+        asked = [rng.choice(count, int(rng.integers(1, 6)), replace=False).tolist() for _ in range(60)]
+        chosen = [[made.words[i] for i in places] for places in asked]
+        sides = [(words[: (len(words) + 1) // 2], words[(len(words) + 1) // 2 :]) for words in chosen]
+        lines = [" + ".join(plus) + "".join(f" - {word}" for word in minus) for plus, minus in sides]
+        for method, ask in (("add", theirs.most_similar), ("mul", theirs.most_similar_cosmul)):
+            if limit and method == "mul":
+                continue  # gensim takes restrict_vocab there and does not look at it
+            answers = neighbors(found, lines, k, method=method, restrict=limit or 0, epsilon=1e-6)
+            for (plus, minus), answer in zip(sides, answers, strict=True):
+                expected = ask(plus, minus, topn=k, restrict_vocab=limit)
+                scores = dict(expected)
+                assert [score for _, score in answer.neighbors] == pytest.approx(
+                    [score for _, score in expected], rel=2e-4, abs=1e-5
+                )
+                for word, score in answer.neighbors:  # words as near as float32 can tell may change places
+                    assert word in scores or score == pytest.approx(expected[-1][1], rel=2e-4, abs=1e-5)
+
+
 @pytest.mark.parametrize("name", ["crime-and-punishment.bin", "toy-model.bin"])
 def test_files_of_its_own_tests(gensim, name):
     from gensim.test.utils import datapath
