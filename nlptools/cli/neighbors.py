@@ -32,7 +32,8 @@ an empty list).
 The format of VECTORS follows from its name: .txt and .w2v the text of word2vec, .bin its binary form or, if it begins
 with fastText's number, a model of fastText, .vec the text of fastText, glove.NAME.txt and .glove GloVe, .npy an array
 with the words in NAME.vocab.tsv, a directory what nlptools-convert(1) makes; - is text of word2vec on standard input, the
-queries are then in files. Binary files and arrays are mapped and not read into memory.""",
+queries are then in files. Binary files and arrays are mapped and not read into memory; with --restrict no more of them is
+read than the words of the queries and the first N, and damage behind these is not told.""",
     examples=(
         ("The nearest words of a word:", "echo king | nlptools neighbors vectors.bin -k 5"),
         ("An analogy:", "echo 'king - man + woman' | nlptools neighbors glove.6B.300d.txt --method mul"),

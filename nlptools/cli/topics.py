@@ -170,6 +170,51 @@ PIPELINES: Sections = [
         ],
     ),
     (
+        "Words and graphs",
+        [
+            Example(
+                "Phrases of up to four words, learned from one text and joined in another",
+                "nlptools tokenize corpus.gz |\n"
+                "    nlptools phrases --passes 2 --connectors english --save phrases.tsv > joined.txt\n"
+                "nlptools tokenize new.txt | nlptools phrases --model phrases.tsv > new.joined",
+            ),
+            Example(
+                "The most frequent of them",
+                "nlptools phrases tokens.txt | tr ' ' '\\n' | grep '._.' | sort | uniq -c | sort -nr | head",
+            ),
+            Example(
+                "Walks over a graph, a text like any other for what learns vectors of words",
+                "nlptools walks --p 0.5 --q 2 --seed 1 edges.tsv | gzip > walks.gz",
+            ),
+            Example(
+                "How often walks come to each node",
+                "nlptools walks edges.tsv | tr ' ' '\\n' | sort | uniq -c | sort -nr | head",
+            ),
+            Example(
+                "The nearest words of a few words, and an analogy",
+                "printf '%s\\n' cat dog | nlptools neighbors vectors.bin -k 5\n"
+                "echo 'king - man + woman' | nlptools neighbors vectors.bin -k 1 --method mul",
+            ),
+            Example(
+                "A line for each neighbor",
+                "nlptools neighbors vectors.bin -k 5 --json words.txt |\n"
+                "    jq -r '.query as $q | .neighbors[] | [$q, .[0], .[1]] | @tsv'",
+            ),
+            Example(
+                "Words that have no vector",
+                "nlptools neighbors vectors.bin -k 1 words.txt | awk -F'\\t' 'NF == 1'",
+            ),
+            Example(
+                "Text that took minutes to read as a directory that opens at once, at a quarter of the size",
+                "nlptools convert glove.840B.300d.txt glove/ --quantize int8\necho frog | nlptools neighbors glove/",
+            ),
+            Example(
+                "The first 100,000 words only, of length 1, for another program",
+                "nlptools convert vectors.bin small.txt --restrict 100000 --normalize",
+            ),
+        ],
+    ),
+    (
         "Lines next to lines",
         [
             Example(
