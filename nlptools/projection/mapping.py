@@ -93,8 +93,8 @@ class Map:
 
 def kind_of(path: str) -> str:
     """ ".tsv", ".png", ".svg", ".html" or "directory", by the name. Raises UsageError."""
-    if path == "-":
-        return ".tsv"
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)):
+        return ".tsv"  # standard output, a device, a named pipe
     if path.endswith("/") or os.path.isdir(path):
         return "directory"
     name = os.path.basename(path).lower()
@@ -209,8 +209,10 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
         if count is None:
             count = FEW if entries is None and kind != ".tsv" else 0
         points = choosing.read(source, entries, count, arrows, settings.source_format, errors)
-        if len(points.words) >= _MANY and settings.method != "pca":
-            messages.note(f"{_NAMES[settings.method]} of {len(points.words):,} words takes long; --count shows fewer")
+        if settings.count is None and 0 < count < points.total and entries is None:
+            messages.note(f"the first {FEW:,} of {points.total:,} words; --count 0 shows all")
+        if len(points.words) >= _MANY and (settings.method != "pca" or kind == ".html"):
+            messages.note(f"{len(points.words):,} words take long; --count shows fewer")
         title = settings.title if settings.title is not None else name_of(source)
         made = make(points, settings, title)
         messages.note(made.note)

@@ -90,7 +90,8 @@ def _draw(drawn: Map, suffix: str, width: float, height: float) -> bytes:
     top = _heading(figure, drawn, palette)
     axis = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
     size = float(np.clip(3000 / len(drawn.words), 4, 18))
-    axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2)
+    flat: dict[str, Any] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # which nearly hides points
+    axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2, **flat)
     canvas.draw()  # places in pixels are known from here on
     places = _pixels(axis, drawn.coordinates)
     _arrows(figure, drawn, places)

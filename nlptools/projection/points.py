@@ -33,12 +33,14 @@ class Points:
         rows: their vectors, float32 (N, D), finite.
         groups: the group of each, or empty where there are none.
         arrows: pairs of places in `words`.
+        total: how many words the table has that they come from.
     """
 
     words: list[str]
     rows: Array
     groups: list[str] = field(default_factory=list)
     arrows: list[tuple[int, int]] = field(default_factory=list)
+    total: int = 0
 
     def nearest(self, k: int = 10) -> tuple[Array, Array]:
         """The `k` nearest others of each word by cosine: places and cosines, (N, min(k, N - 1)), nearest first.
@@ -177,7 +179,7 @@ def choose(
     if len(kept) < 2:
         raise DataError(f"{display(vectors.path)}: a map needs at least two words, found {len(kept)}")
     groups = [entry.group for entry in kept] if any(entry.group for entry in kept) else []
-    return Points([entry.word for entry in kept], rows, groups, pairs)
+    return Points([entry.word for entry in kept], rows, groups, pairs, len(vectors))
 
 
 def choose_rows(
@@ -217,7 +219,7 @@ def _once(entries: Sequence[Entry], path: str) -> list[Entry]:
     for entry in entries:
         first.setdefault(entry.word, entry)
     if len(first) < len(entries):
-        messages.warn(f"{len(entries) - len(first):,} words stand more than once in the list; each is shown once")
+        messages.warn(f"{len(entries) - len(first):,} repeated words in the list; each is shown once")
     return list(first.values())
 
 

@@ -166,8 +166,9 @@ function makeScene(canvas, data) {
 
   function arrow(from, to) {
     const dx = at[2 * to] - at[2 * from], dy = at[2 * to + 1] - at[2 * from + 1], length = Math.hypot(dx, dy);
-    if (length < 12) return;
-    const r = radius() + 3, ux = dx / length, uy = dy / length;
+    const r = radius() + 3;
+    if (length < 2 * r + 8) return;
+    const ux = dx / length, uy = dy / length;
     const x = at[2 * to] - ux * r, y = at[2 * to + 1] - uy * r;
     context.strokeStyle = context.fillStyle = colors.arrow;
     context.lineWidth = 1.5;

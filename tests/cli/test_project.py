@@ -35,6 +35,8 @@ def test_a_table_on_standard_output(call: Run, table: Path) -> None:
     spots = np.array([row[1:] for row in rows], float)
     assert np.abs(spots.mean(axis=0)).max() < 1e-5 and (spots[:, 0] ** 2).sum() >= (spots[:, 1] ** 2).sum() > 0
     assert call("project", "-q", "-", stdin=table.read_bytes()).out == done.out
+    done = call("project", table, "-o", "/dev/full")
+    assert done.code == 74 and done.err.endswith("nlptools project: /dev/full: write failed: no space left on device\n")
     space = call("project", table, "--dims", 3, "-n", 4, "-q")
     assert [len(row) for row in cells(space.text)] == [4] * 4 and space.err == ""
     by_cosine = call("project", table, "--distance", "cosine")
@@ -44,7 +46,7 @@ def test_a_table_on_standard_output(call: Run, table: Path) -> None:
 def test_words_of_a_list(call: Run, table: Path) -> None:
     done = call("project", table, "--words", "-", stdin="woman\tpeople\nnowhere\nking\nwoman\na<b\n")
     assert [row[0] for row in cells(done.text)] == ["woman", "king", "a<b"]
-    assert "warning: 1 of 4 words have no vector: nowhere" in done.err and "1 words stand more than once" in done.err
+    assert "warning: 1 of 4 words have no vector: nowhere" in done.err and "1 repeated words" in done.err
     assert call("project", "-", "--words", "-", stdin="x").code == 2
     done = call("project", table, "--words", "-", stdin="nowhere\nking\n")
     assert done.code == 65 and "a map needs at least two words, found 1" in done.err
@@ -111,8 +113,9 @@ def test_a_crowd_has_fewer_labels(call: Run, tmp_path: Path) -> None:
     assert done.code == 0
     assert (found := re.search(r"([\d,]+) of 1,000 words have room for their labels", done.err))
     assert 50 < int(found.group(1)) < 900
+    assert "the first 1,000 of 1,500 words; --count 0 shows all" in done.err
     done = call("project", "m.npy", "-n", 0, "-o", "all.html")
-    assert done.code == 0 and "PCA, 1,500 words" in done.err
+    assert done.code == 0 and "PCA, 1,500 words" in done.err and "first" not in done.err
 
 
 def test_a_directory_for_the_projector(call: Run, table: Path, tmp_path: Path) -> None:

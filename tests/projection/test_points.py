@@ -25,7 +25,7 @@ def test_first_words_chosen_words_and_words_of_arrows(capsys):
     assert chosen.words == ["w7", "w2"] and chosen.groups == ["a", ""]
     assert (chosen.rows == made.rows.take([7, 2])).all()
     said = capsys.readouterr().err
-    assert "1 words stand more than once" in said and "1 of 3 words have no vector: nowhere" in said
+    assert "1 repeated words" in said and "1 of 3 words have no vector: nowhere" in said
     with_arrows = choose(made, count=2, arrows=[("w1", "w8"), ("w0", "none"), ("w8", "w5")])
     assert with_arrows.words == ["w0", "w1", "w8", "w5"] and with_arrows.arrows == [(1, 2), (2, 3)]
     assert (with_arrows.rows == made.rows.take([0, 1, 8, 5])).all() and with_arrows.groups == []
@@ -108,7 +108,8 @@ def test_files_of_words_and_arrows(tmp_path):
 
 
 def test_kinds_of_maps_by_name(tmp_path):
-    expected = {"-": ".tsv", "a.tsv": ".tsv", "a.tsv.gz": ".tsv", "A.PNG": ".png", "x.y.svg": ".svg", "m.html": ".html",
+    expected = {"-": ".tsv", "/dev/null": ".tsv",
+                 "a.tsv": ".tsv", "a.tsv.gz": ".tsv", "A.PNG": ".png", "x.y.svg": ".svg", "m.html": ".html",
                 "dir": "directory", "dir.d/": "directory", str(tmp_path): "directory"}  # fmt: skip
     assert {name: kind_of(name) for name in expected} == expected
     for name in ("a.pdf", "a.txt", "a.jpg"):
