@@ -8,11 +8,13 @@ import json
 import re
 import shutil
 import subprocess
+from configparser import ConfigParser
 from pathlib import Path
 from urllib.parse import quote
 
 import numpy as np
 import pytest
+from conftest import ROOT
 
 import nlptools
 from nlptools.projection.page import escaped, page
@@ -85,6 +87,15 @@ def test_few_words(count):
     rows = np.random.default_rng(1).standard_normal((count, 4)).astype(np.float32)
     data = json.loads(Tags(page(nlptools.project(rows))).scripts[0])
     assert data["k"] == count - 1 and len(data["near"]) == count * (count - 1) and data["colors"] is None
+
+
+def test_the_wheel_will_hold_the_parts_of_the_page():
+    config = ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    patterns = config["options.package_data"]["nlptools.projection"].split(", ")
+    held = {path.name for pattern in patterns for path in (ROOT / "nlptools/projection").glob(pattern)}
+    assert held == {path.name for path in (ROOT / "nlptools/projection").iterdir() if path.suffix not in (".py", "")}
+    assert {"page.html", "page.css", "page.js", "scene.js"} <= held
 
 
 # -- in a browser -----------------------------------------------------------------------------------------------------

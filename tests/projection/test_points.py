@@ -109,7 +109,7 @@ def test_files_of_words_and_arrows(tmp_path):
 
 def test_kinds_of_maps_by_name(tmp_path):
     expected = {"-": ".tsv", "/dev/null": ".tsv",
-                 "a.tsv": ".tsv", "a.tsv.gz": ".tsv", "A.PNG": ".png", "x.y.svg": ".svg", "m.html": ".html",
+                "a.tsv": ".tsv", "a.tsv.gz": ".tsv", "A.PNG": ".png", "x.y.svg": ".svg", "m.html": ".html",
                 "dir": "directory", "dir.d/": "directory", str(tmp_path): "directory"}  # fmt: skip
     assert {name: kind_of(name) for name in expected} == expected
     for name in ("a.pdf", "a.txt", "a.jpg"):
