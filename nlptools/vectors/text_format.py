@@ -27,7 +27,7 @@ from nlptools.vectors import checks
 from nlptools.vectors.table import Floats, Vectors, Words
 
 _CHUNK = 1 << 22
-_ODD = re.compile(rb"[\t\r\v\f]|  ")  # what float parsing takes for one space, and we do not
+_ODD = (b"\t", b"\r", b"\v", b"\f")  # what float parsing takes for a space, and we do not
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -102,6 +102,10 @@ def _dimensions(line: bytes, path: str) -> int:
     return count
 
 
+def _is_odd(text: bytes) -> bool:
+    return any(mark in text for mark in _ODD)
+
+
 def _is_number(field: bytes) -> bool:
     try:
         float(field)
@@ -169,7 +173,8 @@ class _Table:
         """Rows of numbers, float32 (N, D)."""
         joined = b" ".join(numbers)
         values = _floats(joined)
-        if len(values) != len(numbers) * self.dimensions or _ODD.search(joined) or not np.isfinite(values).all():
+        # each line has as many spaces as it should: two in a row leave a number too few
+        if len(values) != len(numbers) * self.dimensions or _is_odd(joined) or not np.isfinite(values).all():
             self._refuse_number(numbers)
         return values.reshape(-1, self.dimensions)
 
@@ -177,7 +182,7 @@ class _Table:
         for offset, text in enumerate(numbers):
             for field in text.split(b" "):
                 value = _floats(field)
-                if len(value) != 1 or _ODD.search(field) or not _is_number(field) or not np.isfinite(value[0]):
+                if len(value) != 1 or _is_odd(field) or not _is_number(field) or not np.isfinite(value[0]):
                     shown = field[:40].decode("utf-8", "replace")
                     checks.refuse(self.path, f"expected a finite number, found {shown!r}", line=self.line + offset)
         raise AssertionError("every field is a number")

@@ -266,6 +266,9 @@ def test_words_that_a_format_has_no_room_for(tmp_path):
         ("2 2\na 1 2\nb 1e99 2\n", ":3: .*1e99"),
         ("2 2\na 1 2\nb 1\t5 2\n", ":3: "),
         ("2 2\na 1 2\nb 1_0 2\n", ":3: "),
+        ("2 2\na 1 2\nb 1\v2 \n", ":3: "),
+        ("2 2\na 1 2\nb 1  2\n", ":3: "),
+        ("2 2\na 1  \nb 1\t2 3\n", ":2: "),
         (b"2 2\na 1 2\n\xff 1 2\n", ":3: the word is not valid UTF-8"),
     ],
 )
