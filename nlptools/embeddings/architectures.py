@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from nlptools.embeddings.damping import damping
 from nlptools.embeddings.inputs import SubwordRows, WordRows
 from nlptools.embeddings.windows import Tiles, Windows
 
@@ -34,6 +35,11 @@ class Prediction(NamedTuple):
 class Architecture(Protocol):
     """Skip-gram or CBOW."""
 
+    targets: float  # of a token, on average
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        """Prepare for steps that hold each word `tokens` (V,) times, each of its targets scored `scores` times."""
+
     def predict(self, tiles: Tiles, lr: float) -> Prediction:
         """The hidden vectors and their targets."""
 
@@ -46,6 +52,10 @@ class SkipGram:
 
     def __init__(self, windows: Windows, inputs: Inputs) -> None:
         self.windows, self.inputs = windows, inputs
+        self.targets = windows.pairs
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        self.inputs.damp(tokens * self.targets * scores, lr)
 
     def predict(self, tiles: Tiles, lr: float) -> Prediction:
         weights = self.windows.inside(tiles, lr)
@@ -65,6 +75,10 @@ class Cbow:
 
     def __init__(self, windows: Windows, inputs: Inputs, *, corrected: bool = True) -> None:
         self.windows, self.inputs, self.corrected = windows, inputs, corrected
+        self.targets = 1.0
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        self.inputs.damp(tokens * (scores if self.corrected else scores * self.windows.pairs), lr)
 
     def predict(self, tiles: Tiles, lr: float) -> Prediction:
         inside = self.windows.inside(tiles, 1.0)  # N T C
@@ -78,7 +92,7 @@ class Cbow:
         self.inputs.add(tiles.contexts, torch.bmm(prediction.kept[0].transpose(1, 2), gradient))
 
 
-class PositionWeightedCbow:
+class PositionWeightedCbow(Cbow):
     """CBOW whose words are weighted, dimension by dimension, by how far they stand from the middle.
 
     Mikolov et al. 2018, "Advances in pre-training distributed word representations" (arXiv:1712.09405), section 2.2.
@@ -88,7 +102,14 @@ class PositionWeightedCbow:
     """
 
     def __init__(self, windows: Windows, inputs: Inputs, positions: Tensor, *, corrected: bool = True) -> None:
-        self.windows, self.inputs, self.positions, self.corrected = windows, inputs, positions, corrected
+        super().__init__(windows, inputs, corrected=corrected)
+        self.positions = positions
+        self._damping = 1.0
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        super().damp(tokens, scores, lr)
+        factor = damping((tokens.sum() * scores)[None], lr)  # every token uses every place
+        self._damping = 1.0 if factor is None else float(factor)
 
     def predict(self, tiles: Tiles, lr: float) -> Prediction:
         rows = self.inputs.look_up(tiles.contexts)  # N C D
@@ -106,7 +127,7 @@ class PositionWeightedCbow:
         out = torch.zeros_like(rows)
         for place, at, inside in self._places(tiles):
             out[:, at] += inside * (mean if self.corrected else gradient) * self.positions[place]
-            self.positions[place] += (inside * mean * rows[:, at]).sum((0, 1))
+            self.positions[place] += (inside * mean * rows[:, at]).sum((0, 1)) * self._damping
         self.inputs.add(tiles.contexts, out)
 
     def _places(self, tiles: Tiles) -> Iterator[tuple[int, slice, Tensor]]:

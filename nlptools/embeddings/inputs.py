@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nlptools.embeddings.damping import damping
 from nlptools.vectors.subwords import ngram_rows
 
 
@@ -22,14 +23,22 @@ class WordRows:
 
     def __init__(self, table: Tensor) -> None:
         self.table = table
+        self._damping: Tensor | None = None
+
+    def damp(self, uses: Tensor, lr: float) -> None:
+        """Prepare for steps in which words are used `uses` (V,) times."""
+        self._damping = damping(uses, lr)
 
     def look_up(self, words: Tensor) -> Tensor:
         """(..., D) the vectors of int64 words."""
         return self.table.index_select(0, words.flatten()).view(*words.shape, -1)
 
     def add(self, words: Tensor, gradient: Tensor) -> None:
-        """Add (..., D) to the rows of words."""
-        self.table.index_add_(0, words.flatten(), gradient.flatten(0, -2))
+        """Add (..., D) to the rows of words. Changes the gradient."""
+        flat = words.flatten()
+        if self._damping is not None:
+            gradient.mul_(self._damping[flat].view(*words.shape, 1))
+        self.table.index_add_(0, flat, gradient.flatten(0, -2))
 
 
 class SubwordRows:
@@ -52,6 +61,12 @@ class SubwordRows:
         self._rows = torch.from_numpy(rows[order]).to(device)
         self._counts = torch.from_numpy(np.bincount(places, minlength=V)).to(device)
         self._starts = self._counts.cumsum(0) - self._counts
+        self._damping: Tensor | None = None
+
+    def damp(self, uses: Tensor, lr: float) -> None:
+        """Prepare for steps in which words are used `uses` (V,) times."""
+        rows = uses.new_zeros(len(self.table)).index_add_(0, self._rows, uses.repeat_interleave(self._counts))
+        self._damping = damping(rows, lr)
 
     def look_up(self, words: Tensor) -> Tensor:
         """(..., D) the vectors of int64 words."""
@@ -67,7 +82,10 @@ class SubwordRows:
         rows, counts = self._rows_of(unique)
         sums = gradient.new_zeros(len(unique), gradient.shape[-1])
         sums.index_add_(0, inverse.flatten(), gradient.flatten(0, -2))
-        self.table.index_add_(0, rows, sums.repeat_interleave(counts, 0))
+        spread = sums.repeat_interleave(counts, 0)
+        if self._damping is not None:
+            spread.mul_(self._damping[rows][:, None])
+        self.table.index_add_(0, rows, spread)
 
     def _rows_of(self, words: Tensor) -> tuple[Tensor, Tensor]:
         """(rows of all words one after the other, how many each has)."""

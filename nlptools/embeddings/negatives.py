@@ -21,6 +21,7 @@ class Negatives:
 
     def __init__(self, counts: np.ndarray, exponent: float, device: torch.device) -> None:
         weights = np.asarray(counts, np.float64) ** exponent * (np.asarray(counts) > 0)
+        self.shares = torch.from_numpy(weights / weights.sum()).to(device)  # (V,) float64
         own, alias = _alias(weights / weights.sum())
         self._own = torch.from_numpy(own.astype(np.float32)).to(device)
         self._alias = torch.from_numpy(alias).to(device)

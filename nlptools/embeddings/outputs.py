@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nlptools.embeddings.damping import damping
 from nlptools.embeddings.huffman import huffman
 from nlptools.embeddings.negatives import Negatives
 
@@ -23,6 +24,11 @@ _LOGITS = 1 << 22  # scores over all words that are held at a time
 
 class Output(Protocol):
     """An output layer."""
+
+    scores: float  # that a target takes, on average
+
+    def damp(self, targets: Tensor, lr: float) -> None:
+        """Prepare for steps that have each word as a target `targets` (V,) times."""
 
     def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
         """What is drawn at random for so many tiles: (N, K) int64."""
@@ -49,6 +55,11 @@ class NegativeSampling:
 
     def __init__(self, table: Tensor, negatives: Negatives, number: int, shared: int) -> None:
         self.table, self.negatives, self.number, self.shared = table, negatives, number, shared
+        self.scores = 1.0 + number
+        self._damping: Tensor | None = None
+
+    def damp(self, targets: Tensor, lr: float) -> None:
+        self._damping = damping(targets + self.number * targets.sum() * self.negatives.shares, lr)
 
     def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
         return self.negatives.draw((tiles, self.shared), generator)
@@ -62,6 +73,8 @@ class NegativeSampling:
         torch.addcmul(weights, positive, weights, value=-1, out=positive)
         gradient[..., J:].mul_(weights.sum(-1, keepdim=True).mul_(-self.number / max(1, self.shared)))
         below = torch.bmm(gradient, rows)
+        if self._damping is not None:
+            gradient.mul_(self._damping[words][:, None])
         self.table.index_add_(0, words.flatten(), torch.bmm(gradient.transpose(1, 2), hidden).flatten(0, 1))
         return below
 
@@ -91,6 +104,12 @@ class HierarchicalSoftmax:
         lengths, nodes, turns = (torch.from_numpy(array).to(table.device) for array in huffman(counts))
         self._lengths, self._starts = lengths, lengths.cumsum(0) - lengths
         self._nodes, self._turns = nodes, turns
+        self.scores = float((lengths * torch.from_numpy(counts).to(lengths)).sum() / max(1, counts.sum()))
+        self._damping: Tensor | None = None
+
+    def damp(self, targets: Tensor, lr: float) -> None:
+        uses = targets.new_zeros(len(self.table)).index_add_(0, self._nodes, targets.repeat_interleave(self._lengths))
+        self._damping = damping(uses, lr)
 
     def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
         return torch.empty(tiles, 0, dtype=torch.int64, device=self.table.device)
@@ -101,6 +120,8 @@ class HierarchicalSoftmax:
         scores = torch.bmm(hidden, rows.transpose(1, 2)).sigmoid_()
         gradient = torch.bmm(weights, left).sub_(scores.mul_(torch.bmm(weights, passing)))  # N T U
         below = torch.bmm(gradient, rows)
+        if self._damping is not None:
+            gradient.mul_(self._damping[nodes][:, None])
         self.table.index_add_(0, nodes.flatten(), torch.bmm(gradient.transpose(1, 2), hidden).flatten(0, 1))
         return below
 
@@ -146,6 +167,11 @@ class FullSoftmax:
 
     def __init__(self, table: Tensor, dtype: torch.dtype = torch.float32) -> None:
         self.table, self.dtype = table, dtype
+        self.scores = 2.0  # once wanted and, by and by, once expected
+        self._damping: Tensor | None = None
+
+    def damp(self, targets: Tensor, lr: float) -> None:
+        self._damping = damping(2 * targets, lr)
 
     def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
         return torch.empty(tiles, 0, dtype=torch.int64, device=self.table.device)
@@ -163,7 +189,8 @@ class FullSoftmax:
             gradient.scatter_add_(1, wanted[part], sums)
             gradient = gradient.to(self.dtype)
             torch.mm(gradient, table, out=below[part])
-            self.table.add_(torch.mm(gradient.t(), rows[part]))
+            change = torch.mm(gradient.t(), rows[part])
+            self.table.add_(change if self._damping is None else change * self._damping[:, None])
         return below.to(hidden.dtype).view_as(hidden)
 
     def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:

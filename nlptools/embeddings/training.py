@@ -234,7 +234,7 @@ class _Epochs:
         plan, progress = self.trainer.plan, self.progress
         saves = interval(self.run.save_every)
         self._saved = self._reported = time.monotonic()
-        while progress.chunk < plan.total and not self.stop.requested:
+        while progress.chunk < plan.total:
             end = (progress.chunk // plan.chunks + 1) * plan.chunks
             self._due = saves.seconds
             self.trainer.run(progress, end, self._look)
@@ -245,6 +245,8 @@ class _Epochs:
             epoch = finished and saves.epochs is not None
             if self.stop.requested or epoch or self._is_due() or progress.chunk == plan.total:
                 self._save()
+            if self.stop.requested:
+                break
         self._report(always=True)
 
     def _look(self, progress: Progress) -> bool:

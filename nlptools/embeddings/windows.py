@@ -43,6 +43,11 @@ class Windows:
         self.radius, self.tile, self.keep, self.shrink = radius, tile, keep, shrink
         self._lefts, self._rights = _patterns(radius, tile, keep.device)
 
+    @property
+    def pairs(self) -> float:
+        """Words in the window of a token, on average."""
+        return self.radius + 1.0 if self.shrink else 2.0 * self.radius
+
     def tiles(self, ids: Tensor, generator: torch.Generator) -> Tiles:
         """The tiles of a stretch of text, int64 ids (n,), in which the id V ends a sentence."""
         device, w, T = ids.device, self.radius, self.tile

@@ -1,0 +1,226 @@
+"""nlptools train-w2v, mostly inside this process."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Run, environment
+
+from nlptools.vectors.formats import load
+
+GROUPS = [[f"{name}{i}" for i in range(6)] for name in ("cat", "sun", "sea", "ice")]
+
+
+def sentences(seed: int = 1, count: int = 3000) -> str:
+    """Sentences whose words come from one group each, with some frequent words from everywhere."""
+    generator = random.Random(seed)
+    lines = []
+    for _ in range(count):
+        group = generator.choice(GROUPS)
+        lines.append(" ".join(generator.choice(group if generator.random() < 0.8 else ["the", "of"]) for _ in range(9)))
+    return "\n".join(lines) + "\n"
+
+
+def precision(path: Path) -> float:
+    """Share of the five nearest words that are of the same group."""
+    vectors = load(path)
+    words = [word for group in GROUPS for word in group]
+    right = 0
+    for word, found in zip(words, vectors.nearest(words, 5), strict=True):
+        assert found is not None
+        right += sum(neighbor.word[:3] == word[:3] for neighbor in found)
+    return right / (5 * len(words))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--model", "skipgram"],
+        ["--model", "cbow"],
+        ["--model", "cbow", "--cbow-gradient", "legacy"],
+        ["--model", "cbow", "--position-weights"],
+        ["--model", "skipgram", "--loss", "hs"],
+        ["--model", "cbow", "--loss", "hs"],
+        ["--model", "skipgram", "--loss", "softmax"],
+        ["--model", "cbow", "--loss", "softmax"],
+        ["--subwords", "3-5", "--buckets", "500"],
+        ["--model", "cbow", "--subwords", "3-5", "--buckets", "500"],
+        ["--no-shrink-windows", "--negative", "15", "--ns-exponent", "0.5"],
+        ["--deterministic", "--window", "15", "--sample", "0"],
+    ],
+    ids=" ".join,
+)
+def test_words_of_the_same_contexts_become_neighbors(call: Run, tmp_path: Path, options: list[str]) -> None:
+    done = call("train-w2v", *options, "--dim", "16", "--epochs", "8", "-o", "v.bin", stdin=sentences())
+    assert (done.code, done.out) == (0, b""), done.err
+    assert "text: 27,000 words, 26 different ones" in done.err and "echo king | nlptools neighbors v.bin" in done.err
+    assert precision(tmp_path / "v.bin") > 0.9
+
+
+def test_vectors_go_to_standard_output(call: Run) -> None:
+    done = call("train-w2v", "-q", "--dim", "3", "--epochs", "1", "--min-count", "1", stdin="a b a c\n")
+    assert (done.code, done.err) == (0, "")
+    header, *rows = done.lines
+    assert header == "3 3"
+    assert [row.split(" ")[0] for row in rows] == ["a", "b", "c"]
+    assert all(len(row.split()) == 4 for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("name", "format"),
+    [("v.txt", None), ("v.bin", None), ("v.vec", None), ("v.npy", None), ("dir", None), ("v.out", "fasttext"),
+     ("v.out", "glove"), ("v.out", "text"), ("v.out", "binary"), ("v.out", "bundle")],
+)  # fmt: skip
+def test_formats(call: Run, tmp_path: Path, name: str, format: str | None) -> None:
+    how = [] if format is None else ["--format", format]
+    common = ("train-w2v", "--deterministic", "--dim", "5", "--epochs", "1")
+    assert call(*common, *how, "-o", name, stdin=sentences(count=100)).code == 0
+    plain = call(*common, stdin=sentences(count=100))
+    (tmp_path / "plain.txt").write_bytes(plain.out)
+    ours = {"text": "word2vec", "binary": "word2vec-binary"}.get(format or "", format)
+    found, expected = load(tmp_path / name, ours), load(tmp_path / "plain.txt")
+    assert list(found.words) == list(expected.words)
+    assert np.allclose(found.matrix, expected.matrix, atol=1e-6)
+    again = call(*common, *how, "-o", name, stdin=sentences(count=100))
+    if name != "dir" and format != "bundle":
+        assert again.code == 73 and "exists" in again.err
+    assert call(*common, *how, "-o", name, "--force", stdin=sentences(count=100)).code == 0
+
+
+def test_a_directory_tells_how_it_was_made(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(sentences())
+    (tmp_path / "held-out").write_text(sentences(2, 300))
+    done = call("train-w2v", "text", "--valid", "held-out", "--epochs", "3", "--dim", "8", "-o", "made")
+    assert done.code == 0, done.err
+    record = json.loads((tmp_path / "made/training.json").read_text())
+    assert record["status"] == "finished" and record["settings"]["dim"] == 8
+    assert record["metrics"]["words"] == 3 * 27_000
+    losses = [json.loads(line) for line in (tmp_path / "made/log.jsonl").read_text().split("\n") if line]
+    losses = [row["loss"] for row in losses if row["kind"] == "valid"]
+    assert len(losses) == 3 and losses[2] < losses[1] < losses[0]
+    assert call("neighbors", "made", "-k", "1", stdin="cat1\n").lines[0].startswith("cat1\tcat")
+
+
+@pytest.mark.parametrize("options", [[], ["--loss", "softmax"], ["--subwords", "2-3", "--buckets", "100"]], ids=str)
+def test_deterministic_runs_give_the_same_bytes_with_any_number_of_workers(call: Run, options: list[str]) -> None:
+    common = ("train-w2v", "-q", "--deterministic", "--dim", "7", "--epochs", "2", *options)
+    one = call(*common, "--workers", "1", stdin=sentences())
+    assert one.code == 0
+    for workers in ("2", "3"):
+        assert call(*common, "--workers", workers, stdin=sentences()).out == one.out
+    assert call(*common, "--seed", "2", stdin=sentences()).out != one.out
+    if not options:  # a single process needs no flag
+        assert call(*common[:2], *common[3:], "--workers", "1", stdin=sentences()).out == one.out
+
+
+@pytest.mark.parametrize("options", [[], ["--model", "cbow", "--position-weights"]], ids=str)
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, options: list[str]) -> None:
+    (tmp_path / "text").write_text(sentences())
+    common = ("train-w2v", "text", "--deterministic", "--dim", "7", "--epochs", "3", *options)
+    whole = call(*common, "-o", "whole.txt")
+    assert whole.code == 0
+    codes = []
+    while not codes or codes[-1] == 75:
+        done = call(*common, "--run", "kept", "--max-time", "0.0001s", "-o", "parts.txt")
+        codes.append(done.code)
+        assert (tmp_path / "parts.txt").exists() == (done.code == 0)
+        if done.code == 75:
+            assert "stopped by time limit, everything is saved in kept" in done.err
+    assert codes == [75, 75, 0]
+    assert (tmp_path / "parts.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    (tmp_path / "parts.txt").unlink()
+    assert call(*common, "--run", "kept", "-o", "parts.txt").code == 0  # finished: written again at once
+    assert (tmp_path / "parts.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    other = call(*common, "--window", "2", "--run", "kept", "-o", "other.txt")
+    assert other.code == 73 and "other settings (window)" in other.err
+    (tmp_path / "text").write_text(sentences(2))
+    other = call(*common, "--run", "kept", "-o", "other.txt")
+    assert other.code == 73 and "other text" in other.err
+
+
+def test_a_signal_stops_several_processes(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(sentences(count=30_000))
+    args = ["train-w2v", "text", "--workers", "2", "--epochs", "500", "-o", "made"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nlptools", *args], cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True
+    )
+    while not (tmp_path / "made/training.json").exists():
+        time.sleep(0.05)
+        assert process.poll() is None
+    time.sleep(1)
+    process.send_signal(signal.SIGTERM)
+    _, told = process.communicate(timeout=60)
+    assert process.returncode == 75, told
+    assert "stopped by SIGTERM, everything is saved in made" in told
+    state = next((tmp_path / "made/checkpoints").glob("step-*")) / "state.json"
+    assert 0 < json.loads(state.read_text())["words"] < 500 * 270_000
+
+
+def test_growing_the_vocabulary(call: Run, tmp_path: Path) -> None:
+    common = ("train-w2v", "--deterministic", "--dim", "6", "--min-count", "1")
+    assert call(*common, "--epochs", "5", "-o", "old.bin", "--format", "fasttext", stdin=sentences(count=500)).code == 0
+    done = call(*common, "--epochs", "1", "--lr", "1e-6", "--init", "old.bin", stdin="sun1 moon1 moon2\n" * 50)
+    assert done.code == 0, done.err
+    (tmp_path / "new.txt").write_bytes(done.out)
+    old, new = load(tmp_path / "old.bin"), load(tmp_path / "new.txt")
+    assert set(new.words) == {*old.words, "moon1", "moon2"}
+    for word in old.words:
+        assert np.allclose(old[word], new[word], atol=1e-3)
+    wrong = call("train-w2v", "--init", "old.bin", "--dim", "7", stdin=sentences(count=10))
+    assert wrong.code == 78 and "old.bin: 6 dimensions, --dim says 7" in wrong.err
+
+
+def test_a_given_vocabulary(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "vocab").write_text("sun1\t10\nzebra\t5\nsea2\t3\n")
+    done = call("train-w2v", "--vocab", "vocab", "--dim", "4", "--epochs", "1", stdin=sentences(count=100))
+    assert [line.split(" ")[0] for line in done.lines[1:]] == ["sun1", "zebra", "sea2"]
+
+
+@pytest.mark.parametrize("lr", ["1", "100", "1e10", "1e38"])
+@pytest.mark.parametrize("model", ["skipgram", "cbow"])
+def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path: Path, lr: str, model: str) -> None:
+    done = call("train-w2v", "--model", model, "--lr", lr, "--epochs", "2", "-o", "v.bin", stdin=sentences())
+    assert done.code in (0, 3)
+    if done.code == 3:
+        assert "not finite" in done.err and "a lower --lr than" in done.err and not (tmp_path / "v.bin").exists()
+    else:
+        assert np.isfinite(load(tmp_path / "v.bin").matrix).all()
+
+
+@pytest.mark.parametrize(
+    ("args", "stdin", "code", "told"),
+    [
+        ([], "", 65, "no training data: the input has no words"),
+        ([], "\n\n  \n", 65, "no training data"),
+        ([], "a b c a\n", 65, "hint: --min-count 2 or lower; it is 5"),
+        ([], b"good\nbad \xff\n", 65, "<stdin>:2: invalid UTF-8 at byte 5"),
+        (["missing"], "", 66, "missing: no such file"),
+        (["--valid", "missing"], "a\n", 66, "missing: no such file"),
+        (["--init", "missing.bin"], "a\n", 66, "missing.bin"),
+        (["--subwords", "6-3"], "a\n", 2, "not a range of lengths: '6-3'"),
+        (["--position-weights"], "a\n", 2, "--position-weights is for --model cbow"),
+        (["--lr", "0"], "a\n", 2, "--lr 0 learns nothing"),
+        (["--max-time", "1h"], "a\n", 2, "--max-time has nowhere to save to"),
+        (["-o", "v.odd"], "a\n", 2, "no format is known by this name"),
+        (["--run", "kept", "--resume", "must"], "a\n", 73, "nothing to resume"),
+        (["--format", "npy"], "a\n", 2, "npy is two files"),
+    ],
+)  # fmt: skip
+def test_refusals(call: Run, args: list[str], stdin: str | bytes, code: int, told: str) -> None:
+    done = call("train-w2v", *args, stdin=stdin)
+    assert (done.code, done.out) == (code, b""), done.err
+    assert told in done.err
+
+
+def test_one_word_and_one_token(call: Run) -> None:
+    for options in ([], ["--model", "cbow"], ["--loss", "hs"], ["--loss", "softmax"]):
+        done = call("train-w2v", "--min-count", "1", "--dim", "2", *options, stdin="a\n")
+        assert done.code == 0 and done.lines[0] == "1 2", done.err
