@@ -124,6 +124,8 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l buckets -r -d
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l position-weights -l no-position-weights -d 'Weight words by their place in the window (cbow).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l cbow-gradient -x -a 'corrected legacy' -d 'corrected: each word of the mean gets its share of the gradient; legacy: the whole, as word2vec.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l x-max -r -d 'Co-occurrences that count in full (glove).'
+complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l symmetric -l no-symmetric -d 'Words on both sides are contexts; otherwise those to the left (glove).'
+complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l distance-weighting -l no-distance-weighting -d 'Words d places apart count 1/d; otherwise 1 (glove).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l alpha -r -d 'Rarer ones count by their share of --x-max to this power (glove).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l epochs -r -d 'Passes over the text.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l lr -r -d 'Learning rate at the start; it falls to zero. (skipgram 0.0375, cbow 0.075, legacy or glove 0.05)'

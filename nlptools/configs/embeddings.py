@@ -50,6 +50,8 @@ class TrainW2V:
         choices=("corrected", "legacy"),
     )
     x_max: float = option(100.0, "Co-occurrences that count in full (glove).", low=1, metavar="X")
+    symmetric: bool = option(True, "Words on both sides are contexts; otherwise those to the left (glove).")
+    distance_weighting: bool = option(True, "Words d places apart count 1/d; otherwise 1 (glove).")
     alpha: float = option(0.75, "Rarer ones count by their share of --x-max to this power (glove).", low=0, metavar="X")
     epochs: int = option(5, "Passes over the text.", low=1, metavar="N")
     lr: float | None = option(

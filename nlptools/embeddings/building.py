@@ -11,6 +11,7 @@ from torch import Tensor
 from nlptools.backend import Backend
 from nlptools.configs.embeddings import TrainW2V, lengths
 from nlptools.data.sequences import Sequences
+from nlptools.embeddings import glove
 from nlptools.embeddings.architectures import Cbow, PositionWeightedCbow, SkipGram
 from nlptools.embeddings.inputs import SubwordRows, WordRows
 from nlptools.embeddings.negatives import Negatives
@@ -40,10 +41,14 @@ def tables(settings: TrainW2V, sequences: Sequences, start: Vectors | None, seed
     V, D = len(sequences.words), settings.dim
     buckets = settings.buckets if settings.subwords is not None else 0
     make = shared if device.type == "cpu" else lambda rows, columns: torch.zeros(rows, columns, device=device)
-    made = {"input": make(V + buckets, D), "output": make(max(1, V - (settings.loss == "hs")), D)}
     generator = torch.Generator(device).manual_seed(seed)
-    reach = 1.0 / D if buckets else 0.5 / D
-    made["input"].uniform_(-reach, reach, generator=generator)
+    if settings.model == "glove":
+        made = {name: make(*shape) for name, shape in glove.shapes(V, D).items()}
+        glove.initialize(made, generator)
+    else:
+        made = {"input": make(V + buckets, D), "output": make(max(1, V - (settings.loss == "hs")), D)}
+        reach = 1.0 / D if buckets else 0.5 / D
+        made["input"].uniform_(-reach, reach, generator=generator)
     if settings.position_weights:
         made["positions"] = make(2 * settings.window, D).fill_(1.0)
     if start is not None:
@@ -57,7 +62,10 @@ def _copy(made: Tables, settings: TrainW2V, words: list[str], start: Vectors) ->
         raise BundleError(f"{display(start.path)}: {start.dimensions} dimensions, --dim says {settings.dim}")
     places = {word: place for place, word in enumerate(words)}
     pairs = [(places[word], row) for row, word in enumerate(start.words) if word in places]
-    to, source = torch.tensor([a for a, _ in pairs]), [b for _, b in pairs]
+    to, source = torch.tensor([a for a, _ in pairs], dtype=torch.int64), [b for _, b in pairs]
+    if settings.model == "glove":
+        glove.start_from(made, to, torch.from_numpy(np.array(start.rows.take(source), np.float32)))
+        return
     kept = start.subwords
     same = kept is not None and len(kept.buckets) == len(made["input"]) - len(words)
     if same and settings.subwords is not None and kept is not None:
@@ -108,6 +116,9 @@ def vectors(settings: TrainW2V, sequences: Sequences, made: Tables, path: str) -
     """What has been learned, with the output rows and n-grams for the formats that have room for them."""
     from nlptools.vectors.fasttext_format import SubwordRows as Composed
 
+    words, counts = Words.of(sequences.words), sequences.counts.tolist()
+    if settings.model == "glove":
+        return Vectors(words, ArrayRows(glove.sums(made).cpu().numpy()), counts=counts, path=path)
     V = len(sequences.words)
     table = made["input"].cpu().numpy()
     output = None if settings.loss == "hs" else made["output"].cpu().numpy()
@@ -118,6 +129,5 @@ def vectors(settings: TrainW2V, sequences: Sequences, made: Tables, path: str) -
         "ntokens": sequences.tokens,
     }  # fmt: skip
     subwords = Subwords(shortest, longest, table[V:], table[:V], output, {k: float(v) for k, v in told.items()})
-    words = Words.of(sequences.words)
     rows = Composed(words, subwords) if longest else ArrayRows(table[:V])
-    return Vectors(words, rows, subwords=subwords, counts=sequences.counts.tolist(), path=path)
+    return Vectors(words, rows, subwords=subwords, counts=counts, path=path)

@@ -19,9 +19,10 @@ from nlptools.configs import Compute, Devices, duration, interval
 from nlptools.configs.embeddings import NAMES, TrainW2V, VectorRun
 from nlptools.data import sequences as data
 from nlptools.data.sequences import Sequences
-from nlptools.embeddings import building
+from nlptools.embeddings import building, glove
 from nlptools.embeddings.building import Tables
-from nlptools.embeddings.trainer import Plan, Progress, Trainer
+from nlptools.embeddings.chunks import Chunks, Plan, Progress
+from nlptools.embeddings.trainer import Trainer
 from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display
 from nlptools.text.vocab import Vocab
 from nlptools.train import rundir
@@ -126,7 +127,7 @@ class _Job:
             bundle.write_json(place / rundir.RECORD, {**self._record, "status": "running"})
         made = building.tables(settings, text, start, self.devices.seed, backend.device)
         checkpoints = Checkpoints(place, 2) if kept else None
-        self._fit(text, valid, made, backend, cores, checkpoints, place if kept else None)
+        self._fit(text, valid, made, backend, cores, checkpoints, place)
         return building.vectors(settings, text, made, run.output)
 
     def _spool(
@@ -164,18 +165,11 @@ class _Job:
         backend: Backend,
         cores: int,
         checkpoints: Checkpoints | None,
-        directory: Path | None,
+        place: Path,
     ) -> None:
         """Train the tables, epoch by epoch."""
-        settings = self.settings
-        plan = Plan(len(text.ids), settings.epochs, settings.rate, self.devices.seed)
-        alone = self.devices.deterministic or settings.loss == "softmax" or backend.device.type != "cpu"
-        torch.set_num_threads(cores if alone else 1)
-        workers = 1 if alone else min(cores, plan.chunks)
-        trainer = Trainer(
-            building.model(settings, text, made, backend), text.ids, len(text.words), plan, workers, backend.device
-        )
-        progress = Progress()
+        trainer = self._trainer(text, valid, made, backend, cores, place)
+        plan, progress = trainer.plan, Progress()
         if checkpoints is not None:
             checkpoints.clean()
             found = checkpoints.load_last()
@@ -183,7 +177,8 @@ class _Job:
                 for name, table in found[0].items():
                     made[name].copy_(table)
                 progress = Progress(**found[2])
-        log = Log(directory, plan.total, unit="words", show=True)
+        directory = None if checkpoints is None else place
+        log = Log(directory, plan.total, unit=trainer.unit, show=True)
         log.begin(progress.chunk)
         try:
             with Stop(None if self.run.max_time is None else duration(self.run.max_time)) as stop:
@@ -194,7 +189,27 @@ class _Job:
             self._stop(stop.reason, directory)
         if not all(bool(torch.isfinite(table).all()) for table in made.values()):
             raise Diverged("the vectors are not finite", hint=f"a lower --lr than {plan.lr:g}")
-        self._progress = progress
+        self._progress, self._unit = progress, trainer.unit
+
+    def _trainer(
+        self,
+        text: Sequences,
+        valid: Sequences | None,
+        made: Tables,
+        backend: Backend,
+        cores: int,
+        place: Path,
+    ) -> Chunks:
+        """What trains the tables."""
+        settings, device, seed = self.settings, backend.device, self.devices.seed
+        alone = self.devices.deterministic or settings.loss == "softmax" or device.type != "cpu"
+        torch.set_num_threads(cores if alone else 1)
+        workers = 1 if alone else cores
+        if settings.model == "glove":
+            return glove.trainer(settings, text, valid, made, place / "data", seed, workers, cores)
+        plan = Plan(len(text.ids), settings.epochs, settings.rate, seed)
+        model = building.model(settings, text, made, backend)
+        return Trainer(model, text.ids, len(text.words), plan, min(workers, plan.chunks), device)
 
     def _stop(self, reason: str, directory: Path | None) -> None:
         """End as the signal would have, or tell how to go on."""
@@ -206,13 +221,14 @@ class _Job:
 
     def tell(self, kind: str) -> None:
         """Say what was made, and what may come next."""
-        progress, run = self._progress, self.run
+        progress, run, unit = self._progress, self.run, self._unit
         if kind == "bundle":
+            metrics = {unit if name == "done" else name: value for name, value in asdict(progress).items()}
             bundle.write_json(
-                Path(run.output) / rundir.RECORD, {**self._record, "status": "finished", "metrics": asdict(progress)}
+                Path(run.output) / rundir.RECORD, {**self._record, "status": "finished", "metrics": metrics}
             )
-        speed = progress.words / max(1e-9, progress.seconds)
-        messages.note(f"trained on {progress.words:,} words in {progress.seconds:.1f} s, {speed:,.0f} words/s")
+        speed = progress.done / max(1e-9, progress.seconds)
+        messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
         if run.output != "-":
             messages.note(f"try: echo king | nlptools neighbors {display(run.output)}")
 
@@ -221,7 +237,7 @@ class _Job:
 class _Epochs:
     """The way through all epochs, with what happens between them."""
 
-    trainer: Trainer
+    trainer: Chunks
     tables: Tables
     progress: Progress
     stop: Stop
@@ -239,6 +255,7 @@ class _Epochs:
             self._due = saves.seconds
             self.trainer.run(progress, end, self._look)
             finished = progress.chunk >= end
+            self._report(always=finished or self.stop.requested)
             if finished and valid is not None:
                 loss = self.trainer.held_out(valid.ids)
                 self.log.valid({"step": progress.chunk, "epoch": progress.chunk / plan.chunks, "loss": loss})
@@ -247,7 +264,6 @@ class _Epochs:
                 self._save()
             if self.stop.requested:
                 break
-        self._report(always=True)
 
     def _look(self, progress: Progress) -> bool:
         """Report; tells whether this part of the training should end."""
@@ -262,15 +278,15 @@ class _Epochs:
         if not always and now - self._reported < _REPORT_SECONDS:
             return
         self._reported = now
-        chunk = min(plan.total, int(progress.words / max(1, self.trainer.words) * plan.chunks))
-        lr = plan.lr * max(1e-4, 1 - chunk / plan.total)
+        chunk = min(plan.total, int(progress.done / max(1, self.trainer.size) * plan.chunks))
+        unit = self.trainer.unit
         self.log.train(
             {
                 "step": chunk,
                 "loss": progress.loss,
-                "lr": lr,
-                "words": progress.words,
-                "words_per_second": progress.words / max(1e-9, progress.seconds),
+                "lr": self.trainer.rate(chunk / plan.total),
+                unit: progress.done,
+                f"{unit}_per_second": progress.done / max(1e-9, progress.seconds),
             }
         )
 

@@ -1,0 +1,84 @@
+"""Numbered pieces of work, dealt out to forked processes that share memory with this one."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from collections.abc import Callable
+from typing import Any
+
+from nlptools.errors import NlptoolsError
+
+
+def deal(
+    first: int,
+    last: int,
+    workers: int,
+    work: Callable[[int, int], None],
+    look: Callable[[], bool] = lambda: False,
+    broken: Callable[[], bool] = lambda: False,
+) -> int:
+    """Do the pieces `first` to `last` - 1, each process taking the next that nobody has; returns the next one to do.
+
+    With one worker they are done here, one after the other.
+
+    Args:
+        work: work(piece, rank) does one; what it leaves behind is in shared memory or in files.
+        look: called here every now and then, and between pieces; tells whether it is enough.
+        broken: asked by each process before each piece; whether there is no point in going on.
+
+    Raises:
+        NlptoolsError: a process has died.
+    """
+    if workers == 1:
+        while first < last:
+            work(first, 0)
+            first += 1
+            if look():
+                break
+        return first
+    context: Any = multiprocessing.get_context("fork")
+    counter, enough = context.Value("q", first), context.Value("b", 0)
+    processes = [
+        context.Process(target=_serve, args=(rank, work, broken, counter, last, enough, os.getpid()), daemon=True)
+        for rank in range(workers)
+    ]
+    try:
+        for process in processes:
+            process.start()
+        while any(process.is_alive() for process in processes):
+            processes[0].join(0.1) if processes[0].is_alive() else time.sleep(0.02)
+            if look():
+                enough.value = 1
+        for process in processes:
+            process.join()
+            if process.exitcode:
+                raise NlptoolsError(f"a worker process ended with status {process.exitcode}")
+    finally:
+        for process in processes:
+            if process.pid is not None:
+                process.kill()
+    return min(int(counter.value), last)
+
+
+def _serve(
+    rank: int,
+    work: Callable[[int, int], None],
+    broken: Callable[[], bool],
+    counter: Any,
+    last: int,
+    enough: Any,
+    parent: int,
+) -> None:
+    """What one process does."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
+        signal.signal(number, signal.SIG_IGN)  # the parent decides when it is enough
+    while not enough.value and os.getppid() == parent and not broken():
+        with counter.get_lock():
+            piece = counter.value
+            if piece >= last:
+                return
+            counter.value += 1
+        work(piece, rank)
