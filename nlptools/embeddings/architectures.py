@@ -1,8 +1,8 @@
 """What is predicted from what: skip-gram and continuous bag of words, in tiles.
 
 Mikolov et al. 2013, "Efficient estimation of word representations in vector space" (arXiv:1301.3781).
-Both make a hidden vector for each token of a tile, and weights that say which words it is to predict; the output layer
-(`outputs`) gives the gradient back. All gradients are closed forms, multiplied by the learning rate.
+Both make a hidden vector for each token of a tile, and say which words it is to predict; the output layer (`outputs`)
+gives the gradient back. All gradients are closed forms.
 
 Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around them, D dimensions, J words that one tile
 has to predict (C for skip-gram, T for CBOW).
@@ -27,23 +27,26 @@ class Prediction(NamedTuple):
     """What tiles predict, and from what."""
 
     hidden: Tensor  # (N, T, D)
-    targets: Tensor  # (N, J) int64 words
-    weights: Tensor  # (N, T, J): how much token t wants target j, times the learning rate
-    kept: tuple[Tensor, ...]  # what `spread` needs
+    weights: Tensor  # (N, T, J): how often token t wants target j
+    totals: Tensor  # (N, T, 1): how many targets it wants
+    kept: tuple[Tensor, ...] = ()  # what `spread` needs
 
 
 class Architecture(Protocol):
     """Skip-gram or CBOW."""
 
-    targets: float  # of a token, on average
+    number: float  # of targets of a token, on average
 
     def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
         """Prepare for steps that hold each word `tokens` (V,) times, each of its targets scored `scores` times."""
 
-    def predict(self, tiles: Tiles, lr: float) -> Prediction:
-        """The hidden vectors and their targets."""
+    def targets(self, tiles: Tiles) -> Tensor:
+        """(N, J) int64 words to predict."""
 
-    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
+    def predict(self, tiles: Tiles) -> Prediction:
+        """The hidden vectors, and which targets they have."""
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
         """Add the gradient of the hidden vectors (N, T, D) to the rows that they were made from."""
 
 
@@ -52,17 +55,19 @@ class SkipGram:
 
     def __init__(self, windows: Windows, inputs: Inputs) -> None:
         self.windows, self.inputs = windows, inputs
-        self.targets = windows.pairs
+        self.number = windows.pairs
 
     def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
-        self.inputs.damp(tokens * self.targets * scores, lr)
+        self.inputs.damp(tokens * self.number * scores, lr)
 
-    def predict(self, tiles: Tiles, lr: float) -> Prediction:
-        weights = self.windows.inside(tiles, lr)
-        return Prediction(self.inputs.look_up(tiles.tokens), tiles.contexts, weights, ())
+    def targets(self, tiles: Tiles) -> Tensor:
+        return tiles.contexts
 
-    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
-        self.inputs.add(tiles.tokens, gradient)
+    def predict(self, tiles: Tiles) -> Prediction:
+        return Prediction(self.inputs.look_up(tiles.tokens), self.windows.inside(tiles), tiles.counts)
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
+        self.inputs.add(tiles.tokens, gradient, lr)
 
 
 class Cbow:
@@ -75,21 +80,24 @@ class Cbow:
 
     def __init__(self, windows: Windows, inputs: Inputs, *, corrected: bool = True) -> None:
         self.windows, self.inputs, self.corrected = windows, inputs, corrected
-        self.targets = 1.0
+        self.number = 1.0
+        self._own = torch.eye(windows.tile, device=windows.keep.device)  # T T: each token is its own target
 
     def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
         self.inputs.damp(tokens * (scores if self.corrected else scores * self.windows.pairs), lr)
 
-    def predict(self, tiles: Tiles, lr: float) -> Prediction:
-        inside = self.windows.inside(tiles, 1.0)  # N T C
-        counts = (tiles.left + tiles.right)[..., None]
-        shares = inside / counts.clamp(min=1)
-        hidden = torch.bmm(shares, self.inputs.look_up(tiles.contexts))
-        weights = torch.diag_embed((counts[..., 0] > 0) * lr)  # a token without context predicts nothing
-        return Prediction(hidden, tiles.tokens, weights, (shares if self.corrected else inside,))
+    def targets(self, tiles: Tiles) -> Tensor:
+        return tiles.tokens
 
-    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
-        self.inputs.add(tiles.contexts, torch.bmm(prediction.kept[0].transpose(1, 2), gradient))
+    def predict(self, tiles: Tiles) -> Prediction:
+        inside = self.windows.inside(tiles)  # N T C
+        shares = inside / tiles.counts.clamp(min=1)
+        hidden = torch.bmm(shares, self.inputs.look_up(tiles.contexts))
+        totals = tiles.counts.clamp(max=1)  # a token without context predicts nothing
+        return Prediction(hidden, self._own * totals, totals, (shares if self.corrected else inside,))
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
+        self.inputs.add(tiles.contexts, torch.bmm(prediction.kept[0].transpose(1, 2), gradient), lr)
 
 
 class PositionWeightedCbow(Cbow):
@@ -111,24 +119,23 @@ class PositionWeightedCbow(Cbow):
         factor = damping((tokens.sum() * scores)[None], lr)  # every token uses every place
         self._damping = 1.0 if factor is None else float(factor)
 
-    def predict(self, tiles: Tiles, lr: float) -> Prediction:
+    def predict(self, tiles: Tiles) -> Prediction:
         rows = self.inputs.look_up(tiles.contexts)  # N C D
-        counts = (tiles.left + tiles.right)[..., None]
         hidden = rows.new_zeros(*tiles.tokens.shape, rows.shape[-1])
         for place, at, inside in self._places(tiles):
             hidden += inside * rows[:, at] * self.positions[place]
-        hidden /= counts.clamp(min=1)
-        weights = torch.diag_embed((counts[..., 0] > 0) * lr)
-        return Prediction(hidden, tiles.tokens, weights, (rows, counts.clamp(min=1)))
+        hidden /= tiles.counts.clamp(min=1)
+        totals = tiles.counts.clamp(max=1)
+        return Prediction(hidden, self._own * totals, totals, (rows,))
 
-    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor) -> None:
-        rows, counts = prediction.kept
-        mean = gradient / counts  # N T D
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
+        rows = prediction.kept[0]
+        mean = gradient / tiles.counts.clamp(min=1)  # N T D
         out = torch.zeros_like(rows)
         for place, at, inside in self._places(tiles):
             out[:, at] += inside * (mean if self.corrected else gradient) * self.positions[place]
-            self.positions[place] += (inside * mean * rows[:, at]).sum((0, 1)) * self._damping
-        self.inputs.add(tiles.contexts, out)
+            self.positions[place] += (inside * mean * rows[:, at]).sum((0, 1)) * (self._damping * lr)
+        self.inputs.add(tiles.contexts, out, lr)
 
     def _places(self, tiles: Tiles) -> Iterator[tuple[int, slice, Tensor]]:
         """(place, the contexts there, whether they are in the window (N, T, 1)) for each place but the middle."""

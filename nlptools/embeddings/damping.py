@@ -19,16 +19,16 @@ REACH = 20.0
 LONGEST = 1.0  # that a hidden vector goes in one step; their lengths are 1 to 10
 
 
-def limited(change: Tensor) -> Tensor:
-    """Changes of vectors (..., D), in place, none of them longer than `LONGEST`.
+def limited(gradient: Tensor, lr: float) -> Tensor:
+    """Gradients of vectors (..., D), in place, that change none of them by more than `LONGEST`.
 
     Where a few words, or nodes of a small graph, share all contexts, both tables tell each other to grow: unlimited, that
     doubles with every step.
     """
-    lengths = torch.linalg.vector_norm(change, dim=-1, keepdim=True)
-    if change.device.type != "cpu" or bool((lengths > LONGEST).any()):
-        change.mul_((LONGEST / lengths).clamp_(max=1.0))
-    return change
+    lengths = torch.linalg.vector_norm(gradient, dim=-1, keepdim=True)
+    if gradient.device.type != "cpu" or float(lengths.amax()) > LONGEST / lr:
+        gradient.mul_((LONGEST / lr / lengths).clamp_(max=1.0))
+    return gradient
 
 
 def damping(uses: Tensor, lr: float) -> Tensor | None:

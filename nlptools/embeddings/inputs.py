@@ -1,7 +1,6 @@
 """Where the vectors of words come from: a row of a table each, or the mean of rows of the word and of its n-grams.
 
-Gradients come in multiplied by the learning rate, and are added at once: plain SGD, without momentum. Rows that occur
-several times get the sum of their gradients.
+Gradients are added at once: plain SGD, without momentum. Rows that occur several times get the sum of their gradients.
 """
 
 from __future__ import annotations
@@ -33,11 +32,10 @@ class WordRows:
         """(..., D) the vectors of int64 words."""
         return self.table.index_select(0, words.flatten()).view(*words.shape, -1)
 
-    def add(self, words: Tensor, gradient: Tensor) -> None:
-        """Add (..., D) to the rows of words. Changes the gradient."""
+    def add(self, words: Tensor, gradient: Tensor, lr: float) -> None:
+        """Add (..., D) times the learning rate to the rows of words. Changes the gradient."""
         flat = words.flatten()
-        if self._damping is not None:
-            gradient.mul_(self._damping[flat].view(*words.shape, 1))
+        gradient.mul_(lr if self._damping is None else (self._damping[flat] * lr).view(*words.shape, 1))
         self.table.index_add_(0, flat, gradient.flatten(0, -2))
 
 
@@ -76,15 +74,14 @@ class SubwordRows:
         means = torch.nn.functional.embedding_bag(rows, self.table, offsets, mode="mean")
         return means.index_select(0, inverse.flatten()).view(*words.shape, -1)
 
-    def add(self, words: Tensor, gradient: Tensor) -> None:
-        """Add (..., D) to all rows behind words."""
+    def add(self, words: Tensor, gradient: Tensor, lr: float) -> None:
+        """Add (..., D) times the learning rate to all rows behind words."""
         unique, inverse = torch.unique(words, return_inverse=True)
         rows, counts = self._rows_of(unique)
         sums = gradient.new_zeros(len(unique), gradient.shape[-1])
         sums.index_add_(0, inverse.flatten(), gradient.flatten(0, -2))
         spread = sums.repeat_interleave(counts, 0)
-        if self._damping is not None:
-            spread.mul_(self._damping[rows][:, None])
+        spread.mul_(lr if self._damping is None else (self._damping[rows] * lr)[:, None])
         self.table.index_add_(0, rows, spread)
 
     def _rows_of(self, words: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """What a hidden vector is scored against: sampled words, the nodes of a tree, or all words.
 
-Each gives back the gradient of the hidden vectors and adds its own to its table; both are closed forms, multiplied by the
-learning rate, which the weights carry.
+Each gives back the gradient of the hidden vectors and adds its own, times the learning rate, to its table. Both are closed
+forms.
 
 Shapes: N tiles, T tokens of a tile, J target words of a tile, D dimensions, V words, K negatives of a tile.
 """
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nlptools.embeddings.architectures import Prediction
 from nlptools.embeddings.damping import damping
 from nlptools.embeddings.huffman import huffman
 from nlptools.embeddings.negatives import Negatives
@@ -30,13 +31,13 @@ class Output(Protocol):
     def damp(self, targets: Tensor, lr: float) -> None:
         """Prepare for steps that have each word as a target `targets` (V,) times."""
 
-    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
-        """What is drawn at random for so many tiles: (N, K) int64."""
+    def choose(self, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """What the tokens of tiles are scored against, given their targets (N, J): tensors with a row for each tile."""
 
-    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
-        """Learn: the gradient (N, T, D) of hidden vectors (N, T, D) for targets (N, J) with weights (N, T, J)."""
+    def step(self, prediction: Prediction, chosen: tuple[Tensor, ...], lr: float) -> Tensor:
+        """Learn; gives back the gradient (N, T, D) of the hidden vectors, down the loss."""
 
-    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+    def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
         """Sum over tokens and targets of weight times negative log-likelihood, in nats; a float64 scalar."""
 
 
@@ -61,32 +62,30 @@ class NegativeSampling:
     def damp(self, targets: Tensor, lr: float) -> None:
         self._damping = damping(targets + self.number * targets.sum() * self.negatives.shares, lr)
 
-    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
-        return self.negatives.draw((tiles, self.shared), generator)
+    def choose(self, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        words = torch.cat([targets, self.negatives.draw((len(targets), self.shared), generator)], 1)  # N J+K
+        return words, torch.ones_like(words, dtype=torch.float32) if self._damping is None else self._damping[words]
 
-    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
-        J = targets.shape[1]
-        words = torch.cat([targets, drawn], 1)
-        rows = self.table.index_select(0, words.flatten()).view(*words.shape, -1)  # N J+K D
+    def step(self, prediction: Prediction, chosen: tuple[Tensor, ...], lr: float) -> Tensor:
+        words, factors = chosen
+        hidden, weights = prediction.hidden, prediction.weights
+        J, flat = weights.shape[2], words.flatten()
+        rows = self.table.index_select(0, flat).view(*words.shape, -1)  # N J+K D
         gradient = torch.bmm(hidden, rows.transpose(1, 2)).sigmoid_()  # N T J+K
         positive = gradient[..., :J]
         torch.addcmul(weights, positive, weights, value=-1, out=positive)
-        gradient[..., J:].mul_(weights.sum(-1, keepdim=True).mul_(-self.number / max(1, self.shared)))
+        gradient[..., J:].mul_(prediction.totals * (-self.number / self.shared))
         below = torch.bmm(gradient, rows)
-        if self._damping is not None:
-            gradient.mul_(self._damping[words][:, None])
-        self.table.index_add_(0, words.flatten(), torch.bmm(gradient.transpose(1, 2), hidden).flatten(0, 1))
+        gradient.mul_((factors * lr)[:, None])
+        self.table.index_add_(0, flat, torch.bmm(gradient.transpose(1, 2), hidden).flatten(0, 1))
         return below
 
-    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
-        J = targets.shape[1]
-        rows = self.table[torch.cat([targets, drawn], 1)]
-        scores = torch.bmm(hidden, rows.transpose(1, 2))
-        good = -(F.logsigmoid(scores[..., :J]) * weights).sum(dtype=torch.float64)
-        if not self.shared:
-            return good
-        each = -F.logsigmoid(-scores[..., J:]).mean(-1) * self.number
-        return good + (each * weights.sum(-1)).sum(dtype=torch.float64)
+    def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
+        J = prediction.weights.shape[2]
+        scores = torch.bmm(prediction.hidden, self.table[chosen[0]].transpose(1, 2))
+        good = -(F.logsigmoid(scores[..., :J]) * prediction.weights).sum(dtype=torch.float64)
+        each = -F.logsigmoid(-scores[..., J:]).mean(-1, keepdim=True) * self.number
+        return good + (each * prediction.totals).sum(dtype=torch.float64)
 
 
 class HierarchicalSoftmax:
@@ -111,25 +110,25 @@ class HierarchicalSoftmax:
         uses = targets.new_zeros(len(self.table)).index_add_(0, self._nodes, targets.repeat_interleave(self._lengths))
         self._damping = damping(uses, lr)
 
-    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
-        return torch.empty(tiles, 0, dtype=torch.int64, device=self.table.device)
+    def choose(self, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return (targets,)
 
-    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
-        nodes, passing, left = self._passed(targets)
+    def step(self, prediction: Prediction, chosen: tuple[Tensor, ...], lr: float) -> Tensor:
+        hidden, weights = prediction.hidden, prediction.weights
+        nodes, passing, left = self._passed(chosen[0])
         rows = self.table[nodes]  # N U D
         scores = torch.bmm(hidden, rows.transpose(1, 2)).sigmoid_()
         gradient = torch.bmm(weights, left).sub_(scores.mul_(torch.bmm(weights, passing)))  # N T U
         below = torch.bmm(gradient, rows)
-        if self._damping is not None:
-            gradient.mul_(self._damping[nodes][:, None])
+        gradient.mul_(lr if self._damping is None else (self._damping[nodes] * lr)[:, None])
         self.table.index_add_(0, nodes.flatten(), torch.bmm(gradient.transpose(1, 2), hidden).flatten(0, 1))
         return below
 
-    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
-        nodes, passing, left = self._passed(targets)
-        scores = torch.bmm(hidden, self.table[nodes].transpose(1, 2))
-        lefts = torch.bmm(weights, left)
-        rights = torch.bmm(weights, passing) - lefts
+    def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
+        nodes, passing, left = self._passed(chosen[0])
+        scores = torch.bmm(prediction.hidden, self.table[nodes].transpose(1, 2))
+        lefts = torch.bmm(prediction.weights, left)
+        rights = torch.bmm(prediction.weights, passing) - lefts
         return -(F.logsigmoid(scores) * lefts + F.logsigmoid(-scores) * rights).sum(dtype=torch.float64)
 
     def _passed(self, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -173,29 +172,31 @@ class FullSoftmax:
     def damp(self, targets: Tensor, lr: float) -> None:
         self._damping = damping(2 * targets, lr)
 
-    def draw(self, tiles: int, generator: torch.Generator) -> Tensor:
-        return torch.empty(tiles, 0, dtype=torch.int64, device=self.table.device)
+    def choose(self, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
+        return (targets,)
 
-    def step(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
+    def step(self, prediction: Prediction, chosen: tuple[Tensor, ...], lr: float) -> Tensor:
+        hidden, weights = prediction.hidden, prediction.weights.flatten(0, 1)  # M J
+        totals = prediction.totals.flatten(0, 1)  # M 1
         rows = hidden.flatten(0, 1).to(self.dtype)  # M D
         table = self.table.to(self.dtype)
-        wanted = targets[:, None].expand(weights.shape).flatten(0, 1)  # M J
+        wanted = chosen[0][:, None].expand(prediction.weights.shape).flatten(0, 1)  # M J
         below = torch.empty(len(rows), rows.shape[1], dtype=self.dtype, device=rows.device)
         size = max(1, _LOGITS // len(table))
         for start in range(0, len(rows), size):
-            part, sums = slice(start, start + size), weights.flatten(0, 1)[start : start + size]
+            part = slice(start, start + size)
             gradient = torch.mm(rows[part], table.t()).float()
-            gradient = torch.softmax(gradient, -1).mul_(-sums.sum(-1, keepdim=True))  # M V
-            gradient.scatter_add_(1, wanted[part], sums)
+            gradient = torch.softmax(gradient, -1).mul_(-totals[part])  # M V
+            gradient.scatter_add_(1, wanted[part], weights[part])
             gradient = gradient.to(self.dtype)
             torch.mm(gradient, table, out=below[part])
             change = torch.mm(gradient.t(), rows[part])
-            self.table.add_(change if self._damping is None else change * self._damping[:, None])
+            self.table.add_(change if self._damping is None else change * self._damping[:, None], alpha=lr)
         return below.to(hidden.dtype).view_as(hidden)
 
-    def loss(self, hidden: Tensor, targets: Tensor, weights: Tensor, drawn: Tensor) -> Tensor:
-        total = torch.zeros((), dtype=torch.float64, device=hidden.device)
-        for vectors, words, wanted in zip(hidden, targets, weights, strict=True):
+    def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
+        total = torch.zeros((), dtype=torch.float64, device=self.table.device)
+        for vectors, words, wanted in zip(prediction.hidden, chosen[0], prediction.weights, strict=True):
             logs = torch.log_softmax(vectors @ self.table.t(), -1)  # T V
             total -= (logs[:, words] * wanted).sum(dtype=torch.float64)
         return total

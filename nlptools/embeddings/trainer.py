@@ -39,11 +39,11 @@ class Model:
         Returns:
             tiles of a step.
         """
-        uses = float(shares.max()) * self.architecture.targets * self.output.scores
+        uses = float(shares.max()) * self.architecture.number * self.output.scores
         tokens = min(most, int(IN_FLIGHT / max(lr * uses * workers, 1e-9)))
         tiles = max(1, tokens // self.windows.tile)
         expected = shares * (tiles * self.windows.tile * workers)
-        self.output.damp(expected * self.architecture.targets, lr)
+        self.output.damp(expected * self.architecture.number, lr)
         self.architecture.damp(expected, self.output.scores, lr)
         return tiles
 
@@ -78,19 +78,21 @@ class Trainer(Chunks):
         start = chunk % plan.chunks * plan.chunk
         ids = torch.from_numpy(self.ids[start : start + plan.chunk].astype(np.int64)).to(self.device)
         tiles = model.windows.tiles(ids, generator)
-        drawn = model.output.draw(len(tiles.tokens), generator)
+        chosen = model.output.choose(model.architecture.targets(tiles), generator)
         for place, first in enumerate(range(0, len(tiles.tokens), self.tiles)):
-            part, noise = tiles.part(first, first + self.tiles), drawn[first : first + self.tiles]
+            last = first + self.tiles
+            part, against = tiles.part(first, last), tuple(tensor[first:last] for tensor in chosen)
             lr = self.rate((chunk + first / len(tiles.tokens)) / plan.total)
-            prediction = model.architecture.predict(part, lr)
-            hidden, targets, weights = prediction.hidden, prediction.targets, prediction.weights
+            prediction = model.architecture.predict(part)
             if place % _LOSS_EVERY == 0:
-                loss, weight = float(model.output.loss(hidden, targets, weights, noise)), float(weights.sum())
-                board[LOSS] += loss / lr
-                board[WEIGHT] += weight / lr
-                board[BAD] = not math.isfinite(loss)
-            gradient = model.output.step(hidden, targets, weights, noise)
-            model.architecture.spread(part, prediction, limited(gradient))
+                loss = float(model.output.loss(prediction, against))
+                if not math.isfinite(loss):
+                    board[BAD] = 1
+                    return
+                board[LOSS] += loss
+                board[WEIGHT] += float(prediction.totals.sum())
+            gradient = model.output.step(prediction, against, lr)
+            model.architecture.spread(part, prediction, limited(gradient, lr), lr)
         board[DONE] += int((ids != self.end).sum())
 
     def held_out(self, ids: np.ndarray) -> float:
@@ -99,12 +101,12 @@ class Trainer(Chunks):
         for number, batch in enumerate(_parts(ids, self.plan.chunk)):
             generator = seeded(self.plan.seed, -1 - number, self.device)
             tiles = self.model.windows.tiles(torch.from_numpy(batch.astype(np.int64)).to(self.device), generator)
-            drawn = self.model.output.draw(len(tiles.tokens), generator)
+            chosen = self.model.output.choose(self.model.architecture.targets(tiles), generator)
             for first in range(0, len(tiles.tokens), 64):
-                part = tiles.part(first, first + 64)
-                hidden, targets, weights, _ = self.model.architecture.predict(part, 1.0)
-                total += float(self.model.output.loss(hidden, targets, weights, drawn[first : first + 64]))
-                weight += float(weights.sum())
+                part, against = tiles.part(first, first + 64), tuple(tensor[first : first + 64] for tensor in chosen)
+                prediction = self.model.architecture.predict(part)
+                total += float(self.model.output.loss(prediction, against))
+                weight += float(prediction.totals.sum())
         return total / weight if weight else math.nan
 
 

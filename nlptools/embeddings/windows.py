@@ -14,6 +14,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+_LARGEST = 1 << 22  # numbers in the table of all windows that there are
+
 
 class Tiles(NamedTuple):
     """Tiles of one stretch of text, in random order."""
@@ -22,6 +24,8 @@ class Tiles(NamedTuple):
     contexts: Tensor  # (N, C) int64: context c of token t is |t + w - c| tokens away
     left: Tensor  # (N, T) int64: how many tokens to the left are in the window
     right: Tensor  # (N, T) int64
+    counts: Tensor  # (N, T, 1) float32: how many are in the window
+    pattern: Tensor  # (N, T) int64: which pattern of a tile the window is
 
     def part(self, start: int, end: int) -> Tiles:
         """Tiles `start` to `end`."""
@@ -41,7 +45,7 @@ class Windows:
 
     def __init__(self, radius: int, tile: int, keep: Tensor, *, shrink: bool = True) -> None:
         self.radius, self.tile, self.keep, self.shrink = radius, tile, keep, shrink
-        self._lefts, self._rights = _patterns(radius, tile, keep.device)
+        self._patterns = _patterns(radius, tile, keep.device)
 
     @property
     def pairs(self) -> float:
@@ -69,25 +73,38 @@ class Windows:
             left += sentences[w - distance : w - distance + N * T] == middle
             right += sentences[w + distance : w + distance + N * T] == middle
         order = torch.randperm(N, generator=generator, device=device)  # tiles of one step are not neighbours
+        left = torch.minimum(left, radii).view(N, T)[order]
+        right = torch.minimum(right, radii).view(N, T)[order]
         return Tiles(
             tokens[w : w + N * T].view(N, T)[order],
             tokens.unfold(0, T + 2 * w, T)[order] if N else tokens.new_empty(0, T + 2 * w),
-            torch.minimum(left, radii).view(N, T)[order],
-            torch.minimum(right, radii).view(N, T)[order],
+            left,
+            right,
+            (left + right).float()[..., None],
+            (left * (w + 1) + right) * T + torch.arange(T, device=device),
         )
 
-    def inside(self, tiles: Tiles, scale: float) -> Tensor:
-        """(N, T, C) `scale` where a context is in the window of a token, else 0."""
-        place = torch.arange(self.tile, device=self.keep.device)
-        lefts = (self._lefts * scale).index_select(0, (tiles.left * self.tile + place).flatten())
-        rights = (self._rights * scale).index_select(0, (tiles.right * self.tile + place).flatten())
-        return lefts.add_(rights).view(*tiles.left.shape, tiles.contexts.shape[1])  # N T C
+    def inside(self, tiles: Tiles) -> Tensor:
+        """(N, T, C) float32: 1 where a context is in the window of a token, else 0."""
+        if self._patterns is not None:
+            rows = self._patterns.index_select(0, tiles.pattern.flatten())
+            return rows.view(*tiles.pattern.shape, tiles.contexts.shape[1])
+        offset = _offsets(self.radius, self.tile, self.keep.device)
+        return (
+            ((offset < 0) & (-offset <= tiles.left[..., None])) | ((offset > 0) & (offset <= tiles.right[..., None]))
+        ).float()
 
 
-def _patterns(w: int, T: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Two tables ((w + 1) * T, C): row r * T + t has ones at the r contexts to the left, or right, of token t."""
-    reach = torch.arange(w + 1, device=device)[:, None, None]
-    offset = torch.arange(T + 2 * w, device=device) - torch.arange(T, device=device)[:, None] - w  # T C
-    lefts = (offset < 0) & (offset >= -reach)
-    rights = (offset > 0) & (offset <= reach)
-    return lefts.float().flatten(0, 1), rights.float().flatten(0, 1)
+def _offsets(w: int, T: int, device: torch.device) -> Tensor:
+    """(T, C) how far each context is to the right of each token."""
+    return torch.arange(T + 2 * w, device=device) - torch.arange(T, device=device)[:, None] - w
+
+
+def _patterns(w: int, T: int, device: torch.device) -> Tensor | None:
+    """((w + 1)^2 * T, C): row (left * (w + 1) + right) * T + t has ones at the contexts of token t. None if it is large."""
+    if (w + 1) ** 2 * T * (T + 2 * w) > _LARGEST:
+        return None
+    reach, offset = torch.arange(w + 1, device=device), _offsets(w, T, device)
+    lefts = (offset < 0) & (offset >= -reach[:, None, None])  # w+1 T C
+    rights = (offset > 0) & (offset <= reach[:, None, None])
+    return (lefts[:, None] | rights).float().flatten(0, 2)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.embeddings.architectures import Cbow, PositionWeightedCbow, SkipGram
+from nlptools.embeddings.architectures import Cbow, PositionWeightedCbow, Prediction, SkipGram
 from nlptools.embeddings.inputs import SubwordRows, WordRows
 from nlptools.embeddings.negatives import Negatives
 from nlptools.embeddings.outputs import FullSoftmax, HierarchicalSoftmax, NegativeSampling
@@ -64,14 +64,12 @@ def test_a_step_is_a_step_down_the_gradient(architecture: str, output: str) -> N
     generator = torch.Generator().manual_seed(5)
     windows, model, layer = make(architecture, output, tables)
     tiles = windows.tiles(stretch(1), generator)
-    drawn = layer.draw(len(tiles.tokens), generator)
+    chosen = layer.choose(model.targets(tiles), generator)
     _, model_again, layer_again = make(architecture, output, leaves)
-    prediction = model_again.predict(tiles, 1.0)
-    layer_again.loss(prediction.hidden, prediction.targets, prediction.weights, drawn).backward()
+    layer_again.loss(model_again.predict(tiles), chosen).backward()
     before = {name: table.clone() for name, table in tables.items()}
-    prediction = model.predict(tiles, lr)
-    gradient = layer.step(prediction.hidden, prediction.targets, prediction.weights, drawn)
-    model.spread(tiles, prediction, gradient)
+    prediction = model.predict(tiles)
+    model.spread(tiles, prediction, layer.step(prediction, chosen, lr), lr)
     for name, table in tables.items():
         wanted = leaves[name].grad
         found = (before[name] - table) / lr
@@ -93,10 +91,10 @@ def test_legacy_cbow_gives_each_word_the_whole_gradient() -> None:
     windows, model, _ = make("cbow", "ns", tables)
     generator = torch.Generator().manual_seed(5)
     tiles = windows.tiles(stretch(1), generator)
-    prediction = model.predict(tiles, 1.0)
+    prediction = model.predict(tiles)
     gradient = torch.randn(*tiles.tokens.shape, D, generator=generator)
     legacy = Cbow(windows, WordRows(torch.zeros(V, D)), corrected=False)
-    legacy.spread(tiles, legacy.predict(tiles, 1.0), gradient)
+    legacy.spread(tiles, legacy.predict(tiles), gradient, 1.0)
     expected = torch.zeros(V, D)
     for n in range(len(tiles.tokens)):
         for t in range(T):
@@ -112,7 +110,7 @@ def test_legacy_cbow_gives_each_word_the_whole_gradient() -> None:
 def test_a_word_with_n_grams_gets_the_gradient_in_each_of_its_rows() -> None:
     table = torch.zeros(V + 50, D)
     inputs = SubwordRows(table, WORDS, 3, 4)
-    inputs.add(torch.tensor([[2, 5], [2, 7]]), torch.ones(2, 2, D))
+    inputs.add(torch.tensor([[2, 5], [2, 7]]), torch.ones(2, 2, D), 1.0)
     composed = inputs.look_up(torch.tensor([2, 5, 7, 1]))
     assert table[2].tolist() == [2.0] * D and table[5].tolist() == [1.0] * D and table[1].tolist() == [0.0] * D
     assert (composed[0] >= 2).all()
@@ -126,13 +124,14 @@ def test_shared_negatives_have_the_loss_of_independent_ones() -> None:
     torch.manual_seed(0)
     table, hidden = torch.randn(V, D), torch.randn(1, T, D)
     targets, weights = torch.tensor([[3, 1, 4]]), torch.rand(1, T, 3)
+    prediction = Prediction(hidden, weights, weights.sum(-1, keepdim=True))
     negatives = Negatives(COUNTS, 0.75, torch.device("cpu"))
     generator = torch.Generator().manual_seed(1)
     total = torch.zeros(1, T, D)
     rounds = 3000
     for _ in range(rounds):
         layer = NegativeSampling(table.clone(), negatives, 5, 8)
-        total += layer.step(hidden, targets, weights, layer.draw(1, generator))
+        total += layer.step(prediction, layer.choose(targets, generator), 1.0)
     shares = torch.from_numpy(COUNTS**0.75 / (COUNTS**0.75).sum()).float()
     positive = torch.einsum("ntj,njd->ntd", weights * (1 - torch.sigmoid(hidden @ table[targets[0]].T)), table[targets])
     noise = 5 * weights.sum(-1, keepdim=True) * ((torch.sigmoid(hidden @ table.T) * shares) @ table)

@@ -17,7 +17,10 @@ V = 9
 def pairs(ids: list[int], radius: int, tile: int, *, shrink: bool = False, seed: int = 1) -> list[tuple[int, int]]:
     windows = Windows(radius, tile, torch.cat([torch.ones(V), torch.zeros(1)]), shrink=shrink)
     tiles = windows.tiles(torch.tensor(ids, dtype=torch.int64), torch.Generator().manual_seed(seed))
-    inside = windows.inside(tiles, 1.0)
+    inside = windows.inside(tiles)
+    windows._patterns = None
+    assert torch.equal(windows.inside(tiles), inside)  # the way for large windows
+    assert torch.equal(inside.sum(-1, keepdim=True), tiles.counts)
     found = []
     for n, t, c in inside.nonzero().tolist():
         assert inside[n, t, c] == 1
