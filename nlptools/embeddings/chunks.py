@@ -84,10 +84,10 @@ class Chunks(abc.ABC):
         began = time.monotonic()
 
         def look() -> bool:
-            done, loss, weight, bad = self._board.sum(0)
+            done, loss, weight, bad = self._board.sum(0).tolist()  # Python's numbers divide inf by inf without a word
             progress.done = before.done + int(done)
             progress.seconds = before.seconds + time.monotonic() - began
-            progress.loss = float(loss / weight) if weight else progress.loss
+            progress.loss = loss / weight if weight else progress.loss
             if bad:
                 raise Diverged("the loss is not finite", hint=f"a lower --lr than {self.plan.lr:g}")
             return report(progress)

@@ -39,11 +39,9 @@ class Cooccurrences:
     Attributes:
         pairs: records of `PAIR`, memory-mapped, in scrambled order, each pair once. With `symmetric` counts row <= column,
             and the count holds for (column, row) too; otherwise column is the word that stands to the left of row.
-        most: in how many of them the word that is in most of them is.
     """
 
     pairs: np.ndarray[Any, Any]
-    most: int
     symmetric: bool
 
 
@@ -89,7 +87,7 @@ def count(
 
     try:
         deal(0, total, min(workers, max(1, total)), work)
-        most = _merge(runs, path, words, symmetric, scrambling)
+        _merge(runs, path, symmetric, scrambling)
     except OSError as error:
         raise StreamError(f"{path}: write failed: {reason(error)}") from None
     finally:
@@ -97,7 +95,7 @@ def count(
             run.unlink(missing_ok=True)
     if not os.path.getsize(path):
         raise DataError("no two words of the vocabulary stand in one sequence: nothing to count")
-    return Cooccurrences(np.memmap(path, PAIR, "r"), most, symmetric)
+    return Cooccurrences(np.memmap(path, PAIR, "r"), symmetric)
 
 
 class _Scrambling:
@@ -167,22 +165,17 @@ def _reduced(keys: Keys, counts: Floats) -> tuple[Keys, Floats]:
     return keys[starts], np.add.reduceat(counts, starts)
 
 
-def _merge(runs: list[Path], path: Path, words: int, symmetric: bool, scrambling: _Scrambling) -> int:
-    """Write the pairs of all runs; returns `Cooccurrences.most`."""
-    in_pairs = np.zeros(words, np.int64)
+def _merge(runs: list[Path], path: Path, symmetric: bool, scrambling: _Scrambling) -> None:
+    """Write the pairs of all runs."""
     with open(path, "wb") as out:
         for keys, sums in _ranges(runs, scrambling.bits):
             rows, columns = scrambling.pair(keys)
             pairs = np.empty(len(keys), PAIR)
             pairs["row"], pairs["column"] = rows, columns
-            same = rows == columns
-            pairs["count"] = (
-                np.where(same, 2 * sums, sums) if symmetric else sums
-            )  # each is left of and right of itself
+            if symmetric:
+                sums[rows == columns] *= 2  # two equal words are each the context of the other
+            pairs["count"] = sums
             pairs.tofile(out)
-            in_pairs += np.bincount(pairs["row"], minlength=words)
-            in_pairs += np.bincount(pairs["column"][~same], minlength=words)
-    return int(in_pairs.max())
 
 
 def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
@@ -190,12 +183,10 @@ def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
     sizes = [os.path.getsize(run) // 16 for run in runs]
     pieces = max(1, sum(sizes) // _RANGE)
     limits = np.array([(place << bits) // pieces for place in range(1, pieces)], np.uint64)
-    places = []
+    places = []  # where the ranges of each run begin and end
     for run, size in zip(runs, sizes, strict=True):
-        inner = (
-            np.searchsorted(np.memmap(run, np.uint64, "r", shape=(size,)), limits) if size else limits.astype(np.int64)
-        )
-        places.append([0, *(inner.tolist() if size else [0] * len(limits)), size])
+        keys = np.memmap(run, np.uint64, "r", shape=(size,)) if size else np.empty(0, np.uint64)
+        places.append([0, *np.searchsorted(keys, limits).tolist(), size])
     for piece in range(pieces):
         parts = [(run, size, at[piece], at[piece + 1]) for run, size, at in zip(runs, sizes, places, strict=True)]
         keys = np.concatenate([np.fromfile(run, np.uint64, b - a, offset=8 * a) for run, _, a, b in parts])
