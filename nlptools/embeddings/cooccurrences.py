@@ -141,7 +141,7 @@ def _occurrences(
         ends = tokens == scrambling.words
         sequence = ends.cumsum()
         sequence[ends] = -1 - np.arange(int(ends.sum()))  # an end is in no sequence with anybody
-        for distance in range(1, window + 1):
+        for distance in range(1, min(window, len(tokens) - 1) + 1):
             at = max(first - before, distance)
             right, left = tokens[at:], tokens[at - distance : len(tokens) - distance]
             if symmetric:
@@ -180,6 +180,8 @@ def _merge(runs: list[Path], path: Path, symmetric: bool, scrambling: _Scramblin
 
 def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
     """(keys, sums) of all runs, merged, in ranges of keys."""
+    if not runs:
+        return
     sizes = [os.path.getsize(run) // 16 for run in runs]
     pieces = max(1, sum(sizes) // _RANGE)
     limits = np.array([(place << bits) // pieces for place in range(1, pieces)], np.uint64)
