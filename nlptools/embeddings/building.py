@@ -24,7 +24,7 @@ from nlptools.vectors.table import ArrayRows, Vectors, Words
 
 Tables = dict[str, Tensor]
 TILE = 32  # tokens
-_SHARED = 64  # negatives of a tile
+_SHARED = 32  # negatives of a tile
 
 # fastText's numbers for them
 _FASTTEXT = {"skipgram": 2, "cbow": 1, "hs": 1, "ns": 2, "softmax": 3}

@@ -19,16 +19,23 @@ REACH = 20.0
 LONGEST = 1.0  # that a hidden vector goes in one step; their lengths are 1 to 10
 
 
+def runs_away(shares: Tensor, lr: float) -> bool:
+    """Whether vectors of words with these shares of the text (V,) may, and `limited` is worth 4% of the time.
+
+    Two tokens are the same word with probability 0.002 in English text after thinning out, 0.05 in walks through a graph
+    of 34 nodes.
+    """
+    return float(shares.square().sum()) * lr > 4e-4
+
+
 def limited(gradient: Tensor, lr: float) -> Tensor:
     """Gradients of vectors (..., D), in place, that change none of them by more than `LONGEST`.
 
     Where a few words, or nodes of a small graph, share all contexts, both tables tell each other to grow: unlimited, that
-    doubles with every step.
+    doubles with every step. See `runs_away`.
     """
     lengths = torch.linalg.vector_norm(gradient, dim=-1, keepdim=True)
-    if gradient.device.type != "cpu" or float(lengths.amax()) > LONGEST / lr:
-        gradient.mul_((LONGEST / lr / lengths).clamp_(max=1.0))
-    return gradient
+    return gradient.mul_((LONGEST / lr / lengths).clamp_(max=1.0))
 
 
 def damping(uses: Tensor, lr: float) -> Tensor | None:

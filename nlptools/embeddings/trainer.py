@@ -13,9 +13,9 @@ from torch import Tensor
 
 from nlptools.embeddings.architectures import Architecture
 from nlptools.embeddings.chunks import BAD, DONE, LOSS, WEIGHT, Chunks, Plan
-from nlptools.embeddings.damping import limited
+from nlptools.embeddings.damping import limited, runs_away
 from nlptools.embeddings.outputs import Output
-from nlptools.embeddings.windows import Windows
+from nlptools.embeddings.windows import Tiles, Windows
 
 IN_FLIGHT = 40.0  # pairs with the most frequent word that are under way at once, times the learning rate
 _LOSS_EVERY = 32  # steps
@@ -68,7 +68,9 @@ class Trainer(Chunks):
         self.model, self.ids, self.end, self.device = model, ids, end, device
         counts = torch.from_numpy(np.bincount(ids, minlength=end + 1)).to(device)
         kept = (counts * model.windows.keep.double())[:end]
-        self.tiles = model.prepare(kept / kept.sum().clamp(min=1), plan.tokens, workers, plan.lr)
+        shares = kept / kept.sum().clamp(min=1)
+        self.tiles = model.prepare(shares, plan.tokens, workers, plan.lr)
+        self.limit = runs_away(shares, plan.lr)
         self.size = int(counts[:end].sum())  # of an epoch
 
     def _chunk(self, chunk: int, rank: int) -> None:
@@ -79,10 +81,9 @@ class Trainer(Chunks):
         ids = torch.from_numpy(self.ids[start : start + plan.chunk].astype(np.int64)).to(self.device)
         tiles = model.windows.tiles(ids, generator)
         chosen = model.output.choose(model.architecture.targets(tiles), generator)
-        for place, first in enumerate(range(0, len(tiles.tokens), self.tiles)):
-            last = first + self.tiles
-            part, against = tiles.part(first, last), tuple(tensor[first:last] for tensor in chosen)
-            lr = self.rate((chunk + first / len(tiles.tokens)) / plan.total)
+        steps = -(-len(tiles.tokens) // self.tiles)
+        for place, (part, against) in enumerate(_steps(tiles, chosen, self.tiles)):
+            lr = self.rate((chunk + place / steps) / plan.total)
             prediction = model.architecture.predict(part)
             if place % _LOSS_EVERY == 0:
                 loss = float(model.output.loss(prediction, against))
@@ -92,7 +93,7 @@ class Trainer(Chunks):
                 board[LOSS] += loss
                 board[WEIGHT] += float(prediction.totals.sum())
             gradient = model.output.step(prediction, against, lr)
-            model.architecture.spread(part, prediction, limited(gradient, lr), lr)
+            model.architecture.spread(part, prediction, limited(gradient, lr) if self.limit else gradient, lr)
         board[DONE] += int((ids != self.end).sum())
 
     def held_out(self, ids: np.ndarray) -> float:
@@ -102,12 +103,18 @@ class Trainer(Chunks):
             generator = seeded(self.plan.seed, -1 - number, self.device)
             tiles = self.model.windows.tiles(torch.from_numpy(batch.astype(np.int64)).to(self.device), generator)
             chosen = self.model.output.choose(self.model.architecture.targets(tiles), generator)
-            for first in range(0, len(tiles.tokens), 64):
-                part, against = tiles.part(first, first + 64), tuple(tensor[first : first + 64] for tensor in chosen)
+            for part, against in _steps(tiles, chosen, 64):
                 prediction = self.model.architecture.predict(part)
                 total += float(self.model.output.loss(prediction, against))
                 weight += float(prediction.totals.sum())
         return total / weight if weight else math.nan
+
+
+def _steps(tiles: Tiles, chosen: tuple[Tensor, ...], size: int) -> Iterator[tuple[Tiles, tuple[Tensor, ...]]]:
+    """Tiles and what they are scored against, `size` at a time."""
+    if not len(tiles.tokens):
+        return iter(())
+    return zip(tiles.split(size), zip(*(torch.split(tensor, size) for tensor in chosen), strict=True), strict=True)
 
 
 def _parts(ids: np.ndarray, size: int) -> Iterator[np.ndarray]:

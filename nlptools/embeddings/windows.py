@@ -9,6 +9,7 @@ Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -27,9 +28,9 @@ class Tiles(NamedTuple):
     counts: Tensor  # (N, T, 1) float32: how many are in the window
     pattern: Tensor  # (N, T) int64: which pattern of a tile the window is
 
-    def part(self, start: int, end: int) -> Tiles:
-        """Tiles `start` to `end`."""
-        return Tiles(*(tensor[start:end] for tensor in self))
+    def split(self, size: int) -> Iterator[Tiles]:
+        """Parts of `size` tiles."""
+        return map(Tiles._make, zip(*(torch.split(tensor, size) for tensor in self), strict=True))
 
 
 class Windows:

@@ -69,12 +69,28 @@ def test_nothing_is_no_tile() -> None:
     assert pairs([], 3, 4) == [] and pairs([V, V], 3, 4) == []
 
 
-def test_negatives_follow_the_power_of_the_counts() -> None:
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 1000), min_size=1, max_size=30).filter(any), st.integers(1, 500), st.integers(0, 99))
+def test_negatives_follow_the_power_of_the_counts(counts: list[int], number: int, seed: int) -> None:
+    drawn = Negatives(np.array(counts), 0.75, torch.device("cpu")).draw(
+        (number, 2), torch.Generator().manual_seed(seed)
+    )
+    found = torch.bincount(drawn.flatten(), minlength=len(counts)).numpy()
+    expected = np.array(counts) ** 0.75 / (np.array(counts) ** 0.75).sum() * 2 * number
+    assert drawn.shape == (number, 2) and (np.abs(found - expected) < 1 + 1e-6).all()
+
+
+def test_negatives_are_drawn_without_order_and_without_bias() -> None:
     counts = np.array([1000, 0, 300, 5, 1])
-    drawn = Negatives(counts, 0.75, torch.device("cpu")).draw((400_000,), torch.Generator().manual_seed(2))
-    shares = torch.bincount(drawn, minlength=5).numpy() / 400_000
-    expected = counts**0.75 / (counts**0.75).sum()
-    assert shares[1] == 0 and np.abs(shares - expected).max() < 0.003
+    generator, sums, firsts = torch.Generator().manual_seed(2), torch.zeros(5), torch.zeros(5)
+    negatives = Negatives(counts, 0.75, torch.device("cpu"))
+    for _ in range(4000):
+        drawn = negatives.draw((7,), generator)
+        sums += torch.bincount(drawn, minlength=5)
+        firsts[drawn[0]] += 1
+    expected = torch.from_numpy(counts**0.75 / (counts**0.75).sum()).float()
+    assert (sums / 28_000 - expected).abs().max() < 0.005
+    assert (firsts / 4000 - expected).abs().max() < 0.03
 
 
 @settings(max_examples=100, deadline=None)
