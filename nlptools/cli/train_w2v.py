@@ -14,7 +14,12 @@ from nlptools.configs.embeddings import TrainW2V, VectorRun
     VectorRun,
     Devices,
     formats="""Input is sequences, one per line, of tokens separated by spaces: words, items that were bought together, walks
-through a graph. A line of more than 1,000 tokens is cut. Windows do not reach from one line into the next.""",
+through a graph. A line of more than 1,000 tokens is cut. Windows do not reach from one line into the next.
+
+With --model glove the co-occurrences are counted first, in files beside the run (16 bytes for each pair of words, 12 in
+the end), and an epoch goes over them. Frequent words are not thinned out, and windows are not drawn: --sample,
+--shrink-windows and --negative have no part in it. The vectors are the sums of those of words and of contexts, the loss is
+the mean over pairs of f(X) (w.c + b + b' - log X)^2 / 2. GloVe's own tools have --window 15 and --epochs 25.""",
     examples=(
         (
             "From text to neighbors:",

@@ -36,7 +36,7 @@ class TrainW2V:
     negative: int = option(5, "Negatives for each word (ns).", low=1, high=1000, metavar="N")
     ns_exponent: float = option(0.75, "Negatives are drawn by their count to this power.", metavar="X")
     sample: float = option(
-        1e-3, "Thin out words more frequent than this share of the text; 0: none.", low=0, metavar="X"
+        1e-3, "Thin out words more frequent than this share of the text; 0: none (not glove).", low=0, metavar="X"
     )
     min_count: int = option(5, "Leave out words that occur less often.", low=1, metavar="N")
     subwords: str | None = option(
@@ -49,13 +49,13 @@ class TrainW2V:
         "corrected: each word of the mean gets its share of the gradient; legacy: the whole, as word2vec.",
         choices=("corrected", "legacy"),
     )
-    x_max: float = option(100.0, "Co-occurrences that count in full (glove).", low=1, metavar="X")
     symmetric: bool = option(True, "Words on both sides are contexts; otherwise those to the left (glove).")
     distance_weighting: bool = option(True, "Words d places apart count 1/d; otherwise 1 (glove).")
+    x_max: float = option(100.0, "Co-occurrences that count in full (glove).", low=1, metavar="X")
     alpha: float = option(0.75, "Rarer ones count by their share of --x-max to this power (glove).", low=0, metavar="X")
     epochs: int = option(5, "Passes over the text.", low=1, metavar="N")
     lr: float | None = option(
-        None, "Learning rate at the start; it falls to zero. (skipgram 0.0375, cbow 0.075, legacy or glove 0.05)",
+        None, "Learning rate at the start; it falls, glove's by AdaGrad. (skipgram 0.0375, cbow 0.075, legacy, glove 0.05)",
         low=0, metavar="X",
     )  # fmt: skip
     init: str | None = option(None, "Go on from these vectors; words that they lack are added.", metavar="VECTORS")

@@ -60,6 +60,7 @@ def initialize(made: dict[str, Tensor], generator: torch.Generator) -> None:
 def start_from(made: dict[str, Tensor], words: Tensor, vectors: Tensor) -> None:
     """Give the int64 words (N,) vectors (N, D), as the sum of word and context, a small difference between the two."""
     rows, D = made["rows"], vectors.shape[1]
+    words, vectors = words.to(rows.device), vectors.to(rows.device)
     differences = rows[2 * words, :D].clone()
     rows[2 * words, :D] = vectors / 2 + differences
     rows[2 * words + 1, :D] = vectors / 2 - differences
