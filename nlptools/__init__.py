@@ -12,6 +12,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from nlptools.description import describe as describe
+    from nlptools.embeddings.training import train_vectors as train_vectors
     from nlptools.language_model import LanguageModel as LanguageModel
     from nlptools.language_model import load as load
     from nlptools.metrics.corpus import bleu as bleu
@@ -46,6 +47,7 @@ _WHERE = {
     "tokenize": "nlptools.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
     "train_lm": "nlptools.training:train_lm",
+    "train_vectors": "nlptools.embeddings.training:train_vectors",
     "walks": "nlptools.sequences.corpus:walks",
 }
 
@@ -67,6 +69,7 @@ __all__ = [
     "tokenize",
     "tokenizer",
     "train_lm",
+    "train_vectors",
     "walks",
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from nlptools.errors import BundleError, display
 
 
 def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
-    """Facts in sections: model, tokenizer, training, files; of a directory of vectors: vectors, files.
+    """Facts in sections: model, tokenizer, training, files; of a directory of vectors: vectors, files, and
+    between them training if train-w2v made it.
 
     Raises:
         InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
@@ -21,9 +23,10 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
     verified = bundle.verify(path)
     config = bundle.read_json(path / "config.json")
     files = _files(path, verified)
-    if config.get("kind") == "vectors":
-        return {"vectors": _vectors(path, config), "files": files}
     training = bundle.read_json(path / "training.json") if (path / "training.json").is_file() else {}
+    if config.get("kind") == "vectors":
+        told = {"training": _vector_training(training)} if training else {}
+        return {"vectors": _vectors(path, config), **told, "files": files}
     return {
         "model": _model(path, config),
         "tokenizer": _tokenizer(path, config),
@@ -111,6 +114,22 @@ def _training(record: dict[str, Any]) -> dict[str, Any]:
         "metrics": record.get("metrics"),
         "began": parts[0] if isinstance(parts, list) and parts else None,
         "by": f"nlptools {record.get('nlptools')}, torch {versions.get('torch')}",
+        "on": record.get("backend"),
+    }
+
+
+def _vector_training(record: dict[str, Any]) -> dict[str, Any]:
+    """How vectors were trained by `nlptools train-w2v`."""
+    from nlptools.configs.embeddings import TrainW2V
+
+    settings = _part(record, "settings")
+    argv = _part(record, "invocation").get("argv")
+    return {
+        "status": record.get("status"),
+        "command": " ".join(map(str, argv)) if isinstance(argv, list) else None,
+        "settings": {field.name: settings[field.name] for field in fields(TrainW2V) if field.name in settings},
+        "seed": record.get("seed"),
+        "metrics": record.get("metrics"),
         "on": record.get("backend"),
     }
 

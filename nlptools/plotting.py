@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 LOG_NAME = "log.jsonl"
 IMAGES = (".png", ".svg", ".pdf")
-_TITLES = {"lr": "learning rate", "tokens_per_second": "tokens per second", "grad_norm": "gradient norm"}
+_TITLES = {
+    "lr": "learning rate",
+    "grad_norm": "gradient norm",
+    **{f"{unit}_per_second": f"{unit} per second" for unit in ("tokens", "words", "pairs")},
+}
 _TIME_UNITS = (("days", 2 * 86400.0, 86400.0), ("hours", 2 * 3600.0, 3600.0), ("minutes", 120.0, 60.0))
 
 
@@ -111,10 +115,15 @@ def _read(file: str, name: str) -> Run:
 
 
 def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
-    """Append `row`; a run that went on from a checkpoint reports steps again: the later report counts."""
+    """Append `row`; a run that went on from a checkpoint reports steps again: the later report counts.
+
+    A slow step may be reported several times, also after the validation that came before it, which stays.
+    """
     step = _number(row.get("step"))
     if step is not None and row.get("kind") == "train":
-        while rows and (_number(rows[-1].get("step")) or 0.0) >= step:
+        while rows and (_number(rows[-1].get("step")) or 0.0) > step:
+            rows.pop()
+        if rows and rows[-1].get("kind") == "train" and _number(rows[-1].get("step")) == step:
             rows.pop()
     rows.append(row)
 
@@ -123,11 +132,13 @@ def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
 
 
 def panels(runs: Sequence[Run], metrics: Iterable[str], x: str = "step", required: bool = True) -> list[Panel]:
-    """A panel for each of `metrics`, with the curves of all runs over `x` (step, time or tokens).
+    """A panel for each of `metrics`, with the curves of all runs over `x` (step, time, tokens, words or pairs).
 
     Raises:
-        DataError: no run has such a metric (while `required`), or nothing is there to draw.
+        DataError: no run has such a metric (while `required`) or such an `x`, or nothing is there to draw.
     """
+    if x != "time" and not any(_number(row.get(x)) is not None for run in runs for row in run.rows):
+        raise DataError(f"no {x} in the logs, which hold: {_known(runs)}")
     scale, label = _x_axis(runs, x)
     made = []
     for metric in metrics:
@@ -141,11 +152,15 @@ def panels(runs: Sequence[Run], metrics: Iterable[str], x: str = "step", require
         if panel.series:
             made.append(panel)
         elif required:
-            known = sorted({key for run in runs for row in run.rows for key in row if _number(row[key]) is not None})
-            raise DataError(f"no {metric} in the logs, which hold: {', '.join(known)}")
+            raise DataError(f"no {metric} in the logs, which hold: {_known(runs)}")
     if not made:
         raise DataError("nothing to draw: the logs hold no such metric")
     return made
+
+
+def _known(runs: Sequence[Run]) -> str:
+    """The names of all numbers in the logs."""
+    return ", ".join(sorted({key for run in runs for row in run.rows for key in row if _number(row[key]) is not None}))
 
 
 def _points(run: Run, metric: str, kind: str, x: str) -> list[tuple[float, float]]:

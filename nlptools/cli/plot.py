@@ -19,7 +19,8 @@ from nlptools.configs.plot import METRICS, Plot
     Plot,
     formats=(
         "A run is the directory of a training command, or its log.jsonl: one JSON object per report, with kind (train "
-        "or valid), step, and any numbers: loss, lr, grad_norm, tokens, tokens_per_second, perplexity, and so on. "
+        "or valid), step, and any numbers: loss, lr, grad_norm, tokens, tokens_per_second (or words, pairs and their speeds), "
+        "perplexity, and so on. "
         "Other keys are ignored, and lines that are no JSON objects are counted. Without --output the curves are drawn "
         "on standard output with characters."
     ),

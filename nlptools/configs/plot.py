@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nlptools.configs import option
 
-METRICS = ("loss", "lr", "tokens_per_second")
+METRICS = ("loss", "lr", "tokens_per_second", "words_per_second", "pairs_per_second")  # those that a log holds
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,9 @@ class Plot:
     force: bool = option(False, "Replace the output file if it exists.")
     metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, one panel each.", metavar="A,B,...")
     x: str = option(
-        "step", "What the horizontal axis shows; time is since the start.", choices=("step", "time", "tokens")
+        "step",
+        "What the horizontal axis shows; time is since the start.",
+        choices=("step", "time", "tokens", "words", "pairs"),
     )
     width: float = option(
         0.0, "Columns of text, or inches of an image; 0: as wide as the terminal (80), or 7.", low=0, metavar="N"

@@ -119,6 +119,19 @@ def test_vectors(call: Run, tmp_path: Path) -> None:
     assert "vectors dimensions\t4" in call("describe", "pq").lines
 
 
+def test_vectors_that_were_trained(call: Run, tmp_path: Path) -> None:
+    text = "one two three two\n" * 9
+    assert call("train-w2v", "--dim", 4, "--epochs", 2, "--sample", 0, "-o", "v", stdin=text).code == 0
+    found = facts(call, tmp_path / "v")
+    assert list(found) == ["vectors", "training", "files"]
+    training = found["training"]
+    assert (training["status"], training["seed"], training["metrics"]["words"]) == ("finished", 1, 72)
+    assert training["settings"]["sample"] == 0 and "output" not in training["settings"]
+    assert training["command"].startswith("nlptools")
+    (tmp_path / "v/training.json").write_text('{"settings": 1, "invocation": {"argv": 3}}')
+    assert facts(call, tmp_path / "v")["training"]["command"] is None
+
+
 def test_vectors_with_ngrams_and_damaged_ones(call: Run, tmp_path: Path) -> None:
     import numpy as np
 

@@ -158,6 +158,34 @@ def test_a_run_that_went_back_to_a_checkpoint(tmp_path):
     assert points(tmp_path, rows) == {"train": [(10, 0.0), (20, 4.0), (30, 5.0)]}
 
 
+def test_a_slow_step_reported_twice_keeps_the_validation_before_it(tmp_path):
+    rows = [
+        {"kind": kind, "step": 2, "loss": loss}
+        for kind, loss in (("train", 4), ("train", 3), ("valid", 5), ("train", 2))
+    ]
+    assert points(tmp_path, rows) == {"train": [(2, 3), (2, 2)], "valid": [(2, 5)]}
+
+
+def test_word_vectors(run, tmp_path):
+    """A log of train-w2v counts words, or pairs, and its validations have neither."""
+    (tmp_path / "v").mkdir()
+    rows = [
+        {"kind": "train", "step": i, "loss": 4 / i, "lr": 0.1, "words": 500 * i, "words_per_second": 9e5}
+        for i in (1, 2)
+    ]
+    rows.insert(1, {"kind": "valid", "step": 1, "epoch": 1.0, "loss": 3.5})
+    (tmp_path / "v/log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert points(tmp_path / "v", rows, x="words") == {"train": [(500, 4), (1000, 2)], "valid": [(500, 3.5)]}
+    done = run("plot", "v")
+    assert done.code == 0 and [name in done.text for name in ("loss", "words per second", "tokens")] == [
+        True,
+        True,
+        False,
+    ]
+    done = run("plot", "v", "--x", "tokens")
+    assert (done.code, "no tokens in the logs, which hold: epoch, loss, lr, step, words" in done.err) == (65, True)
+
+
 def test_time_by_the_clock_or_by_seconds(tmp_path):
     rows = [{"kind": "train", "loss": 1, "time": f"2026-01-01T0{h}:00:00Z"} for h in (1, 2, 4)]
     assert points(tmp_path, rows, x="time")["train"] == [(0, 1), (1, 1), (3, 1)]
