@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -224,3 +225,22 @@ def test_one_word_and_one_token(call: Run) -> None:
     for options in ([], ["--model", "cbow"], ["--loss", "hs"], ["--loss", "softmax"]):
         done = call("train-w2v", "--min-count", "1", "--dim", "2", *options, stdin="a\n")
         assert done.code == 0 and done.lines[0] == "1 2", done.err
+
+
+@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
+def test_factions_of_the_karate_club_are_neighbors(call: Run, tmp_path: Path) -> None:
+    """Zachary 1977: the club split in two, and 34 people are known to have gone with the teacher (1) or the officer (34)."""
+    graph = Path(os.environ["NLPTOOLS_DATA"]) / "karate" / "karate.edgelist"
+    walks = call("walks", "--seed", 1, graph)
+    options = ("--no-shrink-windows", "--sample", 0, "--min-count", 1, "--dim", 16, "--deterministic", "--workers", 1)
+    done = call("train-w2v", *options, "-o", "nodes.bin", stdin=walks.out)
+    assert (walks.code, done.code) == (0, 0), done.err
+    teacher = {str(node) for node in (*range(1, 10), *range(11, 15), 17, 18, 20, 22)}
+    nodes = [str(node) for node in range(1, 35)]
+    found = load(tmp_path / "nodes.bin").nearest(nodes, 5)
+    same = [
+        (other.word in teacher) == (node in teacher)
+        for node, row in zip(nodes, found, strict=True)
+        for other in row or []
+    ]
+    assert len(same) == 5 * 34 and sum(same) > 0.8 * len(same)
