@@ -11,9 +11,9 @@ from nlptools.errors import UsageError
 
 MODELS, LOSSES = ("skipgram", "cbow", "glove"), ("ns", "hs", "softmax")
 NAMES = {"text": "word2vec", "binary": "word2vec-binary"}  # what --format calls them besides
-# Those that each source gives: word2vec for skip-gram, raised by half because the rate falls to zero over all words
-# (gensim's falls less, see the README); Irsoy et al. 2021 for the corrected CBOW; GloVe's own.
-RATES = {"skipgram": 0.0375, "cbow": 0.075, "legacy": 0.05, "glove": 0.05}
+# word2vec's for skip-gram, raised by half: the rate falls to zero over all words, gensim's with several workers does not.
+# For the corrected CBOW the one that was best after an epoch of novels, of .075 (Irsoy et al. 2021), .1, .15 and .25.
+RATES = {"skipgram": 0.0375, "cbow": 0.15, "positions": 0.05, "legacy": 0.05, "glove": 0.05}
 
 
 def lengths(text: str) -> tuple[int, int]:
@@ -55,7 +55,7 @@ class TrainW2V:
     alpha: float = option(0.75, "Rarer ones count by their share of --x-max to this power (glove).", low=0, metavar="X")
     epochs: int = option(5, "Passes over the text.", low=1, metavar="N")
     lr: float | None = option(
-        None, "Learning rate at the start; it falls, glove's by AdaGrad. (skipgram 0.0375, cbow 0.075, legacy, glove 0.05)",
+        None, "Learning rate at the start; it falls, glove's by AdaGrad. (skipgram 0.0375, cbow 0.15, legacy, glove 0.05)",
         low=0, metavar="X",
     )  # fmt: skip
     init: str | None = option(None, "Go on from these vectors; words that they lack are added.", metavar="VECTORS")
@@ -64,8 +64,12 @@ class TrainW2V:
     @property
     def rate(self) -> float:
         """The learning rate at the start."""
-        legacy = self.model == "cbow" and self.cbow_gradient == "legacy"
-        return self.lr if self.lr is not None else RATES["legacy" if legacy else self.model]
+        kind = self.model
+        if kind == "cbow" and self.cbow_gradient == "legacy":
+            kind = "legacy"
+        elif self.position_weights:
+            kind = "positions"
+        return self.lr if self.lr is not None else RATES[kind]
 
     def check(self, kind: str) -> None:
         """Raise UsageError for options that do not go together; `kind` is the format that is written."""

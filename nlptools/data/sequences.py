@@ -26,9 +26,9 @@ from nlptools.errors import DataError, StreamError, reason
 from nlptools.text.vocab import Vocab
 
 LONGEST = 1000  # words of a sequence
-_CHUNK = 1 << 20  # bytes
+_CHUNK = 1 << 17  # bytes; their words fit the cache
 _WORDS = 1 << 22  # ids handled at a time
-_END, _NOTHING = 0, 1  # provisional ids of the end of a line, and of what stands between two spaces
+_END = 0  # provisional id of the end of a line
 
 Ints = np.ndarray[Any, np.dtype[np.int32]]
 
@@ -59,7 +59,7 @@ class _Part(NamedTuple):
 
     path: str
     lengths: list[int]  # ids of each chunk
-    words: list[bytes]  # the first two are no words
+    words: list[bytes]  # the first is the end of a line
     counts: np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -124,12 +124,68 @@ def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
             digest.update(chunk)
             if held:
                 yield held
-            held = chunk
+            held = chunk.replace(b"\r\n", b"\n") if b"\r" in chunk else chunk
         if held:  # the last line may lack its end
             yield held if held.endswith(b"\n") else held.removesuffix(b"\r") + b"\n"
 
 
 # -- counting -----------------------------------------------------------------------------------------------------------
+
+
+class _Places:
+    """Provisional ids of words, by the thousand.
+
+    Of short words the bytes, as two numbers, are looked up in a table that holds one word in each place, with array
+    operations: a fifth of the time of a dictionary. Only what is not there goes through the dictionary.
+    """
+
+    _SHORT, _BITS = 16, 17  # bytes of words that are not short; the table has 2^17 places
+    _FIRST = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(_SHORT)], np.uint64)  # masks for words of n bytes
+    _SECOND = np.array([(1 << 8 * max(0, n - 8)) - 1 for n in range(_SHORT)], np.uint64)
+    _LENGTH = np.arange(_SHORT, dtype=np.uint64) << np.uint64(56)
+    _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd numbers without pattern
+
+    def __init__(self) -> None:
+        self._dictionary: defaultdict[bytes, int] = defaultdict(count().__next__)
+        self._dictionary[b"\n"]  # _END
+        self._keys = np.zeros((2, 1 << self._BITS), np.uint64)
+        self._ids = np.zeros(1 << self._BITS, np.int32)
+
+    def words(self) -> list[bytes]:
+        """All words, by id."""
+        return list(self._dictionary)
+
+    def ids(self, chunk: bytes) -> Ints:
+        """The ids of the words in a chunk, which ends with a space or a line end, and of its line ends."""
+        padded = chunk + bytes(self._SHORT)
+        text = np.frombuffer(padded, np.uint8)
+        breaks = np.flatnonzero((text == 32) | (text == 10))
+        lines = text[breaks] == 10
+        lengths = np.diff(breaks, prepend=-1) - 1
+        real = lengths > 0
+        places = np.cumsum(real.astype(np.int64) + lines)  # where the entries of each break end
+        out = np.empty(int(places[-1]) if len(places) else 0, np.int32)
+        out[places[lines] - 1] = _END
+        sizes = lengths[real]
+        out[(places - lines)[real] - 1] = self._look_up(chunk, padded, breaks[real] - sizes, sizes)
+        return out
+
+    def _look_up(self, chunk: bytes, padded: bytes, starts: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> Ints:
+        """The ids of words that begin at `starts` and have `sizes` bytes."""
+        windows = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # the eight bytes from each place on
+        short = np.minimum(sizes, self._SHORT - 1)
+        first = windows[starts] & self._FIRST[short]
+        second = (windows[starts + 8] & self._SECOND[short]) | self._LENGTH[short]
+        slots = (((first * self._MIX[0]) ^ (second * self._MIX[1])) >> np.uint64(64 - self._BITS)).astype(np.int64)
+        out: Ints = self._ids[slots]
+        other = (self._keys[0][slots] != first) | (self._keys[1][slots] != second) | (sizes >= self._SHORT)
+        missed = np.flatnonzero(other)
+        spans = zip(starts[missed].tolist(), (starts + sizes)[missed].tolist(), strict=True)
+        out[missed] = [self._dictionary[chunk[start:end]] for start, end in spans]
+        kept = missed[sizes[missed] < self._SHORT]
+        self._keys[0][slots[kept]], self._keys[1][slots[kept]] = first[kept], second[kept]
+        self._ids[slots[kept]] = out[kept]
+        return out
 
 
 class _Counter:
@@ -138,9 +194,7 @@ class _Counter:
     def __init__(self, path: str) -> None:
         self.path = path
         self._lengths: list[int] = []
-        self._places: defaultdict[bytes, int] = defaultdict(count().__next__)
-        self._places[b"\n"], self._places[b""]  # the first two
-        self._counts = np.zeros(1 << 16, np.int64)
+        self._places = _Places()
         self._file = open(path, "wb")  # noqa: SIM115  closed in `close`
         self._pipe: Connection | None = None
         self._process: Any = None
@@ -159,24 +213,21 @@ class _Counter:
         if self._pipe is not None:
             self._pipe.send_bytes(chunk)
             return
-        if b"\r" in chunk:
-            chunk = chunk.replace(b"\r\n", b"\n")
         if b"\t" in chunk:
             chunk = chunk.replace(b"\t", b" ")
-        words = chunk.replace(b"\n", b" \n ").split(b" ")
-        ids = np.fromiter(map(self._places.__getitem__, words), np.int32, len(words))
+        ids = self._places.ids(chunk)
         self._file.write(ids.tobytes())
         self._lengths.append(len(ids))
-        found = np.bincount(ids)
-        if len(found) > len(self._counts):
-            self._counts = np.pad(self._counts, (0, 2 * len(found) - len(self._counts)))
-        self._counts[: len(found)] += found
 
     def finish(self) -> _Part:
         """What was counted."""
         if self._pipe is None:
             self._file.close()
-            return _Part(self.path, self._lengths, list(self._places), self._counts[: len(self._places)])
+            words, counts = self._places.words(), np.zeros(0, np.int64)
+            with open(self.path, "rb") as source:
+                while len(ids := np.fromfile(source, np.int32, _WORDS)):
+                    counts = np.bincount(ids, minlength=len(words)) + np.pad(counts, (0, len(words) - len(counts)))
+            return _Part(self.path, self._lengths, words, np.pad(counts, (0, len(words) - len(counts))))
         self._pipe.send_bytes(b"")
         try:
             found = self._pipe.recv()
@@ -229,7 +280,7 @@ def _vocabulary(
     """(words, most frequent first; their counts; how many tokens there are). Raises DataError when there are no words."""
     totals: dict[bytes, int] = {}
     for part in parts:
-        for word, number in zip(part.words[2:], part.counts[2:].tolist(), strict=True):
+        for word, number in zip(part.words[1:], part.counts[1:].tolist(), strict=True):
             totals[word] = totals.get(word, 0) + number
     total = sum(totals.values())
     if not total:
@@ -259,7 +310,7 @@ def _write(parts: Sequence[_Part], words: Sequence[bytes], path: Path) -> int:
     finals, sources = [], []
     for part in parts:
         final = np.fromiter((places.get(word, -1) for word in part.words), np.int32, len(part.words))
-        final[_END], final[_NOTHING] = V, -1
+        final[_END] = V
         finals.append(final)
         sources.append(open(part.path, "rb"))  # noqa: SIM115  closed below
     try:

@@ -27,15 +27,22 @@ class Prediction(NamedTuple):
     """What tiles predict, and from what."""
 
     hidden: Tensor  # (N, T, D)
-    weights: Tensor  # (N, T, J): how often token t wants target j
+    weights: Tensor | None  # (N, T, J): how often token t wants target j; None: target t alone, if it wants any
     totals: Tensor  # (N, T, 1): how many targets it wants
     kept: tuple[Tensor, ...] = ()  # what `spread` needs
+
+    def wanted(self) -> Tensor:
+        """The weights (N, T, J), written out if they are those of None."""
+        if self.weights is not None:
+            return self.weights
+        return torch.diag_embed(self.totals[..., 0])
 
 
 class Architecture(Protocol):
     """Skip-gram or CBOW."""
 
     number: float  # of targets of a token, on average
+    inputs: Inputs
 
     def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
         """Prepare for steps that hold each word `tokens` (V,) times, each of its targets scored `scores` times."""
@@ -81,7 +88,6 @@ class Cbow:
     def __init__(self, windows: Windows, inputs: Inputs, *, corrected: bool = True) -> None:
         self.windows, self.inputs, self.corrected = windows, inputs, corrected
         self.number = 1.0
-        self._own = torch.eye(windows.tile, device=windows.keep.device)  # T T: each token is its own target
 
     def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
         self.inputs.damp(tokens * (scores if self.corrected else scores * self.windows.pairs), lr)
@@ -90,14 +96,13 @@ class Cbow:
         return tiles.tokens
 
     def predict(self, tiles: Tiles) -> Prediction:
-        inside = self.windows.inside(tiles)  # N T C
-        shares = inside / tiles.counts.clamp(min=1)
+        shares = self.windows.shares(tiles)  # N T C
         hidden = torch.bmm(shares, self.inputs.look_up(tiles.contexts))
-        totals = tiles.counts.clamp(max=1)  # a token without context predicts nothing
-        return Prediction(hidden, self._own * totals, totals, (shares if self.corrected else inside,))
+        return Prediction(hidden, None, tiles.some, (shares,))
 
     def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
-        self.inputs.add(tiles.contexts, torch.bmm(prediction.kept[0].transpose(1, 2), gradient), lr)
+        shares = prediction.kept[0] if self.corrected else self.windows.inside(tiles)
+        self.inputs.add(tiles.contexts, torch.bmm(shares.transpose(1, 2), gradient), lr)
 
 
 class PositionWeightedCbow(Cbow):
@@ -125,8 +130,7 @@ class PositionWeightedCbow(Cbow):
         for place, at, inside in self._places(tiles):
             hidden += inside * rows[:, at] * self.positions[place]
         hidden /= tiles.counts.clamp(min=1)
-        totals = tiles.counts.clamp(max=1)
-        return Prediction(hidden, self._own * totals, totals, (rows,))
+        return Prediction(hidden, None, tiles.some, (rows,))
 
     def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
         rows = prediction.kept[0]

@@ -24,7 +24,8 @@ from nlptools.vectors.table import ArrayRows, Vectors, Words
 
 Tables = dict[str, Tensor]
 TILE = 32  # tokens
-_SHARED = 32  # negatives of a tile
+_SHARED = {"skipgram": 32, "cbow": 16}  # negatives of a tile
+STEP = {"skipgram": 384, "cbow": 1024}  # tokens at most; CBOW has a sixth of the pairs
 
 # fastText's numbers for them
 _FASTTEXT = {"skipgram": 2, "cbow": 1, "hs": 1, "ns": 2, "softmax": 3}
@@ -97,7 +98,7 @@ def model(settings: TrainW2V, sequences: Sequences, made: Tables, backend: Backe
     output: Output
     if settings.loss == "ns":
         negatives = Negatives(sequences.counts, settings.ns_exponent, device)
-        output = NegativeSampling(made["output"], negatives, settings.negative, _SHARED)
+        output = NegativeSampling(made["output"], negatives, settings.negative, _SHARED[settings.model])
     elif settings.loss == "hs":
         output = HierarchicalSoftmax(made["output"], sequences.counts)
     else:

@@ -34,7 +34,7 @@ class Plan:
     lr: float
     seed: int
     chunk: int = 1 << 16  # ids
-    tokens: int = 512  # of one step, at most
+    tokens: int = 384  # of one step, at most
 
     @property
     def chunks(self) -> int:

@@ -35,7 +35,7 @@ class WordRows:
     def add(self, words: Tensor, gradient: Tensor, lr: float) -> None:
         """Add (..., D) times the learning rate to the rows of words. Changes the gradient."""
         flat = words.flatten()
-        gradient.mul_(lr if self._damping is None else (self._damping[flat] * lr).view(*words.shape, 1))
+        gradient.mul_(lr if self._damping is None else (self._damping.index_select(0, flat) * lr).view(*words.shape, 1))
         self.table.index_add_(0, flat, gradient.flatten(0, -2))
 
 

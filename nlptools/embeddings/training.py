@@ -207,7 +207,7 @@ class _Job:
         workers = 1 if alone else cores
         if settings.model == "glove":
             return glove.trainer(settings, text, valid, made, place / "data", seed, workers, cores)
-        plan = Plan(len(text.ids), settings.epochs, settings.rate, seed)
+        plan = Plan(len(text.ids), settings.epochs, settings.rate, seed, tokens=building.STEP[settings.model])
         model = building.model(settings, text, made, backend)
         return Trainer(model, text.ids, len(text.words), plan, min(workers, plan.chunks), device)
 

@@ -26,6 +26,7 @@ class Tiles(NamedTuple):
     left: Tensor  # (N, T) int64: how many tokens to the left are in the window
     right: Tensor  # (N, T) int64
     counts: Tensor  # (N, T, 1) float32: how many are in the window
+    some: Tensor  # (N, T, 1) float32: 1 if there are any
     pattern: Tensor  # (N, T) int64: which pattern of a tile the window is
 
     def split(self, size: int) -> Iterator[Tiles]:
@@ -47,6 +48,7 @@ class Windows:
     def __init__(self, radius: int, tile: int, keep: Tensor, *, shrink: bool = True) -> None:
         self.radius, self.tile, self.keep, self.shrink = radius, tile, keep, shrink
         self._patterns = _patterns(radius, tile, keep.device)
+        self._means: Tensor | None = None  # the same, each divided by its sum
 
     @property
     def pairs(self) -> float:
@@ -57,8 +59,9 @@ class Windows:
         """The tiles of a stretch of text, int64 ids (n,), in which the id V ends a sentence."""
         device, w, T = ids.device, self.radius, self.tile
         sentences = (ids == len(self.keep) - 1).cumsum(0)
-        kept = torch.rand(len(ids), generator=generator, device=device) < self.keep[ids]
-        tokens, sentences = ids[kept], sentences[kept]
+        kept = torch.rand(len(ids), generator=generator, device=device) < self.keep.index_select(0, ids)
+        places = kept.nonzero()[:, 0]
+        tokens, sentences = ids.index_select(0, places), sentences.index_select(0, places)
         count = len(tokens)
         N = -(-count // T)
         ends = (w, N * T - count + w)
@@ -74,16 +77,28 @@ class Windows:
             left += sentences[w - distance : w - distance + N * T] == middle
             right += sentences[w + distance : w + distance + N * T] == middle
         order = torch.randperm(N, generator=generator, device=device)  # tiles of one step are not neighbours
-        left = torch.minimum(left, radii).view(N, T)[order]
-        right = torch.minimum(right, radii).view(N, T)[order]
+        left = torch.minimum(left, radii).view(N, T).index_select(0, order)
+        right = torch.minimum(right, radii).view(N, T).index_select(0, order)
+        counts = (left + right).float()[..., None]
+        around = tokens.as_strided((N, T + 2 * w), (T, 1)) if N else tokens.new_empty(0, T + 2 * w)
         return Tiles(
-            tokens[w : w + N * T].view(N, T)[order],
-            tokens.unfold(0, T + 2 * w, T)[order] if N else tokens.new_empty(0, T + 2 * w),
+            tokens[w : w + N * T].view(N, T).index_select(0, order),
+            around.index_select(0, order),
             left,
             right,
-            (left + right).float()[..., None],
+            counts,
+            counts.clamp(max=1),
             (left * (w + 1) + right) * T + torch.arange(T, device=device),
         )
+
+    def shares(self, tiles: Tiles) -> Tensor:
+        """(N, T, C) float32: the share that each context has in the mean of the window of a token."""
+        if self._patterns is None:
+            return self.inside(tiles) / tiles.counts.clamp(min=1)
+        if self._means is None:
+            self._means = self._patterns / self._patterns.sum(1, keepdim=True).clamp(min=1)
+        rows = self._means.index_select(0, tiles.pattern.flatten())
+        return rows.view(*tiles.pattern.shape, tiles.contexts.shape[1])
 
     def inside(self, tiles: Tiles) -> Tensor:
         """(N, T, C) float32: 1 where a context is in the window of a token, else 0."""
