@@ -32,7 +32,7 @@ class TrainW2V:
     loss: str = option("ns", "Negative sampling, hierarchical softmax, or the softmax over all words.", choices=LOSSES)
     dim: int = option(100, "Dimensions of the vectors.", low=1, high=10000, metavar="N")
     window: int = option(5, "Words on each side that belong together, at most.", low=1, high=1000, metavar="N")
-    shrink_windows: bool = option(True, "Draw the size of each window from 1 to --window.")
+    shrink_windows: bool = option(True, "Draw the size of each window from 1 to --window; otherwise all have it.")
     negative: int = option(5, "Negatives for each word (ns).", low=1, high=1000, metavar="N")
     ns_exponent: float = option(0.75, "Negatives are drawn by their count to this power.", metavar="X")
     sample: float = option(
@@ -42,7 +42,7 @@ class TrainW2V:
     subwords: str | None = option(
         None, "Add up vectors from n-grams of so many characters too (3-6), as fastText.", metavar="A-B", check=lengths
     )
-    buckets: int = option(2_000_000, "Rows that n-grams share (--subwords).", low=1, metavar="N")
+    buckets: int = option(2_000_000, "Rows of --dim numbers that n-grams share (--subwords).", low=1, metavar="N")
     position_weights: bool = option(False, "Weight words by their place in the window (cbow).")
     cbow_gradient: str = option(
         "corrected",
@@ -58,7 +58,10 @@ class TrainW2V:
         None, "Learning rate at the start; it falls, glove's by AdaGrad. (skipgram 0.0375, cbow 0.15, legacy, glove 0.05)",
         low=0, metavar="X",
     )  # fmt: skip
-    init: str | None = option(None, "Go on from these vectors; words that they lack are added.", metavar="VECTORS")
+    init: str | None = option(
+        None, "Go on from these vectors, with the same --dim, --subwords and --buckets; words that they lack are added.",
+        metavar="VECTORS",
+    )  # fmt: skip
     vocab: str | None = option(None, "Vectors for these words only: lines of word TAB count.", metavar="FILE")
 
     @property
@@ -93,18 +96,27 @@ class VectorRun:
     output: str = option("-", "Where the vectors go: a file, a directory, - for standard output.", short="-o",
                          metavar="PATH")  # fmt: skip
     format: str | None = option(
-        None, "Format of the output; without it by its name.", choices=("text", "binary", "fasttext", "glove", "vec",
-                                                                        "npy", "bundle"),
-    )  # fmt: skip
+        None,
+        "Format of the output, if not by its name; fasttext and bundle keep n-grams.",
+        choices=("text", "binary", "fasttext", "glove", "vec", "npy", "bundle"),
+    )
     valid: str | None = option(None, "Held-out text to measure the loss on, after each epoch.", metavar="FILE")
-    workers: int = option(0, "Processes that train at once; 0: one for each core.", low=0, metavar="N")
+    workers: int = option(
+        0,
+        "Processes that train at once; 0: one for each core. One gives the same bytes every time.",
+        low=0,
+        metavar="N",
+    )
     run: str | None = option(
         None,
         "Keep what is needed to go on here: the same command continues. A directory of vectors keeps it itself.",
         metavar="DIR",
     )
     max_time: str | None = option(
-        None, "Stop after this long with everything saved (status 75).", metavar="TIME", check=duration
+        None,
+        "Stop after this long with everything saved (status 75), in --run or a directory of vectors.",
+        metavar="TIME",
+        check=duration,
     )
     save_every: str = option("10m", "Checkpoint interval: time (10m), epochs (1e), never.", check=interval)
     resume: str = option("auto", "Continue from a checkpoint.", choices=("auto", "never", "must"))

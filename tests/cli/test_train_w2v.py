@@ -213,6 +213,8 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["-o", "v.odd"], "a\n", 2, "no format is known by this name"),
         (["--run", "kept", "--resume", "must"], "a\n", 73, "nothing to resume"),
         (["--format", "npy"], "a\n", 2, "npy is two files"),
+        (["--format", "bundle"], "a\n", 2, "a directory cannot go to standard output"),
+        (["--valid", "-"], "a\n", 2, "cannot both come from standard input"),
     ],
 )  # fmt: skip
 def test_refusals(call: Run, args: list[str], stdin: str | bytes, code: int, told: str) -> None:
