@@ -55,7 +55,9 @@ def deal(
         for process in processes:
             process.join()
             if process.exitcode:
-                raise NlptoolsError(f"a worker process ended with status {process.exitcode}")
+                code = process.exitcode
+                told = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
+                raise NlptoolsError(f"a worker process {told}")
     finally:
         for process in processes:
             if process.pid is not None:

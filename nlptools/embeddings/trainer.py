@@ -43,7 +43,9 @@ class Model:
             tiles of a step.
         """
         pairs = lr * self.architecture.number * self.output.scores * workers  # of a token
-        tokens = min(most, int(IN_FLIGHT / max(pairs, 1e-9)), int(IN_FLIGHT_OF_ONE / max(pairs * float(shares.max()), 1e-9)))
+        tokens = min(
+            most, int(IN_FLIGHT / max(pairs, 1e-9)), int(IN_FLIGHT_OF_ONE / max(pairs * float(shares.max()), 1e-9))
+        )
         tiles = max(1, tokens // self.windows.tile)
         self.limits = runs_away(shares, lr) or tiles * self.windows.tile * pairs > UNLIMITED
         expected = shares * (tiles * self.windows.tile * workers)

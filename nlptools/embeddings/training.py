@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import shlex
 import signal
 import tempfile
 import time
@@ -64,18 +66,28 @@ def train_vectors(
     directory = run.run or (run.output if kind == "bundle" and write else None)
     if directory is None and run.max_time is not None:
         raise UsageError("--max-time has nowhere to save to", hint="--run DIR, or -o DIR")
-    if write and kind != "bundle":
+    if write and (directory is None or Path(directory) != Path(run.output)):
         formats.check_target(run.output, kind, run.force)
     job = _Job(settings, run, devices, encoding_errors, dict(invocation or {}))
-    with _workplace(directory) as place:
-        found = job.train(inputs, place, kept=directory is not None)
-        if write:
-            if kind == "bundle":
-                bundle_format.write_files(Path(run.output), found, force=True)
-            else:
-                formats.save(found, run.output, kind, force=run.force)
-            job.tell(kind)
+    try:
+        with _workplace(directory) as place:
+            found = job.train(inputs, place, kept=directory is not None)
+            if directory is not None and write:
+                job.save(found, kind, place)
+    except _Interrupted as error:
+        signal.raise_signal(error.signal)
+        raise Stopped("stopped", hint="--run DIR would have kept what was done") from None
+    if directory is None and write:
+        job.save(found, kind, None)
     return found
+
+
+class _Interrupted(Exception):
+    """A signal came, and there is nothing to go on from."""
+
+    def __init__(self, signal: signal.Signals) -> None:
+        super().__init__(signal.name)
+        self.signal = signal
 
 
 def output_format(run: VectorRun) -> str:
@@ -214,23 +226,26 @@ class _Job:
     def _stop(self, reason: str, directory: Path | None) -> None:
         """End as the signal would have, or tell how to go on."""
         if directory is None:
-            signal.raise_signal(signal.Signals[reason])
+            raise _Interrupted(signal.Signals[reason])
         raise Stopped(
             f"stopped by {reason}, everything is saved in {display(str(directory))}", hint="the same command continues"
         )
 
-    def tell(self, kind: str) -> None:
-        """Say what was made, and what may come next."""
+    def save(self, found: Vectors, kind: str, place: Path | None) -> None:
+        """Write the vectors, and say what was made and what may come next; `place` is the directory of the run."""
         progress, run, unit = self._progress, self.run, self._unit
-        if kind == "bundle":
+        if place is not None and place == Path(run.output):
+            bundle_format.write_files(place, found, force=True)
+        else:
+            formats.save(found, run.output, kind, force=run.force)
+        if place is not None:
             metrics = {unit if name == "done" else name: value for name, value in asdict(progress).items()}
-            bundle.write_json(
-                Path(run.output) / rundir.RECORD, {**self._record, "status": "finished", "metrics": metrics}
-            )
+            bundle.write_json(place / rundir.RECORD, {**self._record, "status": "finished", "metrics": metrics})
         speed = progress.done / max(1e-9, progress.seconds)
         messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
         if run.output != "-":
-            messages.note(f"try: echo king | nlptools neighbors {display(run.output)}")
+            word = shlex.quote(found.words[min(len(found) - 1, 100)])  # one that means something, in most texts
+            messages.note(f"try: echo {word} | nlptools neighbors {display(run.output)}")
 
 
 @dataclass
@@ -280,10 +295,11 @@ class _Epochs:
         self._reported = now
         chunk = min(plan.total, int(progress.done / max(1, self.trainer.size) * plan.chunks))
         unit = self.trainer.unit
+        loss = {"loss": progress.loss} if math.isfinite(progress.loss) else {}  # nothing was left to learn from
         self.log.train(
             {
                 "step": chunk,
-                "loss": progress.loss,
+                **loss,
                 "lr": self.trainer.rate(chunk / plan.total),
                 unit: progress.done,
                 f"{unit}_per_second": progress.done / max(1e-9, progress.seconds),

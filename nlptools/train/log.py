@@ -91,7 +91,8 @@ class Log:
     def _progress(self, row: dict[str, Any]) -> None:
         if not self._show or messages.settings.quiet:
             return
-        text = f"loss {row['loss']:.4f}  lr {row['lr']:.2e}  {row[f'{self.unit}_per_second']:,.0f} {self.unit}/s"
+        loss = f"loss {row['loss']:.4f}  " if "loss" in row else ""
+        text = f"{loss}lr {row['lr']:.2e}  {row[f'{self.unit}_per_second']:,.0f} {self.unit}/s"
         if messages.bars():
             self._draw(row["step"], text)
             return

@@ -62,7 +62,7 @@ def precision(path: Path) -> float:
 def test_words_of_the_same_contexts_become_neighbors(call: Run, tmp_path: Path, options: list[str]) -> None:
     done = call("train-w2v", *options, "--dim", "16", "--epochs", "8", "-o", "v.bin", stdin=sentences())
     assert (done.code, done.out) == (0, b""), done.err
-    assert "text: 27,000 words, 26 different ones" in done.err and "echo king | nlptools neighbors v.bin" in done.err
+    assert "text: 27,000 words, 26 different ones" in done.err and "| nlptools neighbors v.bin" in done.err
     assert precision(tmp_path / "v.bin") > 0.9
 
 
@@ -246,3 +246,27 @@ def test_factions_of_the_karate_club_are_neighbors(call: Run, tmp_path: Path) ->
         for other in row or []
     ]
     assert len(same) == 5 * 34 and sum(same) > 0.8 * len(same)
+
+
+def test_a_signal_without_a_directory_ends_the_process_and_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text(sentences(count=30_000))
+    (tmp_path / "scratch").mkdir()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nlptools", "train-w2v", "text", "--epochs", "500", "-o", "v.bin"],
+        cwd=tmp_path, env=environment(TMPDIR=str(tmp_path / "scratch")), stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    while not list((tmp_path / "scratch").glob("*/data/train.bin")):
+        time.sleep(0.05)
+        assert process.poll() is None
+    time.sleep(2)
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert not list((tmp_path / "scratch").iterdir()) and not (tmp_path / "v.bin").exists()
+
+
+def test_a_directory_of_the_run_beside_one_of_vectors(call: Run, tmp_path: Path) -> None:
+    done = call("train-w2v", "--run", "kept", "-o", "made", "--epochs", "1", stdin=sentences(count=100))
+    assert done.code == 0, done.err
+    assert json.loads((tmp_path / "kept/training.json").read_text())["status"] == "finished"
+    assert "cat1" in load(tmp_path / "made") and not (tmp_path / "made/training.json").exists()

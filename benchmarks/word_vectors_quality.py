@@ -1,0 +1,81 @@
+"""Quality of word vectors beside gensim's: word analogies and word similarity after some epochs, means over seeds.
+
+    python benchmarks/word_vectors_quality.py TOKENS ANALOGIES PAIRS... [--epochs 1,3,5] [--seeds 3] [--model cbow]
+
+TOKENS is text with spaces between tokens, ANALOGIES a file as questions-words.txt, PAIRS are files as WordSim-353 and MEN.
+Both sides train with 100 dimensions, window 5, 5 negatives, sample 1e-3, words that occur 5 times, and two processes or
+threads, gensim by corpus_file; each at its own learning rate unless --lr gives one. Both are scored by the same code: 3CosAdd
+and cosine, the first 30,000 words, unknown words skipped, case folded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from pathlib import Path
+
+from gensim.models import Word2Vec
+from side_by_side import machine
+
+from nlptools import load_vectors, messages
+from nlptools.configs import Devices
+from nlptools.configs.embeddings import TrainW2V, VectorRun
+from nlptools.configs.eval_vectors import EvalVectors
+from nlptools.embeddings.training import train_vectors
+from nlptools.vectors.evaluation import evaluate
+
+
+def main() -> None:
+    """Train and report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("tokens")
+    parser.add_argument("analogies")
+    parser.add_argument("pairs", nargs="+")
+    parser.add_argument("--epochs", default="1,3,5")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--model", choices=("skipgram", "cbow"), default="skipgram")
+    parser.add_argument("--lr", type=float)
+    options = parser.parse_args()
+    messages.settings.quiet = True
+    print(machine(), flush=True)
+    for epochs in map(int, options.epochs.split(",")):
+        for name, train in (("gensim", theirs), ("nlptools", ours)):
+            scores: list[list[float]] = []
+            for seed in range(1, options.seeds + 1):
+                with tempfile.TemporaryDirectory() as folder:
+                    path = str(Path(folder) / "vectors.bin")
+                    train(path, options, epochs, seed)
+                    scores.append(measure(path, options))
+            shown = "  ".join(
+                f"{statistics.mean(column):.4f} ({min(column):.4f} .. {max(column):.4f})"
+                for column in zip(*scores, strict=True)
+            )
+            print(f"{options.model} {epochs} epochs  {name:<9} {shown}", flush=True)
+
+
+def theirs(path: str, options: argparse.Namespace, epochs: int, seed: int) -> None:
+    """gensim's vectors."""
+    rate = {} if options.lr is None else {"alpha": options.lr}
+    model = Word2Vec(
+        corpus_file=options.tokens, vector_size=100, window=5, min_count=5, negative=5, sample=1e-3, workers=2,
+        sg=int(options.model == "skipgram"), epochs=epochs, seed=seed, **rate,
+    )  # fmt: skip
+    model.wv.save_word2vec_format(path, binary=True)
+
+
+def ours(path: str, options: argparse.Namespace, epochs: int, seed: int) -> None:
+    """Our vectors."""
+    settings = TrainW2V(model=options.model, epochs=epochs, lr=options.lr)
+    train_vectors([options.tokens], settings, VectorRun(output=path, workers=2), Devices(seed=seed))
+
+
+def measure(path: str, options: argparse.Namespace) -> list[float]:
+    """Accuracy on analogies, then Spearman's correlation on each file of pairs."""
+    asked = EvalVectors(analogies=(options.analogies,), pairs=tuple(options.pairs))
+    found = evaluate(load_vectors(path), asked)
+    return [score.value or 0.0 for score in found if score.name in ("total", "spearman")]
+
+
+if __name__ == "__main__":
+    main()
