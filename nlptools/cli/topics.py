@@ -78,7 +78,8 @@ FORMATS: Sections = [
             Term(
                 "log.jsonl",
                 "JSON lines, one report of a training run each: kind (train or valid), step, epoch, "
-                "loss, lr, grad_norm, tokens, tokens_per_second, perplexity, seconds, time. See nlptools-plot(1).",
+                "loss, lr, grad_norm, tokens, tokens_per_second (words or pairs of vectors), perplexity, seconds, time. See "
+                "nlptools-plot(1).",
             ),
             Term(
                 "score line",
@@ -183,7 +184,7 @@ PIPELINES: Sections = [
                 "nlptools phrases tokens.txt | tr ' ' '\\n' | grep '._.' | sort | uniq -c | sort -nr | head",
             ),
             Example(
-                "Walks over a graph, a text like any other for what learns vectors of words",
+                "Walks over a graph, a text like any other for nlptools-train-w2v(1)",
                 "nlptools walks --p 0.5 --q 2 --seed 1 edges.tsv | gzip > walks.gz",
             ),
             Example(
@@ -211,6 +212,62 @@ PIPELINES: Sections = [
             Example(
                 "The first 100,000 words only, of length 1, for another program",
                 "nlptools convert vectors.bin small.txt --restrict 100000 --normalize",
+            ),
+        ],
+    ),
+    (
+        "Vectors of words, nodes and items",
+        [
+            Example(
+                "From text to vectors, with phrases as words; the same command continues after an interruption (status 75)",
+                "nlptools tokenize -t words --lowercase corpus.gz | nlptools phrases > tokens.txt\n"
+                "nlptools train-w2v --run run/ -o vectors.bin tokens.txt",
+            ),
+            Example(
+                "What is near, and how good they are at analogies and similarity",
+                "echo new_york | nlptools neighbors vectors.bin\n"
+                "nlptools eval-vectors vectors.bin --analogies questions-words.txt --pairs wordsim353.tsv",
+            ),
+            Example(
+                "Skip-gram, CBOW and GloVe side by side",
+                "for model in skipgram cbow glove; do\n"
+                "    nlptools train-w2v --model $model -o $model.bin tokens.txt\n"
+                "done\n"
+                "nlptools eval-vectors skipgram.bin cbow.bin glove.bin --analogies questions-words.txt --confidence",
+            ),
+            Example(
+                "Words that the text does not have, by their n-grams, in a file that fastText and gensim load",
+                "nlptools train-w2v --subwords 3-6 --format fasttext -o model.bin tokens.txt\n"
+                "echo unfriendliest | nlptools neighbors model.bin",
+            ),
+            Example(
+                "Nodes of a graph: walks are the text, and frequent nodes are not thinned out",
+                "nlptools walks --p 0.5 --q 2 edges.tsv |\n"
+                "    nlptools train-w2v --window 10 --no-shrink-windows --sample 0 --min-count 1 -o nodes.bin\n"
+                "echo 34 | nlptools neighbors nodes.bin -k 5",
+            ),
+            Example(
+                "Items that are bought together: from lines of order, tab, item to an order per line; the window holds all "
+                "of it",
+                "sort -t $'\\t' -k 1,1 orders.tsv |\n"
+                '    awk -F\'\\t\' \'{ printf "%s%s", ($1 == o ? " " : NR > 1 ? "\\n" : ""), $2; o = $1 } '
+                'END { print "" }\' |\n'
+                "    nlptools train-w2v --window 50 --no-shrink-windows --sample 0 -o items.bin\n"
+                "echo butter | nlptools neighbors items.bin",
+            ),
+            Example(
+                "Two languages in one space, and the nearest words in both",
+                "nlptools train-w2v -o de.vec de.tokens && nlptools train-w2v -o en.vec en.tokens\n"
+                "nlptools align-vectors de.vec en.vec -d de-en.txt --both de:,en: -o both/\n"
+                "echo de:hund | nlptools neighbors both/",
+            ),
+            Example(
+                "A map of the most frequent words, with search and neighbors, for a browser",
+                "nlptools project vectors.bin --method tsne --count 3000 -o map.html",
+            ),
+            Example(
+                "New text, for vectors that are there: its words are added",
+                "nlptools train-w2v --init model.bin --subwords 3-6 --format fasttext -o newer.bin new.tokens",
             ),
         ],
     ),
