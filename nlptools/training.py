@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import platform
-import socket
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -16,7 +12,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import __version__, bundle, messages, scoring, streams
+from nlptools import bundle, messages, scoring, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.configs.lm import TrainLM
@@ -283,7 +279,7 @@ class _Job:
         """training.json: enough to know, and to repeat, how the model was made."""
         parts = [*(before or {}).get("parts", []), time.strftime("%Y-%m-%dT%H:%M:%S%z")]
         return {
-            "nlptools": __version__,
+            **rundir.circumstances(),
             "status": "running",
             "invocation": dict(self.invocation),
             "settings": {**asdict(self.settings), **asdict(self.run), **asdict(self.compute)},
@@ -294,13 +290,7 @@ class _Job:
             },
             "data_sha256": sums,
             "seed": self.compute.seed,
-            "host": socket.gethostname(),
-            "process": os.getpid(),
             "parts": parts,  # when each part of an interrupted run began
-            "python": platform.python_version(),
-            "platform": platform.platform(),
-            "executable": sys.executable,
-            "versions": {"torch": torch.__version__, "numpy": np.__version__},
             "backend": self.backend.describe(),
             "metrics": {},
         }

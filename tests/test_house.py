@@ -230,7 +230,10 @@ def test_help_loads_nothing_heavy(args):
         (["plot", "log.jsonl"], {"torch", "rich", "numpy", "matplotlib"}),
         (["neighbors", "v.txt"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["eval-vectors", "v.txt", "--analogies", "q"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
-        (["align-vectors", "v.txt", "v.txt", "-d", "d"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
+        (
+            ["align-vectors", "v.txt", "v.txt", "-d", "d"],
+            {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"},
+        ),
         (["convert", "v.txt", "v.vec"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["project", "v.txt"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib", "sklearn", "umap"}),
         (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),

@@ -129,7 +129,9 @@ class Devices:
     """Compute options"""
 
     device: str = option("auto", "Where to compute: auto, cpu, cuda, cuda:N or mps.", metavar="NAME")
-    deterministic: bool = option(False, "Nothing that may differ from run to run, on a GPU or between processes; slower.")
+    deterministic: bool = option(
+        False, "Nothing that may differ from run to run, on a GPU or between processes; slower."
+    )
     seed: int = option(1, "Seed of all random choices.", low=0, metavar="N")
 
 

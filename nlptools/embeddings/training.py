@@ -108,6 +108,18 @@ def _workplace(directory: str | None) -> Iterator[Path]:
             yield Path(directory)
 
 
+@dataclass(frozen=True)
+class _Work:
+    """What is trained, on what, and where."""
+
+    text: Sequences
+    valid: Sequences | None
+    tables: Tables
+    backend: Backend
+    cores: int
+    place: Path
+
+
 @dataclass
 class _Job:
     """A training run on its way from text to vectors."""
@@ -132,14 +144,20 @@ class _Job:
         sums = {"train": text.digest, "valid": None if valid is None else valid.digest}
         if before is not None and before.get("data_sha256") != sums:
             raise OutputError(f"{display(str(place))}: holds a run on other text", hint="--force replaces it")
-        self._record = {"invocation": self.invocation, "settings": {**asdict(settings), **asdict(run)},
-                        "fingerprint": marks, "data_sha256": sums, "seed": self.devices.seed,
-                        "backend": backend.describe()}  # fmt: skip
+        self._record = {
+            **rundir.circumstances(),
+            "invocation": self.invocation,
+            "settings": {**asdict(settings), **asdict(run), **asdict(self.devices)},
+            "fingerprint": marks,
+            "data": {"inputs": list(inputs), "words": text.tokens, "left_out": text.left_out},
+            "data_sha256": sums,
+            "seed": self.devices.seed,
+            "backend": backend.describe(),
+        }
         if kept:
             bundle.write_json(place / rundir.RECORD, {**self._record, "status": "running"})
         made = building.tables(settings, text, start, self.devices.seed, backend.device)
-        checkpoints = Checkpoints(place, 2) if kept else None
-        self._fit(text, valid, made, backend, cores, checkpoints, place)
+        self._fit(_Work(text, valid, made, backend, cores, place), Checkpoints(place, 2) if kept else None)
         return building.vectors(settings, text, made, run.output)
 
     def _spool(
@@ -169,18 +187,9 @@ class _Job:
         path = place / "data" / "valid.bin"
         return text, data.spool([self.run.valid], path, vocab=words, errors=self.encoding_errors)
 
-    def _fit(
-        self,
-        text: Sequences,
-        valid: Sequences | None,
-        made: Tables,
-        backend: Backend,
-        cores: int,
-        checkpoints: Checkpoints | None,
-        place: Path,
-    ) -> None:
+    def _fit(self, work: _Work, checkpoints: Checkpoints | None) -> None:
         """Train the tables, epoch by epoch."""
-        trainer = self._trainer(text, valid, made, backend, cores, place)
+        trainer, made = self._trainer(work), work.tables
         plan, progress = trainer.plan, Progress()
         if checkpoints is not None:
             checkpoints.clean()
@@ -189,12 +198,12 @@ class _Job:
                 for name, table in found[0].items():
                     made[name].copy_(table)
                 progress = Progress(**found[2])
-        directory = None if checkpoints is None else place
+        directory = None if checkpoints is None else work.place
         log = Log(directory, plan.total, unit=trainer.unit, show=True)
         log.begin(progress.chunk)
         try:
             with Stop(None if self.run.max_time is None else duration(self.run.max_time)) as stop:
-                _Epochs(trainer, made, progress, stop, log, checkpoints, self.run).go(valid)
+                _Epochs(trainer, made, progress, stop, log, checkpoints, self.run).go(work.valid)
         finally:
             log.close()
         if stop.reason is not None and progress.chunk < plan.total:
@@ -203,24 +212,18 @@ class _Job:
             raise Diverged("the vectors are not finite", hint=f"a lower --lr than {plan.lr:g}")
         self._progress, self._unit = progress, trainer.unit
 
-    def _trainer(
-        self,
-        text: Sequences,
-        valid: Sequences | None,
-        made: Tables,
-        backend: Backend,
-        cores: int,
-        place: Path,
-    ) -> Chunks:
+    def _trainer(self, work: _Work) -> Chunks:
         """What trains the tables."""
-        settings, device, seed = self.settings, backend.device, self.devices.seed
+        settings, seed, text, cores = self.settings, self.devices.seed, work.text, work.cores
+        device = work.backend.device
         alone = self.devices.deterministic or settings.loss == "softmax" or device.type != "cpu"
         torch.set_num_threads(cores if alone else 1)
         workers = 1 if alone else cores
         if settings.model == "glove":
-            return glove.trainer(settings, text, valid, made, place / "data", seed, workers, cores)
+            data = work.place / "data"
+            return glove.trainer(settings, text, work.valid, work.tables, data, seed, workers, cores)
         plan = Plan(len(text.ids), settings.epochs, settings.rate, seed, tokens=building.STEP[settings.model])
-        model = building.model(settings, text, made, backend)
+        model = building.model(settings, text, work.tables, work.backend)
         return Trainer(model, text.ids, len(text.words), plan, min(workers, plan.chunks), device)
 
     def _stop(self, reason: str, directory: Path | None) -> None:

@@ -6,14 +6,16 @@ import contextlib
 import fcntl
 import json
 import os
+import platform
 import shutil
 import socket
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nlptools import bundle
+from nlptools import __version__, bundle
 from nlptools.errors import BundleError, OutputError, display, reason
 
 RECORD = "training.json"
@@ -76,6 +78,22 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
             hint="--force replaces it; or choose another directory",
         )
     return record
+
+
+def circumstances() -> dict[str, Any]:
+    """Which program runs where, for the training record."""
+    import numpy as np
+    import torch
+
+    return {
+        "nlptools": __version__,
+        "host": socket.gethostname(),
+        "process": os.getpid(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "executable": sys.executable,
+        "versions": {"torch": torch.__version__, "numpy": np.__version__},
+    }
 
 
 def _record(directory: Path) -> dict[str, Any] | None:
