@@ -19,6 +19,10 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
         InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
     """
     path = Path(directory)
+    if (path / "training.json").is_file() and not (path / "config.json").is_file():
+        raise BundleError(
+            f"{display(str(path))}: a training run, and no model in it", hint="nlptools plot draws its curves"
+        )
     bundle.check_directory(path)
     verified = bundle.verify(path)
     config = bundle.read_json(path / "config.json")
