@@ -63,7 +63,7 @@ def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     if isinstance(table.rows, ProductRows):
         codes, centroids, _ = table.rows.product
         facts |= {"subvectors": codes.shape[1], "centroids": len(centroids)}
-    if table.subwords is not None:
+    if table.subwords is not None and len(table.subwords.buckets):
         kept = table.subwords
         facts["subwords"] = {"shortest": kept.shortest, "longest": kept.longest, "rows": len(kept.buckets)}
     return facts
@@ -107,7 +107,7 @@ def _training(record: dict[str, Any]) -> dict[str, Any]:
     if not record:
         return {"record": "none"}
     data, call, versions = _part(record, "data"), _part(record, "invocation"), _part(record, "versions")
-    text, argv = _part(data, "train"), call.get("argv")
+    text, argv = _part(data, "train") or data, call.get("argv")
     parts = record.get("parts")
     counted = ", ".join(f"{text[name]:,} {name}" for name in ("tokens", "words") if isinstance(text.get(name), int))
     inputs = text.get("inputs")
@@ -127,15 +127,9 @@ def _vector_training(record: dict[str, Any]) -> dict[str, Any]:
     from nlptools.configs.embeddings import TrainW2V
 
     settings = _part(record, "settings")
-    argv = _part(record, "invocation").get("argv")
-    return {
-        "status": record.get("status"),
-        "command": " ".join(map(str, argv)) if isinstance(argv, list) else None,
-        "settings": {field.name: settings[field.name] for field in fields(TrainW2V) if field.name in settings},
-        "seed": record.get("seed"),
-        "metrics": record.get("metrics"),
-        "on": record.get("backend"),
-    }
+    chosen = {field.name: settings[field.name] for field in fields(TrainW2V) if field.name in settings}
+    told = {name: value for name, value in _training(record).items() if name != "began"}
+    return {**told, "settings": chosen, "seed": record.get("seed")}
 
 
 def _part(record: dict[str, Any], name: str) -> dict[str, Any]:

@@ -126,7 +126,12 @@ def test_vectors_that_were_trained(call: Run, tmp_path: Path) -> None:
     assert list(found) == ["vectors", "training", "files"]
     training = found["training"]
     assert (training["status"], training["seed"], training["metrics"]["words"]) == ("finished", 1, 72)
-    assert training["settings"]["sample"] == 0 and "output" not in training["settings"]
+    assert training["text"] == "36 words of -" and training["by"].startswith("nlptools 0.")
+    assert (
+        "subwords" not in found["vectors"]
+        and training["settings"]["sample"] == 0
+        and "output" not in training["settings"]
+    )
     assert training["command"].startswith("nlptools")
     (tmp_path / "run").mkdir()
     (tmp_path / "v/training.json").rename(tmp_path / "run/training.json")
