@@ -128,7 +128,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l distance-weig
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l x-max -r -d 'Co-occurrences that count in full (glove).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l alpha -r -d 'Rarer ones count by their share of --x-max to this power (glove).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l epochs -r -d 'Passes over the text.'
-complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l lr -r -d 'Learning rate at the start; it falls, glove\'s by AdaGrad. (skipgram 0.0375, cbow 0.15, legacy, glove 0.05)'
+complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l lr -r -d 'Learning rate at the start; it falls, glove\'s by AdaGrad. (skipgram 0.045, cbow 0.15, legacy, glove 0.05)'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l init -r -d 'Go on from these vectors, with the same --dim, --subwords and --buckets; words that they lack are added.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l vocab -r -d 'Vectors for these words only: lines of word TAB count.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l output -s o -r -d 'Where the vectors go: a file, a directory, - for standard output.'

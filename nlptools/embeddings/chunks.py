@@ -63,9 +63,11 @@ class Chunks(abc.ABC):
     Attributes:
         unit: what `Progress.done` counts.
         size: how many of them an epoch has.
+        unlearned: the loss of vectors that know nothing.
     """
 
     unit = "words"
+    unlearned = math.inf
     size: int
 
     def __init__(self, plan: Plan, workers: int) -> None:

@@ -8,6 +8,7 @@ Shapes: N tiles, T tokens of a tile, J target words of a tile, D dimensions, V w
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -31,6 +32,7 @@ class Output(Protocol):
 
     table: Tensor
     scores: float  # that a target takes, on average
+    unlearned: float  # loss of a target while all scores are zero, in nats
 
     def damp(self, targets: Tensor, lr: float) -> None:
         """Prepare for steps that have each word as a target `targets` (V,) times."""
@@ -61,6 +63,7 @@ class NegativeSampling:
     def __init__(self, table: Tensor, negatives: Negatives, number: int, shared: int) -> None:
         self.table, self.negatives, self.number, self.shared = table, negatives, number, shared
         self.scores = 1.0 + number
+        self.unlearned = self.scores * math.log(2)
         self._damping: Tensor | None = None
 
     def damp(self, targets: Tensor, lr: float) -> None:
@@ -130,6 +133,7 @@ class HierarchicalSoftmax:
         self._lengths, self._starts = lengths, lengths.cumsum(0) - lengths
         self._nodes, self._turns = nodes, turns
         self.scores = float((lengths * torch.from_numpy(counts).to(lengths)).sum() / max(1, counts.sum()))
+        self.unlearned = self.scores * math.log(2)
         self._damping: Tensor | None = None
 
     def damp(self, targets: Tensor, lr: float) -> None:
@@ -193,7 +197,7 @@ class FullSoftmax:
 
     def __init__(self, table: Tensor, dtype: torch.dtype = torch.float32) -> None:
         self.table, self.dtype = table, dtype
-        self.scores = _STEEP
+        self.scores, self.unlearned = _STEEP, math.log(len(table))
         self._damping: Tensor | None = None
 
     def damp(self, targets: Tensor, lr: float) -> None:

@@ -13,13 +13,13 @@ from torch import Tensor
 
 from nlptools.embeddings.architectures import Architecture
 from nlptools.embeddings.chunks import BAD, DONE, LOSS, WEIGHT, Chunks, Plan
-from nlptools.embeddings.damping import limited, runs_away
+from nlptools.embeddings.damping import limited
 from nlptools.embeddings.outputs import Output
 from nlptools.embeddings.windows import Tiles, Windows
 
 # Pairs that are under way at once, in all processes together, times the learning rate: with any words, and with the most
-# frequent one. English held at 1,900 and ran away at 2,700, but not if changes were limited (see `damping`).
-IN_FLIGHT, IN_FLIGHT_OF_ONE, UNLIMITED = 2000.0, 40.0, 1100.0
+# frequent one. English held at 1,900 and ran away at 2,700 before changes were limited (see `damping`).
+IN_FLIGHT, IN_FLIGHT_OF_ONE = 2000.0, 15.0
 _LOSS_EVERY = 32  # steps
 
 
@@ -30,7 +30,6 @@ class Model:
     windows: Windows
     architecture: Architecture
     output: Output
-    limits: bool = False  # whether hidden vectors are kept from going far in one step
 
     def prepare(self, shares: Tensor, most: int, workers: int, lr: float) -> int:
         """Settle how many tiles a step has, and how far rows may go in it.
@@ -47,7 +46,6 @@ class Model:
             most, int(IN_FLIGHT / max(pairs, 1e-9)), int(IN_FLIGHT_OF_ONE / max(pairs * float(shares.max()), 1e-9))
         )
         tiles = max(1, tokens // self.windows.tile)
-        self.limits = runs_away(shares, lr) or tiles * self.windows.tile * pairs > UNLIMITED
         expected = shares * (tiles * self.windows.tile * workers)
         self.output.damp(expected * self.architecture.number, lr)
         self.architecture.damp(expected, self.output.scores, lr)
@@ -76,6 +74,7 @@ class Trainer(Chunks):
         kept = (counts * model.windows.keep.double())[:end]
         shares = kept / kept.sum().clamp(min=1)
         self.tiles = model.prepare(shares, plan.tokens, workers, plan.lr)
+        self.unlearned = model.output.unlearned
         self.size = int(counts[:end].sum())  # of an epoch
 
     def _chunk(self, chunk: int, rank: int) -> None:
@@ -98,7 +97,7 @@ class Trainer(Chunks):
                 board[LOSS] += loss
                 board[WEIGHT] += float(prediction.totals.sum())
             gradient = model.output.step(prediction, against, lr)
-            model.architecture.spread(part, prediction, limited(gradient, lr) if model.limits else gradient, lr)
+            model.architecture.spread(part, prediction, limited(gradient, lr), lr)
         board[DONE] += int((ids != self.end).sum())
 
     def held_out(self, ids: np.ndarray) -> float:

@@ -147,7 +147,7 @@ class _Job:
         self._record = {
             **rundir.circumstances(),
             "invocation": self.invocation,
-            "settings": {**asdict(settings), **asdict(run), **asdict(self.devices)},
+            "settings": {**asdict(settings), **asdict(run), **asdict(self.devices), "lr": settings.rate},
             "fingerprint": marks,
             "data": {"inputs": list(inputs), "words": text.tokens, "left_out": text.left_out},
             "data_sha256": sums,
@@ -208,6 +208,11 @@ class _Job:
             log.close()
         if stop.reason is not None and progress.chunk < plan.total:
             self._stop(stop.reason, directory)
+        if progress.loss > trainer.unlearned:
+            messages.warn(
+                f"the loss, {progress.loss:.2f}, is above the {trainer.unlearned:.2f} of vectors that know nothing: "
+                f"a lower --lr than {plan.lr:g}?"
+            )
         if not all(bool(torch.isfinite(table).all()) for table in made.values()):
             raise Diverged("the vectors are not finite", hint=f"a lower --lr than {plan.lr:g}")
         self._progress, self._unit = progress, trainer.unit
@@ -231,12 +236,15 @@ class _Job:
         if directory is None:
             raise _Interrupted(signal.Signals[reason])
         raise Stopped(
-            f"stopped by {reason}, everything is saved in {display(str(directory))}", hint="the same command continues"
+            f"stopped by {reason}, everything is saved in {display(str(directory))}",
+            hint="the same command continues" + (", without --force" if self.run.force else ""),
         )
 
     def save(self, found: Vectors, kind: str, place: Path | None) -> None:
         """Write the vectors, and say what was made and what may come next; `place` is the directory of the run."""
         progress, run, unit = self._progress, self.run, self._unit
+        if self.settings.subwords is not None and kind not in ("fasttext", "bundle"):
+            messages.note("n-grams are left out: unknown words will have no vectors (--format fasttext keeps them)")
         if place is not None and place == Path(run.output):
             bundle_format.write_files(place, found, force=True)
         else:
@@ -248,7 +256,7 @@ class _Job:
         messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
         if run.output != "-":
             word = shlex.quote(found.words[min(len(found) - 1, 100)])  # one that means something, in most texts
-            messages.note(f"try: echo {word} | nlptools neighbors {display(run.output)}")
+            messages.note(f"try: echo {word} | nlptools neighbors {shlex.quote(display(run.output))}")
 
 
 @dataclass

@@ -270,3 +270,24 @@ def test_a_directory_of_the_run_beside_one_of_vectors(call: Run, tmp_path: Path)
     assert done.code == 0, done.err
     assert json.loads((tmp_path / "kept/training.json").read_text())["status"] == "finished"
     assert "cat1" in load(tmp_path / "made") and not (tmp_path / "made/training.json").exists()
+
+
+def test_a_loss_above_that_of_empty_vectors_is_told(call: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "lower --lr" not in call("train-w2v", "--epochs", "2", "-o", "v.bin", stdin=sentences()).err
+    from nlptools.embeddings.trainer import Trainer
+
+    prepare = Trainer.__init__
+
+    def worse(self: Trainer, *args: object) -> None:
+        prepare(self, *args)
+        assert 4 < self.unlearned < 5  # six yes or no, log 2 each
+        self.unlearned = 0.5
+
+    monkeypatch.setattr(Trainer, "__init__", worse)
+    done = call("train-w2v", "--epochs", "2", "-o", "w.bin", stdin=sentences())
+    assert done.code == 0 and "is above the 0.50 of vectors that know nothing: a lower --lr than 0.045?" in done.err
+
+
+def test_n_grams_that_a_format_has_no_room_for_are_told(call: Run) -> None:
+    done = call("train-w2v", "--subwords", "3-4", "--buckets", "50", "--epochs", "1", stdin=sentences(count=50))
+    assert done.code == 0 and "n-grams are left out" in done.err
