@@ -19,7 +19,7 @@ from nlptools.embeddings.windows import Tiles, Windows
 
 # Pairs that are under way at once, in all processes together, times the learning rate: with any words, and with the most
 # frequent one. English held at 1,900 and ran away at 2,700 before changes were limited (see `damping`).
-IN_FLIGHT, IN_FLIGHT_OF_ONE = 2000.0, 15.0
+IN_FLIGHT, IN_FLIGHT_OF_ONE = 2000.0, 20.0
 _LOSS_EVERY = 32  # steps
 
 
