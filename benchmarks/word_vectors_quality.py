@@ -36,11 +36,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--model", choices=("skipgram", "cbow"), default="skipgram")
     parser.add_argument("--lr", type=float)
+    parser.add_argument("--side", choices=("gensim", "nlptools"), help="train this side only")
     options = parser.parse_args()
     messages.settings.quiet = True
     print(machine(), flush=True)
     for epochs in map(int, options.epochs.split(",")):
         for name, train in (("gensim", theirs), ("nlptools", ours)):
+            if options.side not in (None, name):
+                continue
             scores: list[list[float]] = []
             for seed in range(1, options.seeds + 1):
                 with tempfile.TemporaryDirectory() as folder:
