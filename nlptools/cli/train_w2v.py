@@ -38,7 +38,8 @@ What differs: 32 tokens that stand together share the negatives that are drawn, 
 its own, --negative for each word that it predicts. Several processes (--workers) change the same vectors without locks, so
 their results differ a little from run to run; --deterministic, or one worker, gives the same bytes again on the same
 machine. The learning rate falls in a line to zero over all words of all epochs. With corpus_file and several workers gensim
-lowers it only by the share of each worker, so that its rate is higher on average; for that reason, and because the steps here hold many words, the rate begins at 0.045 where others begin at 0.025.
+lowers it only by the share of each worker, so that its rate is higher on average; for that reason, and because
+the steps here hold many words, the rate begins at 0.045 where others begin at 0.025.
 
 PROGRESS on standard error: the loss, in nats, the rate, and words per second of training. These are words of the
 vocabulary, those that were thinned out too. The loss is the mean over the pairs of the epoch: of a word and a word of its
