@@ -255,7 +255,8 @@ class _Job:
         speed = progress.done / max(1e-9, progress.seconds)
         messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
         if run.output != "-":
-            word = shlex.quote(found.words[min(len(found) - 1, 100)])  # one that means something, in most texts
+            # one that means something, in most texts
+            word = shlex.quote(next((w for w in found.words[100:1000] if len(w) > 3), found.words[len(found) // 2]))
             messages.note(f"try: echo {word} | nlptools neighbors {shlex.quote(display(run.output))}")
 
 
