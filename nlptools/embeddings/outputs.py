@@ -32,7 +32,9 @@ class Output(Protocol):
 
     table: Tensor
     scores: float  # that a target takes, on average
-    unlearned: float  # loss of a target while all scores are zero, in nats
+
+    def unlearned(self, shares: Tensor) -> float:
+        """Loss of a target, in nats, while all scores are zero, given the shares (V,) of words among the targets."""
 
     def damp(self, targets: Tensor, lr: float) -> None:
         """Prepare for steps that have each word as a target `targets` (V,) times."""
@@ -63,8 +65,10 @@ class NegativeSampling:
     def __init__(self, table: Tensor, negatives: Negatives, number: int, shared: int) -> None:
         self.table, self.negatives, self.number, self.shared = table, negatives, number, shared
         self.scores = 1.0 + number
-        self.unlearned = self.scores * math.log(2)
         self._damping: Tensor | None = None
+
+    def unlearned(self, shares: Tensor) -> float:
+        return self.scores * math.log(2)
 
     def damp(self, targets: Tensor, lr: float) -> None:
         self._damping = damping(targets + self.number * targets.sum() * self.negatives.shares, lr)
@@ -133,8 +137,10 @@ class HierarchicalSoftmax:
         self._lengths, self._starts = lengths, lengths.cumsum(0) - lengths
         self._nodes, self._turns = nodes, turns
         self.scores = float((lengths * torch.from_numpy(counts).to(lengths)).sum() / max(1, counts.sum()))
-        self.unlearned = self.scores * math.log(2)
         self._damping: Tensor | None = None
+
+    def unlearned(self, shares: Tensor) -> float:
+        return float((self._lengths * shares).sum()) * math.log(2)
 
     def damp(self, targets: Tensor, lr: float) -> None:
         uses = targets.new_zeros(len(self.table)).index_add_(0, self._nodes, targets.repeat_interleave(self._lengths))
@@ -197,8 +203,11 @@ class FullSoftmax:
 
     def __init__(self, table: Tensor, dtype: torch.dtype = torch.float32) -> None:
         self.table, self.dtype = table, dtype
-        self.scores, self.unlearned = _STEEP, math.log(len(table))
+        self.scores = _STEEP
         self._damping: Tensor | None = None
+
+    def unlearned(self, shares: Tensor) -> float:
+        return math.log(len(self.table))
 
     def damp(self, targets: Tensor, lr: float) -> None:
         self._damping = damping(_STEEP * targets, lr)

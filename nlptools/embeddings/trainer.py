@@ -74,7 +74,7 @@ class Trainer(Chunks):
         kept = (counts * model.windows.keep.double())[:end]
         shares = kept / kept.sum().clamp(min=1)
         self.tiles = model.prepare(shares, plan.tokens, workers, plan.lr)
-        self.unlearned = model.output.unlearned
+        self.unlearned = model.output.unlearned(shares)
         self.size = int(counts[:end].sum())  # of an epoch
 
     def _chunk(self, chunk: int, rank: int) -> None:

@@ -208,7 +208,7 @@ class _Job:
             log.close()
         if stop.reason is not None and progress.chunk < plan.total:
             self._stop(stop.reason, directory)
-        if progress.loss > trainer.unlearned:
+        if progress.loss > 1.2 * trainer.unlearned:
             messages.warn(
                 f"the loss, {progress.loss:.2f}, is above the {trainer.unlearned:.2f} of vectors that know nothing: "
                 f"a lower --lr than {plan.lr:g}?"

@@ -95,7 +95,7 @@ def _keeps_weights(packed: Tensor, dropout: float) -> bool:
 
     The compiler has ways of its own, and mistakes the strides of what is written in place there.
     """
-    if packed.device.type != "cpu" or not packed.requires_grad:
+    if packed.device.type != "cpu" or not packed.requires_grad or torch.compiler.is_compiling():
         return False
     B, T, _, H, _ = packed.shape
     return dropout > 0.0 or (packed.dtype == torch.bfloat16 and B * H * T * T <= _MOST_WEIGHTS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -79,7 +80,10 @@ def start(*args: Any, cwd: Path) -> subprocess.Popen[bytes]:
 
 def wait_for_step(directory: Path, step: int) -> None:
     for _ in range(1200):
-        if (directory / "log.jsonl").is_file() and any(r.get("step", 0) >= step for r in rows(directory)):
+        found = []
+        with contextlib.suppress(ValueError):  # a line that is being written
+            found = rows(directory) if (directory / "log.jsonl").is_file() else []
+        if any(r.get("step", 0) >= step for r in found):
             return
         time.sleep(0.05)
     raise AssertionError("training did not get going")

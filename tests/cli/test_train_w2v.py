@@ -273,7 +273,9 @@ def test_a_directory_of_the_run_beside_one_of_vectors(call: Run, tmp_path: Path)
 
 
 def test_a_loss_above_that_of_empty_vectors_is_told(call: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "lower --lr" not in call("train-w2v", "--epochs", "2", "-o", "v.bin", stdin=sentences()).err
+    for loss in ("ns", "hs", "softmax"):
+        done = call("train-w2v", "--loss", loss, "--epochs", "2", "-o", f"{loss}.bin", stdin=sentences())
+        assert done.code == 0 and "lower --lr" not in done.err
     from nlptools.embeddings.trainer import Trainer
 
     prepare = Trainer.__init__
