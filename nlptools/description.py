@@ -21,7 +21,8 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
     path = Path(directory)
     if (path / "training.json").is_file() and not (path / "config.json").is_file():
         raise BundleError(
-            f"{display(str(path))}: no config.json: a training run, and no model in it", hint="nlptools plot draws its curves"
+            f"{display(str(path))}: no config.json: a training run, and no model in it",
+            hint="nlptools plot draws its curves",
         )
     bundle.check_directory(path)
     verified = bundle.verify(path)
