@@ -60,6 +60,7 @@ class SubwordRows:
         self._counts = torch.from_numpy(np.bincount(places, minlength=V)).to(device)
         self._starts = self._counts.cumsum(0) - self._counts
         self._damping: Tensor | None = None
+        self._asked: tuple[Tensor, Tensor, Tensor, Tensor] | None = None
 
     def damp(self, uses: Tensor, lr: float) -> None:
         """Prepare for steps in which words are used `uses` (V,) times."""
@@ -68,25 +69,29 @@ class SubwordRows:
 
     def look_up(self, words: Tensor) -> Tensor:
         """(..., D) the vectors of int64 words."""
-        unique, inverse = torch.unique(words, return_inverse=True)
-        rows, counts = self._rows_of(unique)
+        _, inverse, rows, counts = self._behind(words)
         offsets = counts.cumsum(0) - counts
         means = torch.nn.functional.embedding_bag(rows, self.table, offsets, mode="mean")
         return means.index_select(0, inverse.flatten()).view(*words.shape, -1)
 
     def add(self, words: Tensor, gradient: Tensor, lr: float) -> None:
         """Add (..., D) times the learning rate to all rows behind words."""
-        unique, inverse = torch.unique(words, return_inverse=True)
-        rows, counts = self._rows_of(unique)
-        sums = gradient.new_zeros(len(unique), gradient.shape[-1])
+        _, inverse, rows, counts = self._behind(words)
+        sums = gradient.new_zeros(len(counts), gradient.shape[-1])
         sums.index_add_(0, inverse.flatten(), gradient.flatten(0, -2))
         spread = sums.repeat_interleave(counts, 0)
         spread.mul_(lr if self._damping is None else (self._damping[rows] * lr)[:, None])
         self.table.index_add_(0, rows, spread)
 
-    def _rows_of(self, words: Tensor) -> tuple[Tensor, Tensor]:
-        """(rows of all words one after the other, how many each has)."""
-        counts = self._counts[words]
-        ends = counts.cumsum(0)
-        shifts = (self._starts[words] - ends + counts).repeat_interleave(counts)
-        return self._rows[torch.arange(len(shifts), device=words.device) + shifts], counts
+    def _behind(self, words: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """(words, place of each in the distinct ones, rows of these one after the other, how many each has).
+
+        Kept until other words are asked for: what a step looks up it adds to.
+        """
+        if self._asked is None or self._asked[0] is not words:
+            unique, inverse = torch.unique(words, return_inverse=True)
+            counts = self._counts[unique]
+            shifts = (self._starts[unique] - counts.cumsum(0) + counts).repeat_interleave(counts)
+            rows = self._rows[torch.arange(len(shifts), device=words.device) + shifts]
+            self._asked = (words, inverse, rows, counts)
+        return self._asked
