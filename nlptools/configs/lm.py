@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from nlptools.configs import option
+from nlptools.configs.checks import check_shares, check_sizes
 from nlptools.errors import BundleError, UsageError
 
 
@@ -29,7 +30,7 @@ class GPTConfig:
     def __post_init__(self) -> None:
         if self.intermediate_size == 0:
             object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
-        _check_sizes(
+        check_sizes(
             self,
             vocab_size=1 << 22,
             hidden_size=1 << 16,
@@ -38,7 +39,7 @@ class GPTConfig:
             max_position_embeddings=1 << 22,
             intermediate_size=1 << 18,
         )
-        _check_shares(
+        check_shares(
             self, "layer_norm_eps", "initializer_range", "embedding_dropout", "hidden_dropout", "attention_dropout"
         )
         if self.hidden_size % self.num_attention_heads:
@@ -57,23 +58,8 @@ class LSTMConfig:
     hidden_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
-        _check_shares(self, "hidden_dropout")
-
-
-def _check_sizes(config: object, **most: int) -> None:
-    """Refuse sizes that no model has, before anything is allocated for them."""
-    for name, limit in most.items():
-        value = getattr(config, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
-            raise BundleError(f"{name} is {value!r}, expected a whole number from 1 to {limit}")
-
-
-def _check_shares(config: object, *names: str) -> None:
-    for name in names:
-        value = getattr(config, name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-            raise BundleError(f"{name} is {value!r}, expected a number from 0 to 1")
+        check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
+        check_shares(self, "hidden_dropout")
 
 
 # Sizes with a name. gpt2: Radford et al. 2019; small-char: the 10.6M-parameter character model of nanoGPT's README.

@@ -12,8 +12,12 @@ S = TypeVar("S", bound="State")
 class State(Protocol):
     """What a model remembers of the tokens so far: a key/value cache, a hidden state, ..."""
 
-    def select(self: S, rows: Tensor) -> S:
-        """The state of a choice of batch rows (int64 indices), in that order; for beams and finished rows."""
+    def select(self: S, rows: Tensor, width: int = 1) -> S:
+        """The state of a choice of batch rows (int64 indices), in that order; for beams and finished rows.
+
+        The new rows come in groups of `width`, the hypotheses of one input: what depends on the input alone is kept
+        once per group. The old state may be used up.
+        """
 
 
 class LanguageModel(Protocol):
@@ -39,3 +43,25 @@ class LanguageModel(Protocol):
 
     def output_weight(self) -> Tensor:
         """The (V or more, D) matrix of `head`, for losses that project chunk by chunk; rows from V on are padding."""
+
+
+class SourceState(State, Protocol):
+    """The state of a decoder that attends to a source."""
+
+    keeps_attention: bool  # to be set: whether calls leave their attention weights behind
+    attention: Tensor | None  # (B, T, S) of the last call, float32, each row with sum 1; for alignments and coverage
+
+
+class EncoderDecoder(LanguageModel, Protocol):
+    """A language model over target tokens, given a source. It begins with `encode` instead of `start`, then feeds on the
+    start token and what it has said so far, as any language model does.
+    """
+
+    start_token: int  # what stands before the first target token
+
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> SourceState:
+        """(B, S) source ids, the end token included -> the state before the first target token.
+
+        `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: room for so many
+        target tokens; None: the state serves for one call with all of them (training, forced decoding).
+        """

@@ -33,7 +33,7 @@ class GPTState:
         """Slots filled, padding included."""
         return self.layers[0].size
 
-    def select(self, rows: Tensor) -> GPTState:
+    def select(self, rows: Tensor, width: int = 1) -> GPTState:
         """See `contract.State`."""
         padding = None if self.padding is None else self.padding[rows]
         return GPTState([layer.select(rows) for layer in self.layers], padding)

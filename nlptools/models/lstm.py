@@ -23,7 +23,7 @@ class LSTMState(NamedTuple):
     hidden: Tensor  # (L, B, D)
     cell: Tensor  # (L, B, D)
 
-    def select(self, rows: Tensor) -> LSTMState:
+    def select(self, rows: Tensor, width: int = 1) -> LSTMState:
         """See `contract.State`."""
         return LSTMState(self.hidden.index_select(1, rows), self.cell.index_select(1, rows))
 

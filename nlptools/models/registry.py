@@ -8,10 +8,22 @@ from typing import Any
 
 from nlptools.errors import BundleError
 
-# name -> (class of the model, class of its configuration)
+# name -> (class of the model, class of its configuration): language models
 ARCHITECTURES = {
     "transformer": ("nlptools.models.gpt:GPT", "nlptools.configs.lm:GPTConfig"),
     "lstm": ("nlptools.models.lstm:LSTM", "nlptools.configs.lm:LSTMConfig"),
+}
+# encoder-decoders, by the name that --arch has for them
+ENCODER_DECODERS = {
+    "seq2seq-transformer": (
+        "nlptools.models.seq2seq_transformer:Transformer",
+        "nlptools.configs.seq2seq:TransformerConfig",
+    ),
+    "seq2seq-rnn": ("nlptools.models.seq2seq_recurrent:Recurrent", "nlptools.configs.seq2seq:RecurrentConfig"),
+    "seq2seq-convolution": (
+        "nlptools.models.seq2seq_convolution:Convolution",
+        "nlptools.configs.seq2seq:ConvolutionConfig",
+    ),
 }
 
 
@@ -26,9 +38,10 @@ def config_class(name: str) -> Any:
 
 
 def _resolve(name: str, column: int) -> Any:
-    if name not in ARCHITECTURES:
-        close = get_close_matches(name, ARCHITECTURES, n=1)
+    known = {**ARCHITECTURES, **ENCODER_DECODERS}
+    if name not in known:
+        close = get_close_matches(name, known, n=1)
         guess = f"did you mean {close[0]}? " if close else ""
-        raise BundleError(f"unknown architecture {name!r} ({guess}known: {', '.join(ARCHITECTURES)})")
-    module, attribute = ARCHITECTURES[name][column].split(":")
+        raise BundleError(f"unknown architecture {name!r} ({guess}known: {', '.join(known)})")
+    module, attribute = known[name][column].split(":")
     return getattr(import_module(module), attribute)
