@@ -6,13 +6,16 @@ processes alike. The objective owns no parameters; heads are part of the model.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from torch import Tensor, nn
 
-from nlptools.data.windows import Batch
 from nlptools.layers.cross_entropy import summed_cross_entropy
+
+if TYPE_CHECKING:
+    from nlptools.data.pair_batches import PairBatch
+    from nlptools.data.windows import Batch
 
 
 class CausalLM(nn.Module):
@@ -54,3 +57,46 @@ class CausalLM(nn.Module):
         if tensors:
             kind = type(self.model.start(1, 0))
             self.carried = kind(*(tensors[f"carried.{i}"] for i in range(len(tensors))))
+
+
+class Seq2Seq(nn.Module):
+    """Cross-entropy of each target token given the source and the target tokens before it, in nats.
+
+    With `label_smoothing` e, the target distribution gives 1 - e to the token and spreads e evenly over the vocabulary
+    (Szegedy et al. 2016); the loss is then no longer the log of a perplexity.
+    """
+
+    def __init__(self, model: Any, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.model = model
+        self.label_smoothing = label_smoothing
+
+    def counts(self, batch: PairBatch) -> dict[str, int]:
+        """Number of targets of each kind of loss."""
+        return {"loss": batch.num_targets}
+
+    def arrays(self, batch: PairBatch) -> tuple[np.ndarray, ...]:
+        """What `forward` needs of a batch, to be put on the device."""
+        return batch.source, batch.source_mask, batch.inputs, batch.targets
+
+    def forward(self, source: Tensor, mask: Tensor, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """(B, S) source and its mask, (B, T) inputs and targets -> the sum of the losses."""
+        model = self.model
+        hidden, _ = model(inputs, model.encode(source, mask))
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        loss = summed_cross_entropy(
+            flat,
+            model.output_weight(),
+            targets.reshape(-1),
+            model.vocab_size,
+            smoothing=self.label_smoothing,
+            bias_V=model.logit_bias,
+        )
+        return {"loss": loss}
+
+    def carry(self) -> dict[str, Tensor]:
+        """Nothing goes on from batch to batch."""
+        return {}
+
+    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
+        """See `carry`."""

@@ -101,7 +101,7 @@ def _batch_scores(model: Any, batch: list[Window], backend: Backend) -> list[np.
     lengths = [len(piece.inputs) for piece in batch]
     real = torch.cat([hidden[row, :length] for row, length in enumerate(lengths)])
     targets = backend.put(np.concatenate([piece.targets for piece in batch]))
-    scores = log_probabilities(real, model.output_weight(), targets, model.vocab_size).cpu().numpy()
+    scores = log_probabilities(real, model.output_weight(), targets, model.vocab_size, model.logit_bias).cpu().numpy()
     return np.split(scores, np.cumsum(lengths)[:-1])
 
 
@@ -126,7 +126,7 @@ def _carried_scores(
             hidden, state = model(backend.put(np.ascontiguousarray(inputs)), state)
             flat = backend.put(np.ascontiguousarray(targets)).reshape(-1)
             scores = log_probabilities(
-                hidden.reshape(-1, hidden.shape[-1]), model.output_weight(), flat, model.vocab_size
+                hidden.reshape(-1, hidden.shape[-1]), model.output_weight(), flat, model.vocab_size, model.logit_bias
             )
             parts.append(scores.view(inputs.shape).cpu().numpy())
         scored = np.concatenate(parts, 1) if parts else np.zeros((len(group), 0), np.float32)

@@ -1,10 +1,10 @@
-"""Multi-head attention with a key/value cache.
+"""Multi-head attention with a key/value cache, to the sequence itself and to a source.
 
 Vaswani et al. 2017, "Attention is all you need" (arXiv:1706.03762), section 3.2.
-Departures: one projection for query, key and value; attention by `scaled_dot_product_attention`, and in training on a
-CPU by a function of our own: with dropout, where PyTorch leaves its fast kernel and draws a float per score, and in 16
-bits, where its backward is slow.
-Shapes: B batch, T query length, S key length, H heads, K size per head, D = H*K, G = B*H.
+Departures: one projection for query, key and value (and one for key and value of a source); attention by
+`scaled_dot_product_attention`, and in training on a CPU by functions of our own: with dropout, where PyTorch leaves its
+fast kernel and draws a float per score, and in 16 bits, where its backward is slow.
+Shapes: B batch, T query length, S key length, H heads, K size per head, D = H*K, G = B*H, W hypotheses per source.
 """
 
 from __future__ import annotations
@@ -43,11 +43,19 @@ class KeyValues:
         return self.keys[:, :, :needed], self.values[:, :, :needed]
 
     def select(self, rows: Tensor) -> KeyValues:
-        """The same for a choice of batch rows."""
-        chosen = KeyValues(self.capacity)
-        chosen.size = self.size
-        chosen.keys = None if self.keys is None else self.keys.index_select(0, rows)
-        chosen.values = None if self.values is None else self.values.index_select(0, rows)
+        """The same for a choice of batch rows. As many rows as before are moved in place: only those that change."""
+        if self.keys is None or self.values is None:
+            return KeyValues(self.capacity)
+        if len(rows) == len(self.keys):
+            moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
+            if len(moved):
+                origin = rows[moved]
+                for buffer in (self.keys, self.values):
+                    filled = buffer[:, :, : self.size]
+                    filled[moved] = filled[origin]
+            return self
+        chosen = KeyValues(self.keys.shape[2])
+        chosen.append(self.keys[:, :, : self.size][rows], self.values[:, :, : self.size][rows])
         return chosen
 
     def _grow(self, capacity: int, like: Tensor) -> None:
@@ -70,19 +78,27 @@ class SelfAttention(nn.Module):
         self.query_key_value = Linear(hidden_size, 3 * hidden_size)
         self.output = Linear(hidden_size, hidden_size)
 
-    def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D). `mask` (B, 1, T, S), True = attend, replaces the causal one where it is given."""
+    def forward(
+        self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None, real: Tensor | None = None
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D).
+
+        `mask` (B, 1, T, S), True = attend, replaces the causal one where it is given. `real` (B, T), True = real: where
+        attention is not causal, nobody attends to the other positions.
+        """
         B, T, D = x.shape
         packed = self.query_key_value(x).view(B, T, 3, self.num_heads, D // self.num_heads)
         causal = self.causal and mask is None and T > 1
         dropout = self.dropout if self.training else 0.0
-        if cache is None and mask is None and _keeps_weights(packed, dropout):
-            attended = _Attention.apply(packed, dropout, causal)  # type: ignore[no-untyped-call]
+        if cache is None and mask is None and _keeps_weights(packed, dropout, T, T):
+            attended = _SelfAttention.apply(packed, real, dropout, causal)  # type: ignore[no-untyped-call]
             joined: Tensor = self.output(attended)
             return joined
         query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
         if cache is not None:
             key, value = cache.append(key, value)
+        if real is not None and mask is None:
+            mask = real[:, None, None]  # (B, 1, 1, S)
         attended = F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
         )
@@ -90,66 +106,190 @@ class SelfAttention(nn.Module):
         return joined
 
 
-def _keeps_weights(packed: Tensor, dropout: float) -> bool:
-    """Whether `_Attention` is the faster way: in training on a CPU, with dropout or, if they are not many, in 16 bits.
+class Source:
+    """What the layers of a decoder attend to: keys and values of each layer, once for all hypotheses of a source."""
+
+    def __init__(self, layers: list[Tensor], real: Tensor | None, packed: bool, width: int = 1) -> None:
+        self.layers = layers  # each (B, S, 2, H, K) if packed, for training; else (2, B, H, S, K)
+        self.real = real  # (B, S) True = real; None: all of it
+        self.packed = packed
+        self.width = width  # W: rows of the decoder are (B * W), grouped by source
+
+    def keys_values(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Keys and values of a layer, each (B, H, S, K)."""
+        held = self.layers[layer]
+        key, value = held.permute(2, 0, 3, 1, 4).unbind(0) if self.packed else held.unbind(0)
+        return key, value
+
+    def select(self, rows: Tensor, width: int) -> Source:
+        """The sources of a choice of decoder rows that come in groups of `width`; not for packed ones."""
+        chosen = rows[::width] // self.width
+        if len(chosen) == self.layers[0].shape[1] and bool((chosen.diff() == 1).all()):
+            return Source(self.layers, self.real, False, width)
+        real = None if self.real is None else self.real[chosen]
+        return Source([layer.index_select(1, chosen) for layer in self.layers], real, False, width)
+
+
+class CrossAttention(nn.Module):
+    """Each position attends to all real positions of a source."""
+
+    def __init__(self, hidden_size: int, num_heads: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.query = Linear(hidden_size, hidden_size)
+        self.key_value = Linear(hidden_size, 2 * hidden_size)
+        self.output = Linear(hidden_size, hidden_size)
+
+    def project(self, memory: Tensor, packed: bool) -> Tensor:
+        """Keys and values of a source (B, S, D), in the layout that `Source` says."""
+        B, S, D = memory.shape
+        both: Tensor = self.key_value(memory).view(B, S, 2, self.num_heads, D // self.num_heads)
+        return both if packed else both.permute(2, 0, 3, 1, 4).contiguous()
+
+    def forward(self, x: Tensor, layer: int, source: Source) -> Tensor:
+        """(B * W, T, D) -> (B * W, T, D)."""
+        rows, T, D = x.shape
+        query: Tensor = self.query(x)
+        dropout = self.dropout if self.training else 0.0
+        if source.packed:
+            packed, both = query.view(rows, T, self.num_heads, D // self.num_heads), source.layers[layer]
+            if _keeps_weights(packed, dropout, T, both.shape[1]):
+                attended = _CrossAttention.apply(packed, both, source.real, dropout)  # type: ignore[no-untyped-call]
+                joined: Tensor = self.output(attended)
+                return joined
+        # the hypotheses of a source are so many queries to it
+        key, value = source.keys_values(layer)
+        mask = None if source.real is None else source.real[:, None, None]  # (B, 1, 1, S)
+        folded = self._fold(query, source.width)  # (B, H, W * T, K)
+        attended = F.scaled_dot_product_attention(folded, key, value, attn_mask=mask, dropout_p=dropout)
+        joined = self.output(attended.transpose(1, 2).reshape(rows, T, D))
+        return joined
+
+    def weights(self, x: Tensor, layer: int, source: Source) -> Tensor:
+        """How much each position attends to each of the source, mean over the heads: (B * W, T, S), float32."""
+        rows, T, _ = x.shape
+        key, _ = source.keys_values(layer)
+        query = self._fold(self.query(x), source.width).float() * key.shape[-1] ** -0.5
+        scores = query @ key.float().transpose(-1, -2)  # (B, H, W * T, S)
+        if source.real is not None:
+            scores.masked_fill_(~source.real[:, None, None], -torch.inf)
+        mean: Tensor = scores.softmax(-1).mean(1).view(rows, T, -1)
+        return mean
+
+    def _fold(self, query: Tensor, width: int) -> Tensor:
+        """(B * W, T, D) -> (B, H, W * T, K)."""
+        rows, T, D = query.shape
+        return query.view(rows // width, width * T, self.num_heads, D // self.num_heads).transpose(1, 2)
+
+
+def _keeps_weights(packed: Tensor, dropout: float, T: int, S: int) -> bool:
+    """Whether attention that keeps its weights is the faster way: in training on a CPU, with dropout or, if the weights
+    are not many, in 16 bits.
 
     The compiler has ways of its own, and mistakes the strides of what is written in place there.
     """
     if packed.device.type != "cpu" or not packed.requires_grad or torch.compiler.is_compiling():
         return False
-    B, T, _, H, _ = packed.shape
-    return dropout > 0.0 or (packed.dtype == torch.bfloat16 and B * H * T * T <= _MOST_WEIGHTS)
+    heads = packed.shape[0] * packed.shape[-2]
+    return dropout > 0.0 or (packed.dtype == torch.bfloat16 and heads * T * S <= _MOST_WEIGHTS)
 
 
-class _Attention(torch.autograd.Function):
-    """(B, T, 3, H, K) queries, keys and values -> (B, T, D), with dropout of probability `p` on the attention weights.
+class _SelfAttention(torch.autograd.Function):
+    """(B, T, 3, H, K) queries, keys and values -> (B, T, D); see `_attend`."""
+
+    @staticmethod
+    def forward(ctx: Any, packed: Tensor, real: Tensor | None, p: float, causal: bool) -> Tensor:
+        B, T, _, H, K = packed.shape
+        q, k, v = packed.permute(2, 0, 3, 1, 4).reshape(3, B * H, T, K)
+        bias = _bias(real, H, q.dtype)
+        if causal:
+            bias = bias + torch.full((T, T), -torch.inf, dtype=q.dtype).triu_(1)
+        return _attend(ctx, q, k, v, bias, p, B)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
+        q = ctx.saved_tensors[0]
+        B, T, D = grad_outputs[0].shape
+        G, _, K = q.shape
+        gradients = torch.empty(3, G, T, K, dtype=q.dtype)
+        _attend_backward(ctx, grad_outputs[0], gradients[0], gradients[1], gradients[2])
+        return gradients.view(3, B, D // K, T, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None
+
+
+class _CrossAttention(torch.autograd.Function):
+    """(B, T, H, K) queries, (B, S, 2, H, K) keys and values -> (B, T, D); see `_attend`."""
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key_value: Tensor, real: Tensor | None, p: float) -> Tensor:
+        B, T, H, K = query.shape
+        q = query.transpose(1, 2).reshape(B * H, T, K)
+        if q.data_ptr() == query.data_ptr():
+            q = q.clone()
+        k, v = key_value.permute(2, 0, 3, 1, 4).reshape(2, B * H, -1, K)
+        return _attend(ctx, q, k, v, _bias(real, H, q.dtype), p, B)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
+        q, k = ctx.saved_tensors[:2]
+        B, T, D = grad_outputs[0].shape
+        G, S, K = k.shape
+        dq, gradients = torch.empty_like(q), torch.empty(2, G, S, K, dtype=q.dtype)
+        _attend_backward(ctx, grad_outputs[0], dq, gradients[0], gradients[1])
+        d_query = dq.view(B, D // K, T, K).transpose(1, 2).contiguous()
+        return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
+
+
+def _bias(real: Tensor | None, num_heads: int, dtype: torch.dtype) -> Tensor:
+    """What is added to the scores: nothing, or (G, 1, S) with -inf where a key is padding."""
+    if real is None:
+        return torch.zeros((), dtype=dtype)
+    bias = torch.zeros(real.shape, dtype=dtype).masked_fill_(~real, -torch.inf)
+    return bias.repeat_interleave(num_heads, 0)[:, None]
+
+
+def _attend(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B: int) -> Tensor:
+    """Queries (G, T, K), used up, on keys and values (G, S, K) -> (B, T, D), with dropout `p` on the attention weights.
 
     The weights are kept for backward. A few heads at a time, so that the scores of a chunk never leave the processor's
     cache. PyTorch's kernel computes the weights again in backward, in products too small for the matrix units: forward
     and backward of 16 sequences of 256 with 6 heads of 64 take it 38 ms in bf16, this 22.
     """
+    (G, T, K), S = q.shape, k.shape[1]
+    q.mul_(K**-0.5)
+    kept, scale = keep_mask(torch.Size((G, T, S)), p) if p > 0.0 else (None, 1.0)
+    by_head = torch.empty_like(q)
+    weights = torch.empty(G, T, S, dtype=q.dtype)
+    size = max(1, _CHUNK_SCORES // (T * S))
+    for start in range(0, G, size):
+        g = slice(start, start + size)
+        scores = torch.baddbmm(bias[g] if bias.dim() == 3 else bias, q[g], k[g].transpose(1, 2))
+        torch.softmax(scores, -1, out=weights[g])
+        dropped = weights[g] if kept is None else torch.mul(weights[g], kept[g], out=scores)
+        torch.bmm(dropped, v[g], out=by_head[g])
+    out = torch.empty(B, T, G // B, K, dtype=q.dtype)
+    torch.mul(by_head.view(B, G // B, T, K).transpose(1, 2), scale, out=out)
+    ctx.save_for_backward(q, k, v, weights, kept)
+    ctx.scale, ctx.size = scale, size
+    return out.view(B, T, G // B * K)
 
-    @staticmethod
-    def forward(ctx: Any, packed: Tensor, p: float, causal: bool) -> Tensor:
-        B, T, _, H, K = packed.shape
-        q, k, v = packed.permute(2, 0, 3, 1, 4).reshape(3, B * H, T, K)
-        q.mul_(K**-0.5)
-        future = torch.full((T, T), -torch.inf, dtype=q.dtype).triu_(1) if causal else torch.zeros((), dtype=q.dtype)
-        kept, scale = keep_mask(torch.Size((B * H, T, T)), p) if p > 0.0 else (None, 1.0)
-        out = torch.empty(B, T, H, K, dtype=q.dtype)
-        by_head = torch.empty_like(q)
-        weights = torch.empty(B * H, T, T, dtype=q.dtype)
-        size = max(1, _CHUNK_SCORES // (T * T))
-        for start in range(0, B * H, size):
-            g = slice(start, start + size)
-            scores = torch.baddbmm(future, q[g], k[g].transpose(1, 2))
-            torch.softmax(scores, -1, out=weights[g])
-            dropped = weights[g] if kept is None else torch.mul(weights[g], kept[g], out=scores)
-            torch.bmm(dropped, v[g], out=by_head[g])
-        torch.mul(by_head.view(B, H, T, K).transpose(1, 2), scale, out=out)
-        ctx.save_for_backward(q, k, v, weights, kept)
-        ctx.scale, ctx.size = scale, size
-        return out.view(B, T, H * K)
 
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None]:
-        q, k, v, weights, kept = ctx.saved_tensors
-        B, T, D = grad_outputs[0].shape
-        G, _, K = q.shape
-        d_out = grad_outputs[0].view(B, T, D // K, K).transpose(1, 2).reshape(G, T, K) * ctx.scale
-        gradients = torch.empty(3, G, T, K, dtype=q.dtype)
-        dq, dk, dv = gradients
-        for start in range(0, G, ctx.size):
-            g = slice(start, start + ctx.size)
-            mask = None if kept is None else kept[g].to(q.dtype)
-            dropped = weights[g] if mask is None else weights[g] * mask
-            torch.bmm(dropped.transpose(1, 2), d_out[g], out=dv[g])
-            d_weights = torch.bmm(d_out[g], v[g].transpose(1, 2))
-            if mask is not None:
-                d_weights.mul_(mask)
-            # softmax backward: w * (dw - sum(dw * w))
-            d_scores = torch._softmax_backward_data(d_weights, weights[g], -1, q.dtype)
-            torch.bmm(d_scores, k[g], out=dq[g])
-            torch.bmm(d_scores.transpose(1, 2), q[g], out=dk[g])
-        dq.mul_(K**-0.5)
-        return gradients.view(3, B, D // K, T, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
+def _attend_backward(ctx: Any, d_joined: Tensor, dq: Tensor, dk: Tensor, dv: Tensor) -> None:
+    """Write the gradients of queries, keys and values, given (B, T, D) those of what `_attend` returned."""
+    q, k, v, weights, kept = ctx.saved_tensors
+    B, T, D = d_joined.shape
+    G, _, K = q.shape
+    d_out = d_joined.view(B, T, D // K, K).transpose(1, 2).reshape(G, T, K) * ctx.scale
+    for start in range(0, G, ctx.size):
+        g = slice(start, start + ctx.size)
+        mask = None if kept is None else kept[g].to(q.dtype)
+        dropped = weights[g] if mask is None else weights[g] * mask
+        torch.bmm(dropped.transpose(1, 2), d_out[g], out=dv[g])
+        d_weights = torch.bmm(d_out[g], v[g].transpose(1, 2))
+        if mask is not None:
+            d_weights.mul_(mask)
+        # softmax backward: w * (dw - sum(dw * w))
+        d_scores = torch._softmax_backward_data(d_weights, weights[g], -1, q.dtype)
+        torch.bmm(d_scores, k[g], out=dq[g])
+        torch.bmm(d_scores.transpose(1, 2), q[g], out=dk[g])
+    dq.mul_(K**-0.5)

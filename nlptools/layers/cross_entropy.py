@@ -2,8 +2,9 @@
 
 The rows are taken in chunks: the logits of a chunk give its losses and, at once, the gradients with respect to hidden
 states and output matrix, then they are dropped. With E = exp(logits - max) the gradient of a row's logits is
-E / sum(E) - onehot(target); the division and the one-hot part are applied to the small sides of the two products, so E is
-written once and read by them as it is, in the type of the weights.
+E / sum(E) - onehot(target) = (E - sum(E) onehot(target)) / sum(E); the division is applied to the small sides of the two
+products, so E is written once and read by them as it is, in the type of the weights. Label smoothing e adds -e / V to all
+V entries of the gradient, and -e / V times the sum of the logits to the loss: both are of rank one, and cost nothing.
 Measured on 2 cores with N 2048, D 768, V 50304 in fp32, forward and backward: 2.9 s, against 6.0 s for projection and
 `cross_entropy`, and 10.9 s for the chunked `torch.nn.functional.linear_cross_entropy` of PyTorch 2.13.
 Shapes: N rows, D hidden, V vocabulary.
@@ -20,25 +21,41 @@ _CHUNK_BYTES = 1 << 28  # of the logits of one chunk
 _BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
 
 
-def summed_cross_entropy(hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
-    """Sum over the rows of -log softmax(hidden weight^T)[target], in nats.
+def summed_cross_entropy(
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    vocab_size: int,
+    *,
+    smoothing: float = 0.0,
+    bias_V: Tensor | None = None,
+) -> Tensor:
+    """Sum over the rows of -log softmax(hidden weight^T + bias)[target], in nats.
 
-    Rows with target -1 do not count; rows of `weight_VD` from `vocab_size` on are padding and get no probability.
+    Rows with target -1 do not count; rows of `weight_VD` from `vocab_size` on are padding and get no probability. With
+    `smoothing` the target distribution is 1 - smoothing on the target, and the rest spread evenly over the vocabulary, the
+    target included (Szegedy et al. 2016, arXiv:1512.00567). `bias_V` gets no gradient.
     """
     kept = targets_N >= 0
     if not bool(kept.all()):
         hidden_ND, targets_N = hidden_ND[kept], targets_N[kept]
-    loss: Tensor = _SummedCrossEntropy.apply(hidden_ND, weight_VD, targets_N, vocab_size)  # type: ignore[no-untyped-call]
+    loss: Tensor = _SummedCrossEntropy.apply(  # type: ignore[no-untyped-call]
+        hidden_ND, weight_VD, targets_N, vocab_size, smoothing, bias_V
+    )
     return loss
 
 
-def log_probabilities(hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
-    """log softmax(hidden weight^T)[target] of each row (N), in float32 nats, over the first `vocab_size` entries."""
+def log_probabilities(
+    hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int, bias_V: Tensor | None = None
+) -> Tensor:
+    """log softmax(hidden weight^T + bias)[target] of each row (N), in float32 nats, over the first `vocab_size` entries."""
     out = torch.empty(len(hidden_ND), dtype=torch.float32, device=hidden_ND.device)
     size = chunk_rows(weight_VD)
     for start in range(0, len(hidden_ND), size):
         rows = slice(start, start + size)
         logits = (hidden_ND[rows] @ weight_VD[:vocab_size].t()).float()
+        if bias_V is not None:
+            logits += bias_V[:vocab_size]
         chosen = logits.gather(1, targets_N[rows, None]).squeeze(1)
         out[rows] = chosen - torch.logsumexp(logits, 1)
     return out
@@ -53,38 +70,70 @@ class _SummedCrossEntropy(torch.autograd.Function):
     """Computes the gradients in the forward pass; backward only scales them."""
 
     @staticmethod
-    def forward(ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int) -> Tensor:
+    def forward(
+        ctx: Any,
+        hidden_ND: Tensor,
+        weight_VD: Tensor,
+        targets_N: Tensor,
+        vocab_size: int,
+        smoothing: float,
+        bias_V: Tensor | None,
+    ) -> Tensor:
         training = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         loss = torch.zeros((), dtype=torch.float32, device=hidden_ND.device)
         d_hidden = torch.empty_like(hidden_ND) if training else None
         d_weight: Tensor | None = None
         size = chunk_rows(weight_VD)
         for start in range(0, len(hidden_ND), size):
-            hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size]
+            hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size, None]
             logits = hidden @ weight_VD.t()  # (rows, V)
+            if bias_V is not None:
+                logits[:, :vocab_size] += bias_V[:vocab_size]
             logits[:, vocab_size:] = -torch.inf
-            chosen = logits.gather(1, targets[:, None]).float()
+            chosen = logits.gather(1, targets).float()
             highest, total = _exponentiate(logits)
-            loss += (total.log() + highest - chosen).sum()
+            loss += (total.log() + highest - (1 - smoothing) * chosen).sum()
             if d_hidden is None:
                 continue
             share = total.reciprocal().to(hidden.dtype)
-            d_chunk = torch.mm(logits, weight_VD, out=d_hidden[start : start + size])
-            d_chunk.mul_(share).sub_(weight_VD[targets])
+            logits.scatter_add_(1, targets, total.mul_(smoothing - 1).to(logits.dtype))
+            torch.mm(logits, weight_VD, out=d_hidden[start : start + size]).mul_(share)
             product = logits.t() @ (hidden * share)
-            product.index_add_(0, targets, hidden, alpha=-1)
             # float32 from the second chunk on: hundreds of them may be added up
             d_weight = product if d_weight is None else d_weight.float().add_(product)
+        if smoothing:
+            loss = loss - _smooth(hidden_ND, weight_VD[:vocab_size], smoothing, bias_V, d_hidden, d_weight)
         if d_hidden is not None:
             ctx.save_for_backward(d_hidden, torch.zeros_like(weight_VD) if d_weight is None else d_weight)
             ctx.weight_dtype = weight_VD.dtype
         return loss
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
         d_hidden, d_weight = ctx.saved_tensors
         scale = grad_outputs[0]
-        return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), None, None
+        return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), None, None, None, None
+
+
+def _smooth(
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    smoothing: float,
+    bias_V: Tensor | None,
+    d_hidden: Tensor | None,
+    d_weight: Tensor | None,
+) -> Tensor:
+    """smoothing / V times the sum of all logits of all rows; its gradients are subtracted from those given."""
+    rate = smoothing / len(weight_VD)
+    weights, hidden = weight_VD.sum(0, dtype=torch.float32), hidden_ND.sum(0, dtype=torch.float32)
+    total = weights @ hidden
+    if bias_V is not None:
+        total = total + len(hidden_ND) * bias_V[: len(weight_VD)].sum(dtype=torch.float32)
+    if d_hidden is not None:
+        d_hidden.sub_((rate * weights).to(d_hidden.dtype))
+    if d_weight is not None:
+        d_weight[: len(weight_VD)].sub_((rate * hidden).to(d_weight.dtype))
+    return rate * total
 
 
 def _exponentiate(logits: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,15 +2,17 @@
 
 Vaswani et al. 2017 (arXiv:1706.03762); pre-norm as in Radford et al. 2019 (GPT-2).
 The variations between systems are settings of this file, and the list is closed: norm before or after, activation,
-causal or not. A new idea comes as a new class for one of the slots.
+causal or not, attention to a source or none. A new idea comes as a new class for one of the slots.
 Shapes: B batch, T length, D hidden.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
-from nlptools.layers.attention import KeyValues, SelfAttention
+from nlptools.layers.attention import CrossAttention, KeyValues, SelfAttention, Source
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 
@@ -18,19 +20,20 @@ from nlptools.layers.linear import Linear
 class FeedForward(nn.Module):
     """Two linear maps around an activation (section 3.3)."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int, activation: str) -> None:
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str, dropout: float = 0.0) -> None:
         super().__init__()
         self.activation = activation
         self.up = Linear(hidden_size, intermediate_size)
         self.down = Linear(intermediate_size, hidden_size)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down(self.up(x, self.activation))
+        out: Tensor = self.down(self.dropout(self.up(x, self.activation)))
         return out
 
 
 class Block(nn.Module):
-    """Self-attention and feed-forward, each with its residual and norm."""
+    """Self-attention, perhaps attention to a source, and feed-forward, each with its residual and norm."""
 
     def __init__(
         self,
@@ -41,23 +44,52 @@ class Block(nn.Module):
         activation: str = "gelu_new",
         dropout: float = 0.0,
         attention_dropout: float = 0.0,
+        activation_dropout: float = 0.0,
         eps: float = 1e-5,
         pre_norm: bool = True,
         causal: bool = True,
+        cross: bool = False,
     ) -> None:
         super().__init__()
         self.pre_norm = pre_norm
         self.attention_norm = nn.LayerNorm(hidden_size, eps)
         self.attention = SelfAttention(hidden_size, num_heads, attention_dropout, causal)
+        if cross:
+            self.cross_attention_norm = nn.LayerNorm(hidden_size, eps)
+            self.cross_attention = CrossAttention(hidden_size, num_heads, attention_dropout)
         self.feed_forward_norm = nn.LayerNorm(hidden_size, eps)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation)
+        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation, activation_dropout)
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, T, D)."""
+    def forward(
+        self,
+        x: Tensor,
+        cache: KeyValues | None = None,
+        mask: Tensor | None = None,
+        *,
+        real: Tensor | None = None,
+        source: Source | None = None,
+        layer: int = 0,
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, D). `source` is what a block made with `cross` attends to, as its layer `layer`."""
+        x = self._around(self.attention_norm, x, lambda x: self.attention(x, cache, mask, real))
+        if source is not None:
+            x = self._around(self.cross_attention_norm, x, lambda x: self.cross_attention(x, layer, source))
+        return self._around(self.feed_forward_norm, x, self.feed_forward)
+
+    def source_weights(
+        self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, source: Source, layer: int
+    ) -> tuple[Tensor, Tensor]:
+        """What `forward` gives, and besides how much each position attends to each of the source, (B, T, S)."""
+        x = self._around(self.attention_norm, x, lambda x: self.attention(x, cache, mask))
+        query = self.cross_attention_norm(x) if self.pre_norm else x
+        weights = self.cross_attention.weights(query, layer, source)
+        x = self._around(self.cross_attention_norm, x, lambda x: self.cross_attention(x, layer, source))
+        return self._around(self.feed_forward_norm, x, self.feed_forward), weights
+
+    def _around(self, norm: nn.LayerNorm, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """`sublayer` with its residual and norm."""
         if self.pre_norm:
-            x = self.dropout.add(x, self.attention(self.attention_norm(x), cache, mask))
-            return self.dropout.add(x, self.feed_forward(self.feed_forward_norm(x)))
-        x = self.attention_norm(self.dropout.add(x, self.attention(x, cache, mask)))
-        out: Tensor = self.feed_forward_norm(self.dropout.add(x, self.feed_forward(x)))
+            return self.dropout.add(x, sublayer(norm(x)))
+        out: Tensor = norm(self.dropout.add(x, sublayer(x)))
         return out

@@ -26,6 +26,7 @@ class LanguageModel(Protocol):
     vocab_size: int
     max_context: int | None  # most positions it can see; None: no limit
     runs_in_16_bits: bool  # whether a CPU can run it in bf16
+    logit_bias: Tensor | None  # (V or more,) added to every row of logits; None: nothing is
     streams: bool  # trained on text in order, with its state carried from batch to batch
 
     def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:

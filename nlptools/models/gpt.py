@@ -42,6 +42,7 @@ class GPTState:
 class GPT(nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
+    logit_bias = None
     streams = False
     runs_in_16_bits = True  # also on a CPU
 

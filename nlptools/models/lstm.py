@@ -35,6 +35,7 @@ class LSTMState(NamedTuple):
 class LSTM(nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
+    logit_bias = None
     streams = True
     runs_in_16_bits = False  # PyTorch trains nn.LSTM on a CPU in float32 only
     max_context = None

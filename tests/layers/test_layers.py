@@ -91,7 +91,7 @@ def test_attention_that_keeps_its_weights_equals_its_definition(
     torch.manual_seed(5)
     packed = torch.randn(2, 13, 3, 4, 8, dtype=torch.float64, requires_grad=True)
     torch.manual_seed(6)
-    found = attention._Attention.apply(packed, p, causal)
+    found = attention._SelfAttention.apply(packed, None, p, causal)
     torch.manual_seed(6)
     kept, scale = dropout.keep_mask(torch.Size((8, 13, 13)), p) if p else (torch.ones(8, 13, 13), 1.0)
     q, k, v = packed.permute(2, 0, 3, 1, 4).unbind(0)
@@ -106,6 +106,59 @@ def test_attention_that_keeps_its_weights_equals_its_definition(
     assert torch.allclose(ours, exact)
 
 
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_attention_to_a_padded_source_equals_its_definition(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * 5 * 13)  # several chunks, the last one smaller
+    torch.manual_seed(5)
+    query = torch.randn(2, 5, 4, 8, dtype=torch.float64, requires_grad=True)
+    key_value = torch.randn(2, 13, 2, 4, 8, dtype=torch.float64, requires_grad=True)
+    real = torch.arange(13) < torch.tensor([[13], [6]])
+    torch.manual_seed(6)
+    found = attention._CrossAttention.apply(query, key_value, real, p)
+    torch.manual_seed(6)
+    kept, scale = dropout.keep_mask(torch.Size((8, 5, 13)), p) if p else (torch.ones(8, 5, 13), 1.0)
+    k, v = key_value.permute(2, 0, 3, 1, 4).unbind(0)
+    scores = (query.transpose(1, 2) @ k.transpose(2, 3) / 8**0.5).masked_fill(~real[:, None, None], -torch.inf)
+    expected = ((scores.softmax(-1) * kept.view(2, 4, 5, 13) * scale) @ v).transpose(1, 2).reshape(2, 5, 32)
+    assert torch.allclose(found, expected)
+    upstream = torch.randn_like(found)
+    ours = torch.autograd.grad(found, (query, key_value), upstream)
+    exact = torch.autograd.grad(expected, (query, key_value), upstream)
+    assert all(torch.allclose(a, b) for a, b in zip(ours, exact, strict=True))
+    assert not ours[1][1, 6:].any()
+
+
+def test_nobody_attends_to_padding_in_training_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(5)
+    layer = attention.SelfAttention(32, 4, 0.0, causal=False)
+    x, real = torch.randn(2, 13, 32), torch.arange(13) < torch.tensor([[13], [6]])
+    plain = layer(x, real=real)
+    monkeypatch.setattr(attention, "_keeps_weights", lambda *_: True)
+    assert torch.allclose(layer(x, real=real), plain, atol=1e-6)
+    assert torch.allclose(layer(x[1:, :6]), plain[1:, :6], atol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_with_bias_and_smoothing_is_that_of_pytorch(
+    smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)  # chunks of 64 rows
+    torch.manual_seed(4)
+    hidden = torch.randn(150, 16, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(40, 16, dtype=torch.float64, requires_grad=True)
+    bias, targets = torch.randn(37, dtype=torch.float64), torch.randint(0, 37, (150,))
+    targets[::7] = -1
+    found = summed_cross_entropy(hidden, weight, targets, 37, smoothing=smoothing, bias_V=bias)
+    exact = F.cross_entropy(
+        hidden @ weight[:37].t() + bias, targets, ignore_index=-1, label_smoothing=smoothing, reduction="sum"
+    )
+    assert torch.allclose(found.double(), exact, rtol=1e-5)
+    ours = torch.autograd.grad(found, (hidden, weight))
+    theirs = torch.autograd.grad(exact, (hidden, weight))
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(ours, theirs, strict=True))
+    assert not ours[1][37:].any()
+
+
 @pytest.mark.parametrize("causal", [True, False])
 def test_attention_in_bf16_is_as_near_to_the_exact_one_as_pytorchs(causal: bool) -> None:
     torch.manual_seed(9)
@@ -113,7 +166,7 @@ def test_attention_in_bf16_is_as_near_to_the_exact_one_as_pytorchs(causal: bool)
     x = torch.randn(3, 40, 64)
     exact = torch.autograd.grad(layer(x).square().sum(), list(layer.parameters()))
     layer.bfloat16()
-    assert attention._keeps_weights(torch.empty(3, 40, 3, 4, 16, dtype=torch.bfloat16, requires_grad=True), 0.0)
+    assert attention._keeps_weights(torch.empty(3, 40, 3, 4, 16, dtype=torch.bfloat16, requires_grad=True), 0, 40, 40)
     ours = torch.autograd.grad(layer(x.bfloat16()).float().square().sum(), list(layer.parameters()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(attention, "_MOST_WEIGHTS", 0)

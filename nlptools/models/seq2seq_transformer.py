@@ -1,0 +1,183 @@
+"""The Transformer as an encoder-decoder.
+
+Vaswani et al. 2017, "Attention is all you need" (arXiv:1706.03762): sinusoidal positions, embeddings scaled by sqrt(D)
+and shared between source, target and output. Norm after each sublayer as there (a MarianMT model), or before it with a
+norm at the end of each stack (Pegasus).
+Departures: the decoder begins with the padding token, whose embedding is zero, and which is never predicted; embeddings
+have their rows padded to a multiple of 64 in memory, for aligned matrix products.
+Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hypotheses per source.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.configs.seq2seq import TransformerConfig
+from nlptools.layers.attention import KeyValues, Source
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import TiedProjection
+from nlptools.layers.positions import Sinusoids
+from nlptools.layers.transformer import Block
+
+_ROWS = 64
+_NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can hold it
+
+
+class TransformerState:
+    """What the decoder remembers: keys and values of its own, and those of the source."""
+
+    def __init__(self, source: Source, layers: list[KeyValues] | None) -> None:
+        self.source = source
+        self.layers = layers  # None: serves for one call
+        self.keeps_attention = False
+        self.attention: Tensor | None = None  # (B * W, T, S) of the last call
+
+    def select(self, rows: Tensor, width: int = 1) -> TransformerState:
+        """See `contract.State`."""
+        layers = None if self.layers is None else [layer.select(rows) for layer in self.layers]
+        chosen = TransformerState(self.source.select(rows, width), layers)
+        chosen.keeps_attention = self.keeps_attention
+        return chosen
+
+
+class Transformer(nn.Module):
+    """See the module's docstring; fulfils `contract.EncoderDecoder`."""
+
+    streams = False
+    runs_in_16_bits = True
+    max_context = None
+
+    def __init__(self, config: TransformerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.num_classes
+        self.start_token = config.pad
+        D = config.hidden_size
+        self.token_embedding = _embedding(config.target_vocab_size, D, config.pad)
+        if not config.share_embeddings:
+            self.source_embedding = _embedding(config.source_vocab_size, D, config.pad)
+        self.output_bias: Tensor
+        self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
+        self.projection = TiedProjection(self.token_embedding)
+        self.positions = Sinusoids(D)
+        self.dropout = Dropout(config.dropout)
+        self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
+        self.decoder: Any = nn.ModuleList(_block(config, decoder=True) for _ in range(config.decoder_layers))
+        if config.norm == "pre":
+            self.encoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
+            self.decoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
+        self._biased: bool | None = None  # whether any logit has a bias; None: not looked at since the weights came
+        self.register_load_state_dict_post_hook(_forget_bias)  # type: ignore[no-untyped-call]
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Xavier's uniform weights (Glorot & Bengio 2010), embeddings normal with std 1/sqrt(D)."""
+        D, pad = self.config.hidden_size, self.config.pad
+        for name, parameter in self.named_parameters():
+            if name.endswith("embedding.weight"):
+                parameter.normal_(std=D**-0.5)
+                parameter[pad].zero_()
+                parameter[self.config.target_vocab_size if "token" in name else self.config.source_vocab_size :].zero_()
+            elif parameter.dim() == 2:
+                nn.init.xavier_uniform_(parameter)
+            else:
+                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+        self.output_bias.zero_()
+        self.output_bias[pad] = _NEVER
+
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> TransformerState:
+        """See `contract.EncoderDecoder`."""
+        real = None if mask is None or bool(mask.all()) else mask
+        embedding = self.token_embedding if self.config.share_embeddings else self.source_embedding
+        x = self._embedded(embedding, ids, 0)
+        for block in self.encoder:
+            x = block(x, real=real)
+        if self.config.norm == "pre":
+            x = self.encoder_norm(x)
+        packed = capacity is None
+        layers = [block.cross_attention.project(x, packed) for block in self.decoder]
+        caches = None if capacity is None else [KeyValues(capacity) for _ in self.decoder]
+        return TransformerState(Source(layers, real, packed), caches)
+
+    def forward(
+        self, ids: Tensor, state: TransformerState, mask: Tensor | None = None
+    ) -> tuple[Tensor, TransformerState]:
+        """See `contract.EncoderDecoder`; rows are not padded on the left, so there is no `mask`."""
+        past = 0 if state.layers is None else state.layers[0].size
+        x = self._embedded(self.token_embedding, ids, past)
+        causal = _causal(past, ids.shape[1], ids.device)
+        for i, block in enumerate(self.decoder):
+            cache = None if state.layers is None else state.layers[i]
+            if state.keeps_attention and i == self._alignment_layer:
+                x, state.attention = block.source_weights(x, cache, causal, state.source, i)
+            else:
+                x = block(x, cache, causal, source=state.source, layer=i)
+        return (self.decoder_norm(x) if self.config.norm == "pre" else x), state
+
+    def start(self, batch_size: int, capacity: int) -> TransformerState:
+        """Raises TypeError: a decoder begins with `encode`."""
+        raise TypeError("an encoder-decoder begins with encode()")
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """See `contract.LanguageModel`."""
+        logits = self.projection(hidden)[..., : self.vocab_size]
+        return logits if self.logit_bias is None else logits + self.logit_bias[: self.vocab_size]
+
+    def output_weight(self) -> Tensor:
+        """See `contract.LanguageModel`."""
+        return self.token_embedding.weight
+
+    @property
+    def logit_bias(self) -> Tensor | None:
+        """See `contract.LanguageModel`."""
+        if self._biased is None:
+            self._biased = bool(self.output_bias[: self.vocab_size].any())
+        return self.output_bias if self._biased else None
+
+    @property
+    def _alignment_layer(self) -> int:
+        """The last layer but one says best which words belong together (Garg et al. 2019, arXiv:1909.02074)."""
+        return max(0, len(self.decoder) - 2)
+
+    def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int) -> Tensor:
+        """(B, T) -> (B, T, D): embeddings and positions from `begin` on."""
+        x = embedding(ids)
+        positions = self.positions(begin, begin + ids.shape[1], x)
+        scale = self.config.hidden_size**0.5 if self.config.scale_embedding else 1.0
+        out: Tensor = self.dropout(torch.add(positions, x, alpha=scale))
+        return out
+
+
+def _forget_bias(module: Any, _: Any) -> None:
+    module._biased = None
+
+
+def _embedding(rows: int, size: int, pad: int) -> nn.Embedding:
+    return nn.Embedding(-(-rows // _ROWS) * _ROWS, size, padding_idx=pad)
+
+
+def _block(config: TransformerConfig, decoder: bool) -> Block:
+    return Block(
+        config.hidden_size,
+        config.decoder_heads if decoder else config.encoder_heads,
+        config.decoder_intermediate_size if decoder else config.encoder_intermediate_size,
+        activation=config.activation,
+        dropout=config.dropout,
+        attention_dropout=config.attention_dropout,
+        activation_dropout=config.activation_dropout,
+        eps=config.layer_norm_eps,
+        pre_norm=config.norm == "pre",
+        causal=decoder,
+        cross=decoder,
+    )
+
+
+def _causal(past: int, T: int, device: torch.device) -> Tensor | None:
+    """(1, 1, T, S), True = attend, for several tokens after others; None where plain attention is right."""
+    if past == 0 or T == 1:
+        return None
+    slots = torch.arange(past + T, device=device)
+    return (slots[None, :] <= slots[past:, None])[None, None]
