@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,30 +17,13 @@ from nlptools.configs.lm import TrainLM
 from nlptools.data import corpus
 from nlptools.data.corpus import Corpus, Counts
 from nlptools.data.windows import ContiguousStreams, ShuffledWindows
-from nlptools.errors import BundleError, OutputError, Stopped, UsageError, display
+from nlptools.errors import BundleError, UsageError, display
 from nlptools.models import hf, registry
 from nlptools.objectives import CausalLM
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.train import rundir
-from nlptools.train.checkpoint import Checkpoints
-from nlptools.train.log import Log
-from nlptools.train.loop import Fit, Result, fit
-
-# Settings that do not make it another run: how long, how often, how fast.
-_FREE = (
-    *("steps", "epochs", "max_time", "save_every", "valid_every", "log_every", "keep", "patience"),
-    *("resume", "force", "track", "dry_run", "output", "threads", "compile", "device"),
-)
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a run left behind."""
-
-    directory: Path
-    steps: int
-    metrics: dict[str, float]
+from nlptools.train.job import Trained, run_job
+from nlptools.train.loop import Evaluate
 
 
 def train_lm(
@@ -70,230 +51,152 @@ def train_lm(
     if run.valid is not None:
         streams.check_inputs([run.valid])
     tokenizer, eos = _tokenizer(settings)
-    backend = Backend.detect(compute)
-    job = _Job(Path(run.output), settings, run, compute, tokenizer, eos, backend, encoding_errors, invocation or {})
-    try:
-        if run.dry_run:
-            return job.dry_run(inputs)
-        if not backend.is_main:
-            return job.follow()
-        with rundir.locked(job.directory):
-            return job.lead(inputs)
-    finally:
-        backend.close()
+    task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, encoding_errors)
+    return run_job(task, run, compute, invocation)
 
 
-@dataclass
-class _Job:
-    """A training run on its way from text to bundle."""
+@dataclass(frozen=True)
+class _Text:
+    """Encoded text, to train on and to measure on."""
 
-    directory: Path
-    settings: TrainLM
+    train: Corpus
+    valid: Corpus | None
+    inputs: Sequence[str]
+    held_out: str | None
+
+    def digests(self) -> dict[str, str | None]:
+        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
+
+    def paths(self) -> list[str | None]:
+        return [str(self.train.path), str(self.valid.path) if self.valid else None]
+
+    def record(self) -> dict[str, Any]:
+        def told(part: Corpus, names: Sequence[str | None]) -> dict[str, Any]:
+            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
+
+        valid = told(self.valid, [self.held_out]) if self.valid else None
+        return {"train": told(self.train, self.inputs), "valid": valid}
+
+
+@dataclass(frozen=True)
+class _LanguageModel:
+    """Next-token prediction, as `train.job.Task`."""
+
+    options: TrainLM
     run: Training
-    compute: Compute
+    seed: int
+    inputs: Sequence[str]
     tokenizer: Tokenizer
     eos: int
-    backend: Backend
     encoding_errors: str
-    invocation: Mapping[str, Any]
+    unit: str = "tokens"
+    measures: tuple[str, ...] = ("loss", "perplexity")
 
-    def lead(self, inputs: Sequence[str]) -> Trained:
-        """The main process: spools the text, keeps the record, saves the bundle."""
-        marks = self._fingerprint()
-        before = rundir.previous(self.directory, self.run.resume, self.run.force, marks)
-        data = self.directory / "data"
-        data.mkdir(exist_ok=True)
-        for left in data.glob(".*"):  # what a killed run left half-written
-            left.unlink()
-        began = time.monotonic()
-        train = self._spool(inputs, data / "train.bin")
-        valid = None if self.run.valid is None else self._spool([self.run.valid], data / "valid.bin")
-        _announce(train, valid, time.monotonic() - began)
-        sums = {"train": train.digest, "valid": None if valid is None else valid.digest}
-        if before is not None and before.get("data_sha256") != sums:
-            raise OutputError(f"{display(self.run.output)}: holds a run on other text", hint="--force replaces it")
-        record = self._record(inputs, train, valid, sums, marks, before)
-        bundle.write_json(self.directory / rundir.RECORD, record)
-        self.backend.broadcast([str(data / "train.bin"), str(data / "valid.bin") if valid else None])
-        return self._train(train, valid, record)
+    def settings(self) -> dict[str, Any]:
+        return asdict(self.options)
 
-    def follow(self) -> Trained:
-        """The other processes: open what the main one spooled, and train along."""
-        paths = self.backend.broadcast(None)
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Text:
+        train = self._spool(self.inputs, directory / "train.bin", backend)
+        valid = None
+        if held_out and self.run.valid is not None:
+            valid = self._spool([self.run.valid], directory / "valid.bin", backend)
+        return _Text(train, valid, self.inputs, self.run.valid)
+
+    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend) -> Corpus:
+        blocks = streams.all_blocks(inputs, self.encoding_errors)
+        return corpus.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads)
+
+    def open(self, paths: list[str | None]) -> _Text:
         train, valid = (None if p is None else corpus.open_spooled(Path(p)) for p in paths)
         assert train is not None
-        return self._train(train, valid, {})
+        return _Text(train, valid, self.inputs, self.run.valid)
 
-    def dry_run(self, inputs: Sequence[str]) -> Trained:
-        """Build everything, take two steps, report; write nothing that stays."""
-        import tempfile
+    def announce(self, data: _Text, seconds: float) -> None:
+        def told(counts: Counts) -> str:
+            unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
+            return f"{counts.tokens:,} tokens in {counts.documents:,} documents{unknown}"
 
-        with tempfile.TemporaryDirectory(prefix="nlptools-dry-") as scratch:
-            train = self._spool(inputs, Path(scratch) / "train.bin")
-            _announce(train, None, 0.0)
-            model = self._model()
-            state = Fit(CausalLM(model), self._source(train), self.backend, self.run, None)
-            state.objective.train()
-            state.working.train()
-            state.step()
-            begin = time.perf_counter()
-            row = state.step()
-            seconds = time.perf_counter() - begin
-            messages.note(
-                f"dry run: {_num_weights(model):,} weights, {state.total} steps of {row['targets']:.0f} tokens,"
-                f" {row['targets'] / seconds:,.0f} tokens/s, about {_clock(seconds * state.total)} in all,"
-                f" peak memory {self.backend.peak_memory() / 2**30:.1f} GiB on {self.backend.device}"
-                f" ({self.backend.precision})"
+        held_out = f"; validation: {told(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {told(data.train.counts)}{held_out} ({seconds:.1f} s)")
+
+    def model(self) -> Any:
+        """A new model, or the one of --init."""
+        config = _config(self.options, self.tokenizer, self.eos)
+        model = registry.model_class(self.options.arch)(config)
+        torch.manual_seed(self.seed)
+        model.initialize()
+        if self.options.init is not None:
+            model.load_state_dict(bundle.load(self.options.init).weights())
+        return model
+
+    def objective(self, model: Any) -> CausalLM:
+        return CausalLM(model)
+
+    def source(self, data: _Text, backend: Backend) -> Any:
+        kind = ContiguousStreams if registry.model_class(self.options.arch).streams else ShuffledWindows
+        where = {"rank": backend.rank, "world_size": backend.world_size}
+        return kind(data.train, self.options.context, self.run.batch_size, seed=self.seed, **where)
+
+    def evaluate(self, data: _Text, backend: Backend) -> Evaluate | None:
+        """The numbers that `score --per total` gives for the validation text."""
+        valid = data.valid
+        if valid is None:
+            return None
+
+        def evaluate(model: Any, stop: Any) -> dict[str, float] | None:
+            scored = scoring.score_stream(
+                model,
+                [(np.asarray(valid.ids[1:], np.int64), valid.counts)],
+                backend,
+                eos=self.eos,
+                stop=stop if backend.world_size == 1 else None,
             )
-        return Trained(self.directory, 0, {"loss": row["loss"]})
+            return None if scored is None else scoring.perplexities(*scored)
 
-    def _spool(self, inputs: Sequence[str], path: Path) -> Corpus:
-        blocks = streams.all_blocks(inputs, self.encoding_errors)
-        return corpus.spool(blocks, path, self.tokenizer, self.eos, self.settings.document, self.backend.threads)
+        return evaluate
 
-    def _train(self, train: Corpus, valid: Corpus | None, record: dict[str, Any]) -> Trained:
-        model = self._model()
-        main = self.backend.is_main
-        checkpoints = Checkpoints(self.directory, self.run.keep)
-        if main:
-            checkpoints.clean()
-        objective, source = CausalLM(model), self._source(train)
-        total = self.run.steps or math.ceil(source.batches_per_epoch * self.run.epochs / self.run.accumulate)
-        if main:
-            messages.note(
-                f"model: {_num_weights(model):,} weights on {self.backend.device} in {self.backend.precision},"
-                f" {source.batches_per_epoch:,.0f} batches per epoch"
-            )
-        log = Log(self.directory if main else None, total, track=self.run.track)
-        try:
-            evaluate = None if valid is None else lambda m, stop: self._evaluate(m, valid, stop)
-            result = fit(objective, source, self.backend, self.run, evaluate=evaluate, checkpoints=checkpoints, log=log)
-        finally:
-            log.close()
-        return self._finish(model, checkpoints, result, record)
-
-    def _finish(self, model: Any, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
-        """Save the bundle: the weights of the best validation where there is one, else the last."""
-        progress = result.progress
-        metrics = {"steps": progress.step, "tokens": progress.tokens, "seconds": progress.seconds}
-        if progress.best is not None:
-            metrics.update({"valid_loss": progress.best, "valid_perplexity": math.exp(progress.best)})
-        if not self.backend.is_main:
-            if not result.finished:
-                raise Stopped(f"stopped ({result.stopped})")
-            return Trained(self.directory, progress.step, metrics)
-        best = checkpoints.best()
-        weights = model.state_dict() if best is None else checkpoints.load(best)[0]
-        record.update(status="finished" if result.finished else "stopped", metrics=metrics)
+    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        options = self.options
         bundle.save(
-            self.directory,
-            self.settings.arch,
+            directory,
+            options.arch,
             model,
             weights,
             self.tokenizer,
             eos=self.eos,
-            document=self.settings.document,
+            document=options.document,
             training=record,
         )
-        name = display(str(self.directory))
-        if not result.finished:
-            raise Stopped(
-                f"stopped by {result.stopped} after step {progress.step}, everything is saved in {name}",
-                hint="the same command continues",
-            )
-        said = f", validation perplexity {math.exp(progress.best):.2f}" if progress.best is not None else ""
-        messages.note(f"{name}: {progress.step} steps in {_clock(progress.seconds)}{said}")
-        messages.note(f"try: echo 'Some words' | nlptools generate {name}    or: nlptools score {name} FILE")
-        return Trained(self.directory, progress.step, metrics)
 
-    def _model(self) -> Any:
-        """A new model, or the one of --init, on the device."""
-        config = self._config()
-        model = registry.model_class(self.settings.arch)(config)
-        torch.manual_seed(self.compute.seed)  # the same weights in every process
-        model.initialize()
-        self.backend.seed(self.compute.seed)
-        if self.settings.init is not None:
-            loaded = bundle.load(self.settings.init)
-            model.load_state_dict(loaded.weights())
-        if self.backend.device.type == "cpu" and not model.runs_in_16_bits:
-            self.backend = replace(self.backend, precision="fp32")
-        return model.to(self.backend.device)
+    def advice(self, name: str) -> str:
+        return f"echo 'Some words' | nlptools generate {name}    or: nlptools score {name} FILE"
 
-    def _config(self) -> Any:
-        assert self.tokenizer.vocab is not None
-        s, vocab_size = self.settings, max(len(self.tokenizer.vocab), self.eos + 1)
-        if s.init is not None:
-            arch, config = hf.config_from_hf(bundle.read_json(Path(s.init) / "config.json"))
-            if arch != s.arch:
-                raise UsageError(f"--init {s.init} is a {arch}, --arch says {s.arch}")
-            if config.vocab_size != vocab_size:
-                raise BundleError(f"{s.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
-            dropouts: dict[str, Any] = {f: s.dropout for f in vars(config) if f.endswith("_dropout")}
-            return replace(config, **dropouts)
-        kind = registry.config_class(s.arch)
-        if s.arch == "lstm":
-            return kind(vocab_size, s.hidden, s.layers, hidden_dropout=s.dropout)
-        return kind(
-            vocab_size,
-            s.hidden,
-            s.layers,
-            s.heads,
-            s.context,
-            embedding_dropout=s.dropout,
-            hidden_dropout=s.dropout,
-            attention_dropout=s.dropout,
-        )
 
-    def _source(self, train: Corpus) -> Any:
-        kind = ContiguousStreams if registry.model_class(self.settings.arch).streams else ShuffledWindows
-        where = {"rank": self.backend.rank, "world_size": self.backend.world_size}
-        return kind(train, self.settings.context, self.run.batch_size, seed=self.compute.seed, **where)
-
-    def _evaluate(self, model: Any, valid: Corpus, stop: Any) -> dict[str, float] | None:
-        """The numbers that `score --per total` gives for the validation text."""
-        single = self.backend.world_size == 1
-        scored = scoring.score_stream(
-            model,
-            [(np.asarray(valid.ids[1:], np.int64), valid.counts)],
-            self.backend,
-            eos=self.eos,
-            stop=stop if single else None,
-        )
-        return None if scored is None else scoring.perplexities(*scored)
-
-    def _fingerprint(self) -> dict[str, Any]:
-        both = {**asdict(self.settings), **asdict(self.run), **asdict(self.compute)}
-        kept = {key: value for key, value in both.items() if key not in _FREE}
-        return rundir.fingerprint(kept, processes=self.backend.world_size)
-
-    def _record(
-        self,
-        inputs: Sequence[str],
-        train: Corpus,
-        valid: Corpus | None,
-        sums: dict[str, str | None],
-        marks: Mapping[str, Any],
-        before: Mapping[str, Any] | None,
-    ) -> dict[str, Any]:
-        """training.json: enough to know, and to repeat, how the model was made."""
-        parts = [*(before or {}).get("parts", []), time.strftime("%Y-%m-%dT%H:%M:%S%z")]
-        return {
-            **rundir.circumstances(),
-            "status": "running",
-            "invocation": dict(self.invocation),
-            "settings": {**asdict(self.settings), **asdict(self.run), **asdict(self.compute)},
-            "fingerprint": dict(marks),
-            "data": {
-                "train": {"inputs": list(inputs), "sha256": train.digest, **asdict(train.counts)},
-                "valid": valid and {"inputs": [self.run.valid], "sha256": valid.digest, **asdict(valid.counts)},
-            },
-            "data_sha256": sums,
-            "seed": self.compute.seed,
-            "parts": parts,  # when each part of an interrupted run began
-            "backend": self.backend.describe(),
-            "metrics": {},
-        }
+def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
+    """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
+    assert tokenizer.vocab is not None
+    vocab_size, dropout = max(len(tokenizer.vocab), eos + 1), options.dropout
+    if options.init is not None:
+        arch, config = hf.config_from_hf(bundle.read_json(Path(options.init) / "config.json"))
+        if arch != options.arch:
+            raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
+        if config.vocab_size != vocab_size:
+            raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
+        dropouts: dict[str, Any] = {f: dropout for f in vars(config) if f.endswith("_dropout")}
+        return replace(config, **dropouts)
+    kind = registry.config_class(options.arch)
+    if options.arch == "lstm":
+        return kind(vocab_size, options.hidden, options.layers, hidden_dropout=dropout)
+    return kind(
+        vocab_size,
+        options.hidden,
+        options.layers,
+        options.heads,
+        options.context,
+        embedding_dropout=dropout,
+        hidden_dropout=dropout,
+        attention_dropout=dropout,
+    )
 
 
 def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:
@@ -311,21 +214,3 @@ def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:
             hint="build-vocab --special '</s>' puts one there",
         )
     return tokenizer, eos
-
-
-def _announce(train: Corpus, valid: Corpus | None, seconds: float) -> None:
-    def told(counts: Counts) -> str:
-        unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
-        return f"{counts.tokens:,} tokens in {counts.documents:,} documents{unknown}"
-
-    held_out = f"; validation: {told(valid.counts)}" if valid is not None else ""
-    messages.note(f"text: {told(train.counts)}{held_out} ({seconds:.1f} s)")
-
-
-def _num_weights(model: Any) -> int:
-    return sum(p.numel() for p in model.parameters())
-
-
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

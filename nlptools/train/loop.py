@@ -34,7 +34,8 @@ class Progress:
     bad_steps: int = 0  # refused in a row
     best: float | None = None  # lowest validation loss
     best_step: int = 0
-    since_best: int = 0  # validations since then
+    best_valid: dict[str, float] = field(default_factory=dict)  # all numbers of that validation
+    since_best: int = 0  # validations since the best
     last_valid: dict[str, float] = field(default_factory=dict)
     valid_pending: bool = False  # a validation was due and has not been done, or was cut short by a signal
 
@@ -46,6 +47,11 @@ class Result:
     progress: Progress
     stopped: str | None  # the reason, when it ended before its time
     finished: bool
+
+
+def total_steps(source: Source, run: Training) -> int:
+    """Optimizer steps of the whole run: `run.steps`, or as many as `run.epochs` take."""
+    return run.steps or max(1, math.ceil(source.batches_per_epoch * run.epochs / run.accumulate))
 
 
 class Fit:
@@ -63,7 +69,7 @@ class Fit:
         self.copies = list(self.working.parameters())
         self.forward = backend.compiled(self.working)
         self.batches: Iterator[Batch] = iter(source)
-        self.total = run.steps or max(1, math.ceil(source.batches_per_epoch * run.epochs / run.accumulate))
+        self.total = total_steps(source, run)
 
     def step(self) -> dict[str, float]:
         """One update: gradients of the mean loss over all targets of all accumulated batches of all processes."""
@@ -121,6 +127,8 @@ class Fit:
         self.working.restore_carry(carried)
         self.source.restore(record["source"])
         self.progress = Progress(**record["progress"])
+        if self.progress.best is not None and not self.progress.best_valid:  # written before there was such a field
+            self.progress.best_valid = {"loss": self.progress.best}
         self.batches = iter(self.source)
 
     def run_seed(self, record: dict[str, Any]) -> int:
@@ -224,6 +232,7 @@ class _Loop:
         begin, tokens = self.window
         self.window = (now, progress.tokens)
         if self.log is not None and math.isfinite(row["loss"]):
+            unit = self.log.unit
             self.log.train(
                 {
                     "step": progress.step,
@@ -231,8 +240,8 @@ class _Loop:
                     "loss": row["loss"],
                     "lr": row["lr"],
                     "grad_norm": row["grad_norm"],
-                    "tokens": progress.tokens,
-                    "tokens_per_second": (progress.tokens - tokens) / max(1e-9, now - begin),
+                    unit: progress.tokens,
+                    f"{unit}_per_second": (progress.tokens - tokens) / max(1e-9, now - begin),
                     "seconds": round(progress.seconds, 3),
                 }
             )
@@ -254,6 +263,7 @@ class _Loop:
             self.log.valid({"step": progress.step, "epoch": round(state.source.epoch, 4), **numbers})
         if progress.best is None or numbers["loss"] < progress.best:
             progress.best, progress.best_step, progress.since_best = numbers["loss"], progress.step, 0
+            progress.best_valid = numbers
             state.save()
             if state.checkpoints is not None and state.backend.is_main:
                 state.checkpoints.mark_best(progress.step)
