@@ -1,0 +1,238 @@
+"""A convolutional encoder-decoder with attention in every decoder layer (ConvS2S).
+
+Gehring et al. 2017, "Convolutional sequence to sequence learning" (arXiv:1705.03122): learned positions, blocks of
+convolution and gated linear unit, residual sums scaled by sqrt(1/2), weights drawn so that variances are kept.
+Departures: no weight normalization; with weights drawn as in the paper and AdamW, stacks of 8 and 8 layers train without.
+The gradient of the encoder is not divided by the number of attentions: Adam does not see the scale of a gradient. The
+output matrix is the target embedding (Press & Wolf 2017). A sum over the source is scaled by the square root of the row's
+own length, padding left out. Before the first target token stands a zero embedding, plus its position.
+The same keys and values serve all layers and are computed once per source, with all factors in them.
+Shapes: B sources, R target rows (B * width), T target length, S source length, E embedding, D hidden, V vocabulary, k kernel
+size.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nlptools.configs.seq2seq import ConvolutionConfig
+from nlptools.errors import DataError
+from nlptools.layers.convolution import GatedConvolution
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import Linear, TiedProjection
+
+_ROWS = 64  # embeddings have a multiple of it, for aligned matrix products
+_HALF = 0.5**0.5  # a sum of two has the variance of one
+_EMBEDDING_STD = 0.1
+
+
+class Source(NamedTuple):
+    """What the decoder attends to."""
+
+    keys: Tensor  # (B, S, E)
+    values: Tensor  # (B, S, E)
+    bias: Tensor  # (B, 1, S): 0, and -inf on padding
+
+    def choose(self, rows: Tensor) -> Source:
+        """The same for a choice of sources."""
+        return Source(*(tensor.index_select(0, rows) for tensor in self))
+
+
+class ConvolutionState:
+    """The last inputs of each decoder layer, and the sources; see `contract.SourceState`."""
+
+    def __init__(self, source: Source, inputs: list[Tensor], width: int = 1) -> None:
+        self.source = source
+        self.inputs = inputs  # of each layer the last k - 1, (R, k - 1, D); zeros where nothing came before
+        self.width = width  # rows of one source: they stand together
+        self.size = 0  # places filled, padding included
+        self.padding: Tensor | None = None  # (R,) places of padding at the left of each row; None: no row has any
+        self.keeps_attention = False
+        self.attention: Tensor | None = None  # (R, T, S)
+
+    def select(self, rows: Tensor, width: int = 1) -> ConvolutionState:
+        """See `contract.State`."""
+        sources = rows[::width] // self.width
+        count = len(self.source.keys)
+        same = len(sources) == count and torch.equal(sources, torch.arange(count, device=rows.device))
+        source = self.source if same else self.source.choose(sources)
+        chosen = ConvolutionState(source, [inputs.index_select(0, rows) for inputs in self.inputs], width)
+        chosen.size = self.size
+        chosen.padding = None if self.padding is None else self.padding[rows]
+        chosen.keeps_attention = self.keeps_attention
+        return chosen
+
+
+class EncoderLayer(nn.Module):
+    """A gated convolution around each place, and a residual sum."""
+
+    def __init__(self, config: ConvolutionConfig) -> None:
+        super().__init__()
+        self.convolution = GatedConvolution(config.hidden_size, config.kernel_size)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
+        """(B, S, D) -> (B, S, D). `real` (B, S, 1) is 0 on padding; None: there is none."""
+        around = self.convolution.kernel_size // 2
+        given = _zeroed(self.dropout(x), real)
+        out: Tensor = self.convolution(F.pad(given, (0, 0, around, around)))
+        return (out + x).mul_(_HALF)
+
+
+class DecoderLayer(nn.Module):
+    """A gated convolution over each place and those before it, attention to the source, and residual sums."""
+
+    def __init__(self, config: ConvolutionConfig) -> None:
+        super().__init__()
+        self.convolution = GatedConvolution(config.hidden_size, config.kernel_size)
+        self.query = Linear(config.hidden_size, config.embedding_size)
+        self.output = Linear(config.embedding_size, config.hidden_size)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(
+        self, x: Tensor, before: Tensor, embedded: Tensor, source: Source, real: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """x (R, T, D), its last inputs (R, k-1, D), embedded tokens (R, T, E) -> x, last inputs, attention (R, T, S)."""
+        R, T, E = embedded.shape
+        B = len(source.keys)
+        given = torch.cat([before, _zeroed(self.dropout(x), real)], 1)
+        out: Tensor = self.convolution(given)
+        query = (self.query(out) + embedded).mul_(_HALF)
+        # the rows of a source are queries to the same keys: one product for all of them
+        scores = torch.baddbmm(source.bias, query.view(B, -1, E), source.keys.transpose(1, 2))  # (B, width * T, S)
+        weights = torch.softmax(scores, -1)
+        attended = torch.bmm(weights, source.values).view(R, T, E)
+        out = (self.output(attended) + out).mul_(_HALF)
+        return (out + x).mul_(_HALF), given[:, T:], weights.view(R, T, -1)
+
+
+class Convolution(nn.Module):
+    """See the module's docstring; fulfils `contract.EncoderDecoder`."""
+
+    logit_bias = None
+    streams = False
+    runs_in_16_bits = True  # also on a CPU
+
+    def __init__(self, config: ConvolutionConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.num_classes
+        self.max_context = config.max_position_embeddings
+        self.start_token = config.pad
+        D, E = config.hidden_size, config.embedding_size
+        self.target_embedding = nn.Embedding(_rounded(config.target_vocab_size), E, padding_idx=config.pad)
+        self.source_embedding = (
+            None if config.share_embeddings else nn.Embedding(_rounded(config.source_vocab_size), E, config.pad)
+        )
+        self.projection = TiedProjection(self.target_embedding)
+        self.source_positions = nn.Embedding(config.max_position_embeddings, E)
+        self.target_positions = nn.Embedding(config.max_position_embeddings, E)
+        self.encoder_input = Linear(E, D)
+        self.encoder_layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.encoder_output = Linear(D, E)
+        self.decoder_input = Linear(E, D)
+        self.decoder_layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.decoder_output = Linear(D, E)
+        self.dropout = Dropout(config.dropout)
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw the weights as the paper does (section 3.5); what comes out of dropout has more variance."""
+        for module in self.modules():
+            if isinstance(module, nn.Embedding):
+                module.weight.normal_(std=_EMBEDDING_STD)
+                if module.padding_idx is not None:
+                    module.weight[module.padding_idx] = 0
+            elif isinstance(module, Linear):
+                nn.init.normal_(module.weight, std=module.in_features**-0.5)
+                nn.init.zeros_(module.bias)
+        kept = 1 - self.config.dropout
+        for linear in (self.encoder_input, self.decoder_input):
+            linear.weight.mul_(kept**0.5)
+        for layer in (*self.encoder_layers, *self.decoder_layers):
+            layer.convolution.initialize(kept)
+
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> ConvolutionState:
+        """See `contract.EncoderDecoder`. Raises DataError for a source longer than `max_context`."""
+        B, S = ids.shape
+        if mask is not None and bool(mask.all()):
+            mask = None
+        if self.max_context < S:
+            self._check(S if mask is None else int(mask.sum(1).max()), "source tokens")
+        positions = torch.arange(S, device=ids.device).clamp_(max=self.max_context - 1)
+        table = self.target_embedding if self.source_embedding is None else self.source_embedding
+        embedded = self.dropout(table(ids) + self.source_positions(positions))
+        real = None if mask is None else mask[..., None].to(embedded.dtype)
+        x = self.encoder_input(embedded)
+        for layer in self.encoder_layers:
+            x = layer(x, real)
+        keys = self.encoder_output(x)
+        # a mean over n has less variance than each of them: the paper multiplies it by sqrt(n)
+        counts = torch.full((1, 1, 1), S, device=ids.device) if mask is None else mask.sum(1)[:, None, None]
+        values = (keys + embedded) * (_HALF * counts.float().sqrt()).to(keys.dtype)
+        bias = keys.new_zeros(B, 1, S)
+        if mask is not None:
+            bias.masked_fill_(~mask[:, None], -torch.inf)
+        nothing = x.new_zeros(B, self.config.kernel_size - 1, self.config.hidden_size)
+        return ConvolutionState(Source(keys, values, bias), [nothing] * len(self.decoder_layers))
+
+    def forward(
+        self, ids: Tensor, state: ConvolutionState, mask: Tensor | None = None
+    ) -> tuple[Tensor, ConvolutionState]:
+        """See `contract.LanguageModel`; hidden is (R, T, E). Raises DataError beyond `max_context` target positions."""
+        past, T = state.size, ids.shape[1]
+        positions = torch.arange(past, past + T, device=ids.device)
+        if mask is not None and bool(mask.all()):
+            mask = None
+        if mask is not None:
+            state.padding = T - mask.sum(1)
+        if state.padding is not None:
+            positions = (positions - state.padding[:, None]).clamp_(min=0)
+        if T and past + T > self.max_context:
+            self._check(int(positions.max()) + 1, "target tokens")
+        embedded = self.dropout(self.target_embedding(ids) + self.target_positions(positions))
+        real = None if mask is None else mask[..., None].to(embedded.dtype)
+        x = self.decoder_input(embedded)
+        found = []
+        for i, layer in enumerate(self.decoder_layers):
+            x, state.inputs[i], weights = layer(x, state.inputs[i], embedded, state.source, real)
+            if state.keeps_attention:
+                found.append(weights.detach().float())
+        state.size = past + T
+        state.attention = _mean(found) if found else None
+        return self.dropout(self.decoder_output(x)), state
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """See `contract.LanguageModel`."""
+        return self.projection(hidden)[..., : self.vocab_size]
+
+    def output_weight(self) -> Tensor:
+        """See `contract.LanguageModel`."""
+        weight = self.target_embedding.weight
+        if self.start_token < self.vocab_size and weight.requires_grad:
+            # padding that has a probability: without a gradient its row stays zero, as the start of a target has to be
+            weight = weight.index_fill(0, torch.tensor([self.start_token], device=weight.device), 0.0)
+        return weight
+
+    def _check(self, length: int, what: str) -> None:
+        if length > self.max_context:
+            raise DataError(f"{length} {what} are more than the model's limit of {self.max_context}")
+
+
+def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
+    """x (B, T, D) with zeros on padding, where a convolution would carry it to its neighbours."""
+    return x if real is None else x * real
+
+
+def _mean(weights: list[Tensor]) -> Tensor:
+    """The mean over layers, with sums of 1 also where 16 bits have rounded."""
+    total = torch.stack(weights).mean(0)
+    return total / total.sum(-1, keepdim=True)
+
+
+def _rounded(rows: int) -> int:
+    return -(-rows // _ROWS) * _ROWS
