@@ -1,6 +1,6 @@
-"""What sampling and beam search share: the continuation in the making, and how a prompt gets into the model.
+"""What sampling and beam search share: the continuation in the making, and how a prompt or a source gets into the model.
 
-Shapes: B rows, V vocabulary.
+Shapes: B rows, T prompt length, S source length, V vocabulary.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from nlptools.backend import Backend
+from nlptools.configs.lm import Generate
 
 
 @dataclass
@@ -23,9 +23,23 @@ class Continuation:
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)  # natural logs, under the model before any filter
     finish: str = "length"  # why it ended: length (--max-new-tokens), eos, stop (a stop text), context
+    score: float | None = None  # what beam search ranked it by
 
 
 Watch = Callable[[int, Continuation], bool]  # (row, what it has so far) -> whether to end the row
+
+
+@dataclass
+class Opening:
+    """Inputs that a model has read, ready for their first new token."""
+
+    logits: Tensor  # (B, V) float32, of the first new token
+    state: Any
+    said: list[list[int]]  # tokens before the first new one, for penalties; a decoder has said nothing
+    limits: list[int]  # most new tokens of each input
+    full: str = "length"  # why a row ends that reaches its limit before --max-new-tokens
+    prefixes: list[list[int]] | None = None  # what each continuation has to begin with
+    sources: Tensor | None = None  # (B, S) True = real: the source positions, where there are any
 
 
 def cut(prompt: Sequence[int], context: int, new: int) -> list[int]:
@@ -33,9 +47,9 @@ def cut(prompt: Sequence[int], context: int, new: int) -> list[int]:
     return list(prompt)[-max(context - new, context // 2, 1) :]
 
 
-def prefill(model: Any, prompts: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
-    """(float32 logits (B, V) after each prompt, the state with room for `room` more tokens)."""
-    longest = max(len(p) for p in prompts)
+def prefill(model: Any, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
+    """Let a language model read prompts, none of them empty."""
+    longest, room = max(len(p) for p in prompts), settings.room
     ids = np.zeros((len(prompts), longest), np.int64)
     mask = np.zeros(ids.shape, np.bool_)
     for row, prompt in enumerate(prompts):
@@ -44,14 +58,12 @@ def prefill(model: Any, prompts: list[list[int]], room: int, backend: Backend) -
     padded = not mask.all()
     state = model.start(len(prompts), longest + room)
     hidden, state = model(backend.put(ids), state, backend.put(mask) if padded else None)
-    return model.head(hidden[:, -1]).float(), state
+    most = model.max_context
+    limits = [room if most is None else min(room, most - len(prompt) + 1) for prompt in prompts]
+    return Opening(next_logits(model, hidden), state, prompts, limits, "context")
 
 
-def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> Tensor:
-    """Logits of tokens already seen divided by `penalty` when positive, multiplied when negative (Keskar et al. 2019)."""
-    logits = logits.clone()
-    for row, ids in enumerate(seen):
-        index = torch.tensor(sorted(set(ids)), device=logits.device)
-        values = logits[row, index]
-        logits[row, index] = torch.where(values > 0, values / penalty, values * penalty)
+def next_logits(model: Any, hidden: Tensor) -> Tensor:
+    """(B, T, D) -> (B, V) float32: what comes after the last position."""
+    logits: Tensor = model.head(hidden[:, -1]).float()
     return logits

@@ -1,8 +1,8 @@
 """Decoding for every language model alike: greedy, sampling, beam search over (ids, state) -> (hidden, state).
 
-Prompts are decoded together, padded on the left; rows that are finished leave the batch. Each row draws from a generator
-of its own, seeded by (seed, number of the prompt, number of the sample), so its continuation does not depend on its
-batch mates. Shapes: B rows, T prompt length, V vocabulary.
+Prompts are decoded together, padded on the left, and sources, padded on the right; rows that are finished leave the batch.
+Each row draws from a generator of its own, seeded by (seed, number of the prompt, number of the sample), so its
+continuation does not depend on its batch mates. Shapes: B rows, T prompt length, S source length, V vocabulary.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ from torch import Tensor
 from nlptools.backend import Backend
 from nlptools.beam import beam_search
 from nlptools.configs.lm import Generate
-from nlptools.continuation import Continuation, Watch, cut, penalize, prefill
+from nlptools.constraints import Ban, Rows, bans, penalize
+from nlptools.continuation import Continuation, Opening, Watch, cut, next_logits, prefill
 
 
+@torch.inference_mode()
 def generate(
     model: Any,
     prompts: Sequence[Sequence[int]],
@@ -32,74 +34,108 @@ def generate(
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
 ) -> list[list[Continuation]]:
-    """`settings.num_samples` continuations of each prompt; a prompt is never empty (it begins with the start token).
+    """`settings.count` continuations of each prompt; a prompt is never empty (it begins with the start token).
 
     Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
     leave too little room in the model's context are cut (see `cut`), and rows that reach its end finish there.
     """
     most = model.max_context
-    kept = [list(p) if most is None else cut(p, most, settings.max_new_tokens) for p in prompts]
+    kept = [list(p) if most is None else cut(p, most, settings.room) for p in prompts]
+    opening = prefill(model, kept, settings, backend)
+    return decode(
+        model,
+        opening,
+        settings,
+        backend,
+        eos=eos,
+        seed=seed,
+        first=range(first, first + len(kept)),
+        watch=watch,
+        forbidden=forbidden,
+    )
+
+
+@torch.inference_mode()
+def decode(
+    model: Any,
+    opening: Opening,
+    settings: Generate,
+    backend: Backend,
+    *,
+    eos: int,
+    seed: int,
+    first: Sequence[int],
+    watch: Watch | None = None,
+    forbidden: Sequence[int] = (),
+    coverage_penalty: float = 0.0,
+) -> list[list[Continuation]]:
+    """`settings.count` continuations of each input that a model has read; `first` are the numbers of the inputs."""
+    rules = bans(settings, eos, forbidden, opening.prefixes)
     if settings.beam:
-        return [beam_search(model, prompt, settings, backend, eos=eos, forbidden=forbidden) for prompt in kept]
+        return beam_search(model, opening, settings, backend, eos=eos, bans=rules, coverage_penalty=coverage_penalty)
     samples = settings.num_samples
-    rows = [prompt for prompt in kept for _ in range(samples)]
     draws = [
-        np.random.default_rng([seed, first + i // samples, i % samples]) if settings.temperature > 0 else None
-        for i in range(len(rows))
+        np.random.default_rng([seed, number, i]) if settings.temperature > 0 else None
+        for number in first
+        for i in range(samples)
     ]
-    done = _Rows(model, rows, settings, backend, eos, draws, watch, forbidden).run()
+    done = _Rows(model, opening, settings, backend, eos, draws, watch, rules).run()
     return [done[i : i + samples] for i in range(0, len(done), samples)]
 
 
 class _Rows:
-    """A batch of rows on their way."""
+    """A batch of samples on their way, `settings.num_samples` of each input."""
 
     def __init__(
         self,
         model: Any,
-        prompts: list[list[int]],
+        opening: Opening,
         settings: Generate,
         backend: Backend,
         eos: int,
         draws: list[np.random.Generator | None],
         watch: Watch | None,
-        forbidden: Sequence[int],
+        rules: list[Ban],
     ) -> None:
         self.model, self.settings, self.backend, self.eos = model, settings, backend, eos
-        self.draws, self.watch, self.forbidden = draws, watch, list(forbidden)
-        self.prompts = prompts
-        self.out = [Continuation() for _ in prompts]
-        self.alive = list(range(len(prompts)))
+        self.opening, self.draws, self.watch, self.rules = opening, draws, watch, rules
+        self.out = [Continuation() for _ in draws]
+        self.alive = list(range(len(draws)))
 
-    @torch.inference_mode()
     def run(self) -> list[Continuation]:
         """Decode until every row has ended."""
-        logits, state = prefill(self.model, self.prompts, self.settings.max_new_tokens, self.backend)
-        for step in range(self.settings.max_new_tokens):
+        logits, state = self.opening.logits, self.opening.state
+        samples = self.settings.num_samples
+        if samples > 1:
+            rows = torch.arange(len(logits), device=logits.device).repeat_interleave(samples)
+            logits, state = logits[rows], state.select(rows, samples)
+        step = 0
+        while self.alive:
             chosen = self._choose(logits, step)
-            ended = self._record(chosen, step)
+            ended = self._record(chosen)
+            step += 1
+            stay = [i for i, row in enumerate(self.alive) if row not in ended]
+            self.alive = [self.alive[i] for i in stay]
+            if not self.alive:
+                break
             if ended:
-                stay = [i for i, row in enumerate(self.alive) if row not in ended]
-                self.alive = [self.alive[i] for i in stay]
-                if not self.alive:
-                    break
                 rows = torch.tensor(stay, device=self.backend.device)
                 state, chosen = state.select(rows), chosen[rows]
-            if step + 1 < self.settings.max_new_tokens:
-                hidden, state = self.model(chosen[:, None], state)
-                logits = self.model.head(hidden[:, -1]).float()
+            hidden, state = self.model(chosen[:, None], state)
+            logits = next_logits(self.model, hidden)
         return self.out
 
     def _choose(self, logits: Tensor, step: int) -> Tensor:
         """The next token of each live row (B,); remembers its log-probability."""
         settings = self.settings
-        raw = logits
-        banned = [*self.forbidden, self.eos] if step < settings.min_new_tokens else self.forbidden
-        if banned:
-            logits = logits.clone()
-            logits[:, banned] = -torch.inf
+        raw = logits.clone() if settings.logprobs and self.rules else logits
+        inputs = [row // settings.num_samples for row in self.alive]
+        if self.rules:
+            said = np.array([self.out[row].ids for row in self.alive], np.int64).reshape(len(self.alive), step)
+            for ban in self.rules:
+                ban(logits, Rows(step, inputs, said))
         if settings.repetition_penalty != 1.0:
-            seen = [self.prompts[r] + self.out[r].ids for r in self.alive]
+            seen = [self.opening.said[i] + self.out[r].ids for i, r in zip(inputs, self.alive, strict=True)]
             logits = penalize(logits, seen, settings.repetition_penalty)
         if settings.temperature == 0:
             chosen = likeliest(logits)
@@ -112,16 +148,12 @@ class _Rows:
                 self.out[row].logprobs.append(value)
         return chosen
 
-    def _is_full(self, row: int) -> bool:
-        """Whether a row has no position left to feed its last token into."""
-        most = self.model.max_context
-        return most is not None and len(self.prompts[row]) + len(self.out[row].ids) > most
-
-    def _record(self, chosen: Tensor, step: int) -> set[int]:
+    def _record(self, chosen: Tensor) -> set[int]:
         """Add the tokens to their rows; returns the rows that ended."""
         ended = set()
         for row, token in zip(self.alive, chosen.tolist(), strict=True):
             out = self.out[row]
+            limit = self.opening.limits[row // self.settings.num_samples]
             if token == self.eos:
                 out.finish = "eos"
                 ended.add(row)
@@ -130,8 +162,8 @@ class _Rows:
             if self.watch is not None and self.watch(row, out):
                 out.finish = "stop"
                 ended.add(row)
-            elif self._is_full(row) and len(out.ids) < self.settings.max_new_tokens:
-                out.finish = "context"
+            elif len(out.ids) >= limit:
+                out.finish = "length" if limit >= self.settings.room else self.opening.full
                 ended.add(row)
         return ended
 

@@ -181,7 +181,7 @@ class LanguageModel:
         most = self.model.max_context
         if most is None:
             return ids
-        kept = cut(ids, most, settings.max_new_tokens)
+        kept = cut(ids, most, settings.room)
         if len(kept) < len(ids):
             lost = len(ids) - len(kept)
             messages.warn(f"prompt cut by {lost} tokens on the left to fit the context of {most}", kind="prompt cut")

@@ -28,7 +28,7 @@ LEVELS = (
     ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
     ("models",),
-    ("objectives", "decoding", "beam", "continuation", "scoring", "bundle"),
+    ("objectives", "decoding", "beam", "constraints", "continuation", "scoring", "bundle"),
     ("train",),
     ("embeddings",),
     ("language_model", "training", "description"),
@@ -40,10 +40,10 @@ SAME_LEVEL = {  # neighbours that know each other
     "durable": {"errors"},
     "streams": {"errors", "messages", "durable"},
     "braille": {"plotting"},
-    "beam": {"continuation"},
+    "beam": {"constraints", "continuation"},
     "projection": {"vectors"},
     "vectors": {"metrics"},
-    "decoding": {"beam", "continuation"},
+    "decoding": {"beam", "constraints", "continuation"},
 }
 TORCH_FROM = 3  # the lowest level that may import torch
 

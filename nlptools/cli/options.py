@@ -162,7 +162,7 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
         if data["short"]:
             names = [f"{data['short']}/", f"{flag}/--no-{flag[2:]}"]
         return click.Option([*names, field.name], default=field.default, help=help_text, is_flag=True)
-    names = [flag, field.name] + ([data["short"]] if data["short"] else [])
+    names = [flag, field.name, *(name for name in (data["also"], data["short"]) if name)]
     if data["multiple"]:
         return click.Option(
             names, multiple=True, default=field.default, help=help_text, metavar=data["metavar"], type=str

@@ -28,6 +28,7 @@ def option(
     check: Callable[[str], Any] | None = None,
     multiple: bool = False,
     bare: Any = None,
+    also: str | None = None,
 ) -> Any:
     """A dataclass field that is also a command-line option.
 
@@ -40,6 +41,7 @@ def option(
         check: called with the text of the option; raises UsageError when it is no good.
         multiple: the option may be given several times; the value is a tuple.
         bare: the value when the option is given without one.
+        also: another long name.
     """
     metadata = {
         "help": help,
@@ -52,6 +54,7 @@ def option(
         "check": check,
         "multiple": multiple,
         "bare": bare,
+        "also": also,
     }
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
@@ -161,12 +164,19 @@ class Training:
         None, "Stop after this long with everything saved (status 75).", metavar="TIME", check=duration
     )
     lr: float = option(1e-3, "Peak learning rate.", low=0, metavar="X")
-    min_lr: float = option(0.1, "Final learning rate, as a share of the peak.", low=0, high=1, metavar="X")
+    min_lr: float = option(
+        0.1,
+        "Final learning rate, as a share of the peak; constant and inverse-sqrt do not use it.",
+        low=0,
+        high=1,
+        metavar="X",
+    )
     warmup: float = option(0.02, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS")
     schedule: str = option(
         "cosine",
-        "Learning rate after the warm-up: trapezoid holds it and falls over the last fifth.",
-        choices=("cosine", "trapezoid", "linear", "constant"),
+        "Learning rate after the warm-up: trapezoid holds it and falls over the last fifth, inverse-sqrt falls with the"
+        " square root of the step (Vaswani et al. 2017).",
+        choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt"),
     )
     weight_decay: float = option(0.1, "Decay of matrices (AdamW).", low=0, metavar="X")
     beta2: float = option(0.95, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
@@ -175,7 +185,14 @@ class Training:
     save_every: str = option("10m", "Checkpoint interval: steps, time (10m), epochs (1e), never.", check=interval)
     valid_every: str = option("1e", "Validation interval, as --save-every.", check=interval)
     log_every: str = option("10", "Report interval, as --save-every.", check=interval)
-    keep: int = option(2, "Checkpoints to keep, besides the best.", low=2, metavar="N")
+    keep: int = option(2, "Checkpoints to keep, besides the best and those of --average.", low=2, metavar="N")
+    average: int = option(
+        1,
+        "End with the mean of the weights at the last N validations (without --valid, of the last N checkpoints of"
+        " --save-every), unless the best single ones measure better; 1 does not average.",
+        low=1,
+        metavar="N",
+    )
     patience: int = option(
         0, "Stop after this many validations without a better score; 0 never does.", low=0, metavar="N"
     )
@@ -183,3 +200,8 @@ class Training:
     force: bool = option(False, "Replace a finished or different run in the output directory.")
     track: str = option("none", "Where else to send the reports.", choices=("none", "tensorboard"))
     dry_run: bool = option(False, "Build everything, take one step, report sizes and speed, write nothing.")
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        if self.average > 1 and self.valid is None and self.save_every == "never":
+            raise UsageError("--average has nothing to average: give --valid, or a --save-every that is not never")

@@ -140,8 +140,16 @@ class Score:
 class Generate:
     """Generation options"""
 
-    max_new_tokens: int = option(64, "Most tokens to add.", low=1, metavar="N")
-    min_new_tokens: int = option(0, "Fewest tokens to add before the end-of-text token may come.", low=0, metavar="N")
+    max_new_tokens: int | None = option(
+        None,
+        "Most tokens to add. Default: 64; 50 more than the source for encoder-decoders.",
+        also="--max-length",
+        low=1,
+        metavar="N",
+    )
+    min_new_tokens: int = option(
+        0, "Fewest tokens to add before the end-of-text token may come.", also="--min-length", low=0, metavar="N"
+    )
     temperature: float = option(1.0, "Divides the logits; 0 always takes the most likely token.", low=0, metavar="X")
     top_k: int = option(0, "Sample among the K most likely tokens; 0: all.", low=0, metavar="K")
     top_p: float = option(
@@ -153,9 +161,22 @@ class Generate:
     repetition_penalty: float = option(
         1.0, "Weaken tokens that have occurred (Keskar et al. 2019).", low=0.01, metavar="X"
     )
-    beam: int = option(0, "Beam search with this many hypotheses instead of sampling.", low=0, metavar="K")
-    length_penalty: float = option(1.0, "Beam scores are divided by length to this power.", metavar="X")
+    no_repeat_ngram: int = option(0, "Never say the same N tokens in a row twice; 0 allows it.", low=0, metavar="N")
+    beam: int | None = option(
+        None,
+        "Beam search with this many hypotheses instead of sampling; 0 samples. Default: 0; 5 for encoder-decoders, unless"
+        " an option of sampling is given.",
+        low=0,
+        metavar="K",
+    )
+    length_penalty: float = option(1.0, "Exponent of the length that beam scores are divided by.", metavar="X")
+    length_penalty_form: str = option(
+        "simple",
+        "What is raised to that power: the length, end included (simple), or (5 + length) / 6 (gnmt: Wu et al. 2016).",
+        choices=("simple", "gnmt"),
+    )
     num_samples: int = option(1, "Continuations of each prompt, joined by tabs.", low=1, metavar="K")
+    nbest: int = option(1, "Best hypotheses of the beam to give, joined by tabs.", low=1, metavar="K")
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
     stream: bool = option(False, "Write text as it comes, one prompt after the other.")
     logprobs: bool = option(False, "With --json, give the log-probability of each token.")
@@ -164,15 +185,33 @@ class Generate:
     echo: bool = option(False, "Write the prompt before its continuation.")
     batch_size: int = option(32, "Prompts decoded together.", low=1, metavar="N")
 
+    @property
+    def room(self) -> int:
+        """Most tokens to add to a prompt."""
+        return 64 if self.max_new_tokens is None else self.max_new_tokens
+
+    @property
+    def count(self) -> int:
+        """Continuations to give of each prompt."""
+        return max(self.num_samples, self.nbest)
+
+    @property
+    def samples(self) -> bool:
+        """Whether an option of sampling is given."""
+        return (self.temperature, self.top_k, self.top_p, self.min_p) != (1.0, 0, 1.0, 0.0) or self.num_samples > 1
+
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""
-        if self.min_new_tokens > self.max_new_tokens:
+        if self.max_new_tokens is not None and self.min_new_tokens > self.max_new_tokens:
             raise UsageError(
                 f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
             )
-        if self.beam and self.num_samples > self.beam:
-            raise UsageError(f"--num-samples {self.num_samples} is more than --beam {self.beam}")
+        for name in ("num_samples", "nbest"):
+            if self.beam and getattr(self, name) > self.beam:
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is more than --beam {self.beam}")
+        if self.nbest > 1 and self.beam == 0:
+            raise UsageError("--nbest needs --beam", hint="--num-samples gives several samples")
         if self.logprobs and not self.json:
             raise UsageError("--logprobs needs --json")
-        if self.stream and (self.json or self.beam or self.num_samples > 1):
-            raise UsageError("--stream does not go with --json, --beam or --num-samples")
+        if self.stream and (self.json or self.beam or self.count > 1):
+            raise UsageError("--stream does not go with --json, --beam, --nbest or --num-samples")
