@@ -1,0 +1,266 @@
+"""Target tokens per second of translating with a beam of 5, beside transformers and CTranslate2 with the same weights.
+
+    NLPTOOLS_DATA=DIR python benchmarks/translation_decoding_speed.py [--model DIR] [--rounds N] [--lines N] [--save DIR]
+
+DIR of --model is a MarianMT directory. Without it one is made: 6 + 6 layers, 512 wide, 8 heads, 2,048 inner, 8,000 pieces,
+random weights trained for --steps of 2,048 tokens, so that sentences end; --save keeps it for the next time. Sources are
+Multi30k's test_2016_flickr when NLPTOOLS_DATA has it, otherwise invented sentences of the same lengths.
+
+All sides decode at most 128 tokens with a beam of 5, scores divided by length. transformers has batches of 32, sorted by
+length, and early_stopping="never", without which its search ends before the best is known. CTranslate2 (not among our
+requirements: pip install ctranslate2) has one worker with all cores and the batch size that is fastest for it.
+Texts are tokenized beforehand for the others, and detokenized afterwards; ours is timed from text to text.
+Tokens are those of the translated text, counted in one way for all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import itertools
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import side_by_side
+import torch
+import translation
+
+from nlptools.data.windows import NO_TARGET
+
+BEAM, MOST, BATCH = 5, 128, 32
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+CT2_BATCHES = (512, 1024, 2048, 4096)  # tokens of its batches, of which the fastest is taken
+Side = Callable[[], list[str]]  # translates all sources; detokenizing is up to `timed`
+
+
+def device() -> str:
+    """Where the models run."""
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def sources(count: int) -> tuple[list[str], list[str]]:
+    """The first lines to translate, and their translations."""
+    english, german = translation.sentences("test_2016_flickr")
+    return english[:count], german[:count]
+
+
+# -- sides: each gives a job that returns pieces or text, and what turns it into text ----------------------------------
+
+
+def transformers_side(
+    model_dir: str, lines: list[str], dtype: torch.dtype
+) -> tuple[Callable[[], Any], Callable[..., Any]]:
+    """`MarianMTModel.generate` in batches of 32."""
+    from transformers import MarianMTModel
+
+    model: Any = MarianMTModel.from_pretrained(model_dir, dtype=dtype).eval().to(device())
+    pieces = translation.Pieces(Path(model_dir))
+    ids = pieces.encode(lines)
+    order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+    settings = {"num_beams": BEAM, "length_penalty": 1.0, "early_stopping": "never", "do_sample": False}
+
+    def job() -> list[list[int]]:
+        out: list[list[int]] = [[] for _ in ids]
+        for begin in range(0, len(order), BATCH):
+            chosen = order[begin : begin + BATCH]
+            batch = torch.from_numpy(translation.padded([ids[i] for i in chosen], pieces.pad)).to(device())
+            found = model.generate(
+                batch, attention_mask=(batch != pieces.pad).long(), max_new_tokens=MOST, max_length=None, **settings
+            )
+            for i, row in zip(chosen, found.tolist(), strict=True):
+                out[i] = row
+        return out
+
+    return job, pieces.decode
+
+
+def ctranslate2_side(
+    model_dir: str, scratch: str, lines: list[str], kind: str
+) -> tuple[Callable[[], Any], Callable[..., Any]]:
+    """`ctranslate2.Translator` in batches of whatever size it likes best."""
+    import ctranslate2
+
+    cores = len(os.sched_getaffinity(0))
+    translator = ctranslate2.Translator(
+        f"{scratch}/ctranslate2", device(), compute_type=kind, inter_threads=1, intra_threads=cores
+    )
+    pieces = translation.Pieces(Path(model_dir))
+    tokens = pieces.tokens(lines)
+
+    def job(size: int) -> list[list[str]]:
+        found = translator.translate_batch(
+            tokens,
+            beam_size=BEAM,
+            length_penalty=1.0,
+            max_decoding_length=MOST,
+            max_batch_size=size,
+            batch_type="tokens",
+        )
+        return [row.hypotheses[0] for row in found]
+
+    best = min(CT2_BATCHES, key=lambda size: side_by_side.seconds(lambda: job(size)))
+    return (lambda: job(best)), pieces.text
+
+
+def our_side(model_dir: str, lines: list[str], precision: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
+    """`nlptools.translation`, from text to text."""
+    from nlptools import translation as translator
+    from nlptools.configs.lm import Generate
+
+    model = translator.load(model_dir, precision=precision)
+    settings = Generate(beam=BEAM, length_penalty=1.0, max_new_tokens=MOST)
+    return (lambda: list(model.translate(lines, settings))), str
+
+
+def worker(model_dir: str, scratch: str, side: str, lines: list[str]) -> None:
+    """Serve one side; what it wrote last lies in `scratch` under its name."""
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    name, kind = side.split("-")
+    if name == "transformers":
+        job, text = transformers_side(model_dir, lines, DTYPES[kind])
+    elif name == "ctranslate2":
+        job, text = ctranslate2_side(model_dir, scratch, lines, kind)
+    else:
+        job, text = our_side(model_dir, lines, kind)
+    pieces = translation.Pieces(Path(model_dir))
+
+    def measure() -> float:
+        begin = time.perf_counter()
+        found = job()
+        took = time.perf_counter() - begin
+        texts = [text(row) for row in found]
+        _written(scratch, side).write_text("\n".join(texts), encoding="utf-8")
+        return pieces.count(texts) / took
+
+    side_by_side.serve(measure)
+
+
+def _written(scratch: str, side: str) -> Path:
+    return Path(scratch) / f"{side}.out"
+
+
+# -- a model ----------------------------------------------------------------------------------------------------------
+
+
+def make_model(folder: Path, steps: int) -> None:
+    """A MarianMT directory of the transformer-base shape, trained for a while with a plain loop."""
+    from transformers import GenerationConfig, MarianConfig, MarianMTModel
+
+    torch.manual_seed(0)
+    translation.write_tokenizer(folder)
+    pieces = translation.Pieces(folder)
+    pad, eos = pieces.pad, pieces.eos
+    sizes: dict[str, Any] = {f"{side}_layers": 6 for side in ("encoder", "decoder")}
+    sizes |= {
+        f"{side}_{what}": n
+        for side in ("encoder", "decoder")
+        for what, n in (("attention_heads", 8), ("ffn_dim", 2048))
+    }
+    config = MarianConfig(
+        vocab_size=len(pieces.ids), d_model=512, **sizes, activation_function="relu", scale_embedding=True,
+        max_position_embeddings=512, pad_token_id=pad, eos_token_id=eos, decoder_start_token_id=pad,
+        forced_eos_token_id=None, dropout=0.1,
+    )  # fmt: skip
+    model: Any = MarianMTModel(config).to(device()).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    batches = itertools.islice(translation.training_batches(folder, 2048), steps)
+    for step, batch in enumerate(batches, 1):
+        optimizer.param_groups[0]["lr"] = 7e-4 * min(step / 100, 10 * step**-0.5)
+        arrays = (batch.source, batch.source_mask, np.where(batch.targets == NO_TARGET, -100, batch.targets))
+        x, mask, y = (torch.from_numpy(a).to(device()) for a in arrays)
+        with torch.autocast(device(), torch.bfloat16):
+            loss = model(input_ids=x, attention_mask=mask.long(), labels=y).loss
+        optimizer.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        if step % 50 == 0 or step == steps:
+            print(f"  making a model: step {step} of {steps}, loss {loss.item():.2f}", flush=True)
+    model.generation_config = GenerationConfig(
+        bos_token_id=eos, eos_token_id=eos, pad_token_id=pad, decoder_start_token_id=pad, bad_words_ids=[[pad]],
+        num_beams=BEAM, max_length=512,
+    )  # fmt: skip
+    model.save_pretrained(folder)
+
+
+def convert(model: Path, folder: str) -> bool:
+    """Make CTranslate2's form of the model; whether that package is there."""
+    if importlib.util.find_spec("ctranslate2") is None:
+        print("  without CTranslate2, which is not installed")
+        return False
+    import ctranslate2
+
+    print(f"  CTranslate2 {ctranslate2.__version__}")
+    ctranslate2.converters.TransformersConverter(str(model)).convert(f"{folder}/ctranslate2")
+    return True
+
+
+# -- all of it --------------------------------------------------------------------------------------------------------
+
+
+def sides(with_ctranslate2: bool) -> dict[str, str]:
+    """Names for the table, and for the worker; ours last, the precision that it picks last of all."""
+    from nlptools.backend import Backend
+
+    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
+    out = {f"transformers, {p}": f"transformers-{p}" for p in precisions}
+    if with_ctranslate2:
+        out |= {"CTranslate2, fp32": "ctranslate2-float32", "CTranslate2, int8": "ctranslate2-int8"}
+    return out | {f"nlptools, {p}": f"nlptools-{p}" for p in precisions}
+
+
+def report(scratch: str, running: dict[str, str], references: list[str]) -> None:
+    """How alike the translations are, and how long."""
+    from nlptools import bleu
+
+    texts = {side: _written(scratch, side).read_text(encoding="utf-8").split("\n") for side in running.values()}
+    theirs = texts["transformers-fp32"]
+    for name, side in running.items():
+        equal = sum(a == b for a, b in zip(texts[side], theirs, strict=True)) / len(theirs)
+        score = bleu(texts[side], [references]).score
+        words = sum(len(line.split()) for line in texts[side]) / len(theirs)
+        print(f"  {name:<44} BLEU {score:.2f}, {words:.1f} words a line, {equal:.1%} as transformers in fp32")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", type=Path, help="a MarianMT directory")
+    parser.add_argument("--save", type=Path, help="keep the model that is made in this new directory")
+    parser.add_argument("--steps", type=int, default=400, help="of training the model that is made")
+    parser.add_argument("--lines", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--against", default="", help="only sides whose name has this, such as CTranslate2")
+    parser.add_argument("--worker", nargs=3, metavar=("MODEL", "SCRATCH", "SIDE"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    lines, references = sources(arguments.lines)
+    if arguments.worker:
+        worker(*arguments.worker, lines)
+        return
+
+    print(side_by_side.machine())
+    with tempfile.TemporaryDirectory() as folder:
+        if arguments.model is None:
+            made = arguments.save or Path(folder) / "model"
+            made.mkdir(parents=True)
+            make_model(made, arguments.steps)
+            arguments.model = made
+        running = sides(convert(arguments.model, folder))
+        kept = (arguments.against.lower(), "nlptools")
+        running = {name: side for name, side in running.items() if any(part in name.lower() for part in kept)}
+        model, count = str(arguments.model), str(arguments.lines)
+        workers = {n: side_by_side.Worker(__file__, model, folder, s, "--lines", count) for n, s in running.items()}
+        title = f"translation, beam {BEAM}, {len(lines)} lines, model {arguments.model.name}"
+        side_by_side.compare(title, "target tokens/s", dict(workers), arguments.rounds)
+        for process in workers.values():
+            process.close()
+        if "transformers-fp32" in running.values():
+            report(folder, running, references)
+
+
+if __name__ == "__main__":
+    main()
