@@ -84,12 +84,15 @@ def learning_rate(step: int, total: int, run: Training) -> float:
     """The rate of optimizer step `step` (from 0) of `total`: linear warm-up, then what `run.schedule` says.
 
     `run.warmup` below 1 is a share of all steps. cosine and linear end at `run.min_lr` times the peak; trapezoid holds
-    the peak and falls there over the last fifth (Hägele et al. 2024, arXiv:2405.18392).
+    the peak and falls there over the last fifth (Hägele et al. 2024, arXiv:2405.18392). inverse-sqrt (Vaswani et al.
+    2017, arXiv:1706.03762, section 5.3) falls with the square root of the step, whatever `total` is, and has no end.
     """
     warmup = math.ceil(run.warmup * total) if run.warmup < 1 else int(run.warmup)
     if step < warmup:
         return run.lr * (step + 1) / warmup
     done = min(1.0, (step - warmup) / max(1, total - warmup))
+    if run.schedule == "inverse-sqrt":
+        return run.lr * math.sqrt(max(1, warmup) / (step + 1))
     if run.schedule == "constant":
         share = 1.0
     elif run.schedule == "linear":
