@@ -23,7 +23,7 @@ from nlptools.objectives import CausalLM
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.train.job import Trained, run_job
-from nlptools.train.loop import Evaluate
+from nlptools.train.loop import LOSS, Criterion, Evaluate
 
 
 def train_lm(
@@ -46,6 +46,7 @@ def train_lm(
         Diverged: see `train.loop.fit`.
     """
     settings.check()
+    run.check()
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs)
     if run.valid is not None:
@@ -90,6 +91,7 @@ class _LanguageModel:
     eos: int
     encoding_errors: str
     unit: str = "tokens"
+    criterion: Criterion = LOSS
     measures: tuple[str, ...] = ("loss", "perplexity")
 
     def settings(self) -> dict[str, Any]:

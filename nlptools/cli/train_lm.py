@@ -18,7 +18,7 @@ from nlptools.configs.lm import PRESETS, TrainLM
 directory: config.json, model.safetensors and the tokenizer's files in the layout of Hugging Face (a transformer opens there
 as GPT-2), training.json (how it was made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums),
 checkpoints/ and data/ (token ids, to continue from). With --valid the weights are those with the lowest validation loss,
-otherwise the last. Standard output stays empty.""",
+otherwise the last; --average may take the mean of several. Standard output stays empty.""",
     examples=(
         (
             "A small Transformer on a text file, with held-out text to measure on:",
@@ -47,6 +47,7 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
 
     # what is wrong is said before torch is loaded
     trainlm.check()
+    training.check()
     streams.check_inputs(inputs)
     if training.valid is not None:
         streams.check_inputs([training.valid])

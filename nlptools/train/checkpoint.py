@@ -3,7 +3,7 @@
 `checkpoints/step-000500/` holds the master weights, the optimizer's state, the random states, the position in the data and
 the counters of the loop, as safetensors and JSON. The directory is built under a temporary name and renamed when its
 manifest is in place, so a name never stands for half a checkpoint; an old one goes only after the new one has been
-verified. `best` is a small file that names the checkpoint with the lowest validation loss.
+verified. `best` is a small file that names the checkpoint of the best validation.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +31,27 @@ class Checkpoints:
     def __init__(self, directory: Path, keep: int) -> None:
         self.directory = directory / "checkpoints"
         self.keep = keep
+        self._written: set[int] = set()  # steps whose checkpoints this process has written, or found to be intact
 
     def save(
-        self, step: int, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]
+        self,
+        step: int,
+        weights: dict[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        record: dict[str, Any],
+        held: Collection[int] = (),
     ) -> Path:
-        """Write the checkpoint of `step`, verify it, then remove what is too old.
+        """Write the checkpoint of `step`, verify it, then remove what is too old and neither the best nor `held` (steps).
 
         Raises:
             StreamError: disk full or another write error; what was there before is untouched.
         """
         final = self.directory / f"step-{step:06d}"
         if final.is_dir():
-            return final
+            if step in self._written or self._is_intact(final):
+                self._written.add(step)
+                return final
+            self._remove(final)
         temporary = self.directory / f".tmp-{step:06d}-{os.getpid()}"
         try:
             temporary.mkdir(parents=True)
@@ -56,7 +66,8 @@ class Checkpoints:
             shutil.rmtree(temporary, ignore_errors=True)
             raise StreamError(f"checkpoint of step {step} not saved: {error}") from None
         bundle.verify(final)
-        self._prune()
+        self._written.add(step)
+        self._prune(held)
         return final
 
     def mark_best(self, step: int) -> None:
@@ -64,7 +75,7 @@ class Checkpoints:
         durable.write_whole(self.directory / "best", f"step-{step:06d}\n")
 
     def best(self) -> Path | None:
-        """The checkpoint with the lowest validation loss, if one was marked."""
+        """The checkpoint of the best validation, if one was marked."""
         with contextlib.suppress(OSError):
             path = self.directory / (self.directory / "best").read_text().strip()
             if path.is_dir():
@@ -87,6 +98,13 @@ class Checkpoints:
         weights, state = bundle.load_tensors(path / WEIGHTS), bundle.load_tensors(path / STATE)
         return weights, state, bundle.read_json(path / RECORD)
 
+    def weights(self, step: int) -> dict[str, torch.Tensor]:
+        """The weights of the checkpoint of `step`. Raises BundleError when it is not there, or damaged."""
+        path = self.directory / f"step-{step:06d}"
+        if not bundle.verify(path):
+            raise BundleError(f"{path}: no {bundle.MANIFEST}")
+        return bundle.load_tensors(path / WEIGHTS)
+
     def clean(self) -> None:
         """Remove what a killed run left half-written."""
         for path in self.directory.glob(".tmp-*"):
@@ -98,11 +116,20 @@ class Checkpoints:
         found = [p for p in self.directory.iterdir() if _NAME.fullmatch(p.name) and p.is_dir()]
         return sorted(found, key=lambda p: int(p.name[5:]))
 
-    def _prune(self) -> None:
+    def _is_intact(self, path: Path) -> bool:
+        try:
+            return bool(bundle.verify(path))
+        except BundleError:
+            return False
+
+    def _prune(self, held: Collection[int]) -> None:
         best = self.best()
         for path in self._all()[: -self.keep]:
-            if path != best:
-                # renamed first: a directory half removed must not look like a checkpoint
-                doomed = path.with_name(f".tmp-old-{path.name}")
-                os.replace(path, doomed)
-                shutil.rmtree(doomed, ignore_errors=True)
+            if path != best and int(path.name[5:]) not in held:
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        # renamed first: a directory half removed must not look like a checkpoint
+        doomed = path.with_name(f".tmp-old-{path.name}")
+        os.replace(path, doomed)
+        shutil.rmtree(doomed, ignore_errors=True)

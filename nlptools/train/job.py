@@ -20,14 +20,15 @@ from nlptools.configs import Compute, Training
 from nlptools.data.windows import Source
 from nlptools.errors import OutputError, Stopped, display
 from nlptools.train import rundir
+from nlptools.train.averaging import Average
 from nlptools.train.checkpoint import Checkpoints
 from nlptools.train.log import Log
-from nlptools.train.loop import Evaluate, Fit, Result, fit, total_steps
+from nlptools.train.loop import Criterion, Evaluate, Fit, Progress, Result, fit, total_steps
 
 # Settings that do not make it another run: how long, how often, how fast.
 _FREE = (
     *("steps", "epochs", "max_time", "save_every", "valid_every", "log_every", "keep", "patience"),
-    *("resume", "force", "track", "dry_run", "output", "threads", "compile", "device"),
+    *("average", "resume", "force", "track", "dry_run", "output", "threads", "compile", "device"),
 )
 
 
@@ -53,6 +54,10 @@ class Task(Protocol[D]):
     @property
     def unit(self) -> str:
         """What targets are, and what speed counts: "tokens", "examples"."""
+
+    @property
+    def criterion(self) -> Criterion:
+        """Which number of a validation says how good it is."""
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -100,7 +105,7 @@ class Trained:
 
     directory: Path
     steps: int
-    metrics: dict[str, float]
+    metrics: dict[str, Any]  # what training.json has under this name
 
 
 def run_job(task: Task[D], run: Training, compute: Compute, invocation: Mapping[str, Any] | None = None) -> Trained:
@@ -112,6 +117,7 @@ def run_job(task: Task[D], run: Training, compute: Compute, invocation: Mapping[
         Stopped: by a signal or `run.max_time`, with everything saved.
         Diverged: see `train.loop.fit`.
     """
+    run.check()
     backend = Backend.detect(compute)
     job = _Job(task, run, compute, backend, invocation or {})
     try:
@@ -195,8 +201,16 @@ class _Job:
         where = self.directory if backend.is_main else None
         log = Log(where, total_steps(source, self.run), track=self.run.track, unit=self.task.unit)
         try:
-            evaluate = self.task.evaluate(data, backend)
-            result = fit(objective, source, backend, self.run, evaluate=evaluate, checkpoints=checkpoints, log=log)
+            result = fit(
+                objective,
+                source,
+                backend,
+                self.run,
+                evaluate=self.task.evaluate(data, backend),
+                checkpoints=checkpoints,
+                log=log,
+                criterion=self.task.criterion,
+            )
         finally:
             log.close()
         return self._finish(model, checkpoints, result, record)
@@ -210,20 +224,28 @@ class _Job:
         return model.to(backend.device), backend
 
     def _finish(self, model: Any, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
-        """Save the bundle: the weights of the best validation where there is one, else the last."""
-        progress, main = result.progress, self.backend.is_main
-        found = {name: progress.best_valid[name] for name in self.task.measures if name in progress.best_valid}
-        metrics = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
+        """Save the bundle: the mean where it is taken, else the weights of the best validation, else the last."""
+        progress, average, main = result.progress, result.average, self.backend.is_main
+        taken = average if average is not None and average.taken else None
+        numbers = progress.best_valid if taken is None else taken.numbers
+        found = {name: numbers[name] for name in self.task.measures if name in numbers}
+        metrics: dict[str, Any] = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
         metrics.update({f"valid_{name}": value for name, value in found.items()})
+        if average is not None:
+            metrics["average"] = {"steps": list(average.steps), "taken": average.taken, **average.numbers}
         trained = Trained(self.directory, progress.step, metrics)
         if main:
             best = checkpoints.best()
             weights = model.state_dict() if best is None else checkpoints.load(best)[0]
+            if taken is not None:
+                weights = taken.weights
             record.update(status="finished" if result.finished else "stopped", metrics=metrics)
             self.task.save(self.directory, model, weights, record)
         if not result.finished:
             self._stop(result)
         if main:
+            if average is not None:
+                messages.note(_told(average, progress, self.task.criterion.name))
             name = display(str(self.directory))
             said = "".join([f", validation {kind} {value:.2f}" for kind, value in found.items()][-1:])
             messages.note(f"{name}: {progress.step} steps in {_clock(progress.seconds)}{said}")
@@ -263,6 +285,18 @@ class _Job:
             "backend": self.backend.describe(),
             "metrics": {},
         }
+
+
+def _told(average: Average, progress: Progress, criterion: str) -> str:
+    """What became of the mean of the last weights."""
+    steps = ", ".join(map(str, average.steps))
+    if not average.numbers:
+        return f"the weights are the mean of those of steps {steps}"
+    return (
+        f"mean of the weights of steps {steps}: validation {criterion} {average.numbers[criterion]:.4f};"
+        f" best of single steps, {progress.best_step}: {progress.best:.4f};"
+        f" the {'mean' if average.taken else 'best single one'} is taken"
+    )
 
 
 def _num_weights(model: Any) -> int:

@@ -52,11 +52,12 @@ class Log:
         self._seconds = [*self._seconds[-20:], (time.monotonic(), row["step"])]
         self._progress(row)
 
-    def valid(self, row: dict[str, Any]) -> None:
-        """Report a validation."""
+    def valid(self, row: dict[str, Any], decides: str = "loss") -> None:
+        """Report a validation, in which the number called `decides` says how good it is."""
         self._write({"kind": "valid", **row})
         if self._show:
-            more = f", perplexity {row['perplexity']:.2f}" if "perplexity" in row else ""
+            told = [name for name in dict.fromkeys(("perplexity", decides)) if name in row and name != "loss"]
+            more = "".join(f", {name} {row[name]:.2f}" for name in told)
             messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}{more}")
 
     def event(self, name: str, **more: Any) -> None:

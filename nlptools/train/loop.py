@@ -15,6 +15,7 @@ from nlptools.backend import Backend
 from nlptools.configs import Interval, Training, duration, interval
 from nlptools.data.windows import Batch, Source
 from nlptools.errors import Diverged
+from nlptools.train.averaging import Average, mean_weights
 from nlptools.train.checkpoint import Checkpoints
 from nlptools.train.log import Log
 from nlptools.train.optim import AdamW, learning_rate
@@ -22,6 +23,21 @@ from nlptools.train.stop import Stop
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
 MOST_BAD_STEPS = 8  # updates refused in a row before a run counts as diverged
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """The number of a validation that decides which is the best, and when patience is over."""
+
+    name: str
+    higher_is_better: bool
+
+    def better(self, value: float, other: float) -> bool:
+        """Whether `value` is better than `other`."""
+        return value > other if self.higher_is_better else value < other
+
+
+LOSS = Criterion("loss", higher_is_better=False)
 
 
 @dataclass
@@ -32,11 +48,12 @@ class Progress:
     tokens: int = 0  # targets seen
     seconds: float = 0.0  # of training, over all parts of an interrupted run
     bad_steps: int = 0  # refused in a row
-    best: float | None = None  # lowest validation loss
+    best: float | None = None  # what the criterion was at the best validation
     best_step: int = 0
     best_valid: dict[str, float] = field(default_factory=dict)  # all numbers of that validation
     since_best: int = 0  # validations since the best
     last_valid: dict[str, float] = field(default_factory=dict)
+    averaged: list[int] = field(default_factory=list)  # steps whose checkpoints the mean is made of
     valid_pending: bool = False  # a validation was due and has not been done, or was cut short by a signal
 
 
@@ -47,6 +64,7 @@ class Result:
     progress: Progress
     stopped: str | None  # the reason, when it ended before its time
     finished: bool
+    average: Average | None = None  # of a finished run, where one was asked for
 
 
 def total_steps(source: Source, run: Training) -> int:
@@ -113,12 +131,12 @@ class Fit:
         state.update(self.working.carry())
         state.update(self.optimizer.state())
         record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
-        self.checkpoints.save(self.progress.step, dict(self.objective.model.state_dict()), state, record)
+        weights, held = dict(self.objective.model.state_dict()), self.progress.averaged
+        self.checkpoints.save(self.progress.step, weights, state, record, held)
 
     def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
         """Go back to a checkpoint. Every process does, with the random state of its own rank drawn anew from it."""
-        self.objective.model.load_state_dict(weights)
-        self.backend.refresh(self.masters, self.copies)
+        self.load_weights(weights)
         self.optimizer.restore(state, int(record["updates"]))
         self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
         if self.backend.rank > 0:
@@ -130,6 +148,11 @@ class Fit:
         if self.progress.best is not None and not self.progress.best_valid:  # written before there was such a field
             self.progress.best_valid = {"loss": self.progress.best}
         self.batches = iter(self.source)
+
+    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
+        """Put `weights` into the model, and into the copy that is computed with."""
+        self.objective.model.load_state_dict(weights)
+        self.backend.refresh(self.masters, self.copies)
 
     def run_seed(self, record: dict[str, Any]) -> int:
         """A seed for the dropout of the other processes, whose generators are not in the checkpoint."""
@@ -156,11 +179,13 @@ def fit(
     evaluate: Evaluate | None = None,
     checkpoints: Checkpoints | None = None,
     log: Log | None = None,
+    criterion: Criterion = LOSS,
 ) -> Result:
     """Minimise `objective` over the batches of `source` until `run` is over or the process is told to stop.
 
-    `evaluate(model, stop)` gives the numbers of a validation, with "loss" among them, or None when `stop()` turned true
-    on the way. With `checkpoints`, a run goes on from the newest one that is there.
+    `evaluate(model, stop)` gives the numbers of a validation, with "loss" and that of `criterion` among them, or None when
+    `stop()` turned true on the way. With `checkpoints`, a run goes on from the newest one that is there; they are also
+    needed for `run.average`. The model is left with its last weights, whichever are the best.
 
     Raises:
         Diverged: loss or gradient were not finite for several steps running; those updates were not applied.
@@ -172,14 +197,16 @@ def fit(
     if log is not None:
         log.begin(state.progress.step)
     with Stop(None if run.max_time is None else duration(run.max_time)) as stop:
-        return _Loop(state, evaluate, log, stop).run()
+        return _Loop(state, evaluate, log, stop, criterion).run()
 
 
 class _Loop:
     """What happens between steps: reports, validations, checkpoints, stopping."""
 
-    def __init__(self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop) -> None:
-        self.state, self.evaluate, self.log, self.stop = state, evaluate, log, stop
+    def __init__(
+        self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop, criterion: Criterion
+    ) -> None:
+        self.state, self.evaluate, self.log, self.stop, self.criterion = state, evaluate, log, stop, criterion
         run = state.run
         self.due = {name: _Due(interval(text), state) for name, text in _intervals(run).items()}
         self.window = (time.monotonic(), state.progress.tokens)
@@ -201,10 +228,16 @@ class _Loop:
             if self.evaluate is not None and (self.due["valid"].now() or last):
                 self._validate()
             if self.due["save"].now() and not last:
+                if self.evaluate is None:
+                    self._hold()
                 state.save()
+        done = progress.step >= state.total or self._patience_is_over()
+        if done and self.evaluate is None:
+            self._hold()
         state.save()
-        finished = (progress.step >= state.total or self._patience_is_over()) and not progress.valid_pending
-        return Result(progress, None if finished else self.stop.reason or "another process", finished)
+        average = self._average() if done else None
+        finished = done and not progress.valid_pending
+        return Result(progress, None if finished else self.stop.reason or "another process", finished, average)
 
     def _patience_is_over(self) -> bool:
         patience = self.state.run.patience
@@ -250,25 +283,62 @@ class _Loop:
         state, progress = self.state, self.state.progress
         assert self.evaluate is not None
         progress.valid_pending = True
-        state.working.eval()
         begin = time.monotonic()
-        with torch.inference_mode():
-            numbers = self.evaluate(state.working.model, lambda: self.stop.requested)
+        numbers = self._measure()
         if numbers is None:
             return
         progress.valid_pending = False
         self.window = (self.window[0] + time.monotonic() - begin, self.window[1])
         progress.last_valid = numbers
         if self.log is not None:
-            self.log.valid({"step": progress.step, "epoch": round(state.source.epoch, 4), **numbers})
-        if progress.best is None or numbers["loss"] < progress.best:
-            progress.best, progress.best_step, progress.since_best = numbers["loss"], progress.step, 0
+            row = {"step": progress.step, "epoch": round(state.source.epoch, 4), **numbers}
+            self.log.valid(row, self.criterion.name)
+        value = numbers[self.criterion.name]
+        better = progress.best is None or self.criterion.better(value, progress.best)
+        if better:
+            progress.best, progress.best_step, progress.since_best = value, progress.step, 0
             progress.best_valid = numbers
-            state.save()
-            if state.checkpoints is not None and state.backend.is_main:
-                state.checkpoints.mark_best(progress.step)
         else:
             progress.since_best += 1
+        self._hold()
+        if better or progress.averaged:
+            state.save()
+        if better and state.checkpoints is not None and state.backend.is_main:
+            state.checkpoints.mark_best(progress.step)
+
+    def _measure(self) -> dict[str, float] | None:
+        assert self.evaluate is not None
+        self.state.working.eval()
+        with torch.inference_mode():
+            return self.evaluate(self.state.working.model, lambda: self.stop.requested)
+
+    def _hold(self) -> None:
+        """Let the weights of this step be part of the mean, and those of older ones no longer."""
+        progress, count = self.state.progress, self.state.run.average
+        held = [*(step for step in progress.averaged if step != progress.step), progress.step]
+        progress.averaged = held[-count:] if count > 1 else []
+
+    def _average(self) -> Average | None:
+        """The mean of the last weights, measured; None when there is none, or when a signal cut it short."""
+        state, progress = self.state, self.state.progress
+        if state.run.average == 1 or state.checkpoints is None or progress.valid_pending:
+            return None
+        state.backend.barrier()  # the main process may still be writing the last one
+        weights, steps = mean_weights(state.checkpoints, progress.averaged[-state.run.average :])
+        if len(steps) < 2:
+            return None
+        if self.evaluate is None:
+            return Average(steps, weights, {}, True)
+        last = {name: tensor.to("cpu", copy=True) for name, tensor in state.objective.model.state_dict().items()}
+        state.load_weights(weights)
+        numbers = self._measure()
+        state.load_weights(last)
+        if numbers is None:
+            progress.valid_pending = True  # not in the checkpoint: the continued run measures the mean again
+            return None
+        value, best = numbers[self.criterion.name], progress.best
+        taken = best is None or value == best or self.criterion.better(value, best)
+        return Average(steps, weights, numbers, taken)
 
 
 def _intervals(run: Training) -> dict[str, str]:

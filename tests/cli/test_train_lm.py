@@ -115,6 +115,38 @@ def test_interrupted_in_every_way_and_continued_the_weights_are_the_same(call: R
     assert again.code == 0 and weights(text / "parts") == weights(text / "whole")
 
 
+def test_the_mean_of_checkpoints_survives_interruptions(call: Run, text: Path) -> None:
+    args = ("--steps", 120, "--average", 3, "--lr", "1e-2", *LONG, "train.txt")
+    assert train(call, *args, "-o", "whole").code == 0
+    for number, code, step in ((signal.SIGKILL, -9, 25), (signal.SIGTERM, 75, 45), (signal.SIGKILL, -9, 85)):
+        process = start(*args, "-o", "parts", cwd=text)
+        wait_for_step(text / "parts", step)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == code, err
+    assert train(call, *args, "-o", "parts").code == 0
+    assert weights(text / "parts") == weights(text / "whole")
+    records = [json.loads((text / name / "training.json").read_text())["metrics"] for name in ("whole", "parts")]
+    assert records[0]["average"] == records[1]["average"] and records[0]["average"]["steps"] == [80, 100, 120]
+    total = json.loads(call("score", "parts", "--per", "total", "valid.txt").text)
+    assert total["loss"] == pytest.approx(records[1]["valid_loss"], rel=1e-6)
+    kept = sorted(path.name for path in (text / "parts/checkpoints").glob("step-*"))
+    assert set(kept) >= {"step-000080", "step-000100", "step-000120"}
+
+
+def test_without_held_out_text_the_mean_is_that_of_what_was_saved(call: Run, text: Path) -> None:
+    args = ("--steps", 20, "--average", 2, "--save-every", 5, "--lr", "1e-2", "train.txt")
+    done = call("train-lm", "-t", "vocab.tsv", *SMALL[:-1], *args, "-o", "lm")
+    assert done.code == 0 and "the mean of those of steps 15, 20" in done.err, done.err
+    import safetensors.torch
+
+    last = [safetensors.torch.load_file(text / f"lm/checkpoints/step-{s:06d}/weights.safetensors") for s in (15, 20)]
+    expected = last[0]["norm.weight"].double().add(last[1]["norm.weight"]).div(2).float()
+    found = safetensors.torch.load_file(text / "lm/model.safetensors")
+    assert any(tensor.shape == expected.shape and bool((tensor == expected).all()) for tensor in found.values())
+    assert not bool((last[0]["norm.weight"] == last[1]["norm.weight"]).all())
+
+
 def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text: Path) -> None:
     """Kills at random moments of a run that saves after every step."""
     args = ("--steps", 60, "--save-every", 1, "--log-every", 1, "train.txt")
@@ -147,16 +179,24 @@ def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None
     assert done.code == 75 and "time limit" in done.err
 
 
+MEASURED = ("--steps", 6, "--valid", "valid.txt", "--valid-every", 2, "--average", 2)
+
+
 def test_two_processes_train_what_one_does(text: Path, call: Run) -> None:
-    one = train(call, "--steps", 6, "--batch-size", 8, "-o", "one", "train.txt")
+    one = train(call, *MEASURED, "--batch-size", 8, "-o", "one", "train.txt")
     assert one.code == 0
     args = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "nlptools", "train-lm",
-            "-t", "vocab.tsv", *map(str, SMALL), "--steps", "6", "--batch-size", "4", "-o", "two", "train.txt"]  # fmt: skip
+            "-t", "vocab.tsv", *map(str, SMALL), *map(str, MEASURED), "--batch-size", "4", "-o", "two",
+            "train.txt"]  # fmt: skip
     env = environment(OMP_NUM_THREADS="1")
     done = subprocess.run([sys.executable, *args], cwd=text, env=env, capture_output=True, timeout=240)
     assert done.returncode == 0, done.stderr.decode()
-    losses = [[r["loss"] for r in rows(text / d) if r["kind"] == "train"] for d in ("one", "two")]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    for kind in ("train", "valid"):
+        losses = [[r["loss"] for r in rows(text / d) if r["kind"] == kind] for d in ("one", "two")]
+        assert losses[0] and losses[0] == pytest.approx(losses[1], rel=1e-4)
+    means = [json.loads((text / d / "training.json").read_text())["metrics"]["average"] for d in ("one", "two")]
+    assert means[0]["steps"] == means[1]["steps"] == [4, 6] and means[0]["taken"] == means[1]["taken"]
+    assert means[0]["loss"] == pytest.approx(means[1]["loss"], rel=1e-4)
     import safetensors.torch
 
     a, b = (safetensors.torch.load_file(text / d / "model.safetensors") for d in ("one", "two"))
@@ -206,6 +246,7 @@ def test_a_directory_with_something_else_is_refused(call: Run, text: Path) -> No
         (("--hidden", 33, "--heads", 2, "train.txt"), b"", 2, "not a multiple"),
         (("--save-every", "soon", "train.txt"), b"", 2, "not an interval"),
         (("--keep", 1, "train.txt"), b"", 2, "keep"),
+        (("--average", 3, "--save-every", "never", "train.txt"), b"", 2, "nothing to average"),
         (("--device", "cuda:99", "train.txt"), b"", 69, "CUDA"),
         (("--device", "tpu", "train.txt"), b"", 2, "no such device"),
     ],

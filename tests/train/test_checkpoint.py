@@ -48,6 +48,25 @@ def test_every_damage_is_noticed(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert found is not None and found[2] == {"step": 2}
 
 
+def test_what_is_held_is_kept_as_long_as_it_is(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in range(1, 6):
+        checkpoints.save(step, {"w": torch.zeros(1)}, {"s": torch.zeros(1)}, {}, held=[1, 2] if step < 5 else [2])
+    names = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
+    assert names == ["step-000002", "step-000004", "step-000005"]
+
+
+def test_a_damaged_checkpoint_is_written_again(tmp_path: Path) -> None:
+    save(Checkpoints(tmp_path, keep=2), 1)
+    newest = save(Checkpoints(tmp_path, keep=2), 2)
+    (newest / "weights.safetensors").write_bytes(b"")
+    save(Checkpoints(tmp_path, keep=2), 2)
+    assert Checkpoints(tmp_path, keep=2).weights(2)["w"][0] == 2
+    before = (newest / "state.json").stat().st_mtime_ns
+    save(Checkpoints(tmp_path, keep=2), 2)
+    assert (newest / "state.json").stat().st_mtime_ns == before, "an intact one stays as it is"
+
+
 @pytest.mark.parametrize("call", range(1, 12))
 def test_a_write_that_fails_leaves_what_was_there(call: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The disk is full at the first, second, ... thing that is written or renamed."""

@@ -20,7 +20,7 @@ from nlptools.data.windows import ContiguousStreams, ShuffledWindows
 from nlptools.objectives import CausalLM
 from nlptools.train import loop
 from nlptools.train.checkpoint import Checkpoints
-from nlptools.train.loop import Fit, fit
+from nlptools.train.loop import LOSS, Criterion, Fit, fit
 from nlptools.train.optim import learning_rate
 
 BACKEND = Backend(torch.device("cpu"))
@@ -143,15 +143,39 @@ def test_updates_that_are_not_finite_are_refused_and_the_run_ends(data: Corpus, 
     assert loop.MOST_BAD_STEPS == 8
 
 
-def test_patience_keeps_the_best(data: Corpus, tmp_path: Path) -> None:
-    losses = iter([3.0, 2.0, 2.5, 2.6, 9.0])
+@pytest.mark.parametrize(
+    ("criterion", "sign"), [(LOSS, 1.0), (Criterion("loss", True), -1.0), (Criterion("accuracy", True), -1.0)]
+)
+def test_patience_keeps_the_best(data: Corpus, tmp_path: Path, criterion: Criterion, sign: float) -> None:
+    values = iter([3.0, 2.0, 2.5, 2.6, 9.0])
     checkpoints = Checkpoints(tmp_path, keep=2)
     result = fit(CausalLM(tiny("transformer")), source("transformer", data), BACKEND,
                  replace(RUN, steps=100, patience=2), checkpoints=checkpoints,
-                 evaluate=lambda model, stop: {"loss": next(losses), "perplexity": 1.0})  # fmt: skip
-    assert result.finished and result.progress.step == 16 and result.progress.best == 2.0
+                 evaluate=lambda model, stop: {"loss": 1.0, criterion.name: sign * next(values)},
+                 criterion=criterion)  # fmt: skip
+    assert result.finished and result.progress.step == 16 and result.progress.best == sign * 2.0
+    assert result.progress.best_valid[criterion.name] == sign * 2.0
     best = checkpoints.best()
     assert best is not None and best.name == "step-000008" and best.is_dir()
+
+
+def test_checkpoints_of_older_versions_are_continued(data: Corpus, tmp_path: Path) -> None:
+    run = replace(RUN, schedule="constant")
+    losses = iter([3.0, 2.0, 2.5])
+
+    def part(directory: Path, steps: int) -> Any:
+        objective = CausalLM(tiny("transformer"))
+        return fit(objective, source("transformer", data), BACKEND, replace(run, steps=steps),
+                   checkpoints=Checkpoints(directory, 2), evaluate=lambda model, stop: {"loss": next(losses)})  # fmt: skip
+
+    part(tmp_path / "new", 8)
+    found = Checkpoints(tmp_path / "new", 2).load_last()
+    assert found is not None
+    for name in ("best_valid", "averaged"):
+        del found[2]["progress"][name]
+    Checkpoints(tmp_path / "old", 2).save(8, *found)
+    progress = part(tmp_path / "old", 12).progress
+    assert (progress.step, progress.best, progress.best_valid, progress.since_best) == (12, 2.0, {"loss": 2.0}, 1)
 
 
 def test_schedules() -> None:
