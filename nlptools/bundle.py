@@ -1,8 +1,9 @@
 """The model directory: save, load, verify, describe.
 
-A bundle is a directory in the layout the field reads: config.json, model.safetensors, the tokenizer's files, and besides
-training.json (how it was trained), log.jsonl and manifest.json (size and SHA-256 of every file, written last). Files
-are written whole, nothing is unpickled, and sizes are checked before memory is taken.
+A bundle is a directory in the layout the field reads: config.json, model.safetensors, the tokenizer's files (an
+encoder-decoder may have two tokenizers: see `text.marian`), and besides training.json (how it was trained), log.jsonl
+and manifest.json (size and SHA-256 of every file, written last). Files are written whole, nothing is unpickled, and
+sizes are checked before memory is taken.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ class Bundle:
 
     path: Path
     arch: str
-    model: LanguageModel
-    tokenizer: Tokenizer
+    model: LanguageModel  # contract.EncoderDecoder where `is_encoder_decoder`
+    tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
+    target_tokenizer: Tokenizer | None = None  # of an encoder-decoder; may be the same object as `tokenizer`
 
     def weights(self) -> dict[str, Any]:
         """The model's weights under our names."""
@@ -46,8 +48,16 @@ class Bundle:
         return dict(model.state_dict())
 
     @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether the model reads a source; else it is a language model."""
+        return self.target_tokenizer is not None
+
+    @property
     def eos(self) -> int:
-        """The end-of-text token, which also stands before the first token."""
+        """The end-of-text token; in language models it also stands before the first token."""
+        if self.is_encoder_decoder:
+            model: Any = self.model
+            return int(model.config.eos)
         return int(self.config["eos_token_id"])
 
     @property
@@ -75,24 +85,73 @@ def save(
     document: str,
     training: Mapping[str, Any],
 ) -> None:
-    """Write a bundle; the manifest last.
+    """Write the bundle of a language model; the manifest last.
 
     Raises:
         StreamError: disk full or another write error.
     """
     from nlptools.models import hf
 
-    config = {
-        **hf.config_to_hf(model.config),
-        "bos_token_id": eos,
-        "eos_token_id": eos,
-        "nlptools": {"document": document, "arch": arch},
+    special = {"bos_token_id": eos, "eos_token_id": eos}
+    config = {**hf.config_to_hf(model.config), **special, "nlptools": {"document": document, "arch": arch}}
+    _save(directory, arch, model, weights, config, special, training, tokenizer.save(directory))
+
+
+def save_pair(
+    directory: Path,
+    arch: str,
+    model: Any,
+    weights: Mapping[str, Any],
+    source: Tokenizer,
+    target: Tokenizer | None = None,
+    *,
+    training: Mapping[str, Any],
+    generation: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the bundle of an encoder-decoder; the manifest last.
+
+    Args:
+        target: the tokenizer of the target side; None: that of the source.
+        generation: more for generation_config.json, as transformers names it: `num_beams`, `length_penalty`, ...
+
+    Raises:
+        BundleError: the tokenizers do not go together, or have more tokens than the model.
+        StreamError: disk full or another write error.
+    """
+    from nlptools.models import hf
+    from nlptools.text import marian
+
+    sizes = model.config
+    _check_pair(directory, *marian.pair(source, target), sizes)
+    config = {**hf.config_to_hf(sizes), "nlptools": {"arch": arch}}
+    special = {
+        "pad_token_id": sizes.pad,
+        "eos_token_id": sizes.eos,
+        "decoder_start_token_id": sizes.pad,
+        "forced_eos_token_id": sizes.eos,
+        "bad_words_ids": [[sizes.pad]],
+        "max_length": min(512, getattr(sizes, "max_position_embeddings", 512)),
+        **(generation or {}),
     }
-    files = tokenizer.save(directory)
+    _save(directory, arch, model, weights, config, special, training, marian.save_pair(directory, source, target))
+
+
+def _save(
+    directory: Path,
+    arch: str,
+    model: Any,
+    weights: Mapping[str, Any],
+    config: Mapping[str, Any],
+    generation: Mapping[str, Any],
+    training: Mapping[str, Any],
+    files: list[str],
+) -> None:
+    """Write all but the `files` of the tokenizers, which are there, and the manifest of all."""
+    from nlptools.models import hf
+
     durable.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
-    generation = {"bos_token_id": eos, "eos_token_id": eos}
     durable.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
-    save_tensors(directory / "model.safetensors", hf.weights_to_hf(arch, weights, model.vocab_size))
+    save_tensors(directory / "model.safetensors", hf.weights_to_hf(arch, weights, model.config))
     write_json(directory / "training.json", training)
     names = ["config.json", "generation_config.json", "model.safetensors", "training.json", *files]
     write_manifest(directory, names)
@@ -135,7 +194,8 @@ def sha256(path: Path) -> str:
 
 
 def load(directory: str | Path) -> Bundle:
-    """The bundle in `directory`, its model on the CPU in float32, ready to score and generate.
+    """The bundle in `directory`, its model on the CPU in float32, ready to score and generate: a language model, or an
+    encoder-decoder.
 
     Raises:
         InputError: no such directory.
@@ -151,13 +211,19 @@ def load(directory: str | Path) -> Bundle:
     config = read_json(path / "config.json")
     _check_ours(path, config)
     arch, model = load_model(path, config)
+    training = read_json(path / "training.json") if (path / "training.json").is_file() else {}
+    from nlptools.models import registry
+    from nlptools.text import marian
     from nlptools.text import tokenizer as tokenizers
 
+    if arch in registry.ENCODER_DECODERS:
+        source, target = marian.load_pair(path)
+        _check_pair(path, source, target, model.config)
+        return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))
     check_tokenizer(path, tokenizer, config)
     config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
     _check_eos(path, config)
-    training = read_json(path / "training.json") if (path / "training.json").is_file() else {}
     return Bundle(path, arch, model, tokenizer, config, training)
 
 
@@ -169,12 +235,12 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
 
     arch, sizes = hf.config_from_hf(config)
     tensors = load_weights(path)
-    _check_size(sizes, tensors)
+    _check_size(hf.least_weights(sizes), tensors)
     with torch.device("meta"):
         model = registry.model_class(arch)(sizes)
-    model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict(), sizes.vocab_size), assign=True)
-    for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
+    model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
+    for name, tensor in model.state_dict().items():
+        if not bool(torch.isfinite(tensor).all()):
             raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")
     return arch, model.eval()
 
@@ -247,7 +313,11 @@ def verify(directory: Path) -> dict[str, str]:
         raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
     for name, entry in files.items():
         path = directory / name
-        if not _is_plain(name) or not isinstance(entry, dict):
+        if (
+            not 1 <= len(name.split("/")) <= 2
+            or not all(map(_is_plain, name.split("/")))
+            or not isinstance(entry, dict)
+        ):
             raise BundleError(f"{display(str(directory / MANIFEST))}: not a plain file name: {name!r}")
         if not path.is_file():
             raise BundleError(f"{display(str(path))}: missing, but listed in {MANIFEST}")
@@ -291,10 +361,9 @@ def _check_ours(path: Path, config: Mapping[str, Any]) -> None:
         raise BundleError(f'{display(str(path / "config.json"))}: not what nlptools writes: "nlptools" is {ours!r:.80}')
 
 
-def _check_size(sizes: Any, tensors: Mapping[str, Any]) -> None:
+def _check_size(least: int, tensors: Mapping[str, Any]) -> None:
     """Refuse a configuration that asks for far more weights than the file holds, before building the model."""
     held = sum(math.prod(t.shape) for t in tensors.values())
-    least = sizes.num_hidden_layers * 4 * sizes.hidden_size**2 + sizes.vocab_size * sizes.hidden_size
     if least > held:
         raise BundleError(
             f"config.json asks for at least {least:,} weights, model.safetensors holds {held:,}: they do not belong together"
@@ -314,3 +383,9 @@ def _check_eos(path: Path, config: Mapping[str, Any]) -> None:
     eos = config.get("eos_token_id")
     if not isinstance(eos, int) or isinstance(eos, bool) or not 0 <= eos < config["vocab_size"]:
         raise BundleError(f"{display(str(path))}: eos_token_id is {eos!r}, expected a token of the model")
+
+
+def _check_pair(path: Path, source: Tokenizer, target: Tokenizer, sizes: Any) -> None:
+    """Raise BundleError when a tokenizer of an encoder-decoder has no ids, or more of them than the model."""
+    for tokenizer, size in ((source, sizes.source_vocab_size), (target, sizes.target_vocab_size)):
+        check_tokenizer(path, tokenizer, {"vocab_size": size})

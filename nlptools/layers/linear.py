@@ -25,12 +25,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu_new": gelu_tanh,
     "gelu": F.gelu,
     "relu": F.relu,
+    "swish": F.silu,
 }
 _FUSED: dict[str, tuple[str, list[float], str]] = {  # what the kernel of a product calls them
     "none": ("none", [], ""),
     "gelu_new": ("gelu", [], "tanh"),
     "gelu": ("gelu", [], "none"),
     "relu": ("relu", [], ""),
+    "swish": ("swish", [], ""),
 }
 
 

@@ -54,7 +54,7 @@ class SentencePiece:
 
     def __init__(self, model: bytes, path: str, lowercase: bool = False) -> None:
         """Raises BundleError when `model` (the bytes of a file named `path`) is damaged or unsafe."""
-        self._model = model
+        self.model = model  # the bytes of the file
         self._pieces = sentencepiece_file.check(model, path)
         self.lowercase = lowercase
         self._seen = 0  # lines turned into text so far
@@ -129,7 +129,7 @@ class SentencePiece:
 
     def save(self, directory: Path) -> list[str]:
         """Write `tokenizer.model` into `directory`, and how to use it; returns the names of the files."""
-        durable.write_whole(Path(directory) / SENTENCEPIECE_FILE, self._model)
+        durable.write_whole(Path(directory) / SENTENCEPIECE_FILE, self.model)
         return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
 
     def sample(self, text: str, alpha: float, random: Random) -> list[str]:

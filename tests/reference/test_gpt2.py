@@ -114,7 +114,7 @@ def test_weights_survive_the_way_out_and_back() -> None:
     from nlptools.models import hf
 
     model = tiny("transformer")
-    out = hf.weights_to_hf("transformer", model.state_dict(), 50)
+    out = hf.weights_to_hf("transformer", model.state_dict(), model.config)
     assert out["transformer.wte.weight"].shape == (50, 32)
     back = hf.weights_from_hf("transformer", out, model.state_dict())
     for name, tensor in model.state_dict().items():

@@ -1,0 +1,110 @@
+"""The door to GPT-2 directories, which keep linear maps as (in, out): those are transposed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from nlptools.configs.lm import GPTConfig
+from nlptools.errors import BundleError
+from nlptools.models.doors import parts
+
+_BLOCK = {
+    "attention_norm": "ln_1",
+    "attention.query_key_value": "attn.c_attn",
+    "attention.output": "attn.c_proj",
+    "feed_forward_norm": "ln_2",
+    "feed_forward.up": "mlp.c_fc",
+    "feed_forward.down": "mlp.c_proj",
+}
+_TOP = {"token_embedding": "wte", "position_embedding": "wpe", "norm": "ln_f"}
+_IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight")
+_SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "max_position_embeddings": "n_positions",
+    "activation": "activation_function",
+    "layer_norm_eps": "layer_norm_epsilon",
+    "initializer_range": "initializer_range",
+    "embedding_dropout": "embd_pdrop",
+    "hidden_dropout": "resid_pdrop",
+    "attention_dropout": "attn_pdrop",
+}
+_ACTIVATIONS = {"gelu_new": "gelu_new", "gelu_pytorch_tanh": "gelu_new", "gelu": "gelu", "relu": "relu"}
+
+
+def config_to_hf(config: GPTConfig) -> dict[str, Any]:
+    """The content of config.json."""
+    inner = config.intermediate_size
+    return {
+        "model_type": "gpt2",
+        "architectures": ["GPT2LMHeadModel"],
+        **{theirs: getattr(config, ours) for ours, theirs in _SIZES.items()},
+        "n_ctx": config.max_position_embeddings,
+        "n_inner": None if inner == 4 * config.hidden_size else inner,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "reorder_and_upcast_attn": False,
+        "tie_word_embeddings": True,
+        "use_cache": True,
+        "torch_dtype": "float32",
+    }
+
+
+def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
+    """The configuration in a config.json. Raises BundleError for a variant that is not GPT-2."""
+    if data.get("scale_attn_by_inverse_layer_idx") or not data.get("scale_attn_weights", True):
+        raise BundleError("config.json: attention scaled in another way than GPT-2's is not supported")
+    if not data.get("tie_word_embeddings", True):
+        raise BundleError("config.json: an output matrix of its own (tie_word_embeddings false) is not supported")
+    values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
+    values["intermediate_size"] = data.get("n_inner") or 0
+    activation = values.get("activation", "gelu_new")
+    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
+        raise BundleError(f"config.json: activation {activation!r} is not supported")
+    values["activation"] = _ACTIVATIONS[activation]
+    config: GPTConfig = parts.built(GPTConfig, values)
+    return config
+
+
+def weights_to_hf(weights: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
+    """The model's weights under the names and in the layout of GPT-2."""
+    out = {}
+    for name, tensor in weights.items():
+        if name == "token_embedding.weight":
+            tensor = tensor[: config.vocab_size]
+        theirs, transposed = _name(name)
+        out["transformer." + theirs] = (tensor.t() if transposed else tensor).contiguous()
+    return out
+
+
+def weights_from_hf(
+    weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: GPTConfig | None
+) -> dict[str, Tensor]:
+    """The weights of a directory under our names, in the shapes of `wanted`. Raises BundleError."""
+    left = {parts.plain(name, "transformer."): tensor for name, tensor in weights.items()}
+    out = {}
+    for name, target in wanted.items():
+        theirs, transposed = _name(name)
+        tensor = parts.taken(left, theirs)
+        if name == "token_embedding.weight" and config is not None:
+            parts.check_rows(theirs, tensor, target, config.vocab_size)
+        out[name] = parts.fitted(name, theirs, tensor.t() if transposed else tensor, target)
+    parts.refuse_unknown([name for name in left if not _IGNORED.fullmatch(name)])
+    return out
+
+
+def _name(name: str) -> tuple[str, bool]:
+    """(GPT-2's name of a weight of ours, whether it is stored transposed)."""
+    found = re.fullmatch(r"blocks\.(\d+)\.(.+)\.(weight|bias)", name)
+    if found:
+        layer, part, kind = found.groups()
+        linear = kind == "weight" and not part.endswith("norm")
+        return f"h.{layer}.{_BLOCK[part]}.{kind}", linear
+    part, kind = name.rsplit(".", 1)
+    return f"{_TOP[part]}.{kind}", False

@@ -1,0 +1,67 @@
+"""What every door needs: settings and weights that are checked as they come in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nlptools.errors import BundleError
+
+_ROWS = 64  # models of ours pad their embeddings to a multiple of this in memory
+_EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight")
+
+
+def built(kind: Any, values: Mapping[str, Any]) -> Any:
+    """The configuration of class `kind`. Raises BundleError for sizes that are missing, or that no model has."""
+    for field in fields(kind):
+        value = values.get(field.name, False)
+        if field.type == "bool" and not isinstance(value, bool):
+            raise BundleError(f"config.json: {field.name} is {value!r:.80}, expected true or false")
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise BundleError(f"config.json: {error}") from None
+    except BundleError as error:
+        raise BundleError(f"config.json: {error}") from None
+
+
+def plain(name: str, prefix: str) -> str:
+    """A weight's name without the prefixes that wrappers leave, and without its family's."""
+    return re.sub(r"^(_orig_mod\.|module\.)*(" + re.escape(prefix) + ")?", "", name)
+
+
+def taken(weights: dict[str, Tensor], name: str) -> Tensor:
+    """Take a weight out of `weights`. Raises BundleError when it is not there."""
+    tensor = weights.pop(name, None)
+    if tensor is None:
+        raise BundleError(f"model.safetensors: no weight {name}")
+    return tensor
+
+
+def check_rows(theirs: str, tensor: Tensor, target: Tensor, rows: int) -> None:
+    """Raise BundleError unless an embedding has the rows that the configuration says, or those of `target`."""
+    if tensor.dim() == 2 and len(tensor) not in (rows, len(target)):
+        raise BundleError(f"model.safetensors: {theirs} has {len(tensor)} rows, config.json says {rows}")
+
+
+def fitted(name: str, theirs: str, tensor: Tensor, target: Tensor) -> Tensor:
+    """`tensor` in float32 with the shape of `target`; an embedding gets its rows of padding. Raises BundleError."""
+    missing = target.shape[0] - tensor.shape[0] if name in _EMBEDDINGS and tensor.dim() == 2 else 0
+    if 0 < missing < _ROWS and tensor.shape[1:] == target.shape[1:]:
+        return torch.cat([tensor.float(), tensor.new_zeros(missing, tensor.shape[1], dtype=torch.float32)])
+    if tensor.shape != target.shape:
+        raise BundleError(
+            f"model.safetensors: {theirs} has shape {tuple(tensor.shape)}, config.json says {tuple(target.shape)}"
+        )
+    return tensor.float().contiguous()
+
+
+def refuse_unknown(names: list[str]) -> None:
+    """Raise BundleError for weights that nobody took."""
+    if names:
+        raise BundleError(f"model.safetensors: unknown weight {names[0]} (and {len(names) - 1} more)")

@@ -1,0 +1,393 @@
+"""Pairs of tokenizers, one for each side of an encoder-decoder, and those of MarianMT directories.
+
+Such a directory (Marian: Junczys-Dowmunt et al. 2018, arXiv:1804.00344; the layout is Hugging Face's) holds two
+SentencePiece models, `source.spm` and `target.spm`, and in `vocab.json` the id of each piece, for both sides or with
+`target_vocab.json` for the source only. Tokenizers of other kinds are kept as they are anywhere else, that of the
+target in the folder `target`. Departures from Hugging Face's tokenizer: text never turns into special tokens, and
+`>>xx<<` is split off the beginning of a text only where the vocabulary has it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from nlptools import durable
+from nlptools.errors import BundleError, display
+from nlptools.text import huggingface, sentencepiece_file
+from nlptools.text.named import NamedTokenizer, write_marker
+from nlptools.text.pieces import SentencePiece
+from nlptools.text.tokenizer import Tokenizer, load
+from nlptools.text.vocab import Vocab, usual_specials
+
+PAD = "<pad>"
+SOURCE, TARGET = "source.spm", "target.spm"
+VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
+FOLDER = "target"  # where a tokenizer of another kind is kept when the target has its own
+_CONFIG = "tokenizer_config.json"
+_OURS = re.compile(r"<(pad|unused)_\d+>_*")  # names that no text should give
+_SAME = "train the tokenizers of both sides with the same special tokens"
+
+
+class Marian:
+    """A SentencePiece model whose pieces have the ids of a table; fulfils `tokenizer.Tokenizer`.
+
+    Attributes:
+        sentencepiece: the model.
+        vocab: all tokens, also those that only the other side's model has.
+        settings: what tokenizer_config.json says, the languages for example.
+    """
+
+    kind = "marian"
+
+    def __init__(self, sentencepiece: SentencePiece, ids: Mapping[str, int], settings: Mapping[str, Any]) -> None:
+        """Args:
+            ids: the id of each piece; a piece that is not there is unknown.
+            settings: names of special tokens under `unk_token`, `eos_token`, `pad_token`, where they are not the usual.
+
+        Raises:
+            BundleError: no unknown word or padding among the tokens, or ids that cannot be.
+        """
+        self.sentencepiece, self.settings = sentencepiece, dict(settings)
+        self.lowercase = sentencepiece.lowercase
+        self.vocab = _vocab(ids, self.settings)
+        unk, pad = self.vocab.unk, self.vocab.pad
+        if unk is None or pad is None:
+            raise BundleError(f"the vocabulary has no {'<unk>' if unk is None else PAD}")
+        self._unk, name = unk, self.vocab.token(pad)
+        pieces = sentencepiece.vocab
+        # a piece with the name of the padding is not the padding: see `_padded`
+        table = [ids.get(_renamed(i) if text == name else text, unk) for i, text in enumerate(pieces.tokens)]
+        if pieces.ids.get(name) == pad:
+            table[pad] = pad
+        if pieces.unk is not None:
+            table[pieces.unk] = unk
+        self._table = None if table == list(range(len(table))) else table
+        known, marks = pieces.ids, self.vocab.marks
+        rest = {t: i for t, i in ids.items() if t not in known and i not in marks and not _OURS.fullmatch(t)}
+        self._tags = {t: i for t, i in rest.items() if t.startswith(">>") and t.endswith("<<")}
+        self._rest = {t: i for t, i in rest.items() if t not in self._tags}  # pieces that the model does not know
+        self._tags |= {t: table[i] for t, i in known.items() if t.startswith(">>") and t.endswith("<<")}
+
+    def tokens(self, text: str) -> list[str]:
+        """The pieces of one line; an unknown one is as it stands in the text."""
+        return self.tokens_lines([text])[0]
+
+    def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
+        """The pieces of each of many lines."""
+        texts, tags = self._cut(lines)
+        rows = self.sentencepiece.tokens_lines(texts, threads)
+        for i, tag in tags.items():
+            rows[i] = [tag, *rows[i]]
+        return rows
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one line, without beginning and end marks."""
+        return self.encode_lines([text])[0]
+
+    def encode_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """The ids of each of many lines."""
+        texts, tags = self._cut(lines)
+        rows = self.sentencepiece.encode_lines(texts, threads)
+        unk = self.sentencepiece.vocab.unk
+        unknown = [i for i, row in enumerate(rows) if unk in row] if self._rest else []
+        if self._table is not None:
+            get = self._table.__getitem__
+            rows = [list(map(get, row)) for row in rows]
+        if unknown:  # what this side's model does not know may be a token all the same
+            shown = self.sentencepiece.tokens_lines([texts[i] for i in unknown], threads)
+            for i, tokens in zip(unknown, shown, strict=True):
+                rows[i] = [self._id(token) for token in tokens]
+        for i, tag in tags.items():
+            rows[i] = [self._tags[tag], *rows[i]]
+        return rows
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; special tokens give nothing. Raises IndexError for one out of range."""
+        return self.decode_tokens([self.vocab.token(id) for id in ids])
+
+    def decode_tokens(self, tokens: Sequence[str]) -> str:
+        """The text of pieces; special tokens give nothing."""
+        marks, ids = self.vocab.marks, self.vocab.ids
+        return self.sentencepiece.decode_tokens([token for token in tokens if ids.get(token) not in marks])
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The span of characters of `text` that each piece covers."""
+        [rest], tags = self._cut([text])
+        cut = len(text) - len(rest)
+        spans = [(a + cut, b + cut) for a, b in self.sentencepiece.offsets(rest)]
+        return [(0, cut), *spans] if tags else spans
+
+    def save(self, directory: Path) -> list[str]:
+        """Write a directory with this tokenizer on both sides; returns the names of the files."""
+        return save_pair(directory, self, self)
+
+    def _cut(self, lines: Sequence[str]) -> tuple[Sequence[str], dict[int, str]]:
+        """The texts without the language tags at their beginnings, and those tags by the number of the line."""
+        tags: dict[int, str] = {}
+        if not self._tags or not any(line.startswith(">>") for line in lines):
+            return lines, tags
+        texts = list(lines)
+        for i, line in enumerate(texts):
+            tag = line[: line.find("<<") + 2] if line.startswith(">>") else ""
+            if tag in self._tags:
+                tags[i], texts[i] = tag, line[len(tag) :]
+        return texts, tags
+
+    def _id(self, token: str) -> int:
+        id = self.sentencepiece.vocab.ids.get(token)
+        if id is None:
+            return self._rest.get(token, self._unk)
+        return id if self._table is None else self._table[id]
+
+
+def _vocab(ids: Mapping[str, int], settings: Mapping[str, Any]) -> Vocab:
+    """The tokens by id, special ones by the names that `settings` gives. Raises BundleError."""
+    size = max(ids.values(), default=-1) + 1
+    if not ids or min(ids.values()) < 0 or size > 2 * len(ids) + 65536:
+        raise BundleError(f"ids up to {size - 1} for {len(ids)} tokens")
+    by_id = {id: token for token, id in ids.items()}
+    if len(by_id) != len(ids):
+        raise BundleError("two tokens have one id")
+    tokens = [by_id[id] if id in by_id else _free(_filler(id), ids) for id in range(size)]  # some leave gaps
+    special = usual_specials(ids)
+    for role in ("pad", "unk", "eos"):
+        named = settings.get(f"{role}_token")
+        named = named.get("content") if isinstance(named, dict) else named
+        if isinstance(named, str) and named in ids:
+            special[role] = ids[named]
+    return Vocab(tokens, special=special)
+
+
+# -- both sides -------------------------------------------------------------------------------------------------------
+
+
+def pair(source: Tokenizer, target: Tokenizer | None = None) -> tuple[Tokenizer, Tokenizer]:
+    """Both tokenizers as a model uses them: SentencePiece ones as Marian's, and the padding of both under one id.
+
+    A vocabulary's own padding stays where it is, only that of a SentencePiece model must be its last piece (another one
+    keeps its id under another name). Vocabularies without one get it where that of the target ends: in a longer one of
+    the source it is put in between, a shorter one is filled up. Tokenizers that cannot be added to stay as they are;
+    then the padding is an id that they do not know.
+
+    Args:
+        target: None: one tokenizer, and one vocabulary, for both sides.
+
+    Raises:
+        BundleError: no ids, or paddings that do not agree.
+    """
+    joint = target is None or target is source
+    sides = [source] if target is None or joint else [source, target]
+    for side in sides:
+        if side.vocab is None:
+            raise BundleError(f"the tokenizer {side.kind!r} has no vocabulary", hint="give it one: --vocab FILE")
+    found = [_own_pad(side) for side in sides]
+    # a SentencePiece model's own one moves where the other side needs it elsewhere
+    if len({pad for pad in found if pad is not None}) > 1:
+        found = [None if isinstance(side, SentencePiece) else pad for side, pad in zip(sides, found, strict=True)]
+    pads = {pad for pad in found if pad is not None}
+    if len(pads) > 1:
+        raise BundleError(f"the padding of the source is {found[0]}, that of the target {found[1]}", hint=_SAME)
+    place = pads.pop() if pads else len(sides[-1].vocab or ())
+    if place > len(sides[-1].vocab or ()):
+        raise BundleError(f"the padding of the source is {place}, the target has fewer tokens", hint=_SAME)
+    made = [_padded(side, place, pad) for side, pad in zip(sides, found, strict=True)]
+    return made[0], made[-1]
+
+
+def special_ids(source: Tokenizer, target: Tokenizer | None = None) -> tuple[int, int, int, int]:
+    """(padding, end of sentence, tokens of the source, tokens of the target) of a model with these tokenizers.
+
+    Raises:
+        BundleError: no end of sentence, or the two sides do not agree.
+        ValueError: `pair` would give the source other ids; call it first.
+    """
+    first, last = pair(source, target)
+    assert first.vocab is not None and last.vocab is not None and source.vocab is not None
+    ends = [vocab.eos if vocab.eos is not None else vocab.sep for vocab in (first.vocab, last.vocab)]
+    for side, end in zip((first, last), ends, strict=True):
+        if end is None:
+            raise BundleError(
+                f"the tokenizer {side.kind!r} has no token for the end of a sentence",
+                hint="expected </s>, as build-vocab gives it by default, or another of the usual names",
+            )
+    if ends[0] != ends[1]:
+        raise BundleError(f"the end of sentence of the source is {ends[0]}, that of the target {ends[1]}", hint=_SAME)
+    own = [pad for vocab in (last.vocab, first.vocab) if (pad := _pad(vocab)) is not None]
+    pad = own[0] if own else len(last.vocab)
+    if _own_pad(source) != pad and len(source.vocab) > pad:
+        raise ValueError("ids of the source change: call pair() first")
+    assert ends[0] is not None
+    return pad, ends[0], max(len(first.vocab), pad + 1), max(len(last.vocab), pad + 1)
+
+
+def _own_pad(tokenizer: Tokenizer) -> int | None:
+    """The padding that a tokenizer has and keeps."""
+    assert tokenizer.vocab is not None
+    pad = _pad(tokenizer.vocab)
+    return pad if not isinstance(tokenizer, SentencePiece) or pad == len(tokenizer.vocab) - 1 else None
+
+
+def _pad(vocab: Vocab) -> int | None:
+    """The padding, unless it is the end of sentence, which some configurations make serve as both."""
+    return None if vocab.pad in (vocab.eos, vocab.sep) else vocab.pad
+
+
+def _padded(tokenizer: Tokenizer, place: int, own: int | None) -> Tokenizer:
+    """`tokenizer` with its padding at `place`, where it has it already if `own` is not None. Raises BundleError."""
+    vocab = tokenizer.vocab
+    assert vocab is not None
+    if isinstance(tokenizer, SentencePiece):
+        # the unknown word is named, as the model may have another name for it than the usual
+        named = {"unk_token": vocab.token(vocab.unk)} if vocab.unk is not None else {}
+        if vocab.eos is not None:
+            named["eos_token"] = vocab.token(vocab.eos)
+        tokens = vocab.tokens if own is not None else _with_pad(vocab.tokens, place)
+        settings = {**named, "pad_token": vocab.token(own) if own is not None else PAD}
+        return Marian(tokenizer, {token: id for id, token in enumerate(tokens)}, settings)
+    if own is not None:
+        return tokenizer
+    if isinstance(tokenizer, NamedTokenizer) and tokenizer.kind != "bytes":
+        counts = vocab.counts[:place] + [0] * (max(place - len(vocab), 0) + 1) + vocab.counts[place:]
+        return NamedTokenizer(tokenizer.kind, Vocab(_with_pad(vocab.tokens, place), counts), tokenizer.lowercase)
+    if len(vocab) > place:
+        raise BundleError(
+            f"the padding of the target is {place}, which is a token of the source",
+            hint="train both tokenizers with a padding token, or with the same number of tokens",
+        )
+    return tokenizer
+
+
+def _with_pad(tokens: Sequence[str], place: int) -> list[str]:
+    """`tokens` with PAD at `place`, filled up to there; a token of that name gets another."""
+    taken = set(tokens)
+    kept = [_free(_renamed(id), taken) if token == PAD else token for id, token in enumerate(tokens)]
+    fillers = [_free(_filler(id), taken) for id in range(len(tokens), place)]
+    return [*kept[:place], *fillers, PAD, *kept[place:]]
+
+
+def _renamed(id: int) -> str:
+    return f"<pad_{id}>"
+
+
+def _filler(id: int) -> str:
+    return f"<unused_{id}>"
+
+
+def _free(name: str, taken: Container[str]) -> str:
+    return name if name not in taken else _free(name + "_", taken)
+
+
+# -- directories ------------------------------------------------------------------------------------------------------
+
+
+def load_pair(directory: str | Path) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers of the source and of the target in a model directory; one object where they are the same.
+
+    Raises:
+        BundleError: a damaged, unsafe, missing or unknown file.
+    """
+    path = Path(directory)
+    source, target = _load(path)
+    return (source, _load(path / FOLDER)[0]) if (path / FOLDER).is_dir() else (source, target)
+
+
+def save_pair(directory: str | Path, source: Tokenizer, target: Tokenizer | None = None) -> list[str]:
+    """Write both tokenizers into `directory`, as `pair` makes them; returns the names of the files, relative to it.
+
+    Raises:
+        BundleError: see `pair`.
+        StreamError: disk full or another write error.
+    """
+    path = Path(directory)
+    source, target = pair(source, target)
+    if isinstance(source, Marian) and isinstance(target, Marian) and source.lowercase == target.lowercase:
+        return _save_marian(path, source, target)
+    names = source.save(path)
+    if target is not source:
+        (path / FOLDER).mkdir(exist_ok=True)
+        names += [f"{FOLDER}/{name}" for name in target.save(path / FOLDER)]
+    return names
+
+
+def _save_marian(path: Path, source: Marian, target: Marian) -> list[str]:
+    separate = source.vocab.tokens != target.vocab.tokens
+    names = []
+    for side, name in ((source, SOURCE), (target, TARGET)):
+        durable.write_whole(path / name, side.sentencepiece.model)
+        names.append(name)
+    for side, name in ((source, VOCAB), (target, TARGET_VOCAB))[: 1 + separate]:
+        durable.write_whole(path / name, _json(side.vocab.ids))
+        names.append(name)
+    settings = {
+        "source_lang": None,
+        "target_lang": None,
+        "model_max_length": 512,
+        **source.settings,
+        **{f"{role}_token": source.vocab.token(id) for role in ("unk", "eos", "pad")
+           if (id := getattr(source.vocab, role)) is not None},
+        "separate_vocabs": separate,
+        "tokenizer_class": "MarianTokenizer",
+    }  # fmt: skip
+    durable.write_whole(path / _CONFIG, _json(settings))
+    marker = [write_marker(path, Marian.kind, True)] if source.lowercase else []
+    return [*names, _CONFIG, *marker]
+
+
+def _load(path: Path) -> tuple[Tokenizer, Tokenizer]:
+    """The tokenizers in one folder."""
+    if (path / SOURCE).is_file():
+        return _load_marian(path)
+    if (path / "spiece.model").is_file() and not (path / "tokenizer.json").is_file():
+        raise BundleError(  # Pegasus adds 103 to its ids, T5 and others have rules of their own
+            f"{display(str(path))}: spiece.model: a SentencePiece model whose ids are not those of its model",
+            hint="save the tokenizer as tokenizer.json",
+        )
+    tokenizer = load(str(path))
+    return tokenizer, tokenizer
+
+
+def _load_marian(path: Path) -> tuple[Marian, Marian]:
+    settings = _read(path / _CONFIG) if (path / _CONFIG).is_file() else {}
+    settings = {k: v for k, v in settings.items() if k not in ("auto_map", "chat_template")}
+    lowercase = bool(huggingface.read_marker(path).get("lowercase", False))
+    separate = settings.get("separate_vocabs", (path / TARGET_VOCAB).is_file())
+    models = [_read_model(path / name) for name in (SOURCE, TARGET if (path / TARGET).is_file() else SOURCE)]
+    tables = [_ids(path / VOCAB), *([_ids(path / TARGET_VOCAB)] if separate else [])]
+    try:
+        source = Marian(SentencePiece(models[0], str(path / SOURCE), lowercase), tables[0], settings)
+        if models[0] == models[1] and not separate:
+            return source, source
+        return source, Marian(SentencePiece(models[1], str(path / TARGET), lowercase), tables[-1], settings)
+    except BundleError as error:
+        place = "" if str(error).startswith(display(str(path))) else f"{display(str(path / VOCAB))}: "
+        raise BundleError(place + str(error), hint=error.hint) from None
+
+
+def _read_model(path: Path) -> bytes:
+    return huggingface.read_bytes(path, sentencepiece_file.MAX_FILE_BYTES)
+
+
+def _ids(path: Path) -> dict[str, int]:
+    ids = _read(path)
+    if not all(type(id) is int for id in ids.values()):
+        raise BundleError(f"{display(str(path))}: expected an object of piece: id")
+    return ids
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object. Raises BundleError."""
+    try:
+        value = json.loads(huggingface.read_bytes(path, huggingface.MAX_JSON_BYTES).decode("utf-8", "replace"))
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise BundleError(f"{display(str(path))}: expected a JSON object, found {type(value).__name__}")
+    return value
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
