@@ -1,0 +1,263 @@
+"""A recurrent encoder-decoder with attention.
+
+Bahdanau, Cho & Bengio 2015 (arXiv:1409.0473): the last hidden state asks, and the context is fed to the cell; words come
+from a projection of hidden state, context and last word. Luong, Pham & Manning 2015 (arXiv:1508.04025): the new hidden
+state asks (general score), words come from tanh(W [context; hidden]), which input feeding gives to the next step.
+Departures: the output matrix is tied to the target embedding (Press & Wolf 2017), to whose size the last projection
+leads; its non-linearity is tanh, not maxout; the decoder starts from tanh of a linear map of the mean of the encoder's
+outputs, cells included; with several decoder layers the top one asks; dropout on non-recurrent connections alone
+(Zaremba et al. 2014). The encoder's second direction reads rows reversed each within its length, instead of packed ones:
+PyTorch's kernel for these needs five times as long to train on a CPU.
+Shapes: B sources, R rows of the decoder, S source length, T target length, E embedding, D hidden, C = D or 2 D of the
+encoder's outputs, L decoder layers, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.configs.seq2seq import RecurrentConfig
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import Linear, TiedProjection
+from nlptools.layers.recurrent import Cell, CellSteps, Step
+from nlptools.layers.source_attention import AttentionSteps, SourceAttention
+
+
+class Source(NamedTuple):
+    """What the decoder attends to."""
+
+    outputs: Tensor  # (B, S, C) of the encoder
+    keys: Tensor  # (B, S, D) their projections for attention
+    mask: Tensor | None  # (B, S), True = real; None: all are
+
+
+@dataclass
+class RecurrentState:
+    """Hidden states of the decoder's rows, `width` rows for each source; fulfils `contract.SourceState`."""
+
+    source: Source
+    hidden: Tensor  # (L, R, D)
+    cell: Tensor  # (L, R, D); of a GRU (L, R, 0)
+    feed: Tensor  # (R, D) Luong's attentional hidden state; (R, 0) where it is not fed
+    width: int = 1
+    keeps_attention: bool = False
+    attention: Tensor | None = None  # (R, T, S)
+
+    def select(self, rows: Tensor, width: int = 1) -> RecurrentState:
+        """See `contract.State`."""
+        inputs = rows[::width] // self.width
+        source = self.source
+        if len(inputs) != len(source.keys) or not torch.equal(inputs, torch.arange(len(inputs), device=rows.device)):
+            source = Source(*(None if part is None else part.index_select(0, inputs) for part in source))  # type: ignore[arg-type]
+        return RecurrentState(
+            source,
+            self.hidden.index_select(1, rows),
+            self.cell.index_select(1, rows),
+            self.feed.index_select(0, rows),
+            width,
+            self.keeps_attention,
+        )
+
+
+class Recurrent(nn.Module):
+    """See the module's docstring; fulfils `contract.EncoderDecoder`."""
+
+    streams = False
+    runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only
+    max_context = None
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.num_classes
+        self.start_token = config.pad
+        E, D, L = config.embedding_size, config.hidden_size, config.decoder_layers
+        C = D * (1 + config.bidirectional)
+        self.additive = config.attention == "bahdanau"
+        self.feeds = config.input_feeding and not self.additive
+        self.target_embedding = nn.Embedding(config.target_vocab_size, E, padding_idx=config.pad)
+        self.source_embedding = None
+        if not config.share_embeddings:
+            self.source_embedding = nn.Embedding(config.source_vocab_size, E, padding_idx=config.pad)
+        self.projection = TiedProjection(self.target_embedding)
+        self.dropout = Dropout(config.dropout)
+        self.encoder = Encoder(config)
+        self.attention = SourceAttention(config.attention, D, C)
+        self.bridge = Linear(C, L * D * (2 if config.cell == "lstm" else 1))
+        self.embedded = Linear(E, (4 if config.cell == "lstm" else 3) * D)
+        fed = C if self.additive else D * self.feeds
+        self.cells = nn.ModuleList(Cell(config.cell, D if i else fed, D, bias=i > 0) for i in range(L))
+        self.combined = None if self.additive else Linear(C + D, D)
+        self.readout = Linear(D + C + E if self.additive else D, E)
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Embeddings of length 1 on average, orthogonal recurrent matrices, others Xavier, forget gates open (bias 1)."""
+        config = self.config
+        for name, parameter in self.named_parameters():
+            if "bias" in name:
+                parameter.zero_()
+            elif "embedding" in name:
+                parameter.normal_(std=config.embedding_size**-0.5)
+                parameter[config.pad] = 0.0
+            elif name == "attention.energy":
+                parameter.uniform_(-(3**0.5), 3**0.5).mul_(config.hidden_size**-0.5)
+            elif "weight_hh" in name or (name.startswith("cells") and name.endswith("hidden.weight")):
+                for gate in torch.split(parameter, config.hidden_size):
+                    nn.init.orthogonal_(gate)
+            else:
+                nn.init.xavier_uniform_(parameter)
+        if config.cell == "lstm":
+            D = config.hidden_size
+            for name, parameter in self.named_parameters():
+                # the gates' order is input, forget, ... both here and in PyTorch, whose layers have two biases
+                if "bias_hh" in name or name == "embedded.bias" or (name.startswith("cells") and "bias" in name):
+                    parameter[D : 2 * D] = 1.0
+
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> RecurrentState:
+        """See `contract.EncoderDecoder`."""
+        if mask is not None and bool(mask.all()):
+            mask = None
+        config = self.config
+        embedding = self.source_embedding or self.target_embedding
+        outputs = self.encoder(self.dropout(embedding(ids)), mask)
+        if mask is None:
+            mean = outputs.mean(1)
+        else:
+            mean = (outputs * mask[..., None]).sum(1) / mask.sum(1, keepdim=True)
+        states = self.bridge(mean).tanh().view(len(ids), -1, config.decoder_layers, config.hidden_size)
+        states = states.permute(1, 2, 0, 3)  # (hidden and cell, L, B, D)
+        cell = states[1] if config.cell == "lstm" else outputs.new_empty(*states.shape[1:3], 0)
+        feed = outputs.new_zeros(len(ids), config.hidden_size * self.feeds)
+        return RecurrentState(Source(outputs, self.attention.keys(outputs), mask), states[0], cell, feed)
+
+    def forward(self, ids: Tensor, state: RecurrentState, mask: Tensor | None = None) -> tuple[Tensor, RecurrentState]:
+        """See `contract.EncoderDecoder`; the hidden that is returned has the embedding's size."""
+        config = self.config
+        x = self.target_embedding(ids)
+        if config.pad < self.vocab_size:  # a padding that is a word of the output has a row that moves
+            x = x * (ids != config.pad)[..., None]
+        x = self.dropout(x)
+        real = None if mask is None or bool(mask.all()) else mask.t()[..., None]
+        attend = AttentionSteps(self.attention, *state.source)
+        loop = _Loop(self, attend, state, real)
+        for base in self.embedded(x.transpose(0, 1)).unbind(0):
+            loop.step(base)
+        tops = torch.stack(loop.tops, 1)  # (R, T, D)
+        if loop.contexts:
+            contexts, weights = torch.stack(loop.contexts, 1), torch.stack(loop.weights, 1)
+        else:  # nothing in the loop waits for attention: all positions at once
+            contexts, weights = (out.view(*ids.shape, -1) for out in attend(tops.flatten(0, 1)))
+        hidden = self._read(x, tops, contexts, torch.stack(loop.feeds, 1) if self.feeds else None)
+        return hidden, RecurrentState(
+            state.source,
+            torch.stack(loop.hidden),
+            torch.stack(loop.cell),
+            loop.feed,
+            state.width,
+            state.keeps_attention,
+            weights.detach().float() if state.keeps_attention else None,
+        )
+
+    def _read(self, x: Tensor, tops: Tensor, contexts: Tensor, attentional: Tensor | None) -> Tensor:
+        """Embeddings, hidden states, contexts, perhaps Luong's attentional states, all (R, T, ...) -> (R, T, E)."""
+        if self.combined is None:
+            out: Tensor = self.readout(self.dropout(torch.cat([tops, contexts, x], -1))).tanh()
+            return out
+        if attentional is None:
+            attentional = self.combined(torch.cat([contexts, tops], -1)).tanh()
+        out = self.readout(self.dropout(attentional))
+        return out
+
+    def head(self, hidden: Tensor) -> Tensor:
+        """See `contract.LanguageModel`."""
+        return self.projection(hidden)[..., : self.vocab_size]
+
+    def output_weight(self) -> Tensor:
+        """See `contract.LanguageModel`."""
+        return self.target_embedding.weight
+
+
+class Encoder(nn.Module):
+    """Layers of LSTM or GRU, in one or both directions."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        kind: Any = nn.LSTM if config.cell == "lstm" else nn.GRU
+        D, directions = config.hidden_size, 1 + config.bidirectional
+        sizes = [config.embedding_size] + [D * directions] * (config.encoder_layers - 1)
+        self.forwards = nn.ModuleList(kind(size, D, batch_first=True) for size in sizes)
+        self.backwards = nn.ModuleList(kind(size, D, batch_first=True) for size in sizes if config.bidirectional)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor | None) -> Tensor:
+        """(B, S, E), and (B, S) with True = real, padded on the right -> (B, S, C), 0 at padding."""
+        S = x.shape[1]
+        places = torch.arange(S - 1, -1, -1, device=x.device)[None]
+        if mask is not None:
+            lengths = mask.sum(1, keepdim=True)
+            places = (places - (S - lengths)) % S  # the padding, in any order, stays behind
+        for i, ahead in enumerate(self.forwards):
+            if i:
+                x = self.dropout(x)
+            out, _ = ahead(x)
+            if self.backwards:
+                back, _ = self.backwards[i](_arrange(x, places))
+                out = torch.cat([out, _arrange(back, places)], -1)
+            x = out
+        return x if mask is None else x * mask[..., None]
+
+
+def _arrange(x: Tensor, places: Tensor) -> Tensor:
+    """x (B, S, D) in the order of `places` (B or 1, S), which is its own inverse."""
+    return x.gather(1, places[..., None].expand(x.shape))
+
+
+class _Loop:
+    """The decoder's way through the target, one position at a time."""
+
+    def __init__(self, model: Recurrent, attend: AttentionSteps, state: RecurrentState, real: Tensor | None) -> None:
+        self.attend, self.real = attend, real
+        self.additive, self.feeding = model.additive, model.feeds
+        self.dropout = model.dropout
+        self.cells = [CellSteps(cell) for cell in model.cells]  # type: ignore[arg-type]
+        self.combined = Step(model.combined) if model.combined is not None and self.feeding else None
+        self.hidden, self.cell, self.feed = list(state.hidden), list(state.cell), state.feed
+        self.tops: list[Tensor] = []
+        self.contexts: list[Tensor] = []  # of each position; empty when attention can wait for all of them
+        self.weights: list[Tensor] = []
+        self.feeds: list[Tensor] = []
+
+    def step(self, base: Tensor) -> None:
+        """One position: what the embedding (R, E) gives to the gates (R, G)."""
+        t = len(self.tops)
+        x = None
+        if self.additive:
+            x = self._look(self.hidden[-1])
+        elif self.feeding:
+            x = self.feed
+        for i, cell in enumerate(self.cells):
+            if i and x is not None:
+                x = self.dropout(x)
+            hidden, after = cell(None if i else base, x, self.hidden[i], self.cell[i])
+            x = self.hidden[i] = self._unless_padding(t, hidden, self.hidden[i])
+            self.cell[i] = self._unless_padding(t, after, self.cell[i])
+        self.tops.append(self.hidden[-1])
+        if self.combined is not None:
+            context = self._look(self.hidden[-1])
+            feed = self.combined(torch.cat([context, self.hidden[-1]], -1)).tanh()
+            self.feed = self._unless_padding(t, feed, self.feed)
+            self.feeds.append(self.feed)
+
+    def _look(self, hidden: Tensor) -> Tensor:
+        context, weights = self.attend(hidden)
+        self.contexts.append(context)
+        self.weights.append(weights)
+        return context
+
+    def _unless_padding(self, t: int, after: Tensor, before: Tensor) -> Tensor:
+        return after if self.real is None else torch.where(self.real[t], after, before)

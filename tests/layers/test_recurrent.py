@@ -1,0 +1,160 @@
+"""Cells, shared matrices and attention of recurrent decoders against PyTorch's own, plain formulas and differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from nlptools.layers import source_attention
+from nlptools.layers.linear import Linear
+from nlptools.layers.recurrent import Cell, CellSteps, Shared, Step, gru, lstm
+from nlptools.layers.source_attention import AttentionSteps, Energies, SourceAttention
+
+
+def tensor(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+
+
+def recurrence(x: Tensor, matrix: Tensor, base: Tensor) -> Tensor:
+    """Three steps that feed on each other, each with the same matrix."""
+    shared = Shared(matrix)
+    for _ in range(3):
+        x = shared(x, base).tanh()
+    return x
+
+
+@pytest.mark.parametrize("base", [(4,), (3, 4)])
+def test_a_shared_matrix_has_the_gradients_of_differences(base: tuple[int, ...]) -> None:
+    assert torch.autograd.gradcheck(recurrence, (tensor(3, 4), tensor(4, 4, seed=1), tensor(*base, seed=2)))
+
+
+def test_a_shared_matrix_of_each_row_too() -> None:
+    assert torch.autograd.gradcheck(recurrence, (tensor(2, 3, 4), tensor(2, 4, 4, seed=1), tensor(2, 1, 4, seed=2)))
+
+
+def test_a_shared_matrix_counts_the_steps_that_the_loss_reaches_and_no_step_twice() -> None:
+    x, matrix = tensor(3, 4), tensor(4, 4, seed=1)
+    shared = Shared(matrix)
+    first = shared(x)
+    shared(first)  # nobody asks for it
+    (expected,) = torch.autograd.grad((x @ matrix).square().sum(), matrix)
+    for _ in range(2):
+        (found,) = torch.autograd.grad(first.square().sum(), matrix, retain_graph=True)
+        assert torch.allclose(found, expected)
+    with pytest.raises(RuntimeError, match="once_differentiable"):
+        (again,) = torch.autograd.grad(first.square().sum(), x, create_graph=True)
+        again.sum().backward()
+
+
+def test_a_step_is_the_same_with_gradients_without_and_packed() -> None:
+    x, base = torch.randn(20, 5), torch.randn(20, 24)
+    for bias, given in ((True, None), (False, base), (False, None)):
+        linear = Linear(5, 24, bias=bias)
+        expected = x @ linear.weight.t() + (linear.bias if bias else 0) + (0 if given is None else given)
+        assert torch.allclose(Step(linear)(x, given), expected, atol=1e-6)
+        with torch.no_grad():
+            assert torch.allclose(Step(linear)(x, given), expected, atol=1e-6)
+        linear.requires_grad_(False)
+        assert torch.allclose(Step(linear)(x, given), expected, atol=1e-5)
+
+
+def test_an_lstm_is_that_of_pytorch() -> None:
+    theirs = nn.LSTMCell(5, 8).double()
+    x, hidden, cell = tensor(3, 5), tensor(3, 8, seed=1), tensor(3, 8, seed=2)
+    gates = x @ theirs.weight_ih.t() + hidden @ theirs.weight_hh.t() + theirs.bias_ih + theirs.bias_hh
+    for found, expected in zip(lstm(gates, cell), theirs(x, (hidden, cell)), strict=True):
+        assert torch.allclose(found, expected)
+
+
+def test_a_gru_is_that_of_pytorch() -> None:
+    theirs = nn.GRUCell(5, 8).double()
+    x, hidden = tensor(3, 5), tensor(3, 8, seed=1)
+    of_hidden = hidden @ theirs.weight_hh.t() + theirs.bias_hh
+    assert torch.allclose(gru(x @ theirs.weight_ih.t() + theirs.bias_ih, of_hidden, hidden), theirs(x, hidden))
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+def test_a_cell_in_a_loop_is_a_layer_of_pytorch(kind: str) -> None:
+    theirs = (nn.LSTM if kind == "lstm" else nn.GRU)(5, 8)
+    cell = Cell(kind, 5, 8, bias=True)
+    assert cell.fed is not None
+    with torch.no_grad():
+        theirs.bias_hh_l0.zero_()
+        for ours, weight in ((cell.fed.weight, "weight_ih_l0"), (cell.hidden.weight, "weight_hh_l0")):
+            ours.copy_(getattr(theirs, weight))
+        cell.fed.bias.copy_(theirs.bias_ih_l0)
+    x = torch.randn(6, 3, 5)
+    expected, _ = theirs(x)
+    steps, hidden, memory = CellSteps(cell), torch.zeros(3, 8), torch.zeros(3, 8)
+    out = []
+    for t in range(6):
+        hidden, memory = steps(None, x[t], hidden, memory)
+        out.append(hidden)
+    assert torch.allclose(torch.stack(out), expected, atol=1e-6)
+    weights = (theirs.weight_ih_l0, theirs.weight_hh_l0, theirs.bias_ih_l0)
+    ours = (cell.fed.weight, cell.hidden.weight, cell.fed.bias)
+    for a, b in zip(
+        torch.autograd.grad(torch.stack(out).square().sum(), ours),
+        torch.autograd.grad(expected.square().sum(), weights),
+        strict=True,
+    ):
+        assert torch.allclose(a, b, atol=1e-4)
+
+
+@pytest.mark.parametrize("chunk", [1, 60, 1 << 16])
+@pytest.mark.parametrize("width", [1, 3])
+def test_energies_have_the_gradients_of_differences(chunk: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(source_attention, "_CHUNK", chunk)
+
+    def scores(queries: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
+        energies = Energies(keys, energy)
+        first = energies(queries)
+        return energies(queries * first.sum())
+
+    assert torch.autograd.gradcheck(scores, (tensor(4, width, 5), tensor(4, 2, 5, seed=1), tensor(5, seed=2)))
+
+
+def test_a_step_of_additive_attention_is_the_formula_of_the_paper() -> None:
+    torch.manual_seed(0)
+    module = SourceAttention("bahdanau", 5, 6).double()
+    assert module.query is not None and module.energy is not None
+    nn.init.normal_(module.energy)
+    source, hidden = torch.randn(2, 4, 6, dtype=torch.float64), torch.randn(2, 5, dtype=torch.float64)
+    contexts, weights = AttentionSteps(module, source, module.keys(source), None)(hidden)
+    W, U, v = (p.detach().numpy() for p in (module.query.weight, module.keys.weight, module.energy))
+    for row in range(2):
+        s, h = hidden[row].numpy(), source[row].numpy()
+        energies = np.array([sum(v[a] * np.tanh(W[a] @ s + U[a] @ h[j]) for a in range(5)) for j in range(4)])
+        alpha = np.exp(energies) / np.exp(energies).sum()
+        assert np.allclose(weights[row].detach(), alpha)
+        assert np.allclose(contexts[row].detach(), sum(alpha[j] * h[j] for j in range(4)))
+
+
+def test_general_attention_by_hand() -> None:
+    module = SourceAttention("luong", 2, 2)
+    with torch.no_grad():
+        module.keys.weight.copy_(torch.eye(2))
+    source = torch.tensor([[[1.0, 0.0], [0.0, 1.0], [5.0, 5.0]]])
+    mask = torch.tensor([[True, True, False]])
+    hidden = torch.tensor([[float(np.log(3)), 0.0]])  # scores log 3 and 0: weights 3/4 and 1/4
+    contexts, weights = AttentionSteps(module, source, module.keys(source), mask)(hidden)
+    assert torch.allclose(weights, torch.tensor([[0.75, 0.25, 0.0]]))
+    assert torch.allclose(contexts, torch.tensor([[0.75, 0.25]]))
+
+
+@pytest.mark.parametrize("kind", ["bahdanau", "luong"])
+def test_rows_of_one_source_attend_to_it_together(kind: str) -> None:
+    torch.manual_seed(1)
+    module = SourceAttention(kind, 5, 6)
+    if module.energy is not None:
+        nn.init.normal_(module.energy)
+    source, hidden = torch.randn(2, 4, 6), torch.randn(6, 5)
+    mask = torch.tensor([[True] * 4, [True, True, False, False]])
+    contexts, weights = AttentionSteps(module, source, module.keys(source), mask)(hidden)
+    repeated = source.repeat_interleave(3, 0)
+    attend = AttentionSteps(module, repeated, module.keys(repeated), mask.repeat_interleave(3, 0))
+    for found, expected in zip((contexts, weights), attend(hidden), strict=True):
+        assert torch.allclose(found, expected, atol=1e-6)
