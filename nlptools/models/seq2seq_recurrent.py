@@ -68,7 +68,8 @@ class Recurrent(nn.Module):
 
     streams = False
     runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only
-    max_context = None
+    max_context: int | None = None
+    logit_bias: Tensor | None = None
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
