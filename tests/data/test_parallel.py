@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 from dataclasses import asdict
@@ -10,10 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nlptools import durable
 from nlptools.data import parallel
 from nlptools.data.pairs import PairBlock, read_pairs, read_parallel
 from nlptools.data.parallel import Counts, ParallelCorpus, open_spooled, spool
-from nlptools.errors import DataError, InputError, UsageError
+from nlptools.errors import DataError, InputError, StreamError, UsageError
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.vocab import Vocab
 
@@ -176,6 +178,23 @@ def test_an_earlier_corpus_stays_until_the_next_is_whole(tmp_path: Path) -> None
     assert rows(open_spooled(tmp_path / "pairs")) == expected
     spool([block(PAIRS[4:])], tmp_path / "pairs", SOURCE, TARGET, threads=1)
     assert rows(open_spooled(tmp_path / "pairs")) == [([3, 3, 3, 3], [1]), ([1], [1, 2, 1, 2, 1, 2])]
+
+
+def test_a_corpus_half_replaced_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool([block(PAIRS[:1])], tmp_path / "pairs", SOURCE, TARGET, threads=1)
+    publish = durable.publish
+
+    def full(temporary: str, final: Path) -> None:
+        if final.name == "pairs.target.ids":
+            raise OSError(errno.ENOSPC, "No space left on device")
+        publish(temporary, final)
+
+    monkeypatch.setattr(durable, "publish", full)
+    with pytest.raises(StreamError, match="pairs: write failed: no space left on device"):
+        spool([block(PAIRS)], tmp_path / "pairs", SOURCE, TARGET, threads=1)
+    with pytest.raises(InputError):
+        open_spooled(tmp_path / "pairs")
+    assert not list(tmp_path.glob(".*"))
 
 
 def test_what_is_missing_or_damaged_is_said(tmp_path: Path) -> None:

@@ -161,6 +161,27 @@ def test_unknown_characters_as_bytes(kind: str, tmp_path: Path) -> None:
     assert list(map(model.decode, drawn)) == lines
 
 
+@pytest.mark.parametrize("kind", ["unigram", "bpe"])
+def test_symbols_of_the_user_stay_what_they_are(kind: str, tmp_path: Path) -> None:
+    model = trained(kind, user_defined_symbols=["rb", "o"])
+    lines = [*LINES, "kirba", "rbrb to rb"]
+    corpus = spooled(tmp_path / "pairs", model, 0.3, lines)
+    drawn, best = rows(corpus.draw(1, 0)[0]), rows(corpus.source)
+    assert drawn != best and list(map(model.decode, drawn)) == lines
+    for symbol in ("rb", "o"):
+        id = model.vocab.ids[symbol]
+        found = [row.count(id) for row in best]
+        assert max(found) and [row.count(id) for row in drawn] == found
+
+
+def test_sentences_are_apart_where_no_space_begins_them(tmp_path: Path) -> None:
+    model = trained("unigram", add_dummy_prefix=False)
+    lines = ["".join(line.split()) for line in LINES]
+    corpus = spooled(tmp_path / "pairs", model, 0.3, lines)
+    drawn = rows(corpus.draw(1, 0)[0])
+    assert drawn != rows(corpus.source) and list(map(model.decode, drawn)) == lines
+
+
 class Last(np.random.Generator):
     """Draws the largest number below 1."""
 
