@@ -7,8 +7,10 @@ random weights trained for --steps of 2,048 tokens, so that sentences end; --sav
 Multi30k's test_2016_flickr when NLPTOOLS_DATA has it, otherwise invented sentences of the same lengths.
 
 All sides decode at most 128 tokens with a beam of 5, scores divided by length. transformers has batches of 32, sorted by
-length, and early_stopping="never", without which its search ends before the best is known. CTranslate2 (not among our
-requirements: pip install ctranslate2) has one worker with all cores and the batch size that is fastest for it.
+length, and early_stopping="never", without which its search ends before the best is known; as this goes on for long, it is
+also measured with its default, early_stopping=False, in the faster precision. CTranslate2 (not among our
+requirements: pip install ctranslate2) has one worker with all cores and the batch size that is fastest for it; it ends a
+search as soon as it has 5 hypotheses, as is its way.
 Texts are tokenized beforehand for the others, and detokenized afterwards; ours is timed from text to text.
 Tokens are those of the translated text, counted in one way for all.
 """
@@ -35,7 +37,7 @@ from nlptools.data.windows import NO_TARGET
 BEAM, MOST, BATCH = 5, 128, 32
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 CT2_BATCHES = (512, 1024, 2048, 4096)  # tokens of its batches, of which the fastest is taken
-Side = Callable[[], list[str]]  # translates all sources; detokenizing is up to `timed`
+Side = tuple[Callable[[], Any], Callable[[Any], str]]
 
 
 def device() -> str:
@@ -52,9 +54,7 @@ def sources(count: int) -> tuple[list[str], list[str]]:
 # -- sides: each gives a job that returns pieces or text, and what turns it into text ----------------------------------
 
 
-def transformers_side(
-    model_dir: str, lines: list[str], dtype: torch.dtype
-) -> tuple[Callable[[], Any], Callable[..., Any]]:
+def transformers_side(model_dir: str, lines: list[str], dtype: torch.dtype, early_stopping: Any) -> Side:
     """`MarianMTModel.generate` in batches of 32."""
     from transformers import MarianMTModel
 
@@ -62,7 +62,7 @@ def transformers_side(
     pieces = translation.Pieces(Path(model_dir))
     ids = pieces.encode(lines)
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-    settings = {"num_beams": BEAM, "length_penalty": 1.0, "early_stopping": "never", "do_sample": False}
+    settings = {"num_beams": BEAM, "length_penalty": 1.0, "early_stopping": early_stopping, "do_sample": False}
 
     def job() -> list[list[int]]:
         out: list[list[int]] = [[] for _ in ids]
@@ -79,9 +79,7 @@ def transformers_side(
     return job, pieces.decode
 
 
-def ctranslate2_side(
-    model_dir: str, scratch: str, lines: list[str], kind: str
-) -> tuple[Callable[[], Any], Callable[..., Any]]:
+def ctranslate2_side(model_dir: str, scratch: str, lines: list[str], kind: str) -> Side:
     """`ctranslate2.Translator` in batches of whatever size it likes best."""
     import ctranslate2
 
@@ -107,22 +105,22 @@ def ctranslate2_side(
     return (lambda: job(best)), pieces.text
 
 
-def our_side(model_dir: str, lines: list[str], precision: str) -> tuple[Callable[[], Any], Callable[..., Any]]:
-    """`nlptools.translation`, from text to text."""
-    from nlptools import translation as translator
+def our_side(model_dir: str, lines: list[str], precision: str) -> Side:
+    """A `Translator`, from text to text."""
     from nlptools.configs.lm import Generate
+    from nlptools.loading import load
 
-    model = translator.load(model_dir, precision=precision)
+    model: Any = load(model_dir, precision=precision)
     settings = Generate(beam=BEAM, length_penalty=1.0, max_new_tokens=MOST)
-    return (lambda: list(model.translate(lines, settings))), str
+    return (lambda: list(model.translate(lines, settings))), lambda row: row[0].text
 
 
 def worker(model_dir: str, scratch: str, side: str, lines: list[str]) -> None:
     """Serve one side; what it wrote last lies in `scratch` under its name."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    name, kind = side.split("-")
+    name, kind, *search = side.split("-")
     if name == "transformers":
-        job, text = transformers_side(model_dir, lines, DTYPES[kind])
+        job, text = transformers_side(model_dir, lines, DTYPES[kind], False if search else "never")
     elif name == "ctranslate2":
         job, text = ctranslate2_side(model_dir, scratch, lines, kind)
     else:
@@ -209,6 +207,7 @@ def sides(with_ctranslate2: bool) -> dict[str, str]:
 
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
     out = {f"transformers, {p}": f"transformers-{p}" for p in precisions}
+    out[f"transformers, {precisions[-1]}, its default search"] = f"transformers-{precisions[-1]}-default"
     if with_ctranslate2:
         out |= {"CTranslate2, fp32": "ctranslate2-float32", "CTranslate2, int8": "ctranslate2-int8"}
     return out | {f"nlptools, {p}": f"nlptools-{p}" for p in precisions}
