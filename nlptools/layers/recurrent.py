@@ -23,12 +23,12 @@ class Shared:
     """A matrix (..., K, M) that many steps multiply with, from the left: x (..., N, K) -> (..., N, M).
 
     The gradient of the matrix is one product, made when the backward pass has been through all steps; else each step
-    would make a matrix as large and add it to the sum of the others.
+    would make a matrix as large and add it to the sum of the others. The compiler goes its own way.
     """
 
     def __init__(self, matrix: Tensor) -> None:
         self._steps: list[tuple[Tensor, Tensor]] = []  # what was multiplied, and the gradient of the product
-        tracked = torch.is_grad_enabled() and matrix.requires_grad
+        tracked = torch.is_grad_enabled() and matrix.requires_grad and not torch.compiler.is_compiling()
         self.matrix: Tensor = _Root.apply(matrix, self._steps) if tracked else matrix  # type: ignore[no-untyped-call]
         self.tracked = tracked
 

@@ -43,7 +43,9 @@ class AttentionSteps:
         self.shut = None if mask is None else ~mask[:, None]  # (B, 1, S)
 
     def __call__(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
-        """(R, D) -> contexts (R, C), and weights (R, S) that sum to 1. R is a multiple of B, a source's rows together."""
+        """(R, D) -> contexts (R, C), and weights (R, S) that sum to 1, in float32 at least. R is a multiple of B, with the
+        rows of a source together.
+        """
         B = self.source.matrix.shape[0]
         if self.query is not None:
             hidden = self.query(hidden)
@@ -51,21 +53,25 @@ class AttentionSteps:
         scores: Tensor = self.energy(queries) if self.energy is not None else self.keys(queries)  # type: ignore[misc]
         if self.shut is not None:
             scores = scores.masked_fill(self.shut, -torch.inf)
-        weights = scores.softmax(-1)
-        return self.source(weights).flatten(0, 1), weights.flatten(0, 1)
+        weights = scores.softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        return self.source(weights.to(scores.dtype)).flatten(0, 1), weights.flatten(0, 1)
 
 
 class Energies:
     """Scores v . tanh(query + key) of `keys` (B, S, A) and v (A), for the queries (B, N, A) of many steps -> (B, N, S)."""
 
     def __init__(self, keys: Tensor, energy: Tensor) -> None:
-        self.tracked = torch.is_grad_enabled() and (keys.requires_grad or energy.requires_grad)
+        needed = keys.requires_grad or energy.requires_grad
+        self.compiling = torch.compiler.is_compiling()  # which has ways of its own
+        self.tracked = torch.is_grad_enabled() and needed and not self.compiling
         self._sums = _Sums()
         self.keys, self.energy = keys, energy
         if self.tracked:
             self.keys, self.energy = _EnergiesRoot.apply(keys, energy, self._sums)  # type: ignore[no-untyped-call]
 
     def __call__(self, queries: Tensor) -> Tensor:
+        if self.compiling:
+            return _tanh(queries, self.keys) @ self.energy
         if not self.tracked and not (torch.is_grad_enabled() and queries.requires_grad):
             return _energies(queries, self.keys, self.energy)
         out: Tensor = _Energies.apply(queries, self.keys, self.energy, self._sums)  # type: ignore[no-untyped-call]

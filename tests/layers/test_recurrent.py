@@ -158,3 +158,16 @@ def test_rows_of_one_source_attend_to_it_together(kind: str) -> None:
     attend = AttentionSteps(module, repeated, module.keys(repeated), mask.repeat_interleave(3, 0))
     for found, expected in zip((contexts, weights), attend(hidden), strict=True):
         assert torch.allclose(found, expected, atol=1e-6)
+
+
+def test_what_the_compiler_is_given_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for compiling in (False, True):
+        monkeypatch.setattr(torch.compiler, "is_compiling", lambda compiling=compiling: compiling)
+        x, matrix, keys, energy = tensor(4, 5), tensor(5, 5, seed=1), tensor(4, 2, 5, seed=2), tensor(5, seed=3)
+        energies = Energies(keys, energy)
+        assert Shared(matrix).tracked != compiling and energies.tracked != compiling
+        scores = energies(recurrence(x, matrix, energy)[:, None])
+        found.append([scores, *torch.autograd.grad(scores.square().sum(), (x, matrix, keys, energy))])
+    for ours, theirs in zip(*found, strict=True):
+        assert torch.allclose(ours, theirs)
