@@ -313,11 +313,7 @@ def verify(directory: Path) -> dict[str, str]:
         raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
     for name, entry in files.items():
         path = directory / name
-        if (
-            not 1 <= len(name.split("/")) <= 2
-            or not all(map(_is_plain, name.split("/")))
-            or not isinstance(entry, dict)
-        ):
+        if not is_inside(name) or not isinstance(entry, dict):
             raise BundleError(f"{display(str(directory / MANIFEST))}: not a plain file name: {name!r}")
         if not path.is_file():
             raise BundleError(f"{display(str(path))}: missing, but listed in {MANIFEST}")
@@ -338,6 +334,12 @@ def _finite(text: str) -> float:
     if not math.isfinite(value := float(text)):
         raise ValueError(f"{text[:20]} is too large")
     return value
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name of a manifest stands for a file in the directory, or in a folder of it."""
+    names = name.split("/")
+    return len(names) <= 2 and all(map(_is_plain, names))
 
 
 def _is_plain(name: str) -> bool:

@@ -19,6 +19,14 @@ from conftest import Finished, Run
 from safetensors.torch import load_file, save_file
 from tiny_bundles import bytes_bundle, words_bundle
 
+from nlptools import bundle
+from nlptools.errors import BundleError
+from nlptools.models import registry
+from nlptools.text import marian
+from nlptools.text.tokenizer import load
+from nlptools.text.vocab import Vocab
+from nlptools.train import rundir
+
 FILES = (
     "config.json",
     "generation_config.json",
@@ -141,7 +149,9 @@ def test_a_json_file_of_absurd_size(call: Run, foreign: Path) -> None:
 # -- manifest and shards ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["../lm/config.json", "/etc/hostname", "..", ".", "", "a/b", "nul\0", "new\nline"])
+@pytest.mark.parametrize("name", ["../lm/config.json", "/etc/hostname", "..", ".", "", "a/b", "nul\0", "new\nline",
+                                  "a/../config.json", "a/..", "../config.json", "a//config.json", "/config.json",
+                                  "a/b/config.json", "a/"])  # fmt: skip
 def test_names_in_a_manifest(call: Run, lm: Path, name: str) -> None:
     change(lm / "manifest.json", lambda data: data["files"].update({name: {"size": 1, "sha256": "0"}}))
     refused(call, lm)
@@ -311,3 +321,124 @@ def test_weights_of_others_fit(call: Run, foreign: Path) -> None:
 def test_a_token_beyond_the_vocabulary_may_end_texts(call: Run, tmp_path: Path) -> None:
     done = use(call, bytes_bundle(tmp_path / "b"))
     assert done.code == 0 and done.text.endswith("\t6\n"), done.err
+
+
+# -- encoder-decoders -------------------------------------------------------------------------------------------------
+
+
+TOKENS = ["<unk>", "<s>", "</s>", *(f"w{i}" for i in range(30))]
+ENCODER_DECODERS: dict[str, dict[str, Any]] = {
+    "seq2seq-transformer": {
+        "encoder_layers": 2,
+        "decoder_layers": 1,
+        "encoder_heads": 2,
+        "decoder_heads": 4,
+        "encoder_intermediate_size": 24,
+        "decoder_intermediate_size": 32,
+    },
+    "seq2seq-rnn": {"embedding_size": 12, "encoder_layers": 2},
+    "seq2seq-convolution": {"embedding_size": 12, "encoder_layers": 2, "decoder_layers": 3},
+}
+
+
+def pair_bundle(directory: Path, arch: str, source: list[str], target: list[str] | None = None, **changes: Any) -> Path:
+    tokenizers = [load("words", vocab=Vocab(tokens)) for tokens in (source, target or source)]
+    first, last = marian.pair(tokenizers[0], tokenizers[1] if target else None)
+    pad, eos, source_size, target_size = marian.special_ids(first, last)
+    sizes = {**ENCODER_DECODERS[arch], "hidden_size": 16, "share_embeddings": target is None, **changes}
+    config = registry.config_class(arch)(source_size, target_size, pad, eos, **sizes)
+    torch.manual_seed(0)
+    model = registry.model_class(arch)(config)
+    model.initialize()
+    directory.mkdir()
+    bundle.save_pair(directory, arch, model, model.state_dict(), first, last, training={"by": "a test"})
+    return directory
+
+
+@pytest.mark.parametrize("arch", ENCODER_DECODERS)
+@pytest.mark.parametrize("separate", [False, True])
+def test_encoder_decoders_there_and_back(tmp_path: Path, arch: str, separate: bool) -> None:
+    out = pair_bundle(tmp_path / "m", arch, TOKENS, TOKENS[:20] if separate else None)
+    loaded = bundle.load(out)
+    assert loaded.is_encoder_decoder and loaded.arch == arch and loaded.training == {"by": "a test"}
+    sizes = loaded.model.config  # type: ignore[attr-defined]
+    assert loaded.eos == sizes.eos == 2 and sizes.pad == (20 if separate else 33)
+    assert (loaded.target_tokenizer is loaded.tokenizer) == (not separate)
+    assert loaded.target_tokenizer and loaded.target_tokenizer.encode("w3 w16") == [6, 19]
+    assert loaded.tokenizer.encode("w3 w25") == [6, 29 if separate else 28]
+    source = torch.tensor([[3, 4, 5, 2], [6, 2, sizes.pad, sizes.pad]])
+    read = torch.tensor([[sizes.pad, 4, 5], [sizes.pad, 7, 3]])
+    torch.manual_seed(0)
+    model = registry.model_class(arch)(sizes)
+    model.initialize()
+    with torch.inference_mode():
+        one, other = [m.head(m(read, m.encode(source, source != sizes.pad))[0]) for m in (model.eval(), loaded.model)]
+    assert torch.equal(one, other) and one.shape == (2, 3, sizes.num_classes)
+    # what it holds is what the manifest lists, and another save gives the same bytes
+    files = {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()}
+    assert set(json.loads((out / "manifest.json").read_text())["files"]) == files - {"manifest.json"}
+    assert ("target/vocab.tsv" in files) == separate
+    (tmp_path / "again").mkdir()
+    bundle.save_pair(tmp_path / "again", arch, loaded.model, loaded.weights(), loaded.tokenizer, loaded.target_tokenizer,
+                     training=loaded.training)  # fmt: skip
+    assert all((out / name).read_bytes() == (tmp_path / "again" / name).read_bytes() for name in files)
+    assert not bundle.load(words_bundle(tmp_path / "lm")).is_encoder_decoder
+
+
+def test_damage_in_the_folder_of_the_target(tmp_path: Path) -> None:
+    out = pair_bundle(tmp_path / "m", "seq2seq-rnn", TOKENS, TOKENS[:20])
+    good = (out / "target" / "vocab.tsv").read_text()
+    for text, said in ((good.replace("w3", "w4"), "damaged"), (good + "more\t0\n", "damaged"), (None, "missing")):
+        (out / "target" / "vocab.tsv").unlink(missing_ok=True)
+        if text is not None:
+            (out / "target" / "vocab.tsv").write_text(text)
+        with pytest.raises(BundleError, match=rf"target.vocab\.tsv: {said}"):
+            bundle.load(out)
+    (out / "target" / "vocab.tsv").write_text(good + "more\t0\n")
+    (out / "manifest.json").unlink()
+    with pytest.raises(BundleError, match="the tokenizer has 22 tokens, the model 21"):
+        bundle.load(out)
+
+
+@pytest.mark.parametrize("arch", ENCODER_DECODERS)
+def test_encoder_decoders_that_cannot_be(tmp_path: Path, arch: str) -> None:
+    out = pair_bundle(tmp_path / "m", arch, TOKENS)
+    (out / "manifest.json").unlink()
+    text = (out / "config.json").read_text()
+    names = [name for name, value in json.loads(text).items() if type(value) in (int, str)]
+    assert len(names) > 9
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ignored = {"num_hidden_layers", "vocab_size", "pad_token_id", "eos_token_id", "decoder_start_token_id"}
+    ignored = ignored - {"pad_token_id", "eos_token_id", "vocab_size"} if "d_model" in names else ignored
+    ignored |= {"forced_eos_token_id", "torch_dtype", "max_position_embeddings"}
+    for name in names:
+        for value in (-1, 10**9, "x", [], {}, True, 1.5, None):
+            if name not in ignored and not (value is None and name in ("decoder_vocab_size",)):
+                (out / "config.json").write_text(json.dumps({**json.loads(text), name: value}))
+                with pytest.raises(BundleError) as raised:
+                    bundle.load(out)
+                assert len(str(raised.value)) < 400 and "\n" not in str(raised.value), (name, value)
+    for name, value in (("share_embeddings", "yes"), ("bidirectional", 1), ("static_position_embeddings", False),
+                        ("scale_embedding", 1), ("share_encoder_decoder_embeddings", None), ("dropout", "x"),
+                        ("activation_function", "tanh"), ("decoder_start_token_id", 3)):  # fmt: skip
+        if name in json.loads(text) and name not in ignored:
+            (out / "config.json").write_text(json.dumps({**json.loads(text), name: value}))
+            with pytest.raises(BundleError):
+                bundle.load(out)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300_000, "memory was taken (KiB)"
+
+
+def test_tokenizers_that_do_not_fit_are_not_saved(tmp_path: Path) -> None:
+    loaded = bundle.load(pair_bundle(tmp_path / "m", "seq2seq-rnn", TOKENS))
+    other = load("words", vocab=Vocab([*TOKENS, "a", "b"]))
+    with pytest.raises(BundleError, match="the tokenizer has 36 tokens, the model 34"):
+        bundle.save_pair(tmp_path, loaded.arch, loaded.model, loaded.weights(), other, training={})
+    assert not (tmp_path / "config.json").exists()
+
+
+def test_force_clears_the_folder_of_the_target_too(tmp_path: Path) -> None:
+    """Else what is saved next would be read with the tokenizer of what was there."""
+    out = pair_bundle(tmp_path / "m", "seq2seq-rnn", TOKENS, TOKENS[:20])
+    (out / "mine").write_text("stays")
+    assert rundir.previous(out, "auto", force=True, fingerprint={}) is None
+    assert sorted(p.name for p in out.iterdir()) == ["mine"]

@@ -185,14 +185,17 @@ def pair(source: Tokenizer, target: Tokenizer | None = None) -> tuple[Tokenizer,
         if side.vocab is None:
             raise BundleError(f"the tokenizer {side.kind!r} has no vocabulary", hint="give it one: --vocab FILE")
     found = [_own_pad(side) for side in sides]
-    # a SentencePiece model's own one moves where the other side needs it elsewhere
-    if len({pad for pad in found if pad is not None}) > 1:
-        found = [None if isinstance(side, SentencePiece) else pad for side, pad in zip(sides, found, strict=True)]
+    # a SentencePiece model's own one gives way to that of the other side, and to the end of the target
+    end = len(sides[-1].vocab or ())
+    if isinstance(source, SentencePiece) and found[0] != (end if found[-1] is None else found[-1]):
+        found[0] = None
+    if isinstance(target, SentencePiece) and None not in found and found[0] != found[-1]:
+        found[-1] = None
     pads = {pad for pad in found if pad is not None}
     if len(pads) > 1:
         raise BundleError(f"the padding of the source is {found[0]}, that of the target {found[1]}", hint=_SAME)
-    place = pads.pop() if pads else len(sides[-1].vocab or ())
-    if place > len(sides[-1].vocab or ()):
+    place = pads.pop() if pads else end
+    if place > end:
         raise BundleError(f"the padding of the source is {place}, the target has fewer tokens", hint=_SAME)
     made = [_padded(side, place, pad) for side, pad in zip(sides, found, strict=True)]
     return made[0], made[-1]
@@ -284,15 +287,18 @@ def _free(name: str, taken: Container[str]) -> str:
 # -- directories ------------------------------------------------------------------------------------------------------
 
 
-def load_pair(directory: str | Path) -> tuple[Tokenizer, Tokenizer]:
+def load_pair(directory: str | Path, lowercase: bool = False) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers of the source and of the target in a model directory; one object where they are the same.
+
+    Args:
+        lowercase: lower-case the text first. A directory that was saved so needs no reminder.
 
     Raises:
         BundleError: a damaged, unsafe, missing or unknown file.
     """
     path = Path(directory)
-    source, target = _load(path)
-    return (source, _load(path / FOLDER)[0]) if (path / FOLDER).is_dir() else (source, target)
+    source, target = _load(path, lowercase)
+    return (source, _load(path / FOLDER, lowercase)[0]) if (path / FOLDER).is_dir() else (source, target)
 
 
 def save_pair(directory: str | Path, source: Tokenizer, target: Tokenizer | None = None) -> list[str]:
@@ -337,23 +343,23 @@ def _save_marian(path: Path, source: Marian, target: Marian) -> list[str]:
     return [*names, _CONFIG, *marker]
 
 
-def _load(path: Path) -> tuple[Tokenizer, Tokenizer]:
+def _load(path: Path, lowercase: bool) -> tuple[Tokenizer, Tokenizer]:
     """The tokenizers in one folder."""
     if (path / SOURCE).is_file():
-        return _load_marian(path)
+        return _load_marian(path, lowercase)
     if (path / "spiece.model").is_file() and not (path / "tokenizer.json").is_file():
         raise BundleError(  # Pegasus adds 103 to its ids, T5 and others have rules of their own
             f"{display(str(path))}: spiece.model: a SentencePiece model whose ids are not those of its model",
             hint="save the tokenizer as tokenizer.json",
         )
-    tokenizer = load(str(path))
+    tokenizer = load(path, lowercase=lowercase)
     return tokenizer, tokenizer
 
 
-def _load_marian(path: Path) -> tuple[Marian, Marian]:
+def _load_marian(path: Path, lowercase: bool) -> tuple[Marian, Marian]:
     settings = _read(path / _CONFIG) if (path / _CONFIG).is_file() else {}
     settings = {k: v for k, v in settings.items() if k not in ("auto_map", "chat_template")}
-    lowercase = bool(huggingface.read_marker(path).get("lowercase", False))
+    lowercase = lowercase or bool(huggingface.read_marker(path).get("lowercase", False))
     separate = settings.get("separate_vocabs", (path / TARGET_VOCAB).is_file())
     models = [_read_model(path / name) for name in (SOURCE, TARGET if (path / TARGET).is_file() else SOURCE)]
     tables = [_ids(path / VOCAB), *([_ids(path / TARGET_VOCAB)] if separate else [])]

@@ -25,6 +25,7 @@ _BUNDLE_FILES = (
     "vocab.txt",
     VOCAB_FILE,
 )
+_PAIR_FILE = "source.spm"  # in a directory with this, a pair of tokenizers is: `marian` reads it
 
 
 class Tokenizer(Protocol):
@@ -68,7 +69,8 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
     Args:
         name_or_path: a name (`whitespace`, `words`, `13a`, `intl`, `char`, `bytes`); or a file: SentencePiece `.model`,
             Hugging Face `tokenizer.json`, WordPiece `vocab.txt`, vocabulary `.tsv` (tokens separated by white space,
-            ids by line); or a model directory that holds one of those, or `vocab.json` with `merges.txt`.
+            ids by line); or a model directory that holds one of those, or `vocab.json` with `merges.txt`; of a model
+            with two tokenizers, that of the source.
         vocab: where the ids of a named tokenizer come from: a `token TAB count` file, or a Vocab.
         lowercase: lower-case the text first. A directory that was saved so needs no reminder.
 
@@ -125,6 +127,10 @@ def _load_directory(directory: Path, lowercase: bool) -> Tokenizer:
     marker = huggingface.read_marker(directory)
     kind = marker.get("kind")
     lowercase = lowercase or marker.get("lowercase", False)
+    if (directory / _PAIR_FILE).is_file():
+        from nlptools.text import marian  # knows this module
+
+        return marian.load_pair(directory, lowercase)[0]
     if kind in RULES:
         vocab = directory / VOCAB_FILE
         return _named(str(kind), vocab if kind != "bytes" and vocab.is_file() else None, lowercase)

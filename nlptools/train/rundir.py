@@ -111,9 +111,12 @@ def _clear(directory: Path) -> None:
     with contextlib.suppress(BundleError, OSError):
         manifest = bundle.read_json(directory / bundle.MANIFEST).get("files", {})
     for name in [*manifest, bundle.MANIFEST, RECORD, "log.jsonl"]:
-        if isinstance(name, str) and name == os.path.basename(name):
+        path = directory / str(name)
+        if bundle.is_inside(str(name)) and not path.parent.is_symlink():
             with contextlib.suppress(OSError):
-                os.unlink(directory / name)
+                os.unlink(path)
+                if path.parent != directory:
+                    os.rmdir(path.parent)  # with its last file; before, it is not empty and stays
 
 
 def fingerprint(settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
