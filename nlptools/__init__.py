@@ -14,24 +14,27 @@ if TYPE_CHECKING:
     from nlptools.description import describe as describe
     from nlptools.embeddings.training import train_vectors as train_vectors
     from nlptools.language_model import LanguageModel as LanguageModel
-    from nlptools.language_model import load as load
+    from nlptools.loading import load as load
     from nlptools.metrics.corpus import bleu as bleu
     from nlptools.metrics.corpus import chrf as chrf
     from nlptools.metrics.corpus import ter as ter
     from nlptools.metrics.evaluation import evaluate as evaluate
     from nlptools.projection.mapping import project as project
+    from nlptools.seq2seq_training import train_seq2seq as train_seq2seq
     from nlptools.sequences.corpus import phrases as phrases
     from nlptools.sequences.corpus import walks as walks
     from nlptools.text.tokenizer import load as tokenizer
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
     from nlptools.training import train_lm as train_lm
+    from nlptools.translation import Translator as Translator
     from nlptools.vectors.alignment import align as align_vectors
     from nlptools.vectors.evaluation import evaluate as evaluate_vectors
     from nlptools.vectors.formats import load as load_vectors
 
 _WHERE = {
     "LanguageModel": "nlptools.language_model:LanguageModel",
+    "Translator": "nlptools.translation:Translator",
     "align_vectors": "nlptools.vectors.alignment:align",
     "bleu": "nlptools.metrics.corpus:bleu",
     "build_vocab": "nlptools.tokenization:build_vocab",
@@ -39,7 +42,7 @@ _WHERE = {
     "describe": "nlptools.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
     "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
-    "load": "nlptools.language_model:load",
+    "load": "nlptools.loading:load",
     "load_vectors": "nlptools.vectors.formats:load",
     "phrases": "nlptools.sequences.corpus:phrases",
     "project": "nlptools.projection.mapping:project",
@@ -47,12 +50,14 @@ _WHERE = {
     "tokenize": "nlptools.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
     "train_lm": "nlptools.training:train_lm",
+    "train_seq2seq": "nlptools.seq2seq_training:train_seq2seq",
     "train_vectors": "nlptools.embeddings.training:train_vectors",
     "walks": "nlptools.sequences.corpus:walks",
 }
 
 __all__ = [
     "LanguageModel",
+    "Translator",
     "__version__",
     "align_vectors",
     "bleu",
@@ -69,6 +74,7 @@ __all__ = [
     "tokenize",
     "tokenizer",
     "train_lm",
+    "train_seq2seq",
     "train_vectors",
     "walks",
 ]

@@ -67,3 +67,37 @@ def next_logits(model: Any, hidden: Tensor) -> Tensor:
     """(B, T, D) -> (B, V) float32: what comes after the last position."""
     logits: Tensor = model.head(hidden[:, -1]).float()
     return logits
+
+
+def read_sources(
+    model: Any,
+    sources: Sequence[Sequence[int]],
+    settings: Generate,
+    backend: Backend,
+    *,
+    eos: int,
+    prefixes: list[list[int]] | None = None,
+    keeps_attention: bool = False,
+) -> Opening:
+    """Let an encoder-decoder read sources, to each of which the end token is added, and its start token."""
+    ids, mask = padded([[*source, eos] for source in sources], model.start_token)
+    room = settings.max_new_tokens
+    limits = [len(source) + 50 if room is None else room for source in sources]
+    if model.max_context is not None:
+        limits = [min(limit, model.max_context) for limit in limits]
+    real = backend.put(mask)
+    state = model.encode(backend.put(ids), None if mask.all() else real, capacity=min(max(limits), 64))
+    state.keeps_attention = keeps_attention
+    start = backend.put(np.full((len(ids), 1), model.start_token))
+    hidden, state = model(start, state)
+    said: list[list[int]] = [[] for _ in sources]
+    return Opening(next_logits(model, hidden), state, said, limits, "length", prefixes, real)
+
+
+def padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[np.ndarray, np.ndarray]:
+    """(B, S) int64 rows padded on the right, and (B, S) what of it is real."""
+    lengths = np.array([len(row) for row in rows])
+    mask: np.ndarray = np.arange(int(lengths.max())) < lengths[:, None]
+    ids = np.full(mask.shape, fill, np.int64)
+    ids[mask] = np.fromiter((id for row in rows for id in row), np.int64, int(lengths.sum()))
+    return ids, mask

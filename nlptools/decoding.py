@@ -7,7 +7,7 @@ continuation does not depend on its batch mates. Shapes: B rows, T prompt length
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from nlptools.backend import Backend
 from nlptools.beam import beam_search
 from nlptools.configs.lm import Generate
 from nlptools.constraints import Ban, Rows, bans, penalize
-from nlptools.continuation import Continuation, Opening, Watch, cut, next_logits, prefill
+from nlptools.continuation import Continuation, Opening, Watch, cut, next_logits, prefill, read_sources
 
 
 @torch.inference_mode()
@@ -53,6 +53,57 @@ def generate(
         watch=watch,
         forbidden=forbidden,
     )
+
+
+@torch.inference_mode()
+def translate(
+    model: Any,
+    sources: Sequence[Sequence[int]],
+    settings: Generate,
+    backend: Backend,
+    *,
+    eos: int,
+    seed: int = 1,
+    first: int = 0,
+    forbidden: Sequence[int] = (),
+    prefixes: Sequence[Sequence[int]] | None = None,
+    coverage_penalty: float = 0.0,
+    stop: Callable[[], bool] | None = None,
+) -> list[list[Continuation]] | None:
+    """`settings.count` outputs of an encoder-decoder for each source, in the order of the sources.
+
+    Sources (without end token) of like length are decoded together, `settings.batch_size` of them. They are numbered from
+    `first` for seeding. `prefixes`: what each output has to begin with. Returns None when `stop()` turned true.
+    """
+    found: list[list[Continuation]] = [[] for _ in sources]
+    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))  # the longest first: memory is known at once
+    for begin in range(0, len(order), settings.batch_size):
+        if stop is not None and stop():
+            return None
+        group = order[begin : begin + settings.batch_size]
+        opening = read_sources(
+            model,
+            [sources[i] for i in group],
+            settings,
+            backend,
+            eos=eos,
+            prefixes=None if prefixes is None else [list(prefixes[i]) for i in group],
+            keeps_attention=coverage_penalty != 0.0,
+        )
+        done = decode(
+            model,
+            opening,
+            settings,
+            backend,
+            eos=eos,
+            seed=seed,
+            first=[first + i for i in group],
+            forbidden=forbidden,
+            coverage_penalty=coverage_penalty,
+        )
+        for i, outputs in zip(group, done, strict=True):
+            found[i] = outputs
+    return found
 
 
 @torch.inference_mode()

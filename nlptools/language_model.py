@@ -8,14 +8,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from nlptools import bundle, decoding, messages, scoring
 from nlptools.backend import Backend
-from nlptools.configs import Compute
 from nlptools.configs.lm import Generate, Score
 from nlptools.continuation import Continuation, cut
 from nlptools.data import corpus
@@ -45,27 +43,8 @@ class Generated:
     logprobs: list[float]  # natural logs; empty unless asked for
 
 
-def load(
-    path: str | Path,
-    *,
-    device: str = "auto",
-    precision: str = "auto",
-    threads: int = 0,
-    compute: Compute | None = None,
-) -> LanguageModel:
-    """The language model in a directory: one of ours, or a Hugging Face GPT-2.
-
-    Raises:
-        InputError, BundleError: see `bundle.load`.
-        Unavailable: no such device or precision.
-    """
-    loaded = bundle.load(path)
-    backend = Backend.detect(compute or Compute(device=device, precision=precision, threads=threads))
-    return LanguageModel(loaded, backend)
-
-
 class LanguageModel:
-    """See the module's docstring; made by `load`."""
+    """See the module's docstring; `nlptools.load` makes it."""
 
     def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
         self.bundle, self.backend = loaded, backend
@@ -196,13 +175,8 @@ class LanguageModel:
         return Generated(text[:end], finish, [self._name(i) for i in found.ids], found.logprobs)
 
     def _never_generated(self) -> list[int]:
-        """Special tokens that stand for no text, the end of text apart, and ids that the tokenizer does not know."""
         vocab = self.tokenizer.vocab
-        if vocab is None:
-            return []
-        special = {vocab.unk, vocab.pad, vocab.bos, vocab.cls, vocab.sep, vocab.mask}
-        unknown = range(len(vocab), self.model.vocab_size)
-        return sorted(id for id in {*special, *unknown} - {self.bundle.eos} if id is not None)
+        return [] if vocab is None else vocab.never_said(self.bundle.eos, self.model.vocab_size)
 
     def _unk(self) -> int | None:
         return self.tokenizer.vocab.unk if self.tokenizer.vocab is not None else None

@@ -143,9 +143,9 @@ def perplexities(log_probability: float, counts: Counts) -> dict[str, float]:
     nats = -log_probability
     return {
         "loss": nats / max(1, counts.tokens),
-        "perplexity": _exp(nats / max(1, counts.tokens)),
-        "word_perplexity": _exp(nats / max(1, counts.words)),
-        "byte_perplexity": _exp(nats / max(1, counts.bytes)),
+        "perplexity": perplexity(nats / max(1, counts.tokens)),
+        "word_perplexity": perplexity(nats / max(1, counts.words)),
+        "byte_perplexity": perplexity(nats / max(1, counts.bytes)),
         "bits_per_byte": nats / max(1, counts.bytes) / math.log(2),
     }
 
@@ -203,5 +203,6 @@ def _sum_scores(
     return None if scores is None else float(sum(s.sum(dtype=np.float64) for s in scores))
 
 
-def _exp(nats: float) -> float:
+def perplexity(nats: float) -> float:
+    """The perplexity of a mean loss; infinity where no float can hold it."""
     return math.exp(nats) if nats < 700 else math.inf

@@ -272,24 +272,27 @@ class Output:
     """Lines to a file or standard output.
 
     A file is written under a temporary name and renamed when whole; devices, pipes and standard output are written to
-    directly. Use as a context manager. `line_buffered` flushes after every line, otherwise after every `write`.
+    directly. Use as a context manager. `line_buffered` flushes after every line, otherwise after every `write`; `append`
+    writes behind what the file has, at once.
 
     Raises:
         OutputError: the file exists and `force` is not set, or cannot be made.
         StreamError: a write failed (disk full), or standard output is closed.
     """
 
-    def __init__(self, path: str = "-", *, force: bool = False, line_buffered: bool = False) -> None:
+    def __init__(
+        self, path: str = "-", *, force: bool = False, line_buffered: bool = False, append: bool = False
+    ) -> None:
         self.name = "<stdout>" if path == "-" else display(path)
         self.line_buffered = line_buffered
         self._final: Path | None = None
         self._temporary: str | None = None
         try:
-            self._stream = self._open(path, force)
+            self._stream = self._open(path, force, append)
         except OSError as error:
             raise OutputError(f"{self.name}: {reason(error)}") from None
 
-    def _open(self, path: str, force: bool) -> IO[bytes]:
+    def _open(self, path: str, force: bool, append: bool) -> IO[bytes]:
         if path == "-":
             return stdout_bytes()
         target = Path(path)
@@ -297,6 +300,8 @@ class Output:
             raise OutputError(f"{self.name}: is a directory, expected a file")
         if target.exists() and not target.is_file():  # a device or a named pipe
             return open(path, "wb")
+        if append:
+            return open(path, "ab")
         if target.exists() and not force:
             raise OutputError(f"{self.name}: exists", hint="--force replaces it")
         self._final = Path(os.path.realpath(path))

@@ -28,22 +28,26 @@ LEVELS = (
     ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
     ("models",),
-    ("objectives", "decoding", "beam", "constraints", "continuation", "scoring", "bundle"),
+    ("objectives", "decoding", "beam", "constraints", "continuation", "forced", "scoring", "bundle"),
     ("train",),
     ("embeddings",),
-    ("language_model", "training", "description"),
+    ("language_model", "translation", "loading", "training", "seq2seq_training", "description"),
     ("cli",),
     ("__main__",),
 )
 SAME_LEVEL = {  # neighbours that know each other
     "messages": {"__init__"},
     "durable": {"errors"},
+    "parts": {"errors", "streams"},
     "streams": {"errors", "messages", "durable"},
     "braille": {"plotting"},
     "beam": {"constraints", "continuation"},
     "projection": {"vectors"},
     "vectors": {"metrics"},
     "decoding": {"beam", "constraints", "continuation"},
+    "forced": {"continuation"},
+    "translation": {"language_model"},
+    "loading": {"language_model", "translation"},
 }
 TORCH_FROM = 3  # the lowest level that may import torch
 

@@ -45,11 +45,15 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     import math
 
     from nlptools import streams
-    from nlptools.language_model import load
+    from nlptools.errors import UsageError
+    from nlptools.language_model import LanguageModel
+    from nlptools.loading import load
 
     names = streams.check_inputs(inputs)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
         loaded = load(model, compute=compute)
+        if not isinstance(loaded, LanguageModel):
+            raise UsageError(f"{model} is an encoder-decoder", hint="generate --score-target scores its targets")
         blocks = streams.all_blocks(names, common.encoding_errors)
         if score.per == "total":
             result = loaded.perplexity(blocks, score)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import MISSING, dataclass
 from typing import Any
 
@@ -136,6 +137,14 @@ class Score:
             raise UsageError("--document goes with --per total; otherwise each line is scored on its own")
 
 
+def shard(text: str) -> tuple[int, int]:
+    """(I, N) of a text such as `2/8`, with I from 1 to N. Raises UsageError."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise UsageError(f"not a part of a whole: {text!r}, expected I/N with I from 1 to N")
+    return int(found[1]), int(found[2])
+
+
 @dataclass(frozen=True)
 class Generate:
     """Generation options"""
@@ -184,6 +193,13 @@ class Generate:
     json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt".')
     echo: bool = option(False, "Write the prompt before its continuation.")
     batch_size: int = option(32, "Prompts decoded together.", low=1, metavar="N")
+    shard: str | None = option(
+        None,
+        "Take part I of N (from 1) of the input's lines; the outputs of all parts concatenate.",
+        metavar="I/N",
+        check=shard,
+    )
+    skip_done: bool = option(False, "Go on after the lines that the output file has, with the same command.")
 
     @property
     def room(self) -> int:
@@ -213,5 +229,7 @@ class Generate:
             raise UsageError("--nbest needs --beam", hint="--num-samples gives several samples")
         if self.logprobs and not self.json:
             raise UsageError("--logprobs needs --json")
+        if self.stream and self.skip_done:
+            raise UsageError("--stream does not go with --skip-done: a line may be there in part")
         if self.stream and (self.json or self.beam or self.count > 1):
             raise UsageError("--stream does not go with --json, --beam, --nbest or --num-samples")

@@ -27,6 +27,7 @@ import numpy as np
 
 from nlptools.errors import UsageError
 from nlptools.text import sampling, sentencepiece_file
+from nlptools.text.marian import Marian
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer
 
@@ -148,6 +149,8 @@ class Words:
             UsageError: not a SentencePiece model of type unigram or BPE, or its pieces may cross word boundaries, or
                 `alpha` is out of range.
         """
+        if isinstance(tokenizer, Marian) and tokenizer.keeps_ids:
+            tokenizer = tokenizer.sentencepiece
         if not isinstance(tokenizer, SentencePiece):
             raise UsageError(f"{option} needs a SentencePiece model, found a tokenizer of kind {tokenizer.kind!r}")
         texts, scores, types, model = tokenizer._pieces

@@ -35,10 +35,13 @@ class Source(Protocol):
     """Where batches come from."""
 
     batches_per_epoch: float
-    epoch: float  # epochs done, with their fraction
 
-    def __iter__(self) -> Iterator[Batch]:
-        """Batches without end."""
+    @property
+    def epoch(self) -> float:
+        """Epochs done, with their fraction."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Batches without end, as the objective takes them."""
 
     def state(self) -> dict[str, Any]:
         """Where the source stands, as plain numbers."""

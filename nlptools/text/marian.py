@@ -72,6 +72,11 @@ class Marian:
         self._rest = {t: i for t, i in rest.items() if t not in self._tags}  # pieces that the model does not know
         self._tags |= {t: table[i] for t, i in known.items() if t.startswith(">>") and t.endswith("<<")}
 
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether the ids are the SentencePiece model's own."""
+        return self._table is None
+
     def tokens(self, text: str) -> list[str]:
         """The pieces of one line; an unknown one is as it stands in the text."""
         return self.tokens_lines([text])[0]

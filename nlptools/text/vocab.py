@@ -69,6 +69,13 @@ class Vocab:
         """Number of ids: they run from 0 to this."""
         return len(self.tokens)
 
+    def never_said(self, eos: int, size: int) -> list[int]:
+        """Ids below `size`, which a model has, that no text of its may contain: special tokens but the end, and ids that
+        this vocabulary does not know."""
+        special = {self.unk, self.pad, self.bos, self.cls, self.sep, self.mask}
+        unknown = range(len(self), size)
+        return sorted(id for id in {*special, *unknown} - {eos} if id is not None and id < size)
+
     def token(self, id: int) -> str:
         """The token of an id. Raises IndexError for an id that there is not."""
         if id < 0:

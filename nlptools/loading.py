@@ -1,0 +1,43 @@
+"""From model directories to models at work: `load`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nlptools import bundle
+from nlptools.configs import Compute
+from nlptools.errors import BundleError, display
+
+if TYPE_CHECKING:
+    from nlptools.language_model import LanguageModel
+    from nlptools.translation import Translator
+
+
+def load(
+    *paths: str | Path,
+    device: str = "auto",
+    precision: str = "auto",
+    threads: int = 0,
+    compute: Compute | None = None,
+) -> LanguageModel | Translator:
+    """The model in a directory: a language model (ours, or a Hugging Face GPT-2), or an encoder-decoder (ours, or a
+    MarianMT). Several directories of encoder-decoders are an ensemble.
+
+    Raises:
+        InputError, BundleError: see `bundle.load`.
+        Unavailable: no such device or precision.
+    """
+    loaded = [bundle.load(path) for path in paths]
+    from nlptools.backend import Backend
+
+    backend = Backend.detect(compute or Compute(device=device, precision=precision, threads=threads))
+    if loaded[0].is_encoder_decoder:
+        from nlptools.translation import Translator
+
+        return Translator(loaded, backend)
+    if len(loaded) > 1:
+        raise BundleError(f"{display(str(paths[1]))}: only encoder-decoders make an ensemble")
+    from nlptools.language_model import LanguageModel
+
+    return LanguageModel(loaded[0], backend)
