@@ -4,7 +4,7 @@
         [--seeds 1,2] [--into en-de|de-en] [--keep DIR] [-- OPTIONS of train-seq2seq]
 
 DIR/multi30k holds Multi30k (29,000 pairs). A vocabulary of pieces common to both languages is learnt, a model of each
-architecture is trained with its preset, the test sets are translated, and scored twice: as it is, and lower-cased, since
+architecture is trained, the test sets are translated, and scored twice: as it is, and lower-cased, since
 what is published of Multi30k is mostly lower-cased (and tokenized by Moses, which is another thing again).
 --keep holds what is made, and a run that was stopped by --max-time goes on when the same command is given again.
 """
@@ -22,7 +22,12 @@ from pathlib import Path
 
 import side_by_side
 
-ARCHITECTURES = ("transformer", "rnn", "convolution")
+# options of each architecture: the preset is one of Transformers
+ARCHITECTURES = {
+    "transformer": "--preset multi30k",
+    "rnn": "--layers 1 --hidden 512 --embedding 256 --dropout 0.3 --epochs 30 --average 5",
+    "convolution": "--layers 4 --hidden 256 --dropout 0.3 --epochs 40 --average 5",
+}
 SETS = {"val": "val", "test 2016": "test_2016_flickr"}
 STOPPED = 75  # status of a training that ended early with everything saved
 
@@ -72,7 +77,7 @@ def train(arch: str, seed: int, scratch: Path, options: argparse.Namespace) -> t
     limit = ["--max-time", options.max_time] if options.max_time else []
     seconds = side_by_side.seconds(
         lambda: nlptools(
-            "train-seq2seq", "--arch", arch, "--preset", "multi30k", "--tokenizer", str(scratch / "pieces.model"),
+            "train-seq2seq", "--arch", arch, *ARCHITECTURES[arch].split(), "--tokenizer", str(scratch / "pieces.model"),
             "--valid", str(scratch / "valid.tsv"), "--seed", str(seed), *limit, *options.rest, "-o", str(model),
             str(scratch / "train.tsv"),
         )
@@ -100,8 +105,7 @@ def trained(model: Path) -> str:
     """What the training record tells of its end."""
     path = model / "training.json"
     record = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    known = {key: record[key] for key in ("parameters", "final") if key in record}
-    return json.dumps(known) if known else ""
+    return json.dumps(record["metrics"]) if record.get("metrics") else ""
 
 
 def main() -> None:
@@ -113,7 +117,7 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="directory for what is made")
     parser.add_argument("rest", nargs="*", help="options of train-seq2seq, after --")
     options = parser.parse_args()
-    wrong = set(options.arch.split(",")) - set(ARCHITECTURES)
+    wrong = set(options.arch.split(",")) - ARCHITECTURES.keys()
     if wrong:
         parser.error(f"unknown architecture {', '.join(sorted(wrong))}, expected {', '.join(ARCHITECTURES)}")
     folder = Path(os.environ.get("NLPTOOLS_DATA", "")) / "multi30k"
