@@ -20,6 +20,7 @@ from nlptools.backend import Backend
 from nlptools.configs.lm import Generate
 from nlptools.constraints import Ban, Rows, penalize
 from nlptools.continuation import Continuation, Opening, next_logits
+from nlptools.layers.cross_entropy import log_sum_exp
 
 _COMPACT = 8  # finished inputs leave the batch when they are one in so many
 
@@ -117,8 +118,8 @@ class _Search:
         if self.settings.repetition_penalty != 1.0:
             said = [self.opening.said[i] for i in np.repeat(self.inputs, width)]
             seen = [[*a, *b] for a, b in zip(said, self.ids.reshape(n * width, -1).tolist(), strict=True)]
-            logits = penalize(logits, seen, self.settings.repetition_penalty)
-        normalizer = logits.logsumexp(1, keepdim=True)
+            logits = penalize(logits.float(), seen, self.settings.repetition_penalty)
+        normalizer = log_sum_exp(logits)
         if self.bans:
             rows = Rows(self.ids.shape[2], np.repeat(self.inputs, width).tolist(), self.ids.reshape(n * width, -1))
             for ban in self.bans:
@@ -126,7 +127,7 @@ class _Search:
         # the best 2K of an input are among the best 2K of each of its hypotheses
         count = min(2 * self.K, V)
         best, tokens = logits.topk(count, dim=1)
-        logprobs = best - normalizer  # (n * width, count)
+        logprobs = best.float() - normalizer  # (n * width, count)
         totals = torch.from_numpy(self.totals).to(logits.device).reshape(-1, 1) + logprobs
         few = min(2 * self.K, width * count)
         top, places = totals.view(n, -1).topk(few, dim=1)

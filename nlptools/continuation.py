@@ -16,6 +16,9 @@ from nlptools.backend import Backend
 from nlptools.configs.lm import Generate
 
 
+_ROOM = 16  # target tokens that memory is taken for at first; it grows as they come
+
+
 @dataclass
 class Continuation:
     """New tokens after a prompt. The end-of-text token is not among them, but its log-probability counts."""
@@ -33,7 +36,7 @@ Watch = Callable[[int, Continuation], bool]  # (row, what it has so far) -> whet
 class Opening:
     """Inputs that a model has read, ready for their first new token."""
 
-    logits: Tensor  # (B, V) float32, of the first new token
+    logits: Tensor  # (B, V) of the first new token, in the model's type
     state: Any
     said: list[list[int]]  # tokens before the first new one, for penalties; a decoder has said nothing
     limits: list[int]  # most new tokens of each input
@@ -64,8 +67,8 @@ def prefill(model: Any, prompts: list[list[int]], settings: Generate, backend: B
 
 
 def next_logits(model: Any, hidden: Tensor) -> Tensor:
-    """(B, T, D) -> (B, V) float32: what comes after the last position."""
-    logits: Tensor = model.head(hidden[:, -1]).float()
+    """(B, T, D) -> (B, V), in the model's type: what comes after the last position."""
+    logits: Tensor = model.head(hidden[:, -1])
     return logits
 
 
@@ -86,7 +89,7 @@ def read_sources(
     if model.max_context is not None:
         limits = [min(limit, model.max_context) for limit in limits]
     real = backend.put(mask)
-    state = model.encode(backend.put(ids), None if mask.all() else real, capacity=min(max(limits), 64))
+    state = model.encode(backend.put(ids), None if mask.all() else real, capacity=min(max(limits), _ROOM))
     state.keeps_attention = keeps_attention
     start = backend.put(np.full((len(ids), 1), model.start_token))
     hidden, state = model(start, state)

@@ -179,6 +179,7 @@ class _Rows:
     def _choose(self, logits: Tensor, step: int) -> Tensor:
         """The next token of each live row (B,); remembers its log-probability."""
         settings = self.settings
+        logits = logits.float()
         raw = logits.clone() if settings.logprobs and self.rules else logits
         inputs = [row // settings.num_samples for row in self.alive]
         if self.rules:

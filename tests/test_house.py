@@ -23,7 +23,7 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 
 # A module imports from lower levels, and inside its own package. Names of packages and of modules at the top.
 LEVELS = (
-    ("__init__", "errors", "messages", "durable", "streams"),
+    ("__init__", "errors", "messages", "durable", "streams", "parts"),
     ("configs", "text"),
     ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),

@@ -73,7 +73,7 @@ def command(
     translate.check(generate)
     from nlptools import parts, streams
 
-    more = [name for name in inputs if os.path.isdir(name)]
+    more = [name for name in inputs if os.path.isfile(os.path.join(name, "config.json"))]
     if list(inputs[: len(more)]) != more:
         more = []  # a directory among files: the readers say what is wrong with it
     names = streams.check_inputs(inputs[len(more) :])

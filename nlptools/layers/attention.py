@@ -1,10 +1,10 @@
-"""Multi-head attention with a key/value cache, to the sequence itself and to a source.
+"""Multi-head attention, to the sequence itself and to a source.
 
 Vaswani et al. 2017, "Attention is all you need" (arXiv:1706.03762), section 3.2.
 Departures: one projection for query, key and value (and one for key and value of a source); attention by
 `scaled_dot_product_attention`, and in training on a CPU by functions of our own: with dropout, where PyTorch leaves its
 fast kernel and draws a float per score, and in 16 bits, where its backward is slow.
-Shapes: B batch, T query length, S key length, H heads, K size per head, D = H*K, G = B*H, W hypotheses per source.
+Shapes: B batch, T query length, S key length, H heads, K size per head, D = H*K, G = B*H.
 """
 
 from __future__ import annotations
@@ -15,56 +15,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import keep_mask
 from nlptools.layers.linear import Linear
 
 _CHUNK_SCORES = 1 << 20  # scores handled at a time: they stay in the cache
+_FEW_QUERIES = 16  # of a sequence: with so many, plain products are faster than PyTorch's kernel on a CPU
 _MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept
-
-
-class KeyValues:
-    """Keys and values of one layer, in buffers that grow by doubling."""
-
-    def __init__(self, capacity: int = 0) -> None:
-        self.capacity = capacity
-        self.size = 0
-        self.keys: Tensor | None = None  # (B, H, capacity, K)
-        self.values: Tensor | None = None
-
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add (B, H, T, K) keys and values; returns all of them, (B, H, S, K)."""
-        needed = self.size + keys.shape[2]
-        if self.keys is None or self.values is None or needed > self.keys.shape[2]:
-            self._grow(max(needed, self.capacity, 2 * self.size), keys)
-        assert self.keys is not None and self.values is not None
-        self.keys[:, :, self.size : needed] = keys
-        self.values[:, :, self.size : needed] = values
-        self.size = needed
-        return self.keys[:, :, :needed], self.values[:, :, :needed]
-
-    def select(self, rows: Tensor) -> KeyValues:
-        """The same for a choice of batch rows. As many rows as before are moved in place: only those that change."""
-        if self.keys is None or self.values is None:
-            return KeyValues(self.capacity)
-        if len(rows) == len(self.keys):
-            moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(1)
-            if len(moved):
-                origin = rows[moved]
-                for buffer in (self.keys, self.values):
-                    filled = buffer[:, :, : self.size]
-                    filled[moved] = filled[origin]
-            return self
-        chosen = KeyValues(self.keys.shape[2])
-        chosen.append(self.keys[:, :, : self.size][rows], self.values[:, :, : self.size][rows])
-        return chosen
-
-    def _grow(self, capacity: int, like: Tensor) -> None:
-        shape = (like.shape[0], like.shape[1], capacity, like.shape[3])
-        old_keys, old_values = self.keys, self.values
-        self.keys, self.values = like.new_empty(shape), like.new_empty(shape)
-        if old_keys is not None and old_values is not None:
-            self.keys[:, :, : self.size] = old_keys[:, :, : self.size]
-            self.values[:, :, : self.size] = old_values[:, :, : self.size]
 
 
 class SelfAttention(nn.Module):
@@ -96,24 +53,42 @@ class SelfAttention(nn.Module):
             return joined
         query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
         if cache is not None:
-            key, value = cache.append(key, value)
+            earlier = cache.size > 0
+            held = cache.append(key, value)
+            if earlier:
+                key, value = held
         if real is not None and mask is None:
             mask = real[:, None, None]  # (B, 1, 1, S)
-        attended = F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal
-        )
+        attended = attend(query, key, value, mask, dropout, causal)
         joined = self.output(attended.transpose(1, 2).reshape(B, T, D))
         return joined
+
+
+def attend(
+    query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float = 0.0, causal: bool = False
+) -> Tensor:
+    """(B, H, T, K) queries on (B, H, S, K) keys and values, perhaps of another type, -> (B, H, T, K).
+
+    `mask` (B or 1, 1, T or 1, S), True = attend.
+    """
+    few = query.shape[2] <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad
+    if few and key.dtype == torch.float32 and not causal and not dropout:
+        scores = torch.matmul(query.float() * query.shape[-1] ** -0.5, key.transpose(-1, -2))  # (B, H, T, S)
+        if mask is not None:
+            scores += torch.zeros(mask.shape).masked_fill_(~mask, -torch.inf)
+        return torch.matmul(scores.softmax(-1), value).to(query.dtype)
+    if key.dtype != query.dtype:
+        key, value = key.to(query.dtype), value.to(query.dtype)
+    return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
 
 
 class Source:
     """What the layers of a decoder attend to: keys and values of each layer, once for all hypotheses of a source."""
 
-    def __init__(self, layers: list[Tensor], real: Tensor | None, packed: bool, width: int = 1) -> None:
+    def __init__(self, layers: list[Tensor], real: Tensor | None, packed: bool) -> None:
         self.layers = layers  # each (B, S, 2, H, K) if packed, for training; else (2, B, H, S, K)
         self.real = real  # (B, S) True = real; None: all of it
         self.packed = packed
-        self.width = width  # W: rows of the decoder are (B * W), grouped by source
 
     def keys_values(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values of a layer, each (B, H, S, K)."""
@@ -121,13 +96,13 @@ class Source:
         key, value = held.permute(2, 0, 3, 1, 4).unbind(0) if self.packed else held.unbind(0)
         return key, value
 
-    def select(self, rows: Tensor, width: int) -> Source:
-        """The sources of a choice of decoder rows that come in groups of `width`; not for packed ones."""
-        chosen = rows[::width] // self.width
-        if len(chosen) == self.layers[0].shape[1] and bool((chosen.diff() == 1).all()):
-            return Source(self.layers, self.real, False, width)
-        real = None if self.real is None else self.real[chosen]
-        return Source([layer.index_select(1, chosen) for layer in self.layers], real, False, width)
+    def select(self, inputs: Tensor) -> Source:
+        """The same for a choice of sources; not for packed ones."""
+        count = self.layers[0].shape[1]
+        if len(inputs) == count and torch.equal(inputs, torch.arange(count, device=inputs.device)):
+            return self
+        real = None if self.real is None else self.real[inputs]
+        return Source([layer.index_select(1, inputs) for layer in self.layers], real, False)
 
 
 class CrossAttention(nn.Module):
@@ -145,42 +120,38 @@ class CrossAttention(nn.Module):
         """Keys and values of a source (B, S, D), in the layout that `Source` says."""
         B, S, D = memory.shape
         both: Tensor = self.key_value(memory).view(B, S, 2, self.num_heads, D // self.num_heads)
-        return both if packed else both.permute(2, 0, 3, 1, 4).contiguous()
+        if packed:
+            return both
+        both = both.permute(2, 0, 3, 1, 4)
+        return both.float().contiguous() if both.device.type == "cpu" else both.contiguous()  # as `Cache` has them
 
     def forward(self, x: Tensor, layer: int, source: Source) -> Tensor:
-        """(B * W, T, D) -> (B * W, T, D)."""
-        rows, T, D = x.shape
-        query: Tensor = self.query(x)
+        """(B, T, D) -> (B, T, D)."""
+        B, T, D = x.shape
+        query: Tensor = self.query(x).view(B, T, self.num_heads, D // self.num_heads)
         dropout = self.dropout if self.training else 0.0
         if source.packed:
-            packed, both = query.view(rows, T, self.num_heads, D // self.num_heads), source.layers[layer]
-            if _keeps_weights(packed, dropout, T, both.shape[1]):
-                attended = _CrossAttention.apply(packed, both, source.real, dropout)  # type: ignore[no-untyped-call]
+            both = source.layers[layer]
+            if _keeps_weights(query, dropout, T, both.shape[1]):
+                attended = _CrossAttention.apply(query, both, source.real, dropout)  # type: ignore[no-untyped-call]
                 joined: Tensor = self.output(attended)
                 return joined
-        # the hypotheses of a source are so many queries to it
         key, value = source.keys_values(layer)
         mask = None if source.real is None else source.real[:, None, None]  # (B, 1, 1, S)
-        folded = self._fold(query, source.width)  # (B, H, W * T, K)
-        attended = F.scaled_dot_product_attention(folded, key, value, attn_mask=mask, dropout_p=dropout)
-        joined = self.output(attended.transpose(1, 2).reshape(rows, T, D))
+        attended = attend(query.transpose(1, 2), key, value, mask, dropout)
+        joined = self.output(attended.transpose(1, 2).reshape(B, T, D))
         return joined
 
     def weights(self, x: Tensor, layer: int, source: Source) -> Tensor:
-        """How much each position attends to each of the source, mean over the heads: (B * W, T, S), float32."""
-        rows, T, _ = x.shape
+        """How much each position attends to each of the source, mean over the heads: (B, T, S), float32."""
+        B, T, D = x.shape
         key, _ = source.keys_values(layer)
-        query = self._fold(self.query(x), source.width).float() * key.shape[-1] ** -0.5
-        scores = query @ key.float().transpose(-1, -2)  # (B, H, W * T, S)
+        query = self.query(x).view(B, T, self.num_heads, D // self.num_heads).transpose(1, 2).float()
+        scores = query * key.shape[-1] ** -0.5 @ key.float().transpose(-1, -2)  # (B, H, T, S)
         if source.real is not None:
             scores.masked_fill_(~source.real[:, None, None], -torch.inf)
-        mean: Tensor = scores.softmax(-1).mean(1).view(rows, T, -1)
+        mean: Tensor = scores.softmax(-1).mean(1)
         return mean
-
-    def _fold(self, query: Tensor, width: int) -> Tensor:
-        """(B * W, T, D) -> (B, H, W * T, K)."""
-        rows, T, D = query.shape
-        return query.view(rows // width, width * T, self.num_heads, D // self.num_heads).transpose(1, 2)
 
 
 def _keeps_weights(packed: Tensor, dropout: float, T: int, S: int) -> bool:

@@ -61,6 +61,20 @@ def log_probabilities(
     return out
 
 
+def log_sum_exp(logits_NV: Tensor) -> Tensor:
+    """log sum exp of each row (N, 1), in float32. On a CPU a few rows at a time, so that they stay in the cache."""
+    if logits_NV.device.type != "cpu":
+        return logits_NV.float().logsumexp(1, keepdim=True)
+    out = torch.empty(len(logits_NV), 1)
+    size = max(1, _BLOCK_ELEMENTS // max(1, logits_NV.shape[1]))
+    for start in range(0, len(logits_NV), size):
+        rows = slice(start, start + size)
+        block = logits_NV[rows].float()
+        highest = block.amax(1, keepdim=True)
+        out[rows] = torch.sub(block, highest).exp_().sum(1, keepdim=True).log_().add_(highest)
+    return out
+
+
 def chunk_rows(weight_VD: Tensor) -> int:
     """Rows per chunk: large enough for efficient products, small enough for memory."""
     return max(64, min(8192, _CHUNK_BYTES // (weight_VD.shape[0] * weight_VD.element_size())))
@@ -96,7 +110,9 @@ class _SummedCrossEntropy(torch.autograd.Function):
             if d_hidden is None:
                 continue
             share = total.reciprocal().to(hidden.dtype)
-            logits.scatter_add_(1, targets, total.mul_(smoothing - 1).to(logits.dtype))
+            # not scatter_add_, which copies all logits
+            rows = torch.arange(len(hidden), device=hidden.device)
+            logits[rows, targets.squeeze(1)] -= ((1 - smoothing) * total).squeeze(1).to(logits.dtype)
             torch.mm(logits, weight_VD, out=d_hidden[start : start + size]).mul_(share)
             product = logits.t() @ (hidden * share)
             # float32 from the second chunk on: hundreds of them may be added up

@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
-from nlptools.layers.attention import CrossAttention, KeyValues, SelfAttention, Source
+from nlptools.layers.attention import CrossAttention, SelfAttention, Source
+from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 

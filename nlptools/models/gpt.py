@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from nlptools.configs.lm import GPTConfig
 from nlptools.errors import DataError
-from nlptools.layers.attention import KeyValues
+from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import TiedProjection
 from nlptools.layers.transformer import Block
@@ -22,21 +22,16 @@ _ROWS = 64
 
 
 class GPTState:
-    """Key/value caches of all layers, and how far each row is padded on the left."""
+    """Keys and values of all layers, and how far each prompt is padded on the left."""
 
-    def __init__(self, layers: list[KeyValues], padding: Tensor | None = None) -> None:
-        self.layers = layers
-        self.padding = padding  # (B,) number of padding slots at the left of each row; None: no row has any
-
-    @property
-    def size(self) -> int:
-        """Slots filled, padding included."""
-        return self.layers[0].size
+    def __init__(self, cache: Cache, padding: Tensor | None = None) -> None:
+        self.cache = cache
+        self.padding = padding  # (G,) padding at the left of each input, shared by its hypotheses; None: none has any
 
     def select(self, rows: Tensor, width: int = 1) -> GPTState:
         """See `contract.State`."""
-        padding = None if self.padding is None else self.padding[rows]
-        return GPTState([layer.select(rows) for layer in self.layers], padding)
+        padding = None if self.padding is None else self.padding[rows[::width] // self.cache.width]
+        return GPTState(self.cache.select(rows, width), padding)
 
 
 class GPT(nn.Module):
@@ -87,27 +82,31 @@ class GPT(nn.Module):
         self, ids: Tensor, state: GPTState | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, GPTState | None]:
         """See `contract.LanguageModel`."""
-        past = 0 if state is None else state.size
-        T = ids.shape[1]
+        rows, T = ids.shape
+        past, attend = 0, None
+        if state is not None:
+            past = state.cache.length
+            if mask is not None and not bool(mask.all()):
+                state.padding = T - mask.sum(1)
+                attend = state.cache.extend(T, mask)
+            else:
+                attend = state.cache.extend(T)
+            ids = ids.view(rows // state.cache.width, state.cache.width * T)
         positions = torch.arange(past, past + T, device=ids.device)
-        if state is not None and mask is not None and not bool(mask.all()):
-            state.padding = T - mask.sum(1)
-        padding = None if state is None else state.padding
-        if padding is not None:
-            positions = (positions - padding[:, None]).clamp_(min=0)
+        if state is not None and state.padding is not None:
+            positions = (positions - state.padding[:, None]).clamp_(min=0)
         if T and int(past + T) > self.max_context and int(positions.max()) >= self.max_context:
             raise DataError(
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
         x = self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
-        attend = self._attention_mask(past, T, padding, ids.device)
         for i, block in enumerate(self.blocks):
-            x = block(x, None if state is None else state.layers[i], attend)
-        return self.norm(x), state
+            x = block(x, None if state is None else state.cache.layers[i], attend)
+        return self.norm(x).view(rows, T, -1), state
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""
-        return GPTState([KeyValues(capacity) for _ in self.blocks])
+        return GPTState(Cache.of(len(self.blocks), capacity, self.token_embedding.weight))
 
     def head(self, hidden: Tensor) -> Tensor:
         """See `contract.LanguageModel`."""
@@ -116,16 +115,3 @@ class GPT(nn.Module):
     def output_weight(self) -> Tensor:
         """See `contract.LanguageModel`."""
         return self.token_embedding.weight
-
-    def _attention_mask(self, past: int, T: int, padding: Tensor | None, device: torch.device) -> Tensor | None:
-        """(B or 1, 1, T, S) with True = attend; None where plain causal attention, or attention to all, is right."""
-        if padding is None and (past == 0 or T == 1):
-            return None
-        slots = torch.arange(past + T, device=device)
-        causal = slots[None, :] <= slots[past:, None]  # (T, S)
-        if padding is None:
-            return causal[None, None]
-        real = slots[None, :] >= padding[:, None]  # (B, S)
-        # a padding slot attends to itself, since a softmax over nothing would be NaN; nobody reads its output
-        own = slots[None, :] == slots[past:, None]
-        return ((causal[None] & real[:, None]) | own[None])[:, None]

@@ -16,7 +16,8 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.configs.seq2seq import TransformerConfig
-from nlptools.layers.attention import KeyValues, Source
+from nlptools.layers.attention import Source
+from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import TiedProjection
 from nlptools.layers.positions import Sinusoids
@@ -29,16 +30,17 @@ _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can 
 class TransformerState:
     """What the decoder remembers: keys and values of its own, and those of the source."""
 
-    def __init__(self, source: Source, layers: list[KeyValues] | None) -> None:
+    def __init__(self, source: Source, cache: Cache | None) -> None:
         self.source = source
-        self.layers = layers  # None: serves for one call
+        self.cache = cache  # None: serves for one call
         self.keeps_attention = False
         self.attention: Tensor | None = None  # (B * W, T, S) of the last call
 
     def select(self, rows: Tensor, width: int = 1) -> TransformerState:
         """See `contract.State`."""
-        layers = None if self.layers is None else [layer.select(rows) for layer in self.layers]
-        chosen = TransformerState(self.source.select(rows, width), layers)
+        assert self.cache is not None
+        source = self.source.select(rows[::width] // self.cache.width)
+        chosen = TransformerState(source, self.cache.select(rows, width))
         chosen.keeps_attention = self.keeps_attention
         return chosen
 
@@ -92,30 +94,36 @@ class Transformer(nn.Module):
         """See `contract.EncoderDecoder`."""
         real = None if mask is None or bool(mask.all()) else mask
         embedding = self.token_embedding if self.config.share_embeddings else self.source_embedding
-        x = self._embedded(embedding, ids, 0)
+        x = self._embedded(embedding, ids, 0, ids.shape[1])
         for block in self.encoder:
             x = block(x, real=real)
         if self.config.norm == "pre":
             x = self.encoder_norm(x)
         packed = capacity is None
         layers = [block.cross_attention.project(x, packed) for block in self.decoder]
-        caches = None if capacity is None else [KeyValues(capacity) for _ in self.decoder]
-        return TransformerState(Source(layers, real, packed), caches)
+        cache = None if capacity is None else Cache.of(len(layers), capacity, x)
+        return TransformerState(Source(layers, real, packed), cache)
 
     def forward(
         self, ids: Tensor, state: TransformerState, mask: Tensor | None = None
     ) -> tuple[Tensor, TransformerState]:
         """See `contract.EncoderDecoder`; rows are not padded on the left, so there is no `mask`."""
-        past = 0 if state.layers is None else state.layers[0].size
-        x = self._embedded(self.token_embedding, ids, past)
-        causal = _causal(past, ids.shape[1], ids.device)
+        cache, (rows, T) = state.cache, ids.shape
+        past, mask = 0, None
+        if cache is not None:
+            # the hypotheses of a source are so many queries to it, side by side
+            past, ids = cache.length, ids.view(rows // cache.width, cache.width * T)
+            mask = cache.extend(T)
+        x = self._embedded(self.token_embedding, ids, past, T)
         for i, block in enumerate(self.decoder):
-            cache = None if state.layers is None else state.layers[i]
+            layer = None if cache is None else cache.layers[i]
             if state.keeps_attention and i == self._alignment_layer:
-                x, state.attention = block.source_weights(x, cache, causal, state.source, i)
+                x, weights = block.source_weights(x, layer, mask, state.source, i)
+                state.attention = weights.view(rows, T, -1)
             else:
-                x = block(x, cache, causal, source=state.source, layer=i)
-        return (self.decoder_norm(x) if self.config.norm == "pre" else x), state
+                x = block(x, layer, mask, source=state.source, layer=i)
+        x = self.decoder_norm(x) if self.config.norm == "pre" else x
+        return x.view(rows, T, -1), state
 
     def start(self, batch_size: int, capacity: int) -> TransformerState:
         """Raises TypeError: a decoder begins with `encode`."""
@@ -142,10 +150,10 @@ class Transformer(nn.Module):
         """The last layer but one says best which words belong together (Garg et al. 2019, arXiv:1909.02074)."""
         return max(0, len(self.decoder) - 2)
 
-    def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int) -> Tensor:
-        """(B, T) -> (B, T, D): embeddings and positions from `begin` on."""
+    def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:
+        """(B, W * T) -> (B, W * T, D): embeddings and positions, T of them from `begin` on for each hypothesis."""
         x = embedding(ids)
-        positions = self.positions(begin, begin + ids.shape[1], x)
+        positions = self.positions(begin, begin + T, x)
         scale = self.config.hidden_size**0.5 if self.config.scale_embedding else 1.0
         out: Tensor = self.dropout(torch.add(positions, x, alpha=scale))
         return out
@@ -173,11 +181,3 @@ def _block(config: TransformerConfig, decoder: bool) -> Block:
         causal=decoder,
         cross=decoder,
     )
-
-
-def _causal(past: int, T: int, device: torch.device) -> Tensor | None:
-    """(1, 1, T, S), True = attend, for several tokens after others; None where plain attention is right."""
-    if past == 0 or T == 1:
-        return None
-    slots = torch.arange(past + T, device=device)
-    return (slots[None, :] <= slots[past:, None])[None, None]

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from nlptools.layers import attention, cross_entropy, dropout, gelu
-from nlptools.layers.attention import KeyValues
+from nlptools.layers.cache import KeyValues
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
 from nlptools.layers.linear import ACTIVATIONS, Linear
 
