@@ -72,15 +72,15 @@ def translate(
 ) -> list[list[Continuation]] | None:
     """`settings.count` outputs of an encoder-decoder for each source, in the order of the sources.
 
-    Sources (without end token) of like length are decoded together, `settings.batch_size` of them. They are numbered from
+    Sources (without end token) of like length are decoded together, `settings.batch` of them. They are numbered from
     `first` for seeding. `prefixes`: what each output has to begin with. Returns None when `stop()` turned true.
     """
     found: list[list[Continuation]] = [[] for _ in sources]
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))  # the longest first: memory is known at once
-    for begin in range(0, len(order), settings.batch_size):
+    for begin in range(0, len(order), settings.batch):
         if stop is not None and stop():
             return None
-        group = order[begin : begin + settings.batch_size]
+        group = order[begin : begin + settings.batch]
         opening = read_sources(
             model,
             [sources[i] for i in group],

@@ -110,10 +110,10 @@ class LanguageModel:
     def generate(
         self, prompts: Iterable[str], settings: Generate | None = None, *, seed: int = 1
     ) -> Iterator[list[Generated]]:
-        """The continuations of each prompt, in order; read and decoded `settings.batch_size` prompts at a time."""
+        """The continuations of each prompt, in order; read and decoded `settings.batch` prompts at a time."""
         settings = settings or Generate()
         prompts, first = iter(prompts), 0
-        while batch := list(itertools.islice(prompts, settings.batch_size)):
+        while batch := list(itertools.islice(prompts, settings.batch)):
             yield from self.generate_batch(batch, settings, seed=seed, first=first)
             first += len(batch)
 

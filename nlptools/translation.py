@@ -20,7 +20,7 @@ from nlptools.language_model import LineScore, stop_at
 from nlptools.metrics import minimum_risk
 from nlptools.models.ensemble import Ensemble
 
-DEFAULT_BEAM = 5
+DEFAULT_BEAM, DEFAULT_BATCH = 5, 64
 _MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
 
 
@@ -180,9 +180,10 @@ class Translator:
 
 def resolved(settings: Generate) -> Generate:
     """`settings` with the defaults of encoder-decoders: beam search, unless an option of sampling is given."""
+    size = settings.batch_size or DEFAULT_BATCH
     if settings.beam is not None:
-        return settings
-    return replace(settings, beam=0 if settings.samples else max(DEFAULT_BEAM, settings.nbest))
+        return replace(settings, batch_size=size)
+    return replace(settings, batch_size=size, beam=0 if settings.samples else max(DEFAULT_BEAM, settings.nbest))
 
 
 def _tokens(loaded: bundle.Bundle) -> tuple[Any, ...]:

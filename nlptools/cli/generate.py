@@ -90,7 +90,7 @@ def command(
         blocks = parts.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
-            size = 1 if lines.line_buffered or generate.stream else generate.batch_size
+            size = 1 if lines.line_buffered or generate.stream else generate.batch
             for number, batch in _batches(blocks, generate.json_input, "prompt", size):
                 _answer(loaded, batch, generate, compute.seed, number, out)
             return

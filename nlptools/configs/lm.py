@@ -192,7 +192,9 @@ class Generate:
     json: bool = option(False, "Write JSON lines.")
     json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt".')
     echo: bool = option(False, "Write the prompt before its continuation.")
-    batch_size: int = option(32, "Prompts decoded together.", low=1, metavar="N")
+    batch_size: int | None = option(
+        None, "Lines decoded together. Default: 32; 64 for encoder-decoders.", low=1, metavar="N"
+    )
     shard: str | None = option(
         None,
         "Take part I of N (from 1) of the input's lines; the outputs of all parts concatenate.",
@@ -205,6 +207,11 @@ class Generate:
     def room(self) -> int:
         """Most tokens to add to a prompt."""
         return 64 if self.max_new_tokens is None else self.max_new_tokens
+
+    @property
+    def batch(self) -> int:
+        """Inputs decoded together."""
+        return 32 if self.batch_size is None else self.batch_size
 
     @property
     def count(self) -> int:
