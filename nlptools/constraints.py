@@ -39,12 +39,12 @@ def bans(
     out: list[Ban] = []
     if forbidden:
         out.append(_never(forbidden))
-    if settings.min_new_tokens:
-        out.append(_not_before(settings.min_new_tokens, eos))
     if settings.no_repeat_ngram:
         out.append(_no_repeat(settings.no_repeat_ngram))
+    if settings.min_new_tokens:
+        out.append(_not_before(settings.min_new_tokens, eos))  # after the others, to see what they leave
     if prefixes is not None and any(prefixes):
-        out.append(_begin_with(prefixes))  # last: what is asked for comes, whatever else was said
+        return [_begin_with(prefixes, out)]
     return out
 
 
@@ -58,9 +58,13 @@ def _never(tokens: Sequence[int]) -> Ban:
 
 
 def _not_before(least: int, eos: int) -> Ban:
+    """No end before `least` tokens, unless nothing else may come."""
+
     def ban(scores: Tensor, rows: Rows) -> None:
         if rows.step < least:
+            end = scores[:, eos].clone()
             scores[:, eos] = -torch.inf
+            scores[:, eos] = torch.where(scores.amax(1) == -torch.inf, end, -torch.inf)
 
     return ban
 
@@ -81,13 +85,17 @@ def _no_repeat(n: int) -> Ban:
     return ban
 
 
-def _begin_with(prefixes: Sequence[Sequence[int]]) -> Ban:
+def _begin_with(prefixes: Sequence[Sequence[int]], others: Sequence[Ban]) -> Ban:
+    """What is asked for comes, whatever the others ban; after it they alone count."""
+
     def ban(scores: Tensor, rows: Rows) -> None:
-        for row, number in enumerate(rows.inputs):
-            if rows.step < len(prefixes[number]):
-                token = prefixes[number][rows.step]
-                scores[row, :token] = -torch.inf
-                scores[row, token + 1 :] = -torch.inf
+        due = [(row, prefixes[n][rows.step]) for row, n in enumerate(rows.inputs) if rows.step < len(prefixes[n])]
+        row, token = torch.tensor(due, dtype=torch.int64, device=scores.device).view(-1, 2).unbind(1)
+        kept = scores[row, token]
+        for other in others:
+            other(scores, rows)
+        scores[row] = -torch.inf
+        scores[row, token] = kept
 
     return ban
 
@@ -96,7 +104,7 @@ def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> T
     """Logits of tokens already seen divided by `penalty` when positive, multiplied when negative (Keskar et al. 2019)."""
     logits = logits.clone()
     for row, ids in enumerate(seen):
-        index = torch.tensor(sorted(set(ids)), device=logits.device)
+        index = torch.tensor(sorted(set(ids)), dtype=torch.int64, device=logits.device)
         values = logits[row, index]
         logits[row, index] = torch.where(values > 0, values / penalty, values * penalty)
     return logits
