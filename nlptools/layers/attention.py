@@ -172,7 +172,9 @@ class _SelfAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, packed: Tensor, real: Tensor | None, p: float, causal: bool) -> Tensor:
         B, T, _, H, K = packed.shape
-        q, k, v = packed.permute(2, 0, 3, 1, 4).reshape(3, B * H, T, K)
+        # a copy even where a view would do, that of one sequence: q is changed in place
+        own = packed.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format)
+        q, k, v = own.view(3, B * H, T, K)
         bias = _bias(real, H, q.dtype)
         if causal:
             bias = bias + torch.full((T, T), -torch.inf, dtype=q.dtype).triu_(1)

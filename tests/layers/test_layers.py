@@ -128,6 +128,31 @@ def test_attention_to_a_padded_source_equals_its_definition(p: float, monkeypatc
     assert not ours[1][1, 6:].any()
 
 
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (5, 7)])
+def test_a_sequence_alone_is_attended_to_and_left_as_it_is(T: int, S: int) -> None:
+    """Of one sequence a change of layout is a view, and the queries are scaled in place."""
+    torch.manual_seed(5)
+    packed, query, key_value = (
+        torch.randn(1, *sizes, 2, 8, dtype=torch.float64, requires_grad=True) for sizes in ((T, 3), (T,), (S, 2))
+    )
+    before = [tensor.detach().clone() for tensor in (packed, query, key_value)]
+    ours = (
+        attention._SelfAttention.apply(packed, None, 0.0, False),
+        attention._CrossAttention.apply(query, key_value, None, 0.0),
+    )
+    sides = (packed.unbind(2), (query, *key_value.unbind(2)))
+    plain = (torch.nn.functional.scaled_dot_product_attention(*(t.transpose(1, 2) for t in side)) for side in sides)
+    theirs = [out.transpose(1, 2).reshape(1, T, 16) for out in plain]
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine, other)
+    gradients = [
+        torch.autograd.grad(sum(out.square().sum() for out in outs), (packed, query, key_value))
+        for outs in (ours, theirs)
+    ]
+    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, (packed, query, key_value), strict=True))
+
+
 def test_nobody_attends_to_padding_in_training_either(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(5)
     layer = attention.SelfAttention(32, 4, 0.0, causal=False)
