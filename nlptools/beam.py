@@ -182,9 +182,10 @@ class _Search:
         self.results[int(self.inputs[i])] = sorted(ranked, key=_score, reverse=True)[: self.settings.count]
 
     def _advance(self, alive: _Candidates) -> None:
-        """Feed the new tokens. Inputs that are done leave when enough of them have come together."""
+        """Feed the new tokens. Inputs that are done leave when enough of them have come together, or one has no room."""
         stay = ~self.over
-        if not len(stay) <= _COMPACT * int(self.over.sum()):
+        full = self.opening.full == "context" and bool((self.limits <= self.ids.shape[2]).any())
+        if not full and len(stay) > _COMPACT * int(self.over.sum()):
             stay[:] = True
         rows = (np.flatnonzero(stay)[:, None] * self.width + alive.parents[stay]).reshape(-1)
         tokens = alive.tokens[stay].reshape(-1, 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -97,7 +98,7 @@ def test_in_decoding_no_ngram_comes_twice_and_a_rule_that_does_not_bind_changes_
     assert [[c.ids for c in outputs] for outputs in loose] == [[c.ids for c in outputs] for outputs in free]
 
     def repeats(ids: list[int]) -> bool:
-        return len(set(zip(ids, ids[1:], strict=False))) < len(ids) - 1
+        return len(set(pairwise(ids))) < len(ids) - 1
 
     assert any(repeats(c.ids) for outputs in free for c in outputs)
     assert not any(repeats(c.ids) for outputs in bound for c in outputs)

@@ -42,12 +42,16 @@ FORMS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
+_FACTORS = {"transformer": 2.0, "transformer-pre": 1.2, "rnn": 2.0, "rnn-luong": 2.0, "convolution": 1.3}
 
 
-def tiny(form: str, seed: int = 0, factor: float = 2.0, size: int = VOCABULARY, **changes: Any) -> Any:
-    """A model with random weights, `factor` wider than at initialisation so that outputs differ; ready to infer.
+def tiny(
+    form: str, seed: int = 0, factor: float | None = None, size: int = VOCABULARY, end: float = 0.0, **changes: Any
+) -> Any:
+    """A model with random weights, `factor` wider than at initialisation so that outputs differ but have no sure winner.
 
-    The padding is the last of `size` tokens, unless `changes` say otherwise.
+    The padding is the last of `size` tokens, unless `changes` say otherwise. `end` is added to the logit of the end token,
+    so that outputs come to an end.
     """
     arch, sizes = FORMS[form]
     vocabularies = {"source_vocab_size": size, "target_vocab_size": size, "pad": size - 1, "eos": EOS}
@@ -57,7 +61,11 @@ def tiny(form: str, seed: int = 0, factor: float = 2.0, size: int = VOCABULARY, 
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
-                parameter.mul_(factor)
+                parameter.mul_(_FACTORS[form] if factor is None else factor)
+    if end:
+        head, bonus = model.head, torch.zeros(model.vocab_size)
+        bonus[EOS] = end
+        model.head = lambda hidden: head(hidden) + bonus.to(hidden.dtype)
     return model.eval()
 
 
