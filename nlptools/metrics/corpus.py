@@ -18,7 +18,7 @@ from nlptools import streams
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.bleu import Bleu, BleuScore
 from nlptools.metrics.report import VARIABLE, signature
-from nlptools.metrics.translation import Score, Table, TranslationMetric
+from nlptools.metrics.translation import Score, Table, TranslationMetric, check_lengths
 
 Texts = Iterable[str]
 References = Sequence[Sequence["str | None"]]
@@ -71,8 +71,10 @@ def _score(metric: TranslationMetric, hypotheses: Texts, references: Sequence[It
     sources: list[Iterator[Any]] = [iter(hypotheses), *map(iter, references)]
     while any(block := [list(islice(source, _BLOCK)) for source in sources]):
         if len(set(map(len, block))) > 1:
-            counts = [counted.segments + len(part) + sum(1 for _ in source) for part, source in zip(block, sources)]
-            raise DataError(f"unequal numbers of segments: {counts[0]} hypotheses, references {counts[1:]}")
+            first, *others = (
+                counted.segments + len(part) + sum(1 for _ in source) for part, source in zip(block, sources)
+            )
+            check_lengths(first, others)
         counted.add(block[:1], block[1:])
     made = signature(metric, counted.num_references)
     return dataclasses.replace(metric.score(counted.totals()[0][0]), signature=made.text())

@@ -84,6 +84,14 @@ def score_type(totals: Table) -> type[np.floating[Any]]:
     return np.float32 if totals.dtype == np.float32 else np.float64
 
 
+def check_lengths(hypotheses: int, references: Sequence[int]) -> None:
+    """Raises DataError when a reference has more or fewer segments than there are hypotheses: names the first."""
+    for number, length in enumerate(references, 1):
+        if length != hypotheses:
+            which = f"reference {number} of {len(references)}" if len(references) > 1 else "the reference"
+            raise DataError(f"unequal numbers of segments: {hypotheses} hypotheses, {length} in {which}")
+
+
 def check_segments(hypotheses: Sequence[str], references: Sequence[Sequence[str | None]]) -> None:
     """Refuse what no metric can count.
 
@@ -93,9 +101,7 @@ def check_segments(hypotheses: Sequence[str], references: Sequence[Sequence[str 
     """
     if not references:
         raise UsageError("expected at least one reference")
-    counts = [len(hypotheses), *map(len, references)]
-    if len(set(counts)) > 1:
-        raise DataError(f"unequal numbers of segments: {counts[0]} hypotheses, references {counts[1:]}")
+    check_lengths(len(hypotheses), [len(reference) for reference in references])
     if all(None not in reference for reference in references):
         return
     for i, segment in enumerate(zip(*references)):

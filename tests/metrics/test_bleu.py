@@ -223,11 +223,11 @@ def test_many_scores_at_once_are_scores_one_by_one(order, effective_order, smoot
 def test_refusals():
     with pytest.raises(DataError, match="no segments"):
         bleu([], [[]])
-    with pytest.raises(DataError, match=r"unequal numbers of segments: 2 hypotheses, references \[1\]"):
+    with pytest.raises(DataError, match="unequal numbers of segments: 2 hypotheses, 1 in the reference"):
         bleu(["a", "b"], [["a"]])
-    with pytest.raises(DataError, match=r"1 hypotheses, references \[1, 2\]"):
+    with pytest.raises(DataError, match="1 hypotheses, 2 in reference 2 of 2"):
         bleu(["a"], [["a"], ["a", "b"]])
-    with pytest.raises(DataError, match=r"unequal numbers of segments: 2 hypotheses, references \[1\]"):
+    with pytest.raises(DataError, match="unequal numbers of segments: 2 hypotheses, 1 in the reference"):
         Bleu().statistics(["a", "b"], [["a"]])
     for wrong in ((["a"], ["a"]), ("a", [["a"]]), (["a"], "a")):
         with pytest.raises(UsageError, match="list"):
@@ -261,7 +261,7 @@ def test_a_model_that_is_none(tmp_path):
 
 
 def test_unequal_numbers_far_down_are_all_counted():
-    with pytest.raises(DataError, match=r"20000 hypotheses, references \[20001, 9\]"):
+    with pytest.raises(DataError, match="20000 hypotheses, 20001 in reference 1 of 2"):
         bleu(iter(["a"] * 20_000), [iter(["a"] * 20_001), ["a"] * 9])
 
 
