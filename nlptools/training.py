@@ -52,6 +52,7 @@ def train_lm(
     if run.valid is not None:
         streams.check_inputs([run.valid])
     tokenizer, eos = _tokenizer(settings)
+    _config(settings, tokenizer, eos)
     task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, encoding_errors)
     return run_job(task, run, compute, invocation)
 
@@ -179,7 +180,10 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
     assert tokenizer.vocab is not None
     vocab_size, dropout = max(len(tokenizer.vocab), eos + 1), options.dropout
     if options.init is not None:
+        bundle.check_directory(Path(options.init))
         arch, config = hf.config_from_hf(bundle.read_json(Path(options.init) / "config.json"))
+        if arch in registry.ENCODER_DECODERS:
+            raise UsageError(f"--init {options.init} is an encoder-decoder", hint="train-seq2seq goes on with those")
         if arch != options.arch:
             raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
         if config.vocab_size != vocab_size:

@@ -149,6 +149,8 @@ class _Job:
         """The main process: spools the data, keeps the record, saves the bundle."""
         marks = self._fingerprint()
         before = rundir.previous(self.directory, self.run.resume, self.run.force, marks)
+        if before is None:  # whatever ends this while it reads, the directory is known to be that of a run
+            bundle.write_json(self.directory / rundir.RECORD, {"status": rundir.READING})
         place = self.directory / "data"
         place.mkdir(exist_ok=True)
         for left in place.glob(".*"):  # what a killed run left half-written

@@ -20,6 +20,7 @@ from nlptools.errors import BundleError, OutputError, display, reason
 
 RECORD = "training.json"
 LOCK = ".lock"
+READING = "reading"  # status of a run that has not begun: its text is being read, or could not be
 
 
 @contextlib.contextmanager
@@ -52,7 +53,7 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
     """The record of the run to continue in `directory`, or None for a fresh start.
 
     `fingerprint` holds the settings that make it the same run. With `force` (or `resume` "never" and `force`) whatever
-    run was there is removed.
+    run was there is removed, and always one that never began.
 
     Raises:
         OutputError: something else is there, or nothing is although `resume` is "must".
@@ -64,6 +65,10 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
             raise OutputError(f"{name}: nothing to resume")
         return None
     record = _record(directory)
+    if record is not None and record.get("status") == READING:
+        if resume == "must":
+            raise OutputError(f"{name}: nothing to resume")
+        force = True
     if force:
         _clear(directory)
         return None
