@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import bundle, decoding, forced, messages, streams
+from nlptools import bundle, decoding, durable, forced, messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate
@@ -31,6 +31,7 @@ from nlptools.train.job import Trained, run_job
 from nlptools.train.loop import LOSS, Criterion, Evaluate
 
 BLEU = Criterion("bleu", higher_is_better=True)
+_TEXTS = "valid.tsv"  # the held-out pairs as they are, beside the tokens
 _MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
 
 
@@ -61,6 +62,7 @@ def train_seq2seq(
     text.check()
     source, target = _tokenizers(settings)
     task = _EncoderDecoder(settings, run, compute.seed, text, source, target, run.measures_bleu and run.best == "bleu")
+    task.config()
     return run_job(task, run, compute, invocation)
 
 
@@ -75,9 +77,7 @@ class _Texts:
 
     def check(self) -> None:
         """Raises InputError or UsageError when something cannot be opened."""
-        streams.check_inputs(self.train_names)
-        if self.valid_names:
-            streams.check_inputs(self.valid_names)
+        streams.check_inputs([*self.train_names, *self.valid_names])
 
     @property
     def train_names(self) -> list[str]:
@@ -168,7 +168,7 @@ class _EncoderDecoder:
         )
         valid = None
         if held_out and self.texts.valid_names:
-            valid = self._spool(self.texts.valid(), directory / "valid", backend)
+            valid = self._spool(_kept(self.texts.valid(), directory / _TEXTS), directory / "valid", backend)
         return _Pairs(train, valid, self.texts)
 
     def _spool(self, blocks: Iterator[pairs.PairBlock], path: Path, backend: Backend, **more: Any) -> ParallelCorpus:
@@ -188,7 +188,7 @@ class _EncoderDecoder:
 
     def model(self) -> Any:
         """A new model, or the one of --init."""
-        config = self._config()
+        config = self.config()
         model = registry.model_class(f"seq2seq-{self.options.arch}")(config)
         torch.manual_seed(self.seed)
         model.initialize()
@@ -196,7 +196,8 @@ class _EncoderDecoder:
             model.load_state_dict(bundle.load(self.options.init).weights())
         return model
 
-    def _config(self) -> Any:
+    def config(self) -> Any:
+        """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
         s = self.options
         pad, eos, source_size, target_size = marian.special_ids(self.source_tokenizer, self.target_tokenizer)
         if s.init is not None:
@@ -275,7 +276,8 @@ class _HeldOut:
         self.eos = marian.special_ids(task.source_tokenizer, task.target_tokenizer)[1]
         if task.run.measures_bleu:
             # BLEU is about texts: empty targets count, and what the tokenizer cannot say
-            texts = [pair for block in task.texts.valid() for pair in zip(block.sources, block.targets, strict=True)]
+            blocks = pairs.read_pairs([str(valid.path.parent / _TEXTS)], "replace")
+            texts = [pair for block in blocks for pair in zip(block.sources, block.targets, strict=True)]
             mine_too = texts[backend.rank :: backend.world_size]
             self.references = [target for _, target in mine_too]
             self.sources = task.source_tokenizer.encode_lines([source for source, _ in mine_too], backend.threads)
@@ -316,6 +318,17 @@ class _HeldOut:
         return metric.score(np.array(total)).score
 
 
+def _kept(blocks: Iterator[pairs.PairBlock], path: Path) -> Iterator[pairs.PairBlock]:
+    """`blocks`, of which all is in `path` at the end: a pipe can be read once only. Raises StreamError."""
+    lines = []
+    for block in blocks:
+        lines += [
+            f"{streams.escape(a)}\t{streams.escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)
+        ]
+        yield block
+    durable.write_whole(path, "".join(lines).encode("utf-8", "replace"))
+
+
 def _row(sentences: Any, i: int) -> np.ndarray:
     return np.asarray(sentences.ids[sentences.offsets[i] : sentences.offsets[i + 1]], np.int64)
 
@@ -338,9 +351,12 @@ def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
 
 def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> Any:
     """The configuration of --init, with the dropouts of this run. Raises UsageError or BundleError when it is another."""
+    bundle.check_directory(Path(str(settings.init)))
     arch, config = hf.config_from_hf(bundle.read_json(Path(str(settings.init)) / "config.json"))
+    if arch not in registry.ENCODER_DECODERS:
+        raise UsageError(f"--init {settings.init} is a language model", hint="train-lm goes on with those")
     if arch != f"seq2seq-{settings.arch}":
-        raise UsageError(f"--init {settings.init} is a {arch}, --arch says {settings.arch}")
+        raise UsageError(f"--init {settings.init} has --arch {arch.removeprefix('seq2seq-')}, not {settings.arch}")
     if (config.pad, config.eos, config.source_vocab_size, config.target_vocab_size) != tokens:
         raise BundleError(f"{settings.init}: its tokens are not those of the tokenizer")
     if not isinstance(config, TransformerConfig):
