@@ -85,7 +85,7 @@ def read_sources(
     """Let an encoder-decoder read sources, to each of which the end token is added, and its start token."""
     ids, mask = padded([[*source, eos] for source in sources], model.start_token)
     room = settings.max_new_tokens
-    limits = [len(source) + 50 if room is None else room for source in sources]
+    limits = [max(len(source) + 50, settings.min_new_tokens) if room is None else room for source in sources]
     if model.max_context is not None:
         limits = [min(limit, model.max_context) for limit in limits]
     real = backend.put(mask)

@@ -93,7 +93,7 @@ class Translator:
         options = options or Translate()
         settings = resolved(settings or Generate())
         ids = self._source_ids(lines, options)
-        starts = self._prefix_ids(len(lines), options, prefixes)
+        starts = self._prefix_ids(len(lines), options, prefixes, first)
         found = decoding.translate(
             self.model,
             ids,
@@ -128,14 +128,17 @@ class Translator:
                 ids[i] = row[:most]
         return ids
 
-    def _prefix_ids(self, count: int, options: Translate, prefixes: Sequence[str] | None) -> list[list[int]] | None:
+    def _prefix_ids(
+        self, count: int, options: Translate, prefixes: Sequence[str] | None, first: int
+    ) -> list[list[int]] | None:
         if prefixes is None and options.prefix is None:
             return None
         texts = list(prefixes) if prefixes is not None else [options.prefix or ""] * count
         rows = self.target_tokenizer.encode_lines(texts)
-        for text, row in zip(texts, rows, strict=True):
+        for number, (text, row) in enumerate(zip(texts, rows, strict=True), first + 1):
             if any(id in self._never for id in row):
-                raise DataError(f"the model has no tokens for the prefix {text!r}")
+                where = "" if prefixes is None else f"input {number}: "
+                raise DataError(f"{where}the model has no tokens for the prefix {text!r}")
         return rows
 
     def _translated(self, found: Continuation, settings: Generate) -> Translated:

@@ -94,6 +94,7 @@ def command(
             for number, batch in _batches(blocks, generate.json_input, "prompt", size):
                 _answer(loaded, batch, generate, compute.seed, number, out)
             return
+        translate.check_decoding(generate)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"
         for number, batch in _batches(blocks, generate.json_input, key, size):
@@ -119,17 +120,19 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
     from nlptools.errors import DataError
     from nlptools.streams import fields, parse_json_object
 
+    names = ("source", "target") if key == "target" else (key,)
     for number, line in enumerate(block.lines, block.start):
         if json_input:
             item = parse_json_object(line, block.path, number)
         elif key == "target":
             found = fields(line)
             if len(found) != 2:
-                raise DataError(f"expected source TAB target, found {len(found)} fields", path=block.path, line=number)
-            item = dict(zip(("source", "target"), found, strict=True))
+                told = f"{len(found)} field" + "s" * (len(found) != 1)
+                raise DataError(f"expected source TAB target, found {told}", path=block.path, line=number)
+            item = dict(zip(names, found, strict=True))
         else:
             item = {key: line}
-        for name in ("source", "target") if key == "target" else (key,):
+        for name in names + ("prefix",) * (key == "source" and "prefix" in item):
             if not isinstance(item.get(name), str):
                 raise DataError(f'expected a text under "{name}"', path=block.path, line=number)
             if json_input and not _is_text(item[name]):
@@ -175,7 +178,7 @@ def _translate(
 
     prefixes = None
     if any("prefix" in item for item in items):
-        prefixes = [str(item.get("prefix", translate.prefix or "")) for item in items]
+        prefixes = [item.get("prefix", translate.prefix or "") for item in items]
     sources = [item["source"] for item in items]
     found = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
     if generate.json:

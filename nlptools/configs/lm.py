@@ -184,14 +184,14 @@ class Generate:
         "What is raised to that power: the length, end included (simple), or (5 + length) / 6 (gnmt: Wu et al. 2016).",
         choices=("simple", "gnmt"),
     )
-    num_samples: int = option(1, "Continuations of each prompt, joined by tabs.", low=1, metavar="K")
+    num_samples: int = option(1, "Samples to give of each prompt or source, joined by tabs.", low=1, metavar="K")
     nbest: int = option(1, "Best hypotheses of the beam to give, joined by tabs.", low=1, metavar="K")
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
     stream: bool = option(False, "Write text as it comes, one prompt after the other.")
     logprobs: bool = option(False, "With --json, give the log-probability of each token.")
     json: bool = option(False, "Write JSON lines.")
-    json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt".')
-    echo: bool = option(False, "Write the prompt before its continuation.")
+    json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt", or the source under "source".')
+    echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
         None, "Lines decoded together. Default: 32; 64 for encoder-decoders.", low=1, metavar="N"
     )
@@ -206,7 +206,7 @@ class Generate:
     @property
     def room(self) -> int:
         """Most tokens to add to a prompt."""
-        return 64 if self.max_new_tokens is None else self.max_new_tokens
+        return max(64, self.min_new_tokens) if self.max_new_tokens is None else self.max_new_tokens
 
     @property
     def batch(self) -> int:

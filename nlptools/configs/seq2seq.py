@@ -342,6 +342,8 @@ class Translate:
 
     def check(self, generate: Generate) -> None:
         """Raises UsageError for options that do not go together."""
+        if generate.nbest > 1 and generate.beam is None and generate.samples:
+            raise UsageError("--nbest is for beam search, --temperature, --num-samples and the like are for sampling")
         if self.mbr is not None and generate.num_samples < 2:
             raise UsageError("--mbr chooses among samples", hint="give --num-samples 16, for example")
         if self.mbr is not None and (generate.beam or generate.temperature == 0):
@@ -352,6 +354,13 @@ class Translate:
             raise UsageError("--score-target says nothing: no --nbest, --num-samples, --mbr, --prefix or --alignments")
         if self.coverage_penalty and generate.beam == 0:
             raise UsageError("--coverage-penalty is for beam search")
+
+    def check_decoding(self, generate: Generate) -> None:
+        """Raises UsageError for what a language model can do, and an encoder-decoder cannot."""
+        if generate.stream:
+            raise UsageError(
+                "--stream is for language models", hint="--line-buffered writes each output as it is ready"
+            )
 
     def refuse(self) -> None:
         """Raises UsageError when any of these is given, to a language model."""
