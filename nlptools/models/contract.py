@@ -1,8 +1,10 @@
-"""What every language model offers; decoding, scoring and training are written once against this."""
+"""What every language model and every encoder offers; decoding, scoring, embedding and training are written once against
+this.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
@@ -65,4 +67,35 @@ class EncoderDecoder(LanguageModel, Protocol):
 
         `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: room for so many
         target tokens; None: the state serves for one call with all of them (training, forced decoding).
+        """
+
+
+class Hidden(NamedTuple):
+    """What an encoder makes of its input, layer by layer."""
+
+    last: Tensor  # (B, T, D)
+    layers: tuple[Tensor, ...]  # layers[0] is what the embeddings give; each (B, T, D)
+
+
+class Encoder(Protocol):
+    """A bidirectional encoder over token ids."""
+
+    vocab_size: int
+    hidden_size: int  # D
+    max_context: int | None  # most positions it can see; None: no limit
+    runs_in_16_bits: bool  # whether a CPU can run it in bf16
+
+    def __call__(
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        types: Tensor | None = None,
+        positions: Tensor | None = None,
+        attend: Tensor | None = None,
+    ) -> Hidden:
+        """(B, T) ids, padded on the right -> hidden states of all layers.
+
+        `mask` (B, T), True = real; None: no row is padded. `types` (B, T): the segment of each token, 0 by default.
+        `positions` (B, T): where each stands in its sequence, from 0 along the row by default. `attend` (B, 1, T, T), True =
+        attend, in place of `mask`: for several sequences in a row, which see themselves only.
         """

@@ -1,0 +1,142 @@
+"""BERT and ELECTRA: bidirectional Transformer encoders.
+
+Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers" (arXiv:1810.04805): post-norm blocks, learned
+positions, segment embeddings, a norm over their sum. Clark et al. 2020, "ELECTRA" (arXiv:2003.10555): the same, with
+narrower embeddings that are projected to the hidden size.
+Departure: embeddings have their rows padded to a multiple of 64 in memory, for aligned matrix products.
+Shapes: B batch, T length, E embedding, D hidden, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.configs.encoders import EncoderConfig
+from nlptools.errors import DataError
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
+from nlptools.layers.linear import Linear
+from nlptools.layers.transformer import Block
+from nlptools.models.contract import Hidden
+
+_ROWS = 64
+
+
+class Bert(nn.Module):
+    """See the module's docstring; fulfils `contract.Encoder`."""
+
+    runs_in_16_bits = True
+
+    def __init__(self, config: EncoderConfig, pooler: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.hidden_size = config.hidden_size
+        self.max_context = config.max_position_embeddings
+        E, D = config.embedding_size, config.hidden_size
+        self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, E)
+        self.position_embedding = nn.Embedding(config.max_position_embeddings, E)
+        self.type_embedding = nn.Embedding(config.type_vocab_size, E)
+        self.embedding_norm = nn.LayerNorm(E, config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout)
+        if E != D:
+            self.embedding_projection = Linear(E, D)
+        self.blocks: Any = nn.ModuleList(
+            Block(
+                D,
+                config.num_attention_heads,
+                config.intermediate_size,
+                activation=config.activation,
+                dropout=config.hidden_dropout,
+                attention_dropout=config.attention_dropout,
+                eps=config.layer_norm_eps,
+                pre_norm=False,
+                causal=False,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        self.pooler = Pooler(D) if pooler else None
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw the weights as BERT does: normal, biases 0, norms 1."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() >= 2:
+                parameter.normal_(std=self.config.initializer_range)
+            else:
+                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+        self.token_embedding.weight[self.config.pad].zero_()
+        self.token_embedding.weight[self.vocab_size :].zero_()
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        types: Tensor | None = None,
+        positions: Tensor | None = None,
+        attend: Tensor | None = None,
+    ) -> Hidden:
+        """See `contract.Encoder`."""
+        T = ids.shape[1]
+        if positions is None:
+            if self.max_context < T:
+                raise DataError(f"{T} tokens are more than the model's limit of {self.max_context}")
+            positions = torch.arange(T, device=ids.device)
+        types = torch.zeros_like(ids) if types is None else types
+        x = self.token_embedding(ids) + self.position_embedding(positions) + self.type_embedding(types)
+        x = self.dropout(self.embedding_norm(x))
+        if self.config.embedding_size != self.config.hidden_size:
+            x = self.embedding_projection(x)
+        real = None if mask is None or bool(mask.all()) else mask
+        layers = [x]
+        for block in self.blocks:
+            layers.append(block(layers[-1], mask=attend, real=real))
+        return Hidden(layers[-1], tuple(layers))
+
+
+HEADS = ("pooler", "masked", "next_sentence", "replaced")
+
+
+class BertWithHeads(nn.Module):
+    """An encoder with the heads it was, or is to be, pretrained with.
+
+    Attributes:
+        encoder: the `Bert`; "pooler" is a part of it.
+        masked: which token stands at a masked position (BERT, and ELECTRA's generator), or None.
+        next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
+        replaced: whether each token was replaced (ELECTRA's discriminator), or None.
+    """
+
+    runs_in_16_bits = True
+
+    def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = ()) -> None:
+        super().__init__()
+        self.config = config
+        self.heads = heads
+        D, eps = config.hidden_size, config.layer_norm_eps
+        self.encoder = Bert(config, pooler="pooler" in heads)
+        # ELECTRA's generator always takes the exact GELU
+        activation = config.activation if config.family == "bert" else "gelu"
+        sizes = (D, config.embedding_size, config.vocab_size)
+        self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
+        self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
+        self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw all weights as BERT does."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() >= 2:
+                parameter.normal_(std=self.config.initializer_range)
+            else:
+                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+        self.encoder.initialize()
+
+    def masked_logits(self, hidden: Tensor) -> Tensor:
+        """(N, D) hidden states -> (N, V). The model has to have the head."""
+        assert self.masked is not None
+        out: Tensor = self.masked.logits(hidden, self.encoder.token_embedding.weight)
+        return out
