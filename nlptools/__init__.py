@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nlptools.seq2seq_training import train_seq2seq as train_seq2seq
     from nlptools.sequences.corpus import phrases as phrases
     from nlptools.sequences.corpus import walks as walks
+    from nlptools.text.extraction import extract as extract
     from nlptools.text.tokenizer import load as tokenizer
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
@@ -42,6 +43,7 @@ _WHERE = {
     "describe": "nlptools.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
     "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
+    "extract": "nlptools.text.extraction:extract",
     "load": "nlptools.loading:load",
     "load_vectors": "nlptools.vectors.formats:load",
     "phrases": "nlptools.sequences.corpus:phrases",
@@ -66,6 +68,7 @@ __all__ = [
     "describe",
     "evaluate",
     "evaluate_vectors",
+    "extract",
     "load",
     "load_vectors",
     "phrases",

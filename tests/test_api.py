@@ -54,7 +54,7 @@ def test_importing_costs_nothing_until_a_name_is_used() -> None:
     heavy = "[m for m in ('torch', 'numpy', 'click', 'sentencepiece', 'tokenizers', 'safetensors') if m in sys.modules]"
     assert python(f"import sys, nlptools; nlptools.__version__; print({heavy})") == "[]\n"
     light = "nlptools.tokenize, nlptools.bleu, nlptools.evaluate, nlptools.build_vocab, nlptools.describe, nlptools.tokenizer"
-    light += ", nlptools.phrases, nlptools.walks, nlptools.load_vectors"
+    light += ", nlptools.phrases, nlptools.walks, nlptools.load_vectors, nlptools.extract"
     assert python(f"import sys, nlptools; {light}; print('torch' in sys.modules)") == "False\n"
     everything = python("from nlptools import *; print(sorted(k for k in dir() if not k.startswith('__')))")
     assert ast.literal_eval(everything) == [name for name in nlptools.__all__ if not name.startswith("__")]

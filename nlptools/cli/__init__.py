@@ -23,6 +23,7 @@ COMMANDS = {
     "tokenize": ("Text", "Split text into tokens or ids, or put it back together."),
     "build-vocab": ("Text", "Learn a vocabulary from text: words, or SentencePiece, WordPiece, byte-level BPE pieces."),
     "phrases": ("Text", "Join words that belong together into one token, such as new_york."),
+    "extract": ("Text", "Summarize each line by its most important sentences."),
     "walks": ("Text", "Draw random walks over a graph, as node2vec and DeepWalk do."),
     "train-w2v": ("Training", "Train word vectors on sequences of tokens."),
     "train-lm": ("Training", "Train a language model on text."),

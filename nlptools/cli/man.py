@@ -17,7 +17,8 @@ from nlptools import __version__
 from nlptools.cli import COMMANDS, group
 from nlptools.cli.completions import completions, root
 from nlptools.cli.options import Command
-from nlptools.cli.topics import FORMATS, PIPELINES, Block, Example, Term
+from nlptools.cli.pipelines import PIPELINES
+from nlptools.cli.topics import FORMATS, Block, Example, Term
 
 EXIT_STATUS = {
     0: "Success.",
