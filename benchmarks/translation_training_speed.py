@@ -1,11 +1,13 @@
 """Target tokens per second of training a translator, beside plain loops over `torch.nn.Transformer` in fp32 and bf16.
 
-    NLPTOOLS_DATA=DIR python benchmarks/translation_training_speed.py [--rounds N] [--steps N] [--dropout P] [--compile]
+    NLPTOOLS_DATA=DIR python benchmarks/translation_training_speed.py [--rounds N] [--batches N] [--dropout P] [--compile]
 
 3 + 3 layers, 256 wide, 4 heads, 1,024 inner, norm after each sublayer, sinusoidal positions, one embedding for source,
 target and output, label smoothing 0.1, 8,000 pieces; Multi30k when NLPTOOLS_DATA has it, otherwise invented sentences of
 the same lengths. Batches hold at most 4,096 tokens a side, padding included, of pairs sorted by length, and are the same
-for all sides. Counted are target tokens with the end of sentence, without padding.
+for all sides. Each round goes on with the next --batches of them, since batches seldom have the shape of an earlier one,
+and kernels that are prepared anew for a new shape take time in real training, too. Counted are target tokens with the end
+of sentence, without padding. On two cores a round of nn.Transformer in fp32 takes most of a minute.
 
 The other side is what one writes by hand with care: masks for padding and causality in the form that lets PyTorch take its
 fast attention, AdamW fused, `clip_grad_norm_`. Ours is the training step of `train-seq2seq`, in the precision that it picks.
@@ -83,7 +85,7 @@ def sinusoids(length: int) -> Tensor:
 
 
 def plain(batches: list[PairBatch], dropout: float, bf16: bool, steps: int) -> Callable[[], float]:
-    """Tokens per second of the plain loop."""
+    """Tokens per second of `steps` steps of the plain loop, each time over the next batches."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     torch.manual_seed(0)
     model = PlainTranslator(dropout).to(device).train()
@@ -106,7 +108,7 @@ def plain(batches: list[PairBatch], dropout: float, bf16: bool, steps: int) -> C
 
 
 def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -> Callable[[], float]:
-    """Tokens per second of the step that `train-seq2seq` takes."""
+    """Tokens per second of `steps` steps as `train-seq2seq` takes them, each time over the next batches."""
     # imported here: the other side must not get what this does to the process
     from nlptools.backend import Backend
     from nlptools.configs import Compute, Training
@@ -133,7 +135,7 @@ def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -
 
 
 class Repeated:
-    """A source of the same batches again and again."""
+    """A source of batches, from the beginning again after the last."""
 
     batches_per_epoch, epoch = 1e6, 0.0
 
@@ -158,10 +160,10 @@ def _speed(step: Callable[[], float], steps: int) -> float:
     return tokens / (time.perf_counter() - begin)
 
 
-def make_batches(folder: Path, most_tokens: int, steps: int) -> list[PairBatch]:
-    """The first `steps` batches, written to `folder` for the sides to read."""
+def make_batches(folder: Path, most_tokens: int, count: int) -> list[PairBatch]:
+    """The first `count` batches, written to `folder` for the sides to read."""
     translation.write_tokenizer(folder)
-    batches = list(itertools.islice(translation.training_batches(folder, most_tokens), steps))
+    batches = list(itertools.islice(translation.training_batches(folder, most_tokens), count))
     np.savez(folder / "batches.npz", *(array for batch in batches for array in vars(batch).values()))
     return batches
 
@@ -178,17 +180,17 @@ def worker(folder: str, side: str, arguments: argparse.Namespace) -> None:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     batches, dropout = read_batches(Path(folder)), arguments.dropout
     if side == "nlptools":
-        measure = ours(batches, dropout, arguments.compile, len(batches))
+        measure = ours(batches, dropout, arguments.compile, arguments.batches)
     else:
-        measure = plain(batches, dropout, side == "bf16", len(batches))
-    measure()  # memory that is touched for the first time is slow
+        measure = plain(batches, dropout, side == "bf16", arguments.batches)
     side_by_side.serve(measure)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--steps", type=int, help="per measurement: 4, or 40 with a GPU")
+    parser.add_argument("--rounds", type=int, default=3)
+    default = 104 if torch.cuda.is_available() else 26
+    parser.add_argument("--batches", type=int, default=default, help="of a round: 26, or 104 with a GPU")
     parser.add_argument("--tokens", type=int, default=4096, help="of a batch, padding included")
     parser.add_argument("--dropout", type=float, default=0.3)
     parser.add_argument("--compile", action="store_true")
@@ -209,13 +211,18 @@ def main() -> None:
     }
     if precision != "bf16":
         del kinds["nn.Transformer, bf16 autocast"]
-    passed = ["--dropout", str(arguments.dropout), *(["--compile"] if arguments.compile else [])]
+    passed = ["--dropout", str(arguments.dropout), "--batches", str(arguments.batches)]
+    passed += ["--compile"] if arguments.compile else []
     with tempfile.TemporaryDirectory() as folder:
-        steps = arguments.steps or (40 if torch.cuda.is_available() else 4)
-        batches = make_batches(Path(folder), arguments.tokens, steps)
+        # the round before the first, which is not counted, has batches of its own
+        batches = make_batches(Path(folder), arguments.tokens, (arguments.rounds + 1) * arguments.batches)
         real, rows = sum(b.num_targets for b in batches), sum(len(b.targets) for b in batches)
         padding = 1 - real / sum(b.targets.size for b in batches)
-        print(f"{len(batches)} batches, {rows} pairs, {real / rows:.1f} target tokens each, {padding:.0%} padding")
+        shapes = len({(b.source.shape, b.targets.shape) for b in batches})
+        print(
+            f"{len(batches)} batches of {shapes} shapes, {arguments.batches} in a round, {rows} pairs, "
+            f"{real / rows:.1f} target tokens each, {padding:.0%} padding"
+        )
         workers = {name: side_by_side.Worker(__file__, folder, kind, *passed) for name, kind in kinds.items()}
         title = f"training, Transformer 3+3 layers, 256 wide, 8,000 pieces, dropout {arguments.dropout:g}"
         side_by_side.compare(title, "target tokens/s", dict(workers), arguments.rounds)
