@@ -149,7 +149,7 @@ class Words:
             UsageError: not a SentencePiece model of type unigram or BPE, or its pieces may cross word boundaries, or
                 `alpha` is out of range.
         """
-        if isinstance(tokenizer, Marian) and tokenizer.keeps_ids:
+        if isinstance(tokenizer, Marian) and tokenizer.table is None:
             tokenizer = tokenizer.sentencepiece
         if not isinstance(tokenizer, SentencePiece):
             raise UsageError(f"{option} needs a SentencePiece model, found a tokenizer of kind {tokenizer.kind!r}")

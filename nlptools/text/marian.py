@@ -39,6 +39,7 @@ class Marian:
         sentencepiece: the model.
         vocab: all tokens, also those that only the other side's model has.
         settings: what tokenizer_config.json says, the languages for example.
+        table: the id of each piece of the model; None: the model's own ids.
     """
 
     kind = "marian"
@@ -65,17 +66,12 @@ class Marian:
             table[pad] = pad
         if pieces.unk is not None:
             table[pieces.unk] = unk
-        self._table = None if table == list(range(len(table))) else table
+        self.table = None if table == list(range(len(table))) else table
         known, marks = pieces.ids, self.vocab.marks
         rest = {t: i for t, i in ids.items() if t not in known and i not in marks and not _OURS.fullmatch(t)}
         self._tags = {t: i for t, i in rest.items() if t.startswith(">>") and t.endswith("<<")}
         self._rest = {t: i for t, i in rest.items() if t not in self._tags}  # pieces that the model does not know
         self._tags |= {t: table[i] for t, i in known.items() if t.startswith(">>") and t.endswith("<<")}
-
-    @property
-    def keeps_ids(self) -> bool:
-        """Whether the ids are the SentencePiece model's own."""
-        return self._table is None
 
     def tokens(self, text: str) -> list[str]:
         """The pieces of one line; an unknown one is as it stands in the text."""
@@ -99,8 +95,8 @@ class Marian:
         rows = self.sentencepiece.encode_lines(texts, threads)
         unk = self.sentencepiece.vocab.unk
         unknown = [i for i, row in enumerate(rows) if unk in row] if self._rest else []
-        if self._table is not None:
-            get = self._table.__getitem__
+        if self.table is not None:
+            get = self.table.__getitem__
             rows = [list(map(get, row)) for row in rows]
         if unknown:  # what this side's model does not know may be a token all the same
             shown = self.sentencepiece.tokens_lines([texts[i] for i in unknown], threads)
@@ -146,7 +142,7 @@ class Marian:
         id = self.sentencepiece.vocab.ids.get(token)
         if id is None:
             return self._rest.get(token, self._unk)
-        return id if self._table is None else self._table[id]
+        return id if self.table is None else self.table[id]
 
 
 def _vocab(ids: Mapping[str, int], settings: Mapping[str, Any]) -> Vocab:
