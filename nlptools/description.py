@@ -9,11 +9,14 @@ from typing import Any
 
 from nlptools import bundle
 from nlptools.errors import BundleError, display
+from nlptools.text.tokenizer import Tokenizer
 
 
 def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
-    """Facts in sections: model, tokenizer, training, files; of a directory of vectors: vectors, files, and
-    between them training if train-w2v made it.
+    """Facts in sections: model, tokenizer, training, files.
+
+    An encoder-decoder with two tokenizers has a source tokenizer and a target tokenizer; a directory of vectors has
+    vectors and files, and between them training if train-w2v made it.
 
     Raises:
         InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
@@ -34,17 +37,20 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
         return {"vectors": _vectors(path, config), **told, "files": files}
     return {
         "model": _model(path, config),
-        "tokenizer": _tokenizer(path, config),
+        **_tokenizers(path, config),
         "training": _training(training),
         "files": files,
     }
 
 
 def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
+    from nlptools.text import marian
+
+    found = {p.name: p for p in path.iterdir()}
+    found |= {f"{marian.FOLDER}/{p.name}": p for p in (path / marian.FOLDER).glob("*")}  # the target's tokenizer
     return {
-        p.name: f"{p.stat().st_size:,} bytes"
-        + (f", {verified[p.name]}" if p.name in verified else ", not in the manifest")
-        for p in sorted(path.iterdir())
+        name: f"{p.stat().st_size:,} bytes" + (f", {verified[name]}" if name in verified else ", not in the manifest")
+        for name, p in sorted(found.items())
         if p.is_file() and not p.name.startswith(".")
     }
 
@@ -73,8 +79,11 @@ def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
 def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     tensors = [tensor for file in bundle.weight_files(path) for tensor in _tensors(file)]
     sizes = {k: v for k, v in config.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    ours = config.get("nlptools")
+    arch = ours.get("arch") if isinstance(ours, dict) else None
     return {
         "family": config.get("model_type"),
+        **({"architecture": arch} if arch is not None else {}),
         "weights": sum(prod(shape) for shape, _ in tensors),
         "types": sorted({dtype for _, dtype in tensors}),
         **sizes,
@@ -93,11 +102,25 @@ def _tensors(path: Path) -> list[tuple[list[int], str]]:
         raise BundleError(f"{display(str(path))}: damaged: {error}") from None
 
 
-def _tokenizer(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+def _tokenizers(path: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    from nlptools.text import marian
     from nlptools.text import tokenizer as tokenizers
 
-    loaded = tokenizers.load(str(path))
-    bundle.check_tokenizer(path, loaded, config)
+    if not config.get("is_encoder_decoder"):
+        loaded = tokenizers.load(str(path))
+        bundle.check_tokenizer(path, loaded, config)
+        return {"tokenizer": _tokenizer(loaded)}
+    source, target = marian.load_pair(path)
+    size = config.get("vocab_size")
+    bundle.check_tokenizer(path, source, {"vocab_size": config.get("source_vocab_size") or size})
+    other = config.get("target_vocab_size") or config.get("decoder_vocab_size") or size
+    bundle.check_tokenizer(path, target, {"vocab_size": other})
+    if target is source:
+        return {"tokenizer": _tokenizer(source)}
+    return {"source tokenizer": _tokenizer(source), "target tokenizer": _tokenizer(target)}
+
+
+def _tokenizer(loaded: Tokenizer) -> dict[str, Any]:
     assert loaded.vocab is not None
     names = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
     special = {n: loaded.vocab.token(i) for n in names if (i := getattr(loaded.vocab, n)) is not None}
@@ -110,7 +133,8 @@ def _training(record: dict[str, Any]) -> dict[str, Any]:
     data, call, versions = _part(record, "data"), _part(record, "invocation"), _part(record, "versions")
     text, argv = _part(data, "train") or data, call.get("argv")
     parts = record.get("parts")
-    counted = ", ".join(f"{text[name]:,} {name}" for name in ("tokens", "words") if isinstance(text.get(name), int))
+    counts = ("pairs", "source_tokens", "target_tokens", "tokens", "words")
+    counted = ", ".join(f"{text[n]:,} {n.replace('_', ' ')}" for n in counts if isinstance(text.get(n), int))
     inputs = text.get("inputs")
     return {
         "status": record.get("status"),

@@ -178,3 +178,34 @@ def test_outputs_that_fail(shell: Run, words: Path) -> None:
         done = shell(f"nlptools describe {words} {into}")
         assert done.code in (code, 141) and "Traceback" not in done.err and done.err.count("\n") <= 1, done
     assert shell("nlptools describe").code == 2
+
+
+def test_an_encoder_decoder(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\na\t1\nb\t1\n")
+    (tmp_path / "pairs.tsv").write_text("a b\tb\nb\ta b\n\ta\n")
+    args = ("--vocab", "vocab.tsv", "--layers", 1, "--hidden", 8, "--heads", 2, "--steps", 1, "--threads", 1, "-q")
+    done = call("train-seq2seq", "-t", "words", *args, "--decoder-layers", 2, "-o", "m", "pairs.tsv")
+    assert done.code == 0, done.err
+    found = facts(call, tmp_path / "m")
+    assert list(found) == ["model", "tokenizer", "training", "files"]
+    assert (found["model"]["family"], found["model"]["architecture"]) == ("marian", "seq2seq-transformer")
+    assert (found["model"]["encoder_layers"], found["model"]["decoder_layers"]) == (1, 2)
+    assert found["tokenizer"] == {
+        "kind": "words",
+        "tokens": 5,
+        "special": {"pad": "<pad>", "unk": "<unk>", "eos": "</s>"},
+    }
+    assert found["training"]["text"] == "2 pairs, 3 source tokens, 3 target tokens of pairs.tsv"
+    done = call("train-seq2seq", "-t", "words", "--target-tokenizer", "m", *args, "-o", "two", "pairs.tsv")
+    assert done.code == 0, done.err
+    found = facts(call, tmp_path / "two")
+    assert list(found) == ["model", "source tokenizer", "target tokenizer", "training", "files"]
+    assert found["files"]["target/vocab.tsv"].endswith(", ok")
+    assert "source tokenizer kind\twords" in call("describe", "two").lines
+    (tmp_path / "two/target/vocab.tsv").write_text("<unk>\t0\n")
+    damaged = call("describe", "two")
+    assert damaged.code == 78 and "two/target/vocab.tsv: damaged" in damaged.err
+    (tmp_path / "two/manifest.json").unlink()
+    (tmp_path / "two/target/vocab.tsv").write_text("<unk>\t0\n" + "".join(f"w{i}\t1\n" for i in range(50)))
+    damaged = call("describe", "two")
+    assert damaged.code == 78 and "51 tokens, the model 5" in damaged.err
