@@ -15,7 +15,6 @@ from torch import Tensor
 from nlptools.backend import Backend
 from nlptools.configs.lm import Generate
 
-
 _ROOM = 16  # target tokens that memory is taken for at first; it grows as they come
 
 
