@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import bundle, decoding, durable, forced, messages, streams
+from nlptools import bundle, decoding, forced, messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate
-from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq, TransformerConfig
+from nlptools.configs.seq2seq import ConvolutionConfig, PairTraining, TrainSeq2Seq, TransformerConfig
 from nlptools.data import pairs, parallel
 from nlptools.data.pair_batches import PairBatches
 from nlptools.data.parallel import Counts, ParallelCorpus
@@ -161,14 +161,17 @@ class _EncoderDecoder:
             self.texts.train(),
             directory / "train",
             backend,
-            max_source_length=options.max_source_length,
-            max_target_length=options.max_target_length,
+            max_source_length=self._longest(options.max_source_length),
+            max_target_length=self._longest(options.max_target_length),
             long=options.long,
             sampling=sampling,
         )
         valid = None
         if held_out and self.texts.valid_names:
-            valid = self._spool(_kept(self.texts.valid(), directory / _TEXTS), directory / "valid", backend)
+            blocks = pairs.kept(self.texts.valid(), directory / _TEXTS)
+            most = self._longest(0)
+            limits = {"max_source_length": most, "max_target_length": most}
+            valid = self._spool(blocks, directory / "valid", backend, **limits)
         return _Pairs(train, valid, self.texts)
 
     def _spool(self, blocks: Iterator[pairs.PairBlock], path: Path, backend: Backend, **more: Any) -> ParallelCorpus:
@@ -176,13 +179,20 @@ class _EncoderDecoder:
             blocks, path, self.source_tokenizer, self.target_tokenizer, threads=backend.threads, **more
         )
 
+    def _longest(self, asked: int) -> int:
+        """Most tokens of a side: what is asked, and what a model with learnt positions can read; 0: any."""
+        config = self.config()
+        if not isinstance(config, ConvolutionConfig):
+            return asked
+        return min(asked or config.max_position_embeddings, config.max_position_embeddings - 1)
+
     def open(self, paths: list[str | None]) -> _Pairs:
         train, valid = (None if p is None else parallel.open_spooled(Path(p)) for p in paths)
         assert train is not None
         return _Pairs(train, valid, self.texts)
 
     def announce(self, data: _Pairs, seconds: float) -> None:
-        valid = f"; validation: {data.valid.counts.pairs:,} pairs" if data.valid else ""
+        valid = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
         messages.note(f"text: {_told(data.train.counts)}{valid} ({seconds:.1f} s)")
         _warn_of_unknown(data.train.counts)
 
@@ -280,7 +290,9 @@ class _HeldOut:
             texts = [pair for block in blocks for pair in zip(block.sources, block.targets, strict=True)]
             mine_too = texts[backend.rank :: backend.world_size]
             self.references = [target for _, target in mine_too]
-            self.sources = task.source_tokenizer.encode_lines([source for source, _ in mine_too], backend.threads)
+            sources = task.source_tokenizer.encode_lines([source for source, _ in mine_too], backend.threads)
+            most = task._longest(0) or None
+            self.sources = [source[:most] for source in sources]
 
     def measure(self, model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Loss (nats per target token, no smoothing), perplexity and BLEU."""
@@ -318,17 +330,6 @@ class _HeldOut:
         return metric.score(np.array(total)).score
 
 
-def _kept(blocks: Iterator[pairs.PairBlock], path: Path) -> Iterator[pairs.PairBlock]:
-    """`blocks`, of which all is in `path` at the end: a pipe can be read once only. Raises StreamError."""
-    lines = []
-    for block in blocks:
-        lines += [
-            f"{streams.escape(a)}\t{streams.escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)
-        ]
-        yield block
-    durable.write_whole(path, "".join(lines).encode("utf-8", "replace"))
-
-
 def _row(sentences: Any, i: int) -> np.ndarray:
     return np.asarray(sentences.ids[sentences.offsets[i] : sentences.offsets[i + 1]], np.int64)
 
@@ -345,7 +346,8 @@ def _tokenizers(settings: TrainSeq2Seq) -> tuple[Tokenizer, Tokenizer]:
 def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
     tokenizer = tokenizers.load(name, vocab=vocab)
     if tokenizer.vocab is None:
-        raise UsageError(f"{option} {name} has no vocabulary", hint="give one with --vocab; build-vocab makes it")
+        hint = "give one with --vocab" if option == "--tokenizer" else "give a vocabulary, a model or a bundle"
+        raise UsageError(f"{option} {name} has no vocabulary", hint=f"{hint}; build-vocab makes one")
     return tokenizer
 
 

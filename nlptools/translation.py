@@ -120,6 +120,8 @@ class Translator:
         ids = self.source_tokenizer.encode_lines(lines, self.backend.threads)
         assert self.source_tokenizer.vocab is not None
         unk, most = self.source_tokenizer.vocab.unk, options.max_source_length
+        if self.model.max_context is not None:  # positions, the end of the source among them
+            most = min(most or self.model.max_context, self.model.max_context - 1)
         for i, row in enumerate(ids):
             self._pieces += len(row)
             self._unknown += row.count(unk) if unk is not None else 0
@@ -161,9 +163,9 @@ class Translator:
 
     # -- scoring --------------------------------------------------------------------------------------------------
 
-    def score_batch(self, pairs: Sequence[tuple[str, str]]) -> list[LineScore]:
+    def score_batch(self, pairs: Sequence[tuple[str, str]], options: Translate | None = None) -> list[LineScore]:
         """The log-probability of each target given its source, token by token, the end included."""
-        sources = self._source_ids([source for source, _ in pairs], Translate())
+        sources = self._source_ids([source for source, _ in pairs], options or Translate())
         targets = self.target_tokenizer.encode_lines([target for _, target in pairs], self.backend.threads)
         both = list(zip(sources, targets, strict=True))
         scores = forced.pair_scores(self.model, both, self.backend, eos=self.eos)

@@ -99,7 +99,7 @@ def command(
         key = "target" if translate.score_target else "source"
         for number, batch in _batches(blocks, generate.json_input, key, size):
             if translate.score_target:
-                _score(loaded, batch, generate, out)
+                _score(loaded, batch, generate, translate, out)
             else:
                 _translate(loaded, batch, generate, translate, compute.seed, number, out)
         loaded.warn_of_unknown()
@@ -195,8 +195,10 @@ def _translate(
     )
 
 
-def _score(loaded: Translator, items: list[dict[str, Any]], generate: Generate, out: Output) -> None:
-    scores = loaded.score_batch([(item["source"], item["target"]) for item in items])
+def _score(
+    loaded: Translator, items: list[dict[str, Any]], generate: Generate, translate: Translate, out: Output
+) -> None:
+    scores = loaded.score_batch([(item["source"], item["target"]) for item in items], translate)
     if not generate.json:
         out.write_lines([f"{score.logprob:.4f}\t{len(score.logprobs)}" for score in scores])
         return

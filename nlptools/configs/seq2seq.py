@@ -336,7 +336,10 @@ class Translate:
         choices=("bleu", "chrf"),
     )
     max_source_length: int = option(
-        0, "Cut longer sources to so many tokens; they are counted. 0: cut none.", low=0, metavar="N"
+        0,
+        "Cut longer sources to so many tokens; they are counted. 0: cut none but what a model has no positions for.",
+        low=0,
+        metavar="N",
     )
     window: int = option(2048, "Lines read at a time, to decode those of like length together.", low=1, metavar="N")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from nlptools import streams
+from nlptools import durable, streams
 from nlptools.errors import DataError
 
 
@@ -48,3 +49,18 @@ def read_parallel(source_path: str, target_path: str, errors: str = "strict") ->
     for sources, targets in streams.zip_blocks(paths, errors):
         yield PairBlock(source_path, start, sources, targets)
         start += len(sources)
+
+
+def kept(blocks: Iterator[PairBlock], path: Path) -> Iterator[PairBlock]:
+    """`blocks`, of which all is in the file `path` at the end, as a table: a pipe can be read once only.
+
+    Raises:
+        StreamError: disk full or another write error.
+    """
+    lines = []
+    for block in blocks:
+        lines += [
+            f"{streams.escape(a)}\t{streams.escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)
+        ]
+        yield block
+    durable.write_whole(path, "".join(lines).encode("utf-8", "replace"))

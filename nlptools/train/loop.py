@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -310,7 +311,11 @@ class _Loop:
         assert self.evaluate is not None
         self.state.working.eval()
         with torch.inference_mode():
-            return self.evaluate(self.state.working.model, lambda: self.stop.requested)
+            numbers = self.evaluate(self.state.working.model, lambda: self.stop.requested)
+        if numbers is None:
+            return None
+        # a loss beyond all bounds is the worst there is, and JSON has no infinity
+        return {name: value if math.isfinite(value) else sys.float_info.max for name, value in numbers.items()}
 
     def _hold(self) -> None:
         """Let the weights of this step be part of the mean, and those of older ones no longer."""

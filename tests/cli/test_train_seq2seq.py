@@ -315,6 +315,27 @@ def test_long_pairs_are_left_out_or_cut_and_counted(call: Run, text: Path) -> No
     assert record(text / "b")["data"]["train"]["cut"] == 2
 
 
+def test_what_a_model_has_no_positions_for(call: Run, text: Path) -> None:
+    """Learnt positions have an end: what is longer is no surprise in the middle of a run."""
+    long = "a " * 1500
+    stdin = f"{long}\ta\nb\t{long}\nc\tc\n"
+    (text / "odd.tsv").write_text(stdin)
+    args = ("--arch", "convolution", "--steps", 1, "--valid", "odd.tsv", "-o", "m")
+    done = call("train-seq2seq", "-t", "words", "--vocab", "vocab.tsv", *SMALL[:-1], *args, stdin=stdin)
+    assert done.code == 0, done.err
+    assert "1 pairs, 1 source and 1 target tokens, 2 left out (too long); validation: 1 pairs" in done.err
+    assert "bleu" in rows(text / "m", "valid")[0]
+    said = call("generate", "m", "--max-length", 2, stdin=f"{long}\nc\n")
+    assert said.code == 0 and len(said.lines) == 2 and "a source of 1500 tokens is cut to 1023" in said.err
+
+
+def test_a_loss_without_bounds_is_no_crash(call: Run, text: Path) -> None:
+    args = ("--lr", "1e30", "--clip", 0, "--warmup", 0, "--steps", 30, "--valid", "valid.tsv", "--valid-every", 1)
+    done = train(call, *args, "--arch", "rnn", "-o", "m", "train.tsv")
+    assert done.code in (0, 3), done.err
+    assert all(row["perplexity"] < float("inf") for row in rows(text / "m", "valid"))
+
+
 def test_another_script_is_noticed(call: Run, pieces: Path) -> None:
     done = call("train-seq2seq", "-t", "sp.model", *SMALL, "--steps", 1, "-o", "m", stdin="привет мир\tпривет мир\n")
     assert done.code == 0 and done.err.count("\n") == 2

@@ -197,6 +197,9 @@ def test_targets_have_the_probability_with_which_they_are_said(call: Run, learne
     given = [json.dumps({"source": row["source"], "target": row["target"], "n": 1}) + "\n" for row in scored]
     again = generate(call, learner, "--score-target", "--json-input", stdin="".join(given))
     assert again.lines == plain
+    whole, cut = ("a b c\tc\n", "--max-source-length"), "a\tc\n"
+    done = call("generate", learner, "--score-target", whole[1], 1, stdin=whole[0])
+    assert done.out == generate(call, learner, "--score-target", stdin=cut).out and "cut to 1" in done.err
 
 
 def test_alignments(call: Run, turns: Path, copies: Path) -> None:
