@@ -68,7 +68,9 @@ def test_attention_is_the_mean_of_theirs() -> None:
         after.append(out.attention)
     assert torch.allclose(after[0], (after[1] + after[2]) / 2, atol=1e-6)
     plain = Ensemble(models).encode(*batch, capacity=5)
-    assert Ensemble(models)(read, plain)[1].attention is None
+    hidden, plain = Ensemble(models)(read, plain)
+    assert plain.attention is None
+    assert torch.allclose(hidden.exp().sum(-1), torch.ones(4, 2), atol=1e-5), "log-probabilities, for who reads them"
 
 
 @pytest.mark.parametrize("changes", [{"size": 31}, {"target_vocab_size": 40, "share_embeddings": False}, {"eos": 3}])
