@@ -170,8 +170,8 @@ class _EncoderDecoder:
         if held_out and self.texts.valid_names:
             blocks = pairs.kept(self.texts.valid(), directory / _TEXTS)
             most = self._longest(0)
-            limits = {"max_source_length": most, "max_target_length": most}
-            valid = self._spool(blocks, directory / "valid", backend, **limits)
+            more = {"max_source_length": most, "max_target_length": most, "what": "validation data"}
+            valid = self._spool(blocks, directory / "valid", backend, **more)
         return _Pairs(train, valid, self.texts)
 
     def _spool(self, blocks: Iterator[pairs.PairBlock], path: Path, backend: Backend, **more: Any) -> ParallelCorpus:

@@ -100,6 +100,7 @@ def spool(
     long: str = "skip",
     threads: int,
     sampling: Sampling | None = None,
+    what: str = "training data",
 ) -> ParallelCorpus:
     """Encode pairs into files `path`.*, with counts and the text's SHA-256 in `path`.json, in place of what is there.
 
@@ -110,6 +111,7 @@ def spool(
             random, too.
         long: what happens to a pair that is longer: "skip" leaves it out, "cut" keeps its beginning.
         sampling: which sides are to be segmented at random; see `ParallelCorpus.draw`.
+        what: the name of the data where there is none.
 
     Raises:
         DataError: no pair is left, and what `blocks` raises.
@@ -128,7 +130,7 @@ def spool(
             digest.update(_text(block))
             counts += _spool_block(block, sides, long == "cut", threads, files)
         if not counts.pairs:
-            raise _no_data(counts)
+            raise _no_data(counts, what)
         for side in sides:
             side.write_tables(files, sampling.seed if sampling else 0)
         files.commit(
@@ -208,9 +210,9 @@ def _text(block: PairBlock) -> bytes:
     return "".join(rows).encode("utf-8", "surrogatepass")
 
 
-def _no_data(counts: Counts) -> DataError:
+def _no_data(counts: Counts, what: str) -> DataError:
     if not (counts.empty or counts.skipped):
-        return DataError("no training data: the input has no pairs")
+        return DataError(f"no {what}: the input has no pairs")
     told = [f"{counts.empty} with an empty side"] * bool(counts.empty)
     told += [f"{counts.skipped} with a side that is too long"] * bool(counts.skipped)
-    return DataError(f"no training data: no pair is left ({', '.join(told)})")
+    return DataError(f"no {what}: no pair is left ({', '.join(told)})")

@@ -392,6 +392,7 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
         ((), b"a\tb\nc\td\te\n", 65, "<stdin>:2: expected source TAB target, found 3 fields"),
         (("--valid", "valid.src", "train.tsv"), b"", 65, "valid.src:1: expected source TAB target, found 1 field"),
         ((), b"", 65, "no training data: the input has no pairs"),
+        (("--valid", "-", "train.tsv"), b"a\t\n", 65, "no validation data: no pair is left (1 with an empty side)"),
         ((), b"\ta\nb\t\n \t\n", 65, "no training data: no pair is left (3 with an empty side)"),
         (("--max-source-length", 1), b"a b\tb\n", 65, "1 with a side that is too long"),
         ((), b"a\tb\nc\t\xff\n", 65, "<stdin>:2: invalid UTF-8 at byte 3"),
