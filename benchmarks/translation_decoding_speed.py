@@ -7,10 +7,9 @@ random weights trained for --steps of 2,048 tokens, so that sentences end; --sav
 Multi30k's test_2016_flickr when NLPTOOLS_DATA has it, otherwise invented sentences of the same lengths.
 
 All sides decode at most 128 tokens with a beam of 5, scores divided by length. transformers has batches of 32, sorted by
-length, and early_stopping="never", without which its search ends before the best is known; as this goes on for long, it is
-also measured with its default, early_stopping=False, in the faster precision. CTranslate2 (not among our
-requirements: pip install ctranslate2) has one worker with all cores and the batch size that is fastest for it; it ends a
-search as soon as it has 5 hypotheses, as is its way.
+length, and its default search, whose end is ours, too. CTranslate2 (not among our requirements: pip install ctranslate2)
+has one worker with all cores and the batch size that is fastest for it; it ends a search as soon as it has 5 hypotheses,
+as is its way.
 Texts are tokenized beforehand for the others, and detokenized afterwards; ours is timed from text to text.
 Tokens are those of the translated text, counted in one way for all.
 """
@@ -54,7 +53,7 @@ def sources(count: int) -> tuple[list[str], list[str]]:
 # -- sides: each gives a job that returns pieces or text, and what turns it into text ----------------------------------
 
 
-def transformers_side(model_dir: str, lines: list[str], dtype: torch.dtype, early_stopping: Any) -> Side:
+def transformers_side(model_dir: str, lines: list[str], dtype: torch.dtype) -> Side:
     """`MarianMTModel.generate` in batches of 32."""
     from transformers import MarianMTModel
 
@@ -62,7 +61,7 @@ def transformers_side(model_dir: str, lines: list[str], dtype: torch.dtype, earl
     pieces = translation.Pieces(Path(model_dir))
     ids = pieces.encode(lines)
     order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-    settings = {"num_beams": BEAM, "length_penalty": 1.0, "early_stopping": early_stopping, "do_sample": False}
+    settings = {"num_beams": BEAM, "length_penalty": 1.0, "early_stopping": False, "do_sample": False}
 
     def job() -> list[list[int]]:
         out: list[list[int]] = [[] for _ in ids]
@@ -118,9 +117,9 @@ def our_side(model_dir: str, lines: list[str], precision: str) -> Side:
 def worker(model_dir: str, scratch: str, side: str, lines: list[str]) -> None:
     """Serve one side; what it wrote last lies in `scratch` under its name."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
-    name, kind, *search = side.split("-")
+    name, kind = side.split("-")
     if name == "transformers":
-        job, text = transformers_side(model_dir, lines, DTYPES[kind], False if search else "never")
+        job, text = transformers_side(model_dir, lines, DTYPES[kind])
     elif name == "ctranslate2":
         job, text = ctranslate2_side(model_dir, scratch, lines, kind)
     else:
@@ -207,7 +206,6 @@ def sides(with_ctranslate2: bool) -> dict[str, str]:
 
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
     out = {f"transformers, {p}": f"transformers-{p}" for p in precisions}
-    out[f"transformers, {precisions[-1]}, its default search"] = f"transformers-{precisions[-1]}-default"
     if with_ctranslate2:
         out |= {"CTranslate2, fp32": "ctranslate2-float32", "CTranslate2, int8": "ctranslate2-int8"}
     return out | {f"nlptools, {p}": f"nlptools-{p}" for p in precisions}
