@@ -28,7 +28,7 @@ LEVELS = (
     ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
     ("models",),
-    ("objectives", "decoding", "beam", "constraints", "continuation", "forced", "scoring", "bundle"),
+    ("objectives", "decoding", "beam", "constraints", "continuation", "forced", "scoring", "bundle", "sentence_steps"),
     ("train",),
     ("embeddings",),
     ("language_model", "translation", "loading", "training", "seq2seq_training", "description"),
@@ -46,6 +46,7 @@ SAME_LEVEL = {  # neighbours that know each other
     "vectors": {"metrics"},
     "decoding": {"beam", "constraints", "continuation"},
     "forced": {"continuation"},
+    "sentence_steps": {"bundle"},
     "translation": {"language_model"},
     "loading": {"language_model", "translation"},
 }

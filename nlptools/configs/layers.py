@@ -1,0 +1,39 @@
+"""Which layers of an encoder are taken, and how they are put together: what `--layers` says."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from nlptools.errors import UsageError
+
+KINDS = ("sum", "mean", "concat")
+_EXPECTED = "last, a number, sum:A:B, mean:A:B or concat:A:B (all in place of A:B), or mix:FILE"
+
+
+class Layers(NamedTuple):
+    """A choice of layers. Layer 0 is what the embeddings give; negative numbers count from the last, as in a slice."""
+
+    kind: str  # one of KINDS, or mix
+    begin: int | None = None
+    end: int | None = None
+    file: str | None = None  # of mix: a JSON list with a weight for each layer, layer 0 included
+
+
+def layers(text: str) -> Layers:
+    """The choice that a text such as `last`, `-2`, `sum:-4:`, `concat:1:4`, `mean:all` stands for. Raises UsageError."""
+    if text == "last":
+        return Layers("sum", -1)
+    if re.fullmatch(r"-?\d{1,4}", text):
+        number = int(text)
+        return Layers("sum", number, number + 1 if number != -1 else None)
+    kind, _, which = text.partition(":")
+    if kind == "mix" and which:
+        return Layers("mix", file=which)
+    if kind in KINDS and which == "all":
+        return Layers(kind)
+    found = re.fullmatch(r"(-?\d{1,4})?:(-?\d{1,4})?", which)
+    if kind not in KINDS or not found:
+        raise UsageError(f"not a choice of layers: {text!r}, expected {_EXPECTED}")
+    begin, end = (None if number is None else int(number) for number in found.groups())
+    return Layers(kind, begin, end)
