@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from nlptools import bundle
-from nlptools.errors import BundleError
 from nlptools import sentence_steps as door
+from nlptools.errors import BundleError
 
 TYPE = "sentence_transformers.models."
 

@@ -108,11 +108,29 @@ def command(
 def _batches(
     blocks: Iterator[tuple[int, Block]], json_input: bool, key: str, size: int
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """(number of the first, items with their other keys) for each batch of what the input has delivered."""
+    """(number of the first, items with their other keys) for each batch of what the input has delivered.
+
+    What stands before a line that is no good comes first, then the error.
+    """
     for first, block in blocks:
-        items = list(_items(block, json_input, key))
+        items, error = _good_items(block, json_input, key)
         for start in range(0, len(items), size):
             yield first + start, items[start : start + size]
+        if error is not None:
+            raise error
+
+
+def _good_items(block: Block, json_input: bool, key: str) -> tuple[list[dict[str, Any]], Exception | None]:
+    """The items before the first line that is no good, and what is wrong with it."""
+    from nlptools.errors import DataError
+
+    items: list[dict[str, Any]] = []
+    try:
+        for item in _items(block, json_input, key):
+            items.append(item)
+    except DataError as error:
+        return items, error
+    return items, None
 
 
 def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]:

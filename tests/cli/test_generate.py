@@ -336,3 +336,11 @@ def test_as_a_process(shell: Run, call: Run, letters: Path) -> None:
     done = shell(f"{line} | tee all | head -1", stdin=text.encode(), env={"LC_ALL": "C", "PYTHONUTF8": "0"})
     assert done.err == "" and len(done.lines) == 1 and done.code in (0, 141)
     assert done.lines[0] == call("generate", letters, "--max-new-tokens", 4, "--echo", stdin=text).lines[0]
+
+
+def test_what_stands_before_a_bad_line_is_answered(call: Run, words: Path) -> None:
+    good = '{"prompt": "w1 w2"}\n{"prompt": "w3"}\n'
+    expected = generate(call, words, *SHORT, "--json-input", stdin=good).out
+    done = call("generate", words, *SHORT, "--json-input", "--batch-size", 8, stdin=good + '{"prompt": 7}\n' + good)
+    assert (done.code, done.out) == (65, expected)
+    assert '<stdin>:3: expected a text under "prompt"' in done.err
