@@ -54,14 +54,14 @@ def transformers_side(directory: str, dtype: torch.dtype, batch: int, count: int
 
 def our_side(directory: str, precision: str) -> Callable[[], float]:
     """New tokens per second of our decoding."""
-    from nlptools import bundle, decoding
+    from nlptools import artifacts, bundle, decoding
     from nlptools.backend import Backend
     from nlptools.configs import Compute
     from nlptools.configs.lm import Generate
 
     backend = Backend.detect(Compute(precision=precision))
     path = Path(directory)
-    _, loaded = bundle.load_model(path, bundle.read_json(path / "config.json"))
+    _, loaded = bundle.load_model(path, artifacts.read_json(path / "config.json"))
     model: Any = backend.for_inference(loaded)
     settings = Generate(temperature=0, max_new_tokens=NEW)
 

@@ -7,7 +7,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from nlptools import bundle
+from nlptools import artifacts, bundle
 from nlptools.errors import BundleError, display
 from nlptools.text.tokenizer import Tokenizer
 
@@ -28,10 +28,10 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
             hint="nlptools plot draws its curves",
         )
     bundle.check_directory(path)
-    verified = bundle.verify(path)
-    config = bundle.read_json(path / "config.json")
+    verified = artifacts.verify(path)
+    config = artifacts.read_json(path / "config.json")
     files = _files(path, verified)
-    training = bundle.read_json(path / "training.json") if (path / "training.json").is_file() else {}
+    training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
     if config.get("kind") == "vectors":
         told = {"training": _vector_training(training)} if training else {}
         return {"vectors": _vectors(path, config), **told, "files": files}
@@ -77,7 +77,7 @@ def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
-    tensors = [tensor for file in bundle.weight_files(path) for tensor in _tensors(file)]
+    tensors = [tensor for file in artifacts.weight_files(path) for tensor in _tensors(file)]
     sizes = {k: v for k, v in config.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     ours = config.get("nlptools")
     arch = ours.get("arch") if isinstance(ours, dict) else None

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from nlptools import bundle
+from nlptools import artifacts
 from nlptools.errors import BundleError, display
 
 MODULES = "modules.json"
@@ -115,13 +115,13 @@ def _modules(path: Path) -> list[tuple[str, str]]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BundleError(f"{display(str(path))}: expected a list of steps with type and path") from None
     for _, folder in found:
-        if folder and not bundle.is_inside(folder):
+        if folder and not artifacts.is_inside(folder):
             raise BundleError(f"{display(str(path))}: not a plain folder name: {folder!r:.80}")
     return found
 
 
 def _pooling(path: Path) -> tuple[tuple[str, ...], bool]:
-    data = bundle.read_json(path)
+    data = artifacts.read_json(path)
     include = data.get("include_prompt", True)
     if "pooling_mode" in data:
         modes = data["pooling_mode"]
@@ -136,11 +136,11 @@ def _pooling(path: Path) -> tuple[tuple[str, ...], bool]:
 
 
 def _dense(folder: Path) -> Dense:
-    data = bundle.read_json(folder / "config.json")
+    data = artifacts.read_json(folder / "config.json")
     name = str(data.get("activation_function", "torch.nn.modules.activation.Tanh")).rsplit(".", 1)[-1]
     if name not in _ACTIVATIONS:
         raise BundleError(f"{display(str(folder))}: activation {name!r:.80} is not supported")
-    tensors = bundle.load_weights(folder)
+    tensors = artifacts.load_weights(folder)
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     shape = (data.get("out_features"), data.get("in_features"))
     if weight is None or tuple(weight.shape) != shape or (bias is not None and tuple(bias.shape) != shape[:1]):
@@ -151,7 +151,7 @@ def _dense(folder: Path) -> Dense:
 def _reading(encoder: Path) -> tuple[int | None, bool]:
     """(most tokens, whether to lower-case) of the transformer's step."""
     path = encoder / "sentence_bert_config.json"
-    data = bundle.read_json(path) if path.is_file() else {}
+    data = artifacts.read_json(path) if path.is_file() else {}
     length, lowercase = data.get("max_seq_length"), data.get("do_lower_case", False)
     if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 3):
         raise BundleError(f"{display(str(path))}: max_seq_length is {length!r:.80}")
@@ -161,7 +161,7 @@ def _reading(encoder: Path) -> tuple[int | None, bool]:
 
 
 def _prompts(path: Path) -> tuple[dict[str, str], str | None]:
-    data = bundle.read_json(path) if path.is_file() else {}
+    data = artifacts.read_json(path) if path.is_file() else {}
     prompts, default = data.get("prompts") or {}, data.get("default_prompt_name")
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
         raise BundleError(f"{display(str(path))}: expected texts under prompts")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import bundle, decoding, forced, messages, streams
+from nlptools import artifacts, bundle, decoding, forced, messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate
@@ -354,7 +354,7 @@ def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
 def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> Any:
     """The configuration of --init, with the dropouts of this run. Raises UsageError or BundleError when it is another."""
     bundle.check_directory(Path(str(settings.init)))
-    arch, config = hf.config_from_hf(bundle.read_json(Path(str(settings.init)) / "config.json"))
+    arch, config = hf.config_from_hf(artifacts.read_json(Path(str(settings.init)) / "config.json"))
     if arch not in registry.ENCODER_DECODERS:
         raise UsageError(f"--init {settings.init} is a language model", hint="train-lm goes on with those")
     if arch != f"seq2seq-{settings.arch}":

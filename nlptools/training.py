@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import bundle, messages, scoring, streams
+from nlptools import artifacts, bundle, messages, scoring, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.configs.lm import TrainLM
@@ -181,7 +181,7 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
     vocab_size, dropout = max(len(tokenizer.vocab), eos + 1), options.dropout
     if options.init is not None:
         bundle.check_directory(Path(options.init))
-        arch, config = hf.config_from_hf(bundle.read_json(Path(options.init) / "config.json"))
+        arch, config = hf.config_from_hf(artifacts.read_json(Path(options.init) / "config.json"))
         if arch in registry.ENCODER_DECODERS:
             raise UsageError(f"--init {options.init} is an encoder-decoder", hint="train-seq2seq goes on with those")
         if arch != options.arch:

@@ -23,7 +23,7 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 
 # A module imports from lower levels, and inside its own package. Names of packages and of modules at the top.
 LEVELS = (
-    ("__init__", "errors", "messages", "durable", "streams", "parts"),
+    ("__init__", "errors", "messages", "durable", "artifacts", "streams", "parts"),
     ("configs", "text"),
     ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
     ("backend", "layers"),
@@ -38,6 +38,7 @@ LEVELS = (
 SAME_LEVEL = {  # neighbours that know each other
     "messages": {"__init__"},
     "durable": {"errors"},
+    "artifacts": {"errors", "durable"},
     "parts": {"errors", "streams"},
     "streams": {"errors", "messages", "durable"},
     "braille": {"plotting"},
@@ -46,7 +47,6 @@ SAME_LEVEL = {  # neighbours that know each other
     "vectors": {"metrics"},
     "decoding": {"beam", "constraints", "continuation"},
     "forced": {"continuation"},
-    "sentence_steps": {"bundle"},
     "translation": {"language_model"},
     "loading": {"language_model", "translation"},
 }

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from nlptools import bundle
+from nlptools import artifacts
 from nlptools import sentence_steps as door
 from nlptools.errors import BundleError
 
@@ -56,7 +56,7 @@ def test_new_spelling_prompts_and_dense_layers(tmp_path: Path) -> None:
         ("Dense", "2_Dense", {"in_features": 4, "out_features": 2, "activation_function": "torch.nn.Tanh"}),
         config_sentence_transformers={"prompts": {"query": "q: ", "none": ""}, "default_prompt_name": "query"},
     )
-    bundle.save_tensors(
+    artifacts.save_tensors(
         path / "2_Dense" / "model.safetensors", {"linear.weight": torch.ones(2, 4), "linear.bias": torch.zeros(2)}
     )
     steps = door.read(path)

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from nlptools import bundle, messages, streams
+from nlptools import artifacts, messages, streams
 from nlptools.backend import Backend, available_threads
 from nlptools.configs import Compute, Devices, duration, interval
 from nlptools.configs.embeddings import NAMES, TrainW2V, VectorRun
@@ -155,7 +155,7 @@ class _Job:
             "backend": backend.describe(),
         }
         if kept:
-            bundle.write_json(place / rundir.RECORD, {**self._record, "status": "running"})
+            artifacts.write_json(place / rundir.RECORD, {**self._record, "status": "running"})
         made = building.tables(settings, text, start, self.devices.seed, backend.device)
         self._fit(_Work(text, valid, made, backend, cores, place), Checkpoints(place, 2) if kept else None)
         return building.vectors(settings, text, made, run.output)
@@ -251,7 +251,7 @@ class _Job:
             formats.save(found, run.output, kind, force=run.force)
         if place is not None:
             metrics = {unit if name == "done" else name: value for name, value in asdict(progress).items()}
-            bundle.write_json(place / rundir.RECORD, {**self._record, "status": "finished", "metrics": metrics})
+            artifacts.write_json(place / rundir.RECORD, {**self._record, "status": "finished", "metrics": metrics})
         speed = progress.done / max(1e-9, progress.seconds)
         messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
         if run.output != "-":

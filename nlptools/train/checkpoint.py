@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 
-from nlptools import bundle, durable, messages
+from nlptools import artifacts, durable, messages
 from nlptools.errors import BundleError, StreamError
 
 _NAME = re.compile(r"step-(\d{6,})")
@@ -55,17 +55,17 @@ class Checkpoints:
         temporary = self.directory / f".tmp-{step:06d}-{os.getpid()}"
         try:
             temporary.mkdir(parents=True)
-            bundle.save_tensors(temporary / WEIGHTS, weights)
-            bundle.save_tensors(temporary / STATE, state)
-            bundle.write_json(temporary / RECORD, record)
-            bundle.write_manifest(temporary, [WEIGHTS, STATE, RECORD])
+            artifacts.save_tensors(temporary / WEIGHTS, weights)
+            artifacts.save_tensors(temporary / STATE, state)
+            artifacts.write_json(temporary / RECORD, record)
+            artifacts.write_manifest(temporary, [WEIGHTS, STATE, RECORD])
             durable.sync_directory(temporary)
             os.replace(temporary, final)
             durable.sync_directory(self.directory)
         except (OSError, StreamError) as error:
             shutil.rmtree(temporary, ignore_errors=True)
             raise StreamError(f"checkpoint of step {step} not saved: {error}") from None
-        bundle.verify(final)
+        artifacts.verify(final)
         self._written.add(step)
         self._prune(held)
         return final
@@ -93,17 +93,17 @@ class Checkpoints:
 
     def load(self, path: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]]:
         """(weights, state, record) of one checkpoint. Raises BundleError when it is damaged."""
-        if not bundle.verify(path):
-            raise BundleError(f"{path}: no {bundle.MANIFEST}")
-        weights, state = bundle.load_tensors(path / WEIGHTS), bundle.load_tensors(path / STATE)
-        return weights, state, bundle.read_json(path / RECORD)
+        if not artifacts.verify(path):
+            raise BundleError(f"{path}: no {artifacts.MANIFEST}")
+        weights, state = artifacts.load_tensors(path / WEIGHTS), artifacts.load_tensors(path / STATE)
+        return weights, state, artifacts.read_json(path / RECORD)
 
     def weights(self, step: int) -> dict[str, torch.Tensor]:
         """The weights of the checkpoint of `step`. Raises BundleError when it is not there, or damaged."""
         path = self.directory / f"step-{step:06d}"
-        if not bundle.verify(path):
-            raise BundleError(f"{path}: no {bundle.MANIFEST}")
-        return bundle.load_tensors(path / WEIGHTS)
+        if not artifacts.verify(path):
+            raise BundleError(f"{path}: no {artifacts.MANIFEST}")
+        return artifacts.load_tensors(path / WEIGHTS)
 
     def clean(self) -> None:
         """Remove what a killed run left half-written."""
@@ -118,7 +118,7 @@ class Checkpoints:
 
     def _is_intact(self, path: Path) -> bool:
         try:
-            return bool(bundle.verify(path))
+            return bool(artifacts.verify(path))
         except BundleError:
             return False
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from nlptools import bundle, messages
+from nlptools import artifacts, messages
 from nlptools.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.data.windows import Source
@@ -150,7 +150,7 @@ class _Job:
         marks = self._fingerprint()
         before = rundir.previous(self.directory, self.run.resume, self.run.force, marks)
         if before is None:  # whatever ends this while it reads, the directory is known to be that of a run
-            bundle.write_json(self.directory / rundir.RECORD, {"status": rundir.READING})
+            artifacts.write_json(self.directory / rundir.RECORD, {"status": rundir.READING})
         place = self.directory / "data"
         place.mkdir(exist_ok=True)
         for left in place.glob(".*"):  # what a killed run left half-written
@@ -161,7 +161,7 @@ class _Job:
         if before is not None and before.get("data_sha256") != data.digests():
             raise OutputError(f"{display(self.run.output)}: holds a run on other text", hint="--force replaces it")
         record = self._record(data, marks, before)
-        bundle.write_json(self.directory / rundir.RECORD, record)
+        artifacts.write_json(self.directory / rundir.RECORD, record)
         self.backend.broadcast(data.paths())
         return self._train(data, record)
 

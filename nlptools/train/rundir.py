@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from nlptools import __version__, bundle
+from nlptools import __version__, artifacts
 from nlptools.errors import BundleError, OutputError, display, reason
 
 RECORD = "training.json"
@@ -103,7 +103,7 @@ def circumstances() -> dict[str, Any]:
 
 def _record(directory: Path) -> dict[str, Any] | None:
     try:
-        return bundle.read_json(directory / RECORD)
+        return artifacts.read_json(directory / RECORD)
     except BundleError:
         return None
 
@@ -114,10 +114,10 @@ def _clear(directory: Path) -> None:
         shutil.rmtree(directory / name, ignore_errors=True)
     manifest = {}
     with contextlib.suppress(BundleError, OSError):
-        manifest = bundle.read_json(directory / bundle.MANIFEST).get("files", {})
-    for name in [*manifest, bundle.MANIFEST, RECORD, "log.jsonl"]:
+        manifest = artifacts.read_json(directory / artifacts.MANIFEST).get("files", {})
+    for name in [*manifest, artifacts.MANIFEST, RECORD, "log.jsonl"]:
         path = directory / str(name)
-        if bundle.is_inside(str(name)) and not path.parent.is_symlink():
+        if artifacts.is_inside(str(name)) and not path.parent.is_symlink():
             with contextlib.suppress(OSError):
                 os.unlink(path)
                 if path.parent != directory:

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools import bundle, errors
+from nlptools import artifacts, errors
 from nlptools.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.train.job import run_job
@@ -78,7 +78,7 @@ class Points:
         self.position = state["position"]
 
     def digests(self) -> dict[str, str | None]:
-        return {"points": bundle.sha256(self.path)}
+        return {"points": artifacts.sha256(self.path)}
 
     def paths(self) -> list[str | None]:
         return [str(self.path)]
@@ -131,9 +131,9 @@ class Halves:
         return evaluate
 
     def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        bundle.save_tensors(directory / "model.safetensors", weights)
-        bundle.write_json(directory / "training.json", record)
-        bundle.write_manifest(directory, ["model.safetensors", "training.json"])
+        artifacts.save_tensors(directory / "model.safetensors", weights)
+        artifacts.write_json(directory / "training.json", record)
+        artifacts.write_manifest(directory, ["model.safetensors", "training.json"])
 
     def advice(self, name: str) -> str:
         return f"halve {name}"
@@ -179,9 +179,9 @@ def test_the_bundle_holds_the_mean_or_the_best(
     calls = iter([0.1, 0.9, 0.2, 0.3, 0.95 if taken else 0.85])
     monkeypatch.setattr(Halves, "evaluate", lambda *_: lambda model, stop: {"loss": 1.0, "accuracy": next(calls)})
     trained = run_job(Halves(), training(tmp_path, steps=40, average=3), COMPUTE)
-    kept = {step: bundle.load_tensors(tmp_path / f"run/checkpoints/step-{step:06d}/weights.safetensors")
+    kept = {step: artifacts.load_tensors(tmp_path / f"run/checkpoints/step-{step:06d}/weights.safetensors")
             for step in (20, 30, 40)}  # fmt: skip
-    weights = bundle.load_tensors(tmp_path / "run/model.safetensors")
+    weights = artifacts.load_tensors(tmp_path / "run/model.safetensors")
     for name, tensor in weights.items():
         mean = torch.stack([part[name].double() for part in kept.values()]).mean(0).float()
         assert torch.equal(tensor, mean if taken else kept[20][name]), name
