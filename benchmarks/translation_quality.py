@@ -67,7 +67,7 @@ def prepare(folder: Path, scratch: Path, source: str, target: str) -> float:
     if (scratch / "pieces.model").exists():
         return 0.0
     texts = [str(folder / f"train.{language}") for language in (source, target)]
-    vocabulary = ("--kind", "unigram", "--size", "8000", "--coverage", "1.0", "-o", str(scratch / "pieces.model"))
+    vocabulary = ("--kind", "unigram", "--size", "6000", "--coverage", "1.0", "-o", str(scratch / "pieces.model"))
     return side_by_side.seconds(lambda: nlptools("build-vocab", *vocabulary, *texts))
 
 
