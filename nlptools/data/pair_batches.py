@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,7 +127,8 @@ class PairBatches:
         Raises:
             UsageError: neither `batch_tokens` nor `batch_size`.
         """
-        _check_limits(batch_tokens, batch_size)
+        if batch_tokens <= 0 and batch_size <= 0:
+            raise UsageError("a batch needs a limit: a number of tokens, or of sentence pairs")
         self.corpus, self.batch_tokens, self.batch_size, self.seed = corpus, batch_tokens, batch_size, seed
         self.rank, self.world_size = rank, world_size
         self._marks = _Marks(pad, eos, start, multiple_of)
@@ -185,30 +185,6 @@ class PairBatches:
         return _Plan(source, target, order, bounds, random.permutation(len(bounds) - 1))
 
 
-def in_order_batches(
-    corpus: ParallelCorpus,
-    *,
-    batch_tokens: int,
-    batch_size: int = 0,
-    pad: int,
-    eos: int,
-    start: int,
-    multiple_of: int = 1,
-) -> Iterator[tuple[np.ndarray, PairBatch]]:
-    """All pairs once, in their best segmentations, sorted by length: which pairs (B,) they are, and the batch.
-
-    Arguments and errors as of `PairBatches`.
-    """
-    _check_limits(batch_tokens, batch_size)
-    marks = _Marks(pad, eos, start, multiple_of)
-    source, target = corpus.source, corpus.target
-    order = _sorted(source.lengths, target.lengths, None)
-    widest = marks.padded(np.maximum(source.lengths, target.lengths) + 1)[order]
-    bounds = cut_batches(widest, batch_tokens, batch_size).tolist()
-    for a, b in pairwise(bounds):
-        yield order[a:b], marks.batch(source, target, order[a:b])
-
-
 def cut_batches(widths: np.ndarray, batch_tokens: int, batch_size: int = 0) -> np.ndarray:
     """Where batches begin, and the end, when each takes as many consecutive rows as fit, at least one.
 
@@ -231,14 +207,14 @@ def _rows_that_fit(widths: np.ndarray, batch_tokens: int, batch_size: int) -> in
     return max(1, int(np.searchsorted(areas, batch_tokens, "right")))
 
 
-def _sorted(source: np.ndarray, target: np.ndarray, random: np.random.Generator | None) -> np.ndarray:
-    """An order of pairs by target length, then source length; equal ones in random order, or as they stand.
+def _sorted(source: np.ndarray, target: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """An order of pairs by target length, then source length; equal ones in random order.
 
     Large corpora are first dealt into pools at random, of which every other is sorted from long to short.
     """
     pairs = len(source)
-    order = np.arange(pairs) if random is None else random.permutation(pairs)
-    pools = 1 if random is None else max(1, round(pairs / _POOL))
+    order = random.permutation(pairs)
+    pools = max(1, round(pairs / _POOL))
     source, target = source[order], target[order]
     width, height = int(source.max()) + 1, int(target.max()) + 1
     key = target * width + np.where(target % 2, width - 1 - source, source)
@@ -247,8 +223,3 @@ def _sorted(source: np.ndarray, target: np.ndarray, random: np.random.Generator 
         key = pool * width * height + np.where(pool % 2, width * height - 1 - key, key)
     result: np.ndarray = order[np.argsort(key, kind="stable")]
     return result
-
-
-def _check_limits(batch_tokens: int, batch_size: int) -> None:
-    if batch_tokens <= 0 and batch_size <= 0:
-        raise UsageError("a batch needs a limit: a number of tokens, or of sentence pairs")
