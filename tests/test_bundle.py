@@ -259,7 +259,7 @@ ABSURD = [
     *[("n_inner", x) for x in (-1, 1, 127, 1 << 18, 10**12, "x", 1.5)],
     *[("layer_norm_epsilon", x) for x in ("x", None, -1, [], 1e300)],
     *[("attn_pdrop", x) for x in ("x", 2, -0.5, None, [])],
-    *[("activation_function", x) for x in ("swish", 1, None, [], {})],
+    *[("activation_function", x) for x in ("tanh", "none", 1, None, [], {})],
     *[("model_type", x) for x in ("llama", None, 1, [], "nlptools-lstm")],
     *[("eos_token_id", x) for x in (50, -1, 1.0, "1", None, [1], True, 10**12)],
     *[("nlptools", x) for x in (1, "x", [], None, {"document": "novel"}, {"document": []})],

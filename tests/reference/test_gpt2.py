@@ -59,6 +59,31 @@ def test_their_directory_opens_here(theirs: Path) -> None:
         assert (ours - model(ids).logits).abs().max() < 1e-4
 
 
+@pytest.mark.parametrize("name", ["gelu", "gelu_pytorch_tanh", "relu", "silu"])
+def test_their_activations(name: str, tmp_path: Path) -> None:
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from nlptools.models import hf
+    from nlptools.models.doors import gpt2
+    from nlptools.models.gpt import GPT
+
+    torch.manual_seed(0)
+    theirs = GPT2LMHeadModel(
+        GPT2Config(vocab_size=64, n_positions=8, n_embd=32, n_layer=2, n_head=2, activation_function=name)
+    ).eval()
+    arch, config = hf.config_from_hf(theirs.config.to_dict())
+    assert arch == "transformer"
+    ours = GPT(config).eval()
+    ours.load_state_dict(gpt2.weights_from_hf(theirs.state_dict(), ours.state_dict(), config))
+    ids = torch.randint(0, 64, (2, 8))
+    with torch.inference_mode():
+        assert (ours.head(ours(ids)[0]) - theirs(ids).logits).abs().max() < 1e-4
+    again = GPT2LMHeadModel(GPT2Config(**gpt2.config_to_hf(config))).eval()  # and back, under our name
+    again.load_state_dict(theirs.state_dict())
+    with torch.inference_mode():
+        assert (again(ids).logits - theirs(ids).logits).abs().max() < 1e-6
+
+
 def test_old_uploads_without_prefix_and_with_buffers_open(theirs: Path) -> None:
     from safetensors.torch import load_file, save_file
 

@@ -33,15 +33,6 @@ _SIZES = {  # ours: theirs, and what they take it for where it is not said; None
     "attention_dropout": ("attention_probs_dropout_prob", 0.1),
     "pad": ("pad_token_id", 0),
 }
-_ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_new",
-    "gelu_pytorch_tanh": "gelu_new",
-    "relu": "relu",
-    "swish": "swish",
-}
-_ACTIVATIONS["silu"] = "swish"
-
 _ENCODER = {
     "token_embedding": "embeddings.word_embeddings",
     "position_embedding": "embeddings.position_embeddings",
@@ -112,12 +103,10 @@ def config_from_hf(data: Mapping[str, Any]) -> EncoderConfig:
     missing = [_SIZES[name][0] for name, value in values.items() if value is None]
     if missing:
         raise BundleError(f"config.json: no {missing[0]}")
-    activation = data.get("hidden_act", "gelu")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise BundleError(f"config.json: activation {activation!r:.80} is not supported")
+    activation = parts.activation(data.get("hidden_act", "gelu"))
     embedding = data.get("embedding_size", 128) if kind == "electra" else 0
     config: EncoderConfig = parts.built(
-        EncoderConfig, {**values, "family": kind, "embedding_size": embedding, "activation": _ACTIVATIONS[activation]}
+        EncoderConfig, {**values, "family": kind, "embedding_size": embedding, "activation": activation}
     )
     return config
 

@@ -35,7 +35,6 @@ _SIZES = {
     "hidden_dropout": "resid_pdrop",
     "attention_dropout": "attn_pdrop",
 }
-_ACTIVATIONS = {"gelu_new": "gelu_new", "gelu_pytorch_tanh": "gelu_new", "gelu": "gelu", "relu": "relu"}
 
 
 def config_to_hf(config: GPTConfig) -> dict[str, Any]:
@@ -64,10 +63,7 @@ def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
         raise BundleError("config.json: an output matrix of its own (tie_word_embeddings false) is not supported")
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
     values["intermediate_size"] = data.get("n_inner") or 0
-    activation = values.get("activation", "gelu_new")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise BundleError(f"config.json: activation {activation!r} is not supported")
-    values["activation"] = _ACTIVATIONS[activation]
+    values["activation"] = parts.activation(values.get("activation", "gelu_new"))
     config: GPTConfig = parts.built(GPTConfig, values)
     return config
 

@@ -42,14 +42,6 @@ _DEFAULTS = {  # ours: theirs, and what they take it for where it is not said
     "attention_dropout": ("attention_dropout", 0.0),
     "activation_dropout": ("activation_dropout", 0.0),
 }
-_ACTIVATIONS = {
-    "relu": "relu",
-    "swish": "swish",
-    "silu": "swish",
-    "gelu": "gelu",
-    "gelu_new": "gelu_new",
-    "gelu_pytorch_tanh": "gelu_new",
-}
 _EPSILON = 1e-5
 
 _BLOCK = {
@@ -77,7 +69,7 @@ _POSITIONS = re.compile(r"(encoder|decoder)\.embed_positions\.weight")
 
 def has_a_name(config: TransformerConfig) -> bool:
     """Whether one of the two families can say what this model is."""
-    known = config.layer_norm_eps == _EPSILON and config.activation in _ACTIVATIONS
+    known = config.layer_norm_eps == _EPSILON and config.activation in parts.ACTIVATIONS
     return known and (config.norm == "post" or config.share_embeddings)
 
 
@@ -123,10 +115,7 @@ def config_from_hf(data: Mapping[str, Any]) -> TransformerConfig:
     values["target_vocab_size"] = values.get("source_vocab_size") if size is None else size
     eos = data.get("eos_token_id")
     values["eos"] = eos[0] if isinstance(eos, list) and len(eos) == 1 else eos
-    activation = data.get("activation_function", "gelu")
-    if not isinstance(activation, str) or activation not in _ACTIVATIONS:
-        raise BundleError(f"config.json: activation {activation!r:.80} is not supported")
-    values["activation"] = _ACTIVATIONS[activation]
+    values["activation"] = parts.activation(data.get("activation_function", "gelu"))
     config: TransformerConfig = parts.built(TransformerConfig, values)
     start = data.get("decoder_start_token_id", config.pad)
     if start != config.pad:

@@ -13,6 +13,14 @@ from torch import Tensor
 from nlptools.errors import BundleError
 
 _ROWS = 64  # models of ours pad their embeddings to a multiple of this in memory
+ACTIVATIONS = {  # what configurations call them: what they are here
+    "gelu": "gelu",
+    "gelu_new": "gelu_new",
+    "gelu_pytorch_tanh": "gelu_new",
+    "relu": "relu",
+    "swish": "swish",
+    "silu": "swish",
+}
 _EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight")
 
 
@@ -28,6 +36,13 @@ def built(kind: Any, values: Mapping[str, Any]) -> Any:
         raise BundleError(f"config.json: {error}") from None
     except BundleError as error:
         raise BundleError(f"config.json: {error}") from None
+
+
+def activation(name: Any) -> str:
+    """Our name of the activation that a configuration names. Raises BundleError for one that is not supported."""
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        raise BundleError(f"config.json: activation {name!r:.80} is not supported")
+    return ACTIVATIONS[name]
 
 
 def plain(name: str, prefix: str) -> str:
