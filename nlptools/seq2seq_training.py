@@ -77,7 +77,7 @@ class _Texts:
 
     def check(self) -> None:
         """Raises InputError or UsageError when something cannot be opened."""
-        streams.check_inputs([*self.train_names, *self.valid_names])
+        streams.check_inputs([*self.train_names, *self.run.held_out])
 
     @property
     def train_names(self) -> list[str]:
@@ -88,19 +88,13 @@ class _Texts:
             raise UsageError("--source and --target do not go with an INPUT")
         return [self.options.source, self.options.target]
 
-    @property
-    def valid_names(self) -> list[str]:
-        """Held-out files."""
-        names = [self.run.valid, self.run.valid_source, self.run.valid_target]
-        return [name for name in names if name is not None]
-
     def train(self) -> Iterator[pairs.PairBlock]:
         """The pairs to train on."""
         return self._read(self.train_names, self.options.source is not None)
 
     def valid(self) -> Iterator[pairs.PairBlock]:
         """The held-out pairs."""
-        return self._read(self.valid_names, self.run.valid is None)
+        return self._read(self.run.held_out, self.run.valid is None)
 
     def _read(self, names: list[str], side_by_side: bool) -> Iterator[pairs.PairBlock]:
         if side_by_side:
@@ -126,7 +120,7 @@ class _Pairs:
         def told(part: ParallelCorpus, names: Sequence[str]) -> dict[str, Any]:
             return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
 
-        valid = told(self.valid, self.texts.valid_names) if self.valid else None
+        valid = told(self.valid, self.texts.run.held_out) if self.valid else None
         return {"train": told(self.train, self.texts.train_names), "valid": valid}
 
 
@@ -167,7 +161,7 @@ class _EncoderDecoder:
             sampling=sampling,
         )
         valid = None
-        if held_out and self.texts.valid_names:
+        if held_out and self.run.held_out:
             blocks = pairs.kept(self.texts.valid(), directory / _TEXTS)
             most = self._longest(0)
             more = {"max_source_length": most, "max_target_length": most, "what": "validation data"}

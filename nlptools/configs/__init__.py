@@ -201,7 +201,12 @@ class Training:
     track: str = option("none", "Where else to send the reports.", choices=("none", "tensorboard"))
     dry_run: bool = option(False, "Build everything, take one step, report sizes and speed, write nothing.")
 
+    @property
+    def held_out(self) -> list[str]:
+        """Files to measure on."""
+        return [] if self.valid is None else [self.valid]
+
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""
-        if self.average > 1 and self.valid is None and self.save_every == "never":
+        if self.average > 1 and not self.held_out and self.save_every == "never":
             raise UsageError("--average has nothing to average: give --valid, or a --save-every that is not never")

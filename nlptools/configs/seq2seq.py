@@ -306,9 +306,14 @@ class PairTraining(Training):
     log_every: str = option("50", "Report interval, as --save-every.", check=interval)
 
     @property
+    def held_out(self) -> list[str]:
+        """Files to measure on: one of pairs, or that of the sources and that of the targets."""
+        return [name for name in (self.valid, self.valid_source, self.valid_target) if name is not None]
+
+    @property
     def measures_bleu(self) -> bool:
         """Whether BLEU of held-out sentences is there to choose by."""
-        return self.valid_bleu and (self.valid is not None or self.valid_source is not None)
+        return self.valid_bleu and bool(self.held_out)
 
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""

@@ -410,6 +410,7 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
         (("--arch", "convolution", "--kernel", 4, "train.tsv"), b"", 2, "--kernel 4 is even"),
         (("--batch-size", 0, "train.tsv"), b"", 2, "--batch-tokens 0 needs --batch-size"),
         (("--sample", 0.1, "train.tsv"), b"", 2, "sampling the source side"),
+        (("--average", 2, "--save-every", "never", "train.tsv"), b"", 2, "--average has nothing to average"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(
@@ -439,6 +440,15 @@ def test_odd_text_is_just_text(call: Run, text: Path) -> None:
     assert (data["pairs"], data["source_tokens"], data["target_tokens"], data["source_unknown"]) == (3, 6, 5, 1)
     expected = "a\\tb\tb\na\u2028b\tc\u0085d\na\\\\\tb\x00\n".encode()
     assert data["sha256"] == hashlib.sha256(expected).hexdigest()
+
+
+@pytest.mark.parametrize(
+    "valid", [("--valid", "valid.tsv"), ("--valid-source", "valid.src", "--valid-target", "valid.trg")]
+)
+def test_the_mean_of_validations_needs_no_other_checkpoints(call: Run, text: Path, valid: tuple[str, ...]) -> None:
+    args = ("--steps", 4, "--average", 2, "--save-every", "never", "--valid-every", 2, *valid, "train.tsv")
+    assert train(call, *args, "-o", "m").code == 0
+    assert record(text / "m")["metrics"]["average"]["steps"] == [2, 4]
 
 
 def test_without_held_out_pairs_the_mean_is_that_of_what_was_saved(call: Run, text: Path) -> None:
