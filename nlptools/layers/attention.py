@@ -21,6 +21,7 @@ from nlptools.layers.linear import Linear
 
 _CHUNK_SCORES = 1 << 20  # scores handled at a time: they stay in the cache
 _FEW_QUERIES = 16  # of a sequence: with so many, plain products are faster than PyTorch's kernel on a CPU
+_MANY_HEADS = 1024  # of all sequences together: from here on that is so for a single query, too
 _MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept
 
 
@@ -71,8 +72,10 @@ def attend(
 
     `mask` (B or 1, 1, T or 1, S), True = attend.
     """
-    few = query.shape[2] <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad
-    if few and key.dtype == torch.float32 and not causal and not dropout:
+    B, H, T, _ = query.shape
+    few = T <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad and not causal and not dropout
+    # one query of a small batch is the one case in which a fused kernel wins
+    if few and key.dtype == torch.float32 and (query.dtype != key.dtype or T > 1 or B * H >= _MANY_HEADS):
         scores = torch.matmul(query.float() * query.shape[-1] ** -0.5, key.transpose(-1, -2))  # (B, H, T, S)
         if mask is not None:
             scores += torch.zeros(mask.shape).masked_fill_(~mask, -torch.inf)

@@ -71,12 +71,8 @@ class Cache:
         self.seen: Tensor | None = None  # (G, W, S) True = own past; None: one hypothesis, and every slot is its own
 
     @classmethod
-    def of(cls, num_layers: int, capacity: int, like: Tensor) -> Cache:
-        """An empty one with room for `capacity` tokens, for a model with weights `like` these.
-
-        On a CPU keys and values are kept in float32: products as small as those of a decoding step take half as long.
-        """
-        dtype = torch.float32 if like.device.type == "cpu" else None
+    def of(cls, num_layers: int, capacity: int, dtype: torch.dtype | None = None) -> Cache:
+        """An empty one with room for `capacity` tokens; keys and values are kept in `dtype`, None: as they come."""
         return cls([KeyValues(capacity, dtype) for _ in range(num_layers)])
 
     def extend(self, T: int, real: Tensor | None = None) -> Tensor | None:

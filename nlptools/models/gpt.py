@@ -106,7 +106,7 @@ class GPT(nn.Module):
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""
-        return GPTState(Cache.of(len(self.blocks), capacity, self.token_embedding.weight))
+        return GPTState(Cache.of(len(self.blocks), capacity))
 
     def head(self, hidden: Tensor) -> Tensor:
         """See `contract.LanguageModel`."""

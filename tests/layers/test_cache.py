@@ -157,7 +157,8 @@ def test_one_hypothesis_with_no_padding_needs_no_mask() -> None:
     naive.append(2)
 
 
-def test_on_a_cpu_keys_are_kept_in_float32() -> None:
-    cache = Cache.of(1, 3, torch.zeros(1, dtype=torch.bfloat16))
+@pytest.mark.parametrize(("asked", "kept"), [(torch.float32, torch.float32), (None, torch.bfloat16)])
+def test_keys_are_kept_in_the_type_that_is_asked_for(asked: torch.dtype | None, kept: torch.dtype) -> None:
+    cache = Cache.of(1, 3, asked)
     held, _ = cache.layers[0].append(*torch.randn(2, 1, H, 2, K).bfloat16().unbind(0))
-    assert held.dtype == torch.float32 and cache.select(torch.tensor([0])).layers[0].dtype == torch.float32
+    assert held.dtype == kept and cache.select(torch.tensor([0, 0])).layers[0].keys.dtype == kept  # type: ignore[union-attr]
