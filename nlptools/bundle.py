@@ -29,7 +29,7 @@ class Bundle:
 
     path: Path
     arch: str
-    model: LanguageModel  # contract.EncoderDecoder where `is_encoder_decoder`
+    model: LanguageModel  # a contract.EncoderDecoder where `is_encoder_decoder`, a BertWithHeads where `is_encoder`
     tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
@@ -46,8 +46,15 @@ class Bundle:
         return self.target_tokenizer is not None
 
     @property
+    def is_encoder(self) -> bool:
+        """Whether the model reads whole texts and says none: a BERT or an ELECTRA, with its heads."""
+        from nlptools.models import registry
+
+        return self.arch in registry.ENCODERS
+
+    @property
     def eos(self) -> int:
-        """The end-of-text token; in language models it also stands before the first token."""
+        """The end-of-text token; in language models it also stands before the first token. Encoders have none."""
         if self.is_encoder_decoder:
             model: Any = self.model
             return int(model.config.eos)
@@ -87,7 +94,7 @@ def save(
 
     special = {"bos_token_id": eos, "eos_token_id": eos}
     config = {**hf.config_to_hf(model.config), **special, "nlptools": {"document": document, "arch": arch}}
-    _save(directory, arch, model, weights, config, special, training, tokenizer.save(directory))
+    _save(directory, arch, weights, model.config, config, special, training, tokenizer.save(directory))
 
 
 def save_pair(
@@ -126,27 +133,55 @@ def save_pair(
         "max_length": min(512, getattr(sizes, "max_position_embeddings", 512)),
         **(generation or {}),
     }
-    _save(directory, arch, model, weights, config, special, training, marian.save_pair(directory, source, target))
+    _save(directory, arch, weights, sizes, config, special, training, marian.save_pair(directory, source, target))
+
+
+def save_encoder(
+    directory: Path,
+    model: Any,
+    weights: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    *,
+    training: Mapping[str, Any],
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the bundle of a BERT or ELECTRA with the heads that `model` has; the manifest last.
+
+    Args:
+        model: a `models.bert.BertWithHeads`.
+        more: more for config.json, such as `id2label`.
+
+    Raises:
+        BundleError: the tokenizer has more tokens than the model.
+        StreamError: disk full or another write error.
+    """
+    from nlptools.models import hf
+
+    config = {**hf.config_to_hf(model.config, model.heads), **(more or {}), "nlptools": {"arch": "bert"}}
+    check_tokenizer(directory, tokenizer, config)
+    _save(directory, "bert", weights, model.config, config, None, training, tokenizer.save(directory))
 
 
 def _save(
     directory: Path,
     arch: str,
-    model: Any,
     weights: Mapping[str, Any],
+    sizes: Any,
     config: Mapping[str, Any],
-    generation: Mapping[str, Any],
+    generation: Mapping[str, Any] | None,
     training: Mapping[str, Any],
     files: list[str],
 ) -> None:
     """Write all but the `files` of the tokenizers, which are there, and the manifest of all."""
     from nlptools.models import hf
 
+    names = ["config.json", "model.safetensors", "training.json", *files]
     durable.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
-    durable.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
-    artifacts.save_tensors(directory / "model.safetensors", hf.weights_to_hf(arch, weights, model.config))
+    if generation is not None:
+        durable.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
+        names.append("generation_config.json")
+    artifacts.save_tensors(directory / "model.safetensors", hf.weights_to_hf(arch, weights, sizes))
     artifacts.write_json(directory / "training.json", training)
-    names = ["config.json", "generation_config.json", "model.safetensors", "training.json", *files]
     artifacts.write_manifest(directory, names)
 
 
@@ -154,8 +189,8 @@ def _save(
 
 
 def load(directory: str | Path) -> Bundle:
-    """The bundle in `directory`, its model on the CPU in float32, ready to score and generate: a language model, or an
-    encoder-decoder.
+    """The bundle in `directory`, its model on the CPU in float32, ready for use: a language model, an encoder-decoder, or
+    an encoder.
 
     Raises:
         InputError: no such directory.
@@ -182,6 +217,8 @@ def load(directory: str | Path) -> Bundle:
         return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))
     check_tokenizer(path, tokenizer, config)
+    if arch in registry.ENCODERS:
+        return Bundle(path, arch, model, tokenizer, config, training)
     config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
     _check_eos(path, config)
     return Bundle(path, arch, model, tokenizer, config, training)
@@ -197,7 +234,7 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
     tensors = artifacts.load_weights(path)
     _check_size(hf.least_weights(sizes), tensors)
     with torch.device("meta"):
-        model = registry.model_class(arch)(sizes)
+        model = registry.model_class(arch)(sizes, **hf.heads_in(arch, tensors, sizes))
     model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
     for name, tensor in model.state_dict().items():
         if not bool(torch.isfinite(tensor).all()):

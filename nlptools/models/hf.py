@@ -13,11 +13,12 @@ from typing import Any
 
 from torch import Tensor
 
+from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.lm import GPTConfig, LSTMConfig
 from nlptools.configs.seq2seq import ConvolutionConfig, RecurrentConfig, TransformerConfig, Vocabularies
 from nlptools.errors import BundleError
 from nlptools.layers.linear import ACTIVATIONS
-from nlptools.models.doors import gpt2, marian, parts
+from nlptools.models.doors import bert, gpt2, marian, parts
 
 _OURS: dict[str, tuple[str, str, Any]] = {  # model_type: architecture, class, configuration
     "nlptools-lstm": ("lstm", "LSTM", LSTMConfig),
@@ -27,8 +28,10 @@ _OURS: dict[str, tuple[str, str, Any]] = {  # model_type: architecture, class, c
 }
 
 
-def config_to_hf(config: Any) -> dict[str, Any]:
-    """The content of config.json for a model of ours."""
+def config_to_hf(config: Any, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The content of config.json for a model of ours; an encoder has `heads`."""
+    if isinstance(config, EncoderConfig):
+        return bert.config_to_hf(config, heads)
     if isinstance(config, GPTConfig):
         return gpt2.config_to_hf(config)
     if isinstance(config, TransformerConfig) and marian.has_a_name(config):
@@ -50,10 +53,13 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
     kind = data.get("model_type")
     if kind == "gpt2":
         return "transformer", gpt2.config_from_hf(data)
-    if not isinstance(kind, str) or kind not in (*_OURS, *marian.KINDS):
+    if not isinstance(kind, str) or kind not in (*_OURS, *marian.KINDS, *bert.KINDS):
         raise BundleError(
-            f"config.json: model_type {kind!r:.80} is not a model of ours, expected 'gpt2', 'marian' or 'pegasus'"
+            f"config.json: model_type {kind!r:.80} is not a model of ours,"
+            " expected 'gpt2', 'marian', 'pegasus', 'bert' or 'electra'"
         )
+    if kind in bert.KINDS:
+        return "bert", bert.config_from_hf(data)
     if kind in marian.KINDS:
         return "seq2seq-transformer", marian.config_from_hf(data)
     arch, _, held = _OURS[kind]
@@ -68,6 +74,8 @@ def weights_to_hf(arch: str, weights: Mapping[str, Tensor], config: Any) -> dict
     """The model's weights under the names, in the layout and with the number of rows that the field expects."""
     if arch == "transformer":
         return gpt2.weights_to_hf(weights, config)
+    if arch == "bert":
+        return bert.weights_to_hf(weights, config)
     if arch == "seq2seq-transformer" and marian.has_a_name(config):
         return marian.weights_to_hf(weights, config)
     return {name: tensor.contiguous() for name, tensor in weights.items()}
@@ -83,6 +91,8 @@ def weights_from_hf(
     """
     if arch == "transformer":
         return gpt2.weights_from_hf(weights, wanted, config)
+    if arch == "bert":
+        return bert.weights_from_hf(weights, wanted, config)
     if arch == "seq2seq-transformer" and marian.has_a_name(config):
         return marian.weights_from_hf(weights, wanted, config)
     left = {parts.plain(name, ""): tensor for name, tensor in weights.items()}
@@ -91,10 +101,18 @@ def weights_from_hf(
     return out
 
 
+def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any) -> dict[str, tuple[str, ...]]:
+    """What a model's class wants to know besides its configuration: of an encoder, the `heads` that a directory has."""
+    return {"heads": bert.heads_in(weights, config)} if arch == "bert" else {}
+
+
 def least_weights(config: Any) -> int:
     """A number of weights that no model of this configuration stays below."""
     if isinstance(config, (GPTConfig, LSTMConfig)):
         return config.num_hidden_layers * 4 * config.hidden_size**2 + config.vocab_size * config.hidden_size
+    if isinstance(config, EncoderConfig):
+        block = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
+        return config.num_hidden_layers * block + config.vocab_size * config.embedding_size
     D, layers = config.hidden_size, config.encoder_layers + config.decoder_layers
     tokens = config.target_vocab_size + (0 if config.share_embeddings else config.source_vocab_size)
     if isinstance(config, TransformerConfig):

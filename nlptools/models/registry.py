@@ -25,6 +25,8 @@ ENCODER_DECODERS = {
         "nlptools.configs.seq2seq:ConvolutionConfig",
     ),
 }
+# encoders, with whatever heads they have
+ENCODERS = {"bert": ("nlptools.models.bert:BertWithHeads", "nlptools.configs.encoders:EncoderConfig")}
 
 
 def model_class(name: str) -> Any:
@@ -38,7 +40,7 @@ def config_class(name: str) -> Any:
 
 
 def _resolve(name: str, column: int) -> Any:
-    known = {**ARCHITECTURES, **ENCODER_DECODERS}
+    known = {**ARCHITECTURES, **ENCODER_DECODERS, **ENCODERS}
     if name not in known:
         close = get_close_matches(name, known, n=1)
         guess = f"did you mean {close[0]}? " if close else ""
