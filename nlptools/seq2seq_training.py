@@ -14,7 +14,7 @@ from nlptools import artifacts, bundle, decoding, forced, messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate
-from nlptools.configs.seq2seq import ConvolutionConfig, PairTraining, TrainSeq2Seq, TransformerConfig
+from nlptools.configs.seq2seq import ConvolutionConfig, PairTraining, TrainSeq2Seq, TransformerConfig, Vocabularies
 from nlptools.data import pairs, parallel
 from nlptools.data.pair_batches import PairBatches
 from nlptools.data.parallel import Counts, ParallelCorpus
@@ -61,8 +61,8 @@ def train_seq2seq(
     text = _Texts(tuple(inputs), settings, run, encoding_errors)
     text.check()
     source, target = _tokenizers(settings)
-    task = _EncoderDecoder(settings, run, compute.seed, text, source, target, run.measures_bleu and run.best == "bleu")
-    task.config()
+    config = _config(settings, source, target)
+    task = _EncoderDecoder(settings, run, compute.seed, text, source, target, config)
     return run_job(task, run, compute, invocation)
 
 
@@ -134,12 +134,12 @@ class _EncoderDecoder:
     texts: _Texts
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
-    by_bleu: bool
+    config: Vocabularies  # the sizes of the model
     unit: str = "target tokens"
 
     @property
     def criterion(self) -> Criterion:
-        return BLEU if self.by_bleu else LOSS
+        return BLEU if self.run.measures_bleu and self.run.best == "bleu" else LOSS
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -175,10 +175,10 @@ class _EncoderDecoder:
 
     def _longest(self, asked: int) -> int:
         """Most tokens of a side: what is asked, and what a model with learnt positions can read; 0: any."""
-        config = self.config()
-        if not isinstance(config, ConvolutionConfig):
+        if not isinstance(self.config, ConvolutionConfig):
             return asked
-        return min(asked or config.max_position_embeddings, config.max_position_embeddings - 1)
+        most = self.config.max_position_embeddings
+        return min(asked or most, most - 1)
 
     def open(self, paths: list[str | None]) -> _Pairs:
         train, valid = (None if p is None else parallel.open_spooled(Path(p)) for p in paths)
@@ -192,59 +192,25 @@ class _EncoderDecoder:
 
     def model(self) -> Any:
         """A new model, or the one of --init."""
-        config = self.config()
-        model = registry.model_class(f"seq2seq-{self.options.arch}")(config)
+        model = registry.model_class(f"seq2seq-{self.options.arch}")(self.config)
         torch.manual_seed(self.seed)
         model.initialize()
         if self.options.init is not None:
             model.load_state_dict(bundle.load(self.options.init).weights())
         return model
 
-    def config(self) -> Any:
-        """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
-        s = self.options
-        pad, eos, source_size, target_size = marian.special_ids(self.source_tokenizer, self.target_tokenizer)
-        if s.init is not None:
-            return _given_config(s, (pad, eos, source_size, target_size))
-        shared = s.share_embeddings and s.target_tokenizer is None
-        tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
-        both = {"encoder_layers": s.layers, "decoder_layers": s.decoder_layers or s.layers, "share_embeddings": shared}
-        kind = registry.config_class(f"seq2seq-{s.arch}")
-        if s.arch == "transformer":
-            inner = s.intermediate or 4 * s.hidden
-            return kind(
-                **tokens,
-                **both,
-                hidden_size=s.hidden,
-                encoder_heads=s.heads,
-                decoder_heads=s.heads,
-                encoder_intermediate_size=inner,
-                decoder_intermediate_size=inner,
-                norm=s.norm,
-                activation=s.activation,
-                dropout=s.dropout,
-                attention_dropout=s.attention_dropout,
-                activation_dropout=s.activation_dropout,
-            )
-        sizes = {"hidden_size": s.hidden, "embedding_size": s.embedding or s.hidden, "dropout": s.dropout}
-        if s.arch == "convolution":
-            return kind(**tokens, **both, **sizes, kernel_size=s.kernel)
-        cell = {"cell": s.cell, "attention": s.attention, "input_feeding": s.input_feeding}
-        return kind(**tokens, **both, **sizes, **cell, bidirectional=s.bidirectional)
-
     def objective(self, model: Any) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing)
 
     def source(self, data: _Pairs, backend: Backend) -> PairBatches:
-        pad, eos, _, _ = marian.special_ids(self.source_tokenizer, self.target_tokenizer)
         return PairBatches(
             data.train,
             batch_tokens=self.run.batch_tokens,
             batch_size=self.run.batch_size,
             seed=self.seed,
-            pad=pad,
-            eos=eos,
-            start=pad,
+            pad=self.config.pad,
+            eos=self.config.eos,
+            start=self.config.pad,
             rank=backend.rank,
             world_size=backend.world_size,
         )
@@ -277,7 +243,7 @@ class _HeldOut:
         self.task, self.backend = task, backend
         mine = range(backend.rank, len(valid), backend.world_size)
         self.pairs = [(_row(valid.source, i), _row(valid.target, i)) for i in mine]
-        self.eos = marian.special_ids(task.source_tokenizer, task.target_tokenizer)[1]
+        self.eos = task.config.eos
         if task.run.measures_bleu:
             # BLEU is about texts: empty targets count, and what the tokenizer cannot say
             blocks = pairs.read_pairs([str(valid.path.parent / _TEXTS)], "replace")
@@ -343,6 +309,39 @@ def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
         hint = "give one with --vocab" if option == "--tokenizer" else "give a vocabulary, a model or a bundle"
         raise UsageError(f"{option} {name} has no vocabulary", hint=f"{hint}; build-vocab makes one")
     return tokenizer
+
+
+def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any:
+    """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
+    s = settings
+    pad, eos, source_size, target_size = marian.special_ids(source, target)
+    if s.init is not None:
+        return _given_config(settings, (pad, eos, source_size, target_size))
+    shared = s.share_embeddings and s.target_tokenizer is None
+    tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
+    both = {"encoder_layers": s.layers, "decoder_layers": s.decoder_layers or s.layers, "share_embeddings": shared}
+    kind = registry.config_class(f"seq2seq-{s.arch}")
+    if s.arch == "transformer":
+        inner = s.intermediate or 4 * s.hidden
+        return kind(
+            **tokens,
+            **both,
+            hidden_size=s.hidden,
+            encoder_heads=s.heads,
+            decoder_heads=s.heads,
+            encoder_intermediate_size=inner,
+            decoder_intermediate_size=inner,
+            norm=s.norm,
+            activation=s.activation,
+            dropout=s.dropout,
+            attention_dropout=s.attention_dropout,
+            activation_dropout=s.activation_dropout,
+        )
+    sizes = {"hidden_size": s.hidden, "embedding_size": s.embedding or s.hidden, "dropout": s.dropout}
+    if s.arch == "convolution":
+        return kind(**tokens, **both, **sizes, kernel_size=s.kernel)
+    cell = {"cell": s.cell, "attention": s.attention, "input_feeding": s.input_feeding}
+    return kind(**tokens, **both, **sizes, **cell, bidirectional=s.bidirectional)
 
 
 def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> Any:
