@@ -15,20 +15,21 @@ if TYPE_CHECKING:
 
 
 def load(
-    *paths: str | Path,
+    path: str | Path,
+    *others: str | Path,
     device: str = "auto",
     precision: str = "auto",
     threads: int = 0,
     compute: Compute | None = None,
 ) -> LanguageModel | Translator:
-    """The model in a directory: a language model (ours, or a Hugging Face GPT-2), or an encoder-decoder (ours, or a
-    MarianMT). Several directories of encoder-decoders are an ensemble.
+    """The model in the directory `path`: a language model (ours, or a Hugging Face GPT-2), or an encoder-decoder (ours,
+    or a MarianMT). Encoder-decoders make an ensemble with `others`.
 
     Raises:
         InputError, BundleError: see `bundle.load`.
         Unavailable: no such device or precision.
     """
-    loaded = [bundle.load(path) for path in paths]
+    loaded = [bundle.load(each) for each in (path, *others)]
     from nlptools.backend import Backend
 
     backend = Backend.detect(compute or Compute(device=device, precision=precision, threads=threads))
@@ -36,8 +37,8 @@ def load(
         from nlptools.translation import Translator
 
         return Translator(loaded, backend)
-    if len(loaded) > 1:
-        raise BundleError(f"{display(str(paths[1]))}: only encoder-decoders make an ensemble")
+    if others:
+        raise BundleError(f"{display(str(others[0]))}: only encoder-decoders make an ensemble")
     from nlptools.language_model import LanguageModel
 
     return LanguageModel(loaded[0], backend)
