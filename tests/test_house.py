@@ -25,7 +25,7 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 LEVELS = (
     ("__init__", "errors", "messages", "durable", "artifacts", "streams", "parts"),
     ("configs", "text"),
-    ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization"),
+    ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization", "embedder"),
     ("backend", "layers"),
     ("models",),
     ("objectives", "decoding", "beam", "constraints", "continuation", "forced", "scoring", "bundle", "sentence_steps"),
