@@ -1,9 +1,9 @@
 """Target tokens per second of translating with a beam of 5, beside transformers and CTranslate2 with the same weights.
 
-    NLPTOOLS_DATA=DIR python benchmarks/translation_decoding_speed.py [--model DIR] [--rounds N] [--lines N] [--save DIR]
+    NLPTOOLS_DATA=DIR python benchmarks/translation_decoding_speed.py MODEL [--rounds N] [--lines N]
 
-DIR of --model is a MarianMT directory. Without it one is made: 6 + 6 layers, 512 wide, 8 heads, 2,048 inner, 8,000 pieces,
-random weights trained for --steps of 2,048 tokens, so that sentences end; --save keeps it for the next time. Sources are
+MODEL is a MarianMT directory that translates: random weights would not do, as their sentences do not end. One of the
+transformer-base shape comes from `train-seq2seq --preset multi30k` and grow_translator.py in this folder. Sources are
 Multi30k's test_2016_flickr when NLPTOOLS_DATA has it, otherwise invented sentences of the same lengths.
 
 All sides decode at most 128 tokens with a beam of 5, scores divided by length. transformers has batches of 32, sorted by
@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
-import itertools
 import os
 import tempfile
 import time
@@ -26,12 +25,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import side_by_side
 import torch
 import translation
-
-from nlptools.data.windows import NO_TARGET
 
 BEAM, MOST, BATCH = 5, 128, 32
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -141,48 +137,7 @@ def _written(scratch: str, side: str) -> Path:
     return Path(scratch) / f"{side}.out"
 
 
-# -- a model ----------------------------------------------------------------------------------------------------------
-
-
-def make_model(folder: Path, steps: int) -> None:
-    """A MarianMT directory of the transformer-base shape, trained for a while with a plain loop."""
-    from transformers import GenerationConfig, MarianConfig, MarianMTModel
-
-    torch.manual_seed(0)
-    translation.write_tokenizer(folder)
-    pieces = translation.Pieces(folder)
-    pad, eos = pieces.pad, pieces.eos
-    sizes: dict[str, Any] = {f"{side}_layers": 6 for side in ("encoder", "decoder")}
-    sizes |= {
-        f"{side}_{what}": n
-        for side in ("encoder", "decoder")
-        for what, n in (("attention_heads", 8), ("ffn_dim", 2048))
-    }
-    config = MarianConfig(
-        vocab_size=len(pieces.ids), d_model=512, **sizes, activation_function="relu", scale_embedding=True,
-        max_position_embeddings=512, pad_token_id=pad, eos_token_id=eos, decoder_start_token_id=pad,
-        forced_eos_token_id=None, dropout=0.1,
-    )  # fmt: skip
-    model: Any = MarianMTModel(config).to(device()).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=0.0, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
-    batches = itertools.islice(translation.training_batches(folder, 2048), steps)
-    for step, batch in enumerate(batches, 1):
-        optimizer.param_groups[0]["lr"] = 7e-4 * min(step / 100, 10 * step**-0.5)
-        arrays = (batch.source, batch.source_mask, np.where(batch.targets == NO_TARGET, -100, batch.targets))
-        x, mask, y = (torch.from_numpy(a).to(device()) for a in arrays)
-        with torch.autocast(device(), torch.bfloat16):
-            loss = model(input_ids=x, attention_mask=mask.long(), labels=y).loss
-        optimizer.zero_grad()
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        if step % 50 == 0 or step == steps:
-            print(f"  making a model: step {step} of {steps}, loss {loss.item():.2f}", flush=True)
-    model.generation_config = GenerationConfig(
-        bos_token_id=eos, eos_token_id=eos, pad_token_id=pad, decoder_start_token_id=pad, bad_words_ids=[[pad]],
-        num_beams=BEAM, max_length=512,
-    )  # fmt: skip
-    model.save_pretrained(folder)
+# -- all of it --------------------------------------------------------------------------------------------------------
 
 
 def convert(model: Path, folder: str) -> bool:
@@ -195,9 +150,6 @@ def convert(model: Path, folder: str) -> bool:
     print(f"  CTranslate2 {ctranslate2.__version__}")
     ctranslate2.converters.TransformersConverter(str(model)).convert(f"{folder}/ctranslate2")
     return True
-
-
-# -- all of it --------------------------------------------------------------------------------------------------------
 
 
 def sides(with_ctranslate2: bool) -> dict[str, str]:
@@ -226,9 +178,7 @@ def report(scratch: str, running: dict[str, str], references: list[str]) -> None
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", type=Path, help="a MarianMT directory")
-    parser.add_argument("--save", type=Path, help="keep the model that is made in this new directory")
-    parser.add_argument("--steps", type=int, default=400, help="of training the model that is made")
+    parser.add_argument("model", type=Path, nargs="?", help="a MarianMT directory")
     parser.add_argument("--lines", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--against", default="", help="only sides whose name has this, such as CTranslate2")
@@ -238,14 +188,11 @@ def main() -> None:
     if arguments.worker:
         worker(*arguments.worker, lines)
         return
+    if arguments.model is None:
+        parser.error("which model?")
 
     print(side_by_side.machine())
     with tempfile.TemporaryDirectory() as folder:
-        if arguments.model is None:
-            made = arguments.save or Path(folder) / "model"
-            made.mkdir(parents=True)
-            make_model(made, arguments.steps)
-            arguments.model = made
         running = sides(convert(arguments.model, folder))
         kept = (arguments.against.lower(), "nlptools")
         running = {name: side for name, side in running.items() if any(part in name.lower() for part in kept)}
