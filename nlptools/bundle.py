@@ -149,7 +149,7 @@ def save_encoder(
 
     Args:
         model: a `models.bert.BertWithHeads`.
-        more: more for config.json, such as `id2label`.
+        more: more for config.json, such as `id2label`; what stands under "nlptools" is added to what we note there.
 
     Raises:
         BundleError: the tokenizer has more tokens than the model.
@@ -157,7 +157,9 @@ def save_encoder(
     """
     from nlptools.models import hf
 
-    config = {**hf.config_to_hf(model.config, model.heads), **(more or {}), "nlptools": {"arch": "bert"}}
+    more = dict(more or {})
+    ours = {"arch": "bert", **more.pop("nlptools", {})}
+    config = {**hf.config_to_hf(model.config, model.heads), **more, "nlptools": ours}
     check_tokenizer(directory, tokenizer, config)
     _save(directory, "bert", weights, model.config, config, None, training, tokenizer.save(directory))
 
@@ -234,7 +236,7 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
     tensors = artifacts.load_weights(path)
     _check_size(hf.least_weights(sizes), tensors)
     with torch.device("meta"):
-        model = registry.model_class(arch)(sizes, **hf.heads_in(arch, tensors, sizes))
+        model = registry.model_class(arch)(sizes, **hf.heads_in(arch, tensors, sizes, config))
     model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
     for name, tensor in model.state_dict().items():
         if not bool(torch.isfinite(tensor).all()):

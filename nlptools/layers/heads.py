@@ -1,7 +1,7 @@
 """Heads: what turns hidden states into what is predicted, and belongs to one task.
 
 BERT: Devlin et al. 2019 (arXiv:1810.04805); ELECTRA: Clark et al. 2020 (arXiv:2003.10555).
-Shapes: N positions, D hidden, E embedding, V vocabulary.
+Shapes: B batch, N positions, D hidden, E embedding, V vocabulary, K labels.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 
 
@@ -49,6 +50,33 @@ class ReplacedTokenHead(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (...)."""
         out: Tensor = self.output(self.dense(hidden, self.activation)).squeeze(-1)
+        return out
+
+
+class SequenceHead(nn.Module):
+    """What a whole sequence is: K numbers of the vector of its first token.
+
+    BERT's vector has been through the pooler already; ELECTRA's goes through a layer of this head first.
+    """
+
+    def __init__(
+        self, hidden_size: int, num_labels: int, dense: bool, dropout: float, first_dropout: bool = True
+    ) -> None:
+        """Args:
+        dense: whether there is a layer with an exact GELU before the last one.
+        dropout: before each layer; before the first of two only with `first_dropout`.
+        """
+        super().__init__()
+        self.dropout = Dropout(dropout)
+        self.first_dropout = first_dropout
+        self.dense = Linear(hidden_size, hidden_size) if dense else None
+        self.output = Linear(hidden_size, num_labels)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        """(B, D) -> (B, K)."""
+        if self.dense is not None:
+            vectors = self.dense(self.dropout(vectors) if self.first_dropout else vectors, "gelu")
+        out: Tensor = self.output(self.dropout(vectors))
         return out
 
 

@@ -4,7 +4,7 @@ Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers" (arX
 positions, segment embeddings, a norm over their sum. Clark et al. 2020, "ELECTRA" (arXiv:2003.10555): the same, with
 narrower embeddings that are projected to the hidden size.
 Departure: embeddings have their rows padded to a multiple of 64 in memory, for aligned matrix products.
-Shapes: B batch, T length, E embedding, D hidden, V vocabulary.
+Shapes: B batch, T length, E embedding, D hidden, V vocabulary, N positions, K labels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import DataError
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
+from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead, SequenceHead
 from nlptools.layers.linear import Linear
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import Hidden
@@ -97,26 +97,34 @@ class Bert(nn.Module):
         return Hidden(layers[-1], tuple(layers))
 
 
-HEADS = ("pooler", "masked", "next_sentence", "replaced")
+PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
+TASK_HEADS = ("sequence", "tokens", "spans", "choice")
+HEADS = PRETRAINING_HEADS + TASK_HEADS
 
 
 class BertWithHeads(nn.Module):
-    """An encoder with the heads it was, or is to be, pretrained with.
+    """An encoder with the heads it was, or is to be, pretrained or fine-tuned with.
 
     Attributes:
         encoder: the `Bert`; "pooler" is a part of it.
         masked: which token stands at a masked position (BERT, and ELECTRA's generator), or None.
         next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
         replaced: whether each token was replaced (ELECTRA's discriminator), or None.
+        sequence: labels of a whole sequence, or a number; or None. In a BERT it needs the pooler.
+        tokens: labels of each token, or None.
+        spans: whether each token begins, and whether it ends, an answer; or None.
+        choice: how well a sequence fits, to be compared with others; or None. In a BERT it needs the pooler.
     """
 
     runs_in_16_bits = True
 
-    def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = ()) -> None:
+    def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2) -> None:
+        """`num_labels`: K, of the heads "sequence" and "tokens"."""
         super().__init__()
         self.config = config
         self.heads = heads
-        D, eps = config.hidden_size, config.layer_norm_eps
+        self.num_labels = num_labels
+        D, eps, dropout = config.hidden_size, config.layer_norm_eps, config.hidden_dropout
         self.encoder = Bert(config, pooler="pooler" in heads)
         # ELECTRA's generator always takes the exact GELU
         activation = config.activation if config.family == "bert" else "gelu"
@@ -124,6 +132,12 @@ class BertWithHeads(nn.Module):
         self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
         self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
+        dense = config.family == "electra"
+        self.sequence = SequenceHead(D, num_labels, dense, dropout) if "sequence" in heads else None
+        self.choice = SequenceHead(D, 1, dense, dropout, first_dropout=False) if "choice" in heads else None
+        self.tokens = Linear(D, num_labels) if "tokens" in heads else None
+        self.spans = Linear(D, 2) if "spans" in heads else None
+        self.dropout = Dropout(dropout)
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -139,4 +153,23 @@ class BertWithHeads(nn.Module):
         """(N, D) hidden states -> (N, V). The model has to have the head."""
         assert self.masked is not None
         out: Tensor = self.masked.logits(hidden, self.encoder.token_embedding.weight)
+        return out
+
+    def task_logits(self, head: str, hidden: Tensor) -> Tensor:
+        """(B, T, D) last hidden states -> what the head of TASK_HEADS gives, which the model has to have.
+
+        "sequence": (B, K); "choice": (B,); "tokens": (B, T, K); "spans": (B, T, 2), begin and end.
+        """
+        if head == "tokens":
+            assert self.tokens is not None
+            out: Tensor = self.tokens(self.dropout(hidden))
+        elif head == "spans":
+            assert self.spans is not None
+            out = self.spans(hidden)
+        else:
+            chosen = self.sequence if head == "sequence" else self.choice
+            assert chosen is not None
+            pooler = self.encoder.pooler
+            out = chosen(hidden[:, 0] if pooler is None else pooler(hidden))
+            out = out if head == "sequence" else out.squeeze(-1)
         return out

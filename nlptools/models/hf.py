@@ -101,9 +101,15 @@ def weights_from_hf(
     return out
 
 
-def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any) -> dict[str, tuple[str, ...]]:
-    """What a model's class wants to know besides its configuration: of an encoder, the `heads` that a directory has."""
-    return {"heads": bert.heads_in(weights, config)} if arch == "bert" else {}
+def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model's class wants to know besides its configuration: of an encoder, the `heads` that a directory with
+    this config.json has, and their `num_labels`.
+    """
+    if arch != "bert":
+        return {}
+    said = data.get("architectures")
+    heads = bert.heads_in(weights, config, said if isinstance(said, list) else ())
+    return {"heads": heads, "num_labels": bert.labels_in(weights, config)}
 
 
 def least_weights(config: Any) -> int:

@@ -1,4 +1,4 @@
-"""The door to BERT and ELECTRA directories, with whatever heads of pretraining they hold.
+"""The door to BERT and ELECTRA directories, with whatever heads of pretraining or of a task they hold.
 
 One matrix of ours is three of theirs: queries, keys and values are stacked here. Names of old uploads are known: gamma and
 beta for the weights of a norm, no prefix where only the encoder was saved, buffers of positions. Copies of tied matrices
@@ -8,7 +8,7 @@ are not written, and not needed when read.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nlptools.configs.encoders import FAMILIES, EncoderConfig
 from nlptools.errors import BundleError
+from nlptools.models.bert import HEADS
 from nlptools.models.doors import parts
 
 KINDS = FAMILIES
@@ -55,6 +56,10 @@ _HEADS = {
         "masked.norm": "cls.predictions.transform.LayerNorm",
         "masked": "cls.predictions",  # its bias
         "next_sentence": "cls.seq_relationship",
+        "sequence.output": "classifier",
+        "choice.output": "classifier",
+        "tokens": "classifier",
+        "spans": "qa_outputs",
     },
     "electra": {
         "masked.transform": "generator_predictions.dense",
@@ -62,6 +67,12 @@ _HEADS = {
         "masked": "generator_lm_head",
         "replaced.dense": "discriminator_predictions.dense",
         "replaced.output": "discriminator_predictions.dense_prediction",
+        "sequence.dense": "classifier.dense",
+        "sequence.output": "classifier.out_proj",
+        "choice.dense": "sequence_summary.summary",
+        "choice.output": "classifier",
+        "tokens": "classifier",
+        "spans": "qa_outputs",
     },
 }
 _CLASSES = {  # which class of theirs holds which heads
@@ -73,17 +84,25 @@ _CLASSES = {  # which class of theirs holds which heads
     ("electra", frozenset({"replaced"})): "ElectraForPreTraining",
     ("electra", frozenset()): "ElectraModel",
 }
+_TASK_CLASSES = {
+    "sequence": "ForSequenceClassification",
+    "tokens": "ForTokenClassification",
+    "spans": "ForQuestionAnswering",
+    "choice": "ForMultipleChoice",
+}
 _NORM = {"gamma": "weight", "beta": "bias"}  # what old uploads call them
 _TIED = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|generator_lm_head\.weight|embeddings\.position_ids")
 
 
 def config_to_hf(config: EncoderConfig, heads: tuple[str, ...]) -> dict[str, Any]:
     """The content of config.json."""
-    default = "BertModel" if config.family == "bert" else "ElectraModel"
+    family = config.family.capitalize()
+    task = [f"{family}{_TASK_CLASSES[head]}" for head in heads if head in _TASK_CLASSES]
+    name = task[0] if task else _CLASSES.get((config.family, frozenset(heads)), f"{family}Model")
     embedding = {"embedding_size": config.embedding_size} if config.family == "electra" else {}
     return {
         "model_type": config.family,
-        "architectures": [_CLASSES.get((config.family, frozenset(heads)), default)],
+        "architectures": [name],
         **{theirs: getattr(config, ours) for ours, (theirs, _) in _SIZES.items()},
         **embedding,
         "hidden_act": config.activation,
@@ -111,14 +130,42 @@ def config_from_hf(data: Mapping[str, Any]) -> EncoderConfig:
     return config
 
 
-def heads_in(weights: Mapping[str, Tensor], config: EncoderConfig) -> tuple[str, ...]:
-    """The heads that a directory's weights hold, in the order of `bert.HEADS`."""
+def heads_in(
+    weights: Mapping[str, Tensor], config: EncoderConfig, architectures: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The heads that a directory's weights hold, in the order of `bert.HEADS`.
+
+    Weights of one name stand for different heads; `architectures` of config.json tells which. Without it, what has a
+    pooler is taken to judge sequences.
+    """
     names = {_plain(name, config.family) for name in weights}
     found = {"pooler"} if "pooler.dense.weight" in names else set()
     for ours, theirs in _HEADS[config.family].items():
-        if f"{theirs}.weight" in names and ours != "masked":
+        if f"{theirs}.weight" in names and ours != "masked" and theirs != "classifier":
             found.add(ours.split(".")[0])
-    return tuple(name for name in ("pooler", "masked", "next_sentence", "replaced") if name in found)
+    if "classifier.weight" in names:
+        found -= {"choice", "sequence"}
+        found.add(_classifier_in(names, config.family, architectures))
+    return tuple(name for name in HEADS if name in found)
+
+
+def _classifier_in(names: set[str], family: str, architectures: Sequence[str]) -> str:
+    """Which head the weights called `classifier` are."""
+    possible = ["tokens"]
+    if family == "bert" and "pooler.dense.weight" in names:
+        possible = ["sequence", "choice", "tokens"]  # old uploads have a pooler that nothing uses
+    if "sequence_summary.summary.weight" in names:
+        possible = ["choice"]
+    said = [head for head in possible for name in architectures if str(name).endswith(_TASK_CLASSES[head])]
+    return said[0] if said else possible[0]
+
+
+def labels_in(weights: Mapping[str, Tensor], config: EncoderConfig) -> int:
+    """The number of labels that the head of a directory has; 2 where it has none."""
+    for name, tensor in weights.items():
+        if _plain(name, config.family) in ("classifier.weight", "classifier.out_proj.weight") and tensor.dim() == 2:
+            return len(tensor)
+    return 2
 
 
 def weights_to_hf(weights: Mapping[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
