@@ -119,10 +119,10 @@ def save_pair(
         StreamError: disk full or another write error.
     """
     from nlptools.models import hf
-    from nlptools.text import marian
+    from nlptools.text import tokenizer_pairs
 
     sizes = model.config
-    _check_pair(directory, *marian.pair(source, target), sizes)
+    _check_pair(directory, *tokenizer_pairs.pair(source, target), sizes)
     config = {**hf.config_to_hf(sizes), "nlptools": {"arch": arch}}
     special = {
         "pad_token_id": sizes.pad,
@@ -133,7 +133,8 @@ def save_pair(
         "max_length": min(512, getattr(sizes, "max_position_embeddings", 512)),
         **(generation or {}),
     }
-    _save(directory, arch, weights, sizes, config, special, training, marian.save_pair(directory, source, target))
+    files = tokenizer_pairs.save_pair(directory, source, target)
+    _save(directory, arch, weights, sizes, config, special, training, files)
 
 
 def save_encoder(
@@ -210,11 +211,11 @@ def load(directory: str | Path) -> Bundle:
     arch, model = load_model(path, config)
     training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
     from nlptools.models import registry
-    from nlptools.text import marian
     from nlptools.text import tokenizer as tokenizers
+    from nlptools.text import tokenizer_pairs
 
     if arch in registry.ENCODER_DECODERS:
-        source, target = marian.load_pair(path)
+        source, target = tokenizer_pairs.load_pair(path)
         _check_pair(path, source, target, model.config)
         return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))

@@ -44,10 +44,10 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
 
 
 def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
-    from nlptools.text import marian
+    from nlptools.text.tokenizer_pairs import FOLDER
 
     found = {p.name: p for p in path.iterdir()}
-    found |= {f"{marian.FOLDER}/{p.name}": p for p in (path / marian.FOLDER).glob("*")}  # the target's tokenizer
+    found |= {f"{FOLDER}/{p.name}": p for p in (path / FOLDER).glob("*")}  # the target's tokenizer
     return {
         name: f"{p.stat().st_size:,} bytes" + (f", {verified[name]}" if name in verified else ", not in the manifest")
         for name, p in sorted(found.items())
@@ -103,14 +103,14 @@ def _tensors(path: Path) -> list[tuple[list[int], str]]:
 
 
 def _tokenizers(path: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    from nlptools.text import marian
     from nlptools.text import tokenizer as tokenizers
+    from nlptools.text import tokenizer_pairs
 
     if not config.get("is_encoder_decoder"):
         loaded = tokenizers.load(str(path))
         bundle.check_tokenizer(path, loaded, config)
         return {"tokenizer": _tokenizer(loaded)}
-    source, target = marian.load_pair(path)
+    source, target = tokenizer_pairs.load_pair(path)
     size = config.get("vocab_size")
     bundle.check_tokenizer(path, source, {"vocab_size": config.get("source_vocab_size") or size})
     other = config.get("target_vocab_size") or config.get("decoder_vocab_size") or size

@@ -24,8 +24,8 @@ from nlptools.metrics.bleu import Bleu
 from nlptools.models import hf, registry
 from nlptools.objectives import Seq2Seq
 from nlptools.scoring import perplexity
-from nlptools.text import marian
 from nlptools.text import tokenizer as tokenizers
+from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.train.job import Trained, run_job
 from nlptools.train.loop import LOSS, Criterion, Evaluate
@@ -300,7 +300,7 @@ def _tokenizers(settings: TrainSeq2Seq) -> tuple[Tokenizer, Tokenizer]:
     target = source
     if settings.target_tokenizer is not None:
         target = _tokenizer("--target-tokenizer", settings.target_tokenizer, None)
-    return marian.pair(source, target)
+    return tokenizer_pairs.pair(source, target)
 
 
 def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
@@ -314,7 +314,7 @@ def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
 def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any:
     """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
     s = settings
-    pad, eos, source_size, target_size = marian.special_ids(source, target)
+    pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
     if s.init is not None:
         return _given_config(settings, (pad, eos, source_size, target_size))
     shared = s.share_embeddings and s.target_tokenizer is None

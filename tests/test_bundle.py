@@ -22,7 +22,7 @@ from tiny_bundles import bytes_bundle, words_bundle
 from nlptools import bundle
 from nlptools.errors import BundleError
 from nlptools.models import registry
-from nlptools.text import marian
+from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import load
 from nlptools.text.vocab import Vocab
 from nlptools.train import rundir
@@ -343,8 +343,8 @@ ENCODER_DECODERS: dict[str, dict[str, Any]] = {
 
 def pair_bundle(directory: Path, arch: str, source: list[str], target: list[str] | None = None, **changes: Any) -> Path:
     tokenizers = [load("words", vocab=Vocab(tokens)) for tokens in (source, target or source)]
-    first, last = marian.pair(tokenizers[0], tokenizers[1] if target else None)
-    pad, eos, source_size, target_size = marian.special_ids(first, last)
+    first, last = tokenizer_pairs.pair(tokenizers[0], tokenizers[1] if target else None)
+    pad, eos, source_size, target_size = tokenizer_pairs.special_ids(first, last)
     sizes = {**ENCODER_DECODERS[arch], "hidden_size": 16, "share_embeddings": target is None, **changes}
     config = registry.config_class(arch)(source_size, target_size, pad, eos, **sizes)
     torch.manual_seed(0)

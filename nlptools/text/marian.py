@@ -1,10 +1,9 @@
-"""Pairs of tokenizers, one for each side of an encoder-decoder, and those of MarianMT directories.
+"""The tokenizer of MarianMT directories: two SentencePiece models whose pieces have the ids of a table.
 
 Such a directory (Marian: Junczys-Dowmunt et al. 2018, arXiv:1804.00344; the layout is Hugging Face's) holds two
 SentencePiece models, `source.spm` and `target.spm`, and in `vocab.json` the id of each piece, for both sides or with
-`target_vocab.json` for the source only. Tokenizers of other kinds are kept as they are anywhere else, that of the
-target in the folder `target`. Departures from Hugging Face's tokenizer: text never turns into special tokens, and
-`>>xx<<` is split off the beginning of a text only where the vocabulary has it.
+`target_vocab.json` for the source only. Departures from Hugging Face's tokenizer: text never turns into special tokens,
+and `>>xx<<` is split off the beginning of a text only where the vocabulary has it.
 """
 
 from __future__ import annotations
@@ -18,18 +17,15 @@ from typing import Any
 from nlptools import durable
 from nlptools.errors import BundleError, display
 from nlptools.text import huggingface, sentencepiece_file
-from nlptools.text.named import NamedTokenizer, write_marker
+from nlptools.text.named import write_marker
 from nlptools.text.pieces import SentencePiece
-from nlptools.text.tokenizer import Tokenizer, load
 from nlptools.text.vocab import Vocab, usual_specials
 
 PAD = "<pad>"
 SOURCE, TARGET = "source.spm", "target.spm"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
-FOLDER = "target"  # where a tokenizer of another kind is kept when the target has its own
 _CONFIG = "tokenizer_config.json"
 _OURS = re.compile(r"<(pad|unused)_\d+>_*")  # names that no text should give
-_SAME = "train the tokenizers of both sides with the same special tokens"
 
 
 class Marian:
@@ -60,7 +56,7 @@ class Marian:
             raise BundleError(f"the vocabulary has no {'<unk>' if unk is None else PAD}")
         self._unk, name = unk, self.vocab.token(pad)
         pieces = sentencepiece.vocab
-        # a piece with the name of the padding is not the padding: see `_padded`
+        # a piece with the name of the padding is not the padding: see `tokenizer_pairs.pair`
         table = [ids.get(_renamed(i) if text == name else text, unk) for i, text in enumerate(pieces.tokens)]
         if pieces.ids.get(name) == pad:
             table[pad] = pad
@@ -124,7 +120,7 @@ class Marian:
 
     def save(self, directory: Path) -> list[str]:
         """Write a directory with this tokenizer on both sides; returns the names of the files."""
-        return save_pair(directory, self, self)
+        return write_directory(directory, self, self)
 
     def _cut(self, lines: Sequence[str]) -> tuple[Sequence[str], dict[int, str]]:
         """The texts without the language tags at their beginnings, and those tags by the number of the line."""
@@ -163,109 +159,7 @@ def _vocab(ids: Mapping[str, int], settings: Mapping[str, Any]) -> Vocab:
     return Vocab(tokens, special=special)
 
 
-# -- both sides -------------------------------------------------------------------------------------------------------
-
-
-def pair(source: Tokenizer, target: Tokenizer | None = None) -> tuple[Tokenizer, Tokenizer]:
-    """Both tokenizers as a model uses them: SentencePiece ones as Marian's, and the padding of both under one id.
-
-    A vocabulary's own padding stays where it is, only that of a SentencePiece model must be its last piece (another one
-    keeps its id under another name). Vocabularies without one get it where that of the target ends: in a longer one of
-    the source it is put in between, a shorter one is filled up. Tokenizers that cannot be added to stay as they are;
-    then the padding is an id that they do not know.
-
-    Args:
-        target: None: one tokenizer, and one vocabulary, for both sides.
-
-    Raises:
-        BundleError: no ids, or paddings that do not agree.
-    """
-    joint = target is None or target is source
-    sides = [source] if target is None or joint else [source, target]
-    for side in sides:
-        if side.vocab is None:
-            raise BundleError(f"the tokenizer {side.kind!r} has no vocabulary", hint="give it one: --vocab FILE")
-    found = [_own_pad(side) for side in sides]
-    # a SentencePiece model's own one gives way to that of the other side, and to the end of the target
-    end = len(sides[-1].vocab or ())
-    if isinstance(source, SentencePiece) and found[0] != (end if found[-1] is None else found[-1]):
-        found[0] = None
-    if isinstance(target, SentencePiece) and None not in found and found[0] != found[-1]:
-        found[-1] = None
-    pads = {pad for pad in found if pad is not None}
-    if len(pads) > 1:
-        raise BundleError(f"the padding of the source is {found[0]}, that of the target {found[1]}", hint=_SAME)
-    place = pads.pop() if pads else end
-    if place > end:
-        raise BundleError(f"the padding of the source is {place}, the target has fewer tokens", hint=_SAME)
-    made = [_padded(side, place, pad) for side, pad in zip(sides, found, strict=True)]
-    return made[0], made[-1]
-
-
-def special_ids(source: Tokenizer, target: Tokenizer | None = None) -> tuple[int, int, int, int]:
-    """(padding, end of sentence, tokens of the source, tokens of the target) of a model with these tokenizers.
-
-    Raises:
-        BundleError: no end of sentence, or the two sides do not agree.
-        ValueError: `pair` would give the source other ids; call it first.
-    """
-    first, last = pair(source, target)
-    assert first.vocab is not None and last.vocab is not None and source.vocab is not None
-    ends = [vocab.eos if vocab.eos is not None else vocab.sep for vocab in (first.vocab, last.vocab)]
-    for side, end in zip((first, last), ends, strict=True):
-        if end is None:
-            raise BundleError(
-                f"the tokenizer {side.kind!r} has no token for the end of a sentence",
-                hint="expected </s>, as build-vocab gives it by default, or another of the usual names",
-            )
-    if ends[0] != ends[1]:
-        raise BundleError(f"the end of sentence of the source is {ends[0]}, that of the target {ends[1]}", hint=_SAME)
-    own = [pad for vocab in (last.vocab, first.vocab) if (pad := _pad(vocab)) is not None]
-    pad = own[0] if own else len(last.vocab)
-    if _own_pad(source) != pad and len(source.vocab) > pad:
-        raise ValueError("ids of the source change: call pair() first")
-    assert ends[0] is not None
-    return pad, ends[0], max(len(first.vocab), pad + 1), max(len(last.vocab), pad + 1)
-
-
-def _own_pad(tokenizer: Tokenizer) -> int | None:
-    """The padding that a tokenizer has and keeps."""
-    assert tokenizer.vocab is not None
-    pad = _pad(tokenizer.vocab)
-    return pad if not isinstance(tokenizer, SentencePiece) or pad == len(tokenizer.vocab) - 1 else None
-
-
-def _pad(vocab: Vocab) -> int | None:
-    """The padding, unless it is the end of sentence, which some configurations make serve as both."""
-    return None if vocab.pad in (vocab.eos, vocab.sep) else vocab.pad
-
-
-def _padded(tokenizer: Tokenizer, place: int, own: int | None) -> Tokenizer:
-    """`tokenizer` with its padding at `place`, where it has it already if `own` is not None. Raises BundleError."""
-    vocab = tokenizer.vocab
-    assert vocab is not None
-    if isinstance(tokenizer, SentencePiece):
-        # the unknown word is named, as the model may have another name for it than the usual
-        named = {"unk_token": vocab.token(vocab.unk)} if vocab.unk is not None else {}
-        if vocab.eos is not None:
-            named["eos_token"] = vocab.token(vocab.eos)
-        tokens = vocab.tokens if own is not None else _with_pad(vocab.tokens, place)
-        settings = {**named, "pad_token": vocab.token(own) if own is not None else PAD}
-        return Marian(tokenizer, {token: id for id, token in enumerate(tokens)}, settings)
-    if own is not None:
-        return tokenizer
-    if isinstance(tokenizer, NamedTokenizer) and tokenizer.kind != "bytes":
-        counts = vocab.counts[:place] + [0] * (max(place - len(vocab), 0) + 1) + vocab.counts[place:]
-        return NamedTokenizer(tokenizer.kind, Vocab(_with_pad(vocab.tokens, place), counts), tokenizer.lowercase)
-    if len(vocab) > place:
-        raise BundleError(
-            f"the padding of the target is {place}, which is a token of the source",
-            hint="train both tokenizers with a padding token, or with the same number of tokens",
-        )
-    return tokenizer
-
-
-def _with_pad(tokens: Sequence[str], place: int) -> list[str]:
+def with_pad(tokens: Sequence[str], place: int) -> list[str]:
     """`tokens` with PAD at `place`, filled up to there; a token of that name gets another."""
     taken = set(tokens)
     kept = [_free(_renamed(id), taken) if token == PAD else token for id, token in enumerate(tokens)]
@@ -288,39 +182,37 @@ def _free(name: str, taken: Container[str]) -> str:
 # -- directories ------------------------------------------------------------------------------------------------------
 
 
-def load_pair(directory: str | Path, lowercase: bool = False) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of the source and of the target in a model directory; one object where they are the same.
+def read_directory(path: Path, lowercase: bool = False) -> tuple[Marian, Marian]:
+    """The tokenizers of the source and of the target in the directory `path`; one object where they are the same.
 
     Args:
         lowercase: lower-case the text first. A directory that was saved so needs no reminder.
 
     Raises:
-        BundleError: a damaged, unsafe, missing or unknown file.
+        BundleError: a damaged, unsafe or missing file.
     """
-    path = Path(directory)
-    source, target = _load(path, lowercase)
-    return (source, _load(path / FOLDER, lowercase)[0]) if (path / FOLDER).is_dir() else (source, target)
+    settings = _read(path / _CONFIG) if (path / _CONFIG).is_file() else {}
+    settings = {k: v for k, v in settings.items() if k not in ("auto_map", "chat_template")}
+    lowercase = lowercase or bool(huggingface.read_marker(path).get("lowercase", False))
+    separate = settings.get("separate_vocabs", (path / TARGET_VOCAB).is_file())
+    models = [_read_model(path / name) for name in (SOURCE, TARGET if (path / TARGET).is_file() else SOURCE)]
+    tables = [_ids(path / VOCAB), *([_ids(path / TARGET_VOCAB)] if separate else [])]
+    try:
+        source = Marian(SentencePiece(models[0], str(path / SOURCE), lowercase), tables[0], settings)
+        if models[0] == models[1] and not separate:
+            return source, source
+        return source, Marian(SentencePiece(models[1], str(path / TARGET), lowercase), tables[-1], settings)
+    except BundleError as error:
+        place = "" if str(error).startswith(display(str(path))) else f"{display(str(path / VOCAB))}: "
+        raise BundleError(place + str(error), hint=error.hint) from None
 
 
-def save_pair(directory: str | Path, source: Tokenizer, target: Tokenizer | None = None) -> list[str]:
-    """Write both tokenizers into `directory`, as `pair` makes them; returns the names of the files, relative to it.
+def write_directory(path: Path, source: Marian, target: Marian) -> list[str]:
+    """Write the tokenizers of both sides into the directory `path`; returns the names of the files.
 
     Raises:
-        BundleError: see `pair`.
         StreamError: disk full or another write error.
     """
-    path = Path(directory)
-    source, target = pair(source, target)
-    if isinstance(source, Marian) and isinstance(target, Marian) and source.lowercase == target.lowercase:
-        return _save_marian(path, source, target)
-    names = source.save(path)
-    if target is not source:
-        (path / FOLDER).mkdir(exist_ok=True)
-        names += [f"{FOLDER}/{name}" for name in target.save(path / FOLDER)]
-    return names
-
-
-def _save_marian(path: Path, source: Marian, target: Marian) -> list[str]:
     separate = source.vocab.tokens != target.vocab.tokens
     names = []
     for side, name in ((source, SOURCE), (target, TARGET)):
@@ -342,36 +234,6 @@ def _save_marian(path: Path, source: Marian, target: Marian) -> list[str]:
     durable.write_whole(path / _CONFIG, _json(settings))
     marker = [write_marker(path, Marian.kind, True)] if source.lowercase else []
     return [*names, _CONFIG, *marker]
-
-
-def _load(path: Path, lowercase: bool) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers in one folder."""
-    if (path / SOURCE).is_file():
-        return _load_marian(path, lowercase)
-    if (path / "spiece.model").is_file() and not (path / "tokenizer.json").is_file():
-        raise BundleError(  # Pegasus adds 103 to its ids, T5 and others have rules of their own
-            f"{display(str(path))}: spiece.model: a SentencePiece model whose ids are not those of its model",
-            hint="save the tokenizer as tokenizer.json",
-        )
-    tokenizer = load(path, lowercase=lowercase)
-    return tokenizer, tokenizer
-
-
-def _load_marian(path: Path, lowercase: bool) -> tuple[Marian, Marian]:
-    settings = _read(path / _CONFIG) if (path / _CONFIG).is_file() else {}
-    settings = {k: v for k, v in settings.items() if k not in ("auto_map", "chat_template")}
-    lowercase = lowercase or bool(huggingface.read_marker(path).get("lowercase", False))
-    separate = settings.get("separate_vocabs", (path / TARGET_VOCAB).is_file())
-    models = [_read_model(path / name) for name in (SOURCE, TARGET if (path / TARGET).is_file() else SOURCE)]
-    tables = [_ids(path / VOCAB), *([_ids(path / TARGET_VOCAB)] if separate else [])]
-    try:
-        source = Marian(SentencePiece(models[0], str(path / SOURCE), lowercase), tables[0], settings)
-        if models[0] == models[1] and not separate:
-            return source, source
-        return source, Marian(SentencePiece(models[1], str(path / TARGET), lowercase), tables[-1], settings)
-    except BundleError as error:
-        place = "" if str(error).startswith(display(str(path))) else f"{display(str(path / VOCAB))}: "
-        raise BundleError(place + str(error), hint=error.hint) from None
 
 
 def _read_model(path: Path) -> bytes:

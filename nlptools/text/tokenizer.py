@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from nlptools.errors import BundleError, InputError, UsageError, display
-from nlptools.text import huggingface, sentencepiece_file
+from nlptools.text import huggingface, marian, sentencepiece_file
 from nlptools.text.named import RULES, VOCAB_FILE, NamedTokenizer
 from nlptools.text.pieces import SENTENCEPIECE_FILE, SentencePiece
 from nlptools.text.vocab import Vocab
@@ -25,7 +25,6 @@ _BUNDLE_FILES = (
     "vocab.txt",
     VOCAB_FILE,
 )
-_PAIR_FILE = "source.spm"  # in a directory with this, a pair of tokenizers is: `marian` reads it
 
 
 class Tokenizer(Protocol):
@@ -127,10 +126,8 @@ def _load_directory(directory: Path, lowercase: bool) -> Tokenizer:
     marker = huggingface.read_marker(directory)
     kind = marker.get("kind")
     lowercase = lowercase or marker.get("lowercase", False)
-    if (directory / _PAIR_FILE).is_file():
-        from nlptools.text import marian  # knows this module
-
-        return marian.load_pair(directory, lowercase)[0]
+    if (directory / marian.SOURCE).is_file():
+        return marian.read_directory(directory, lowercase)[0]
     if kind in RULES:
         vocab = directory / VOCAB_FILE
         return _named(str(kind), vocab if kind != "bytes" and vocab.is_file() else None, lowercase)

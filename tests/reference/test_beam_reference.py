@@ -17,7 +17,7 @@ from nlptools.configs.lm import Generate
 from nlptools.continuation import padded
 from nlptools.decoding import generate, translate
 from nlptools.models import registry
-from nlptools.text import learning, marian
+from nlptools.text import learning, tokenizer_pairs
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.vocab import Vocab
@@ -43,8 +43,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Any]:
     """A model that has learned a little, so that it is never sure, and what transformers makes of its directory."""
     rng = random.Random(1)
     text = [" ".join("".join(rng.choices("abcdefgh", k=4)) for _ in range(8)) for _ in range(200)]
-    source, target = marian.pair(SentencePiece(learning.train_sentencepiece(text, "unigram", 40), "m"), None)
-    pad, eos, size, _ = marian.special_ids(source, target)
+    source, target = tokenizer_pairs.pair(SentencePiece(learning.train_sentencepiece(text, "unigram", 40), "m"), None)
+    pad, eos, size, _ = tokenizer_pairs.special_ids(source, target)
     config = registry.config_class("seq2seq-transformer")(size, size, pad, eos, **SIZES)
     model = registry.model_class("seq2seq-transformer")(config)
     torch.manual_seed(1)

@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from nlptools import bundle
 from nlptools.models import hf, registry
-from nlptools.text import learning, marian
+from nlptools.text import learning, tokenizer_pairs
 from nlptools.text.pieces import SentencePiece
 
 transformers = pytest.importorskip("transformers")
@@ -51,8 +51,8 @@ def tokenizers() -> dict[str, SentencePiece]:
 
 def tiny(norm: str, joint: bool, tokenizers: dict[str, SentencePiece], **changes: Any) -> tuple[Any, Any, Any]:
     """(a model with weights of all kinds, tokenizer of the source, tokenizer of the target)"""
-    source, target = marian.pair(tokenizers["source"], None if joint else tokenizers["target"])
-    pad, eos, source_size, target_size = marian.special_ids(source, target)
+    source, target = tokenizer_pairs.pair(tokenizers["source"], None if joint else tokenizers["target"])
+    pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
     arch = "seq2seq-transformer"
     config = registry.config_class(arch)(
         source_size, target_size, pad, eos, norm=norm, share_embeddings=joint, **{**SIZES, **changes}
@@ -127,8 +127,8 @@ def test_what_pegasus_cannot_say_stays_ours(tmp_path: Path, tokenizers: Any) -> 
 @pytest.mark.parametrize("kind", ["Marian", "MarianSeparate", "Pegasus"])
 def test_their_directory_opens_here(tmp_path: Path, tokenizers: Any, kind: str) -> None:
     separate, pegasus = kind == "MarianSeparate", kind == "Pegasus"
-    source, target = marian.pair(tokenizers["source"], tokenizers["target"] if separate else None)
-    pad, eos, source_size, target_size = marian.special_ids(source, target)
+    source, target = tokenizer_pairs.pair(tokenizers["source"], tokenizers["target"] if separate else None)
+    pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
     more = {} if pegasus else {"decoder_vocab_size": target_size, "share_encoder_decoder_embeddings": not separate}
     config = getattr(transformers, kind[:7].removesuffix("S") + "Config" if pegasus else "MarianConfig")(
         vocab_size=source_size,
@@ -156,7 +156,7 @@ def test_their_directory_opens_here(tmp_path: Path, tokenizers: Any, kind: str) 
                 parameter.add_(torch.randn_like(parameter) * 0.2)
         theirs.final_logits_bias.normal_()
     theirs.save_pretrained(tmp_path / "theirs")
-    marian.save_pair(tmp_path / "theirs", source, target)
+    tokenizer_pairs.save_pair(tmp_path / "theirs", source, target)
     loaded = bundle.load(tmp_path / "theirs")
     assert loaded.model.config.activation == "swish" and differ(loaded.model, theirs) < 1e-4
     again = save(tmp_path / "again", loaded.model, loaded.tokenizer, loaded.target_tokenizer)
@@ -202,11 +202,11 @@ def test_weights_that_do_not_fit(tmp_path: Path, tokenizers: Any, edit: Any, sai
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_their_tokenizer_gives_the_same_ids(tmp_path: Path, tokenizers: Any, joint: bool) -> None:
-    source, target = marian.pair(tokenizers["source"], None if joint else tokenizers["target"])
-    marian.save_pair(tmp_path, source, target)
+    source, target = tokenizer_pairs.pair(tokenizers["source"], None if joint else tokenizers["target"])
+    tokenizer_pairs.save_pair(tmp_path, source, target)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     assert isinstance(theirs, transformers.MarianTokenizer)
-    pad, eos, source_size, _ = marian.special_ids(source, target)
+    pad, eos, source_size, _ = tokenizer_pairs.special_ids(source, target)
     assert (theirs.pad_token_id, theirs.eos_token_id, theirs.vocab_size) == (pad, eos, source_size)
     texts = [
         *lines("abcdefghé", 60),
@@ -219,7 +219,7 @@ def test_their_tokenizer_gives_the_same_ids(tmp_path: Path, tokenizers: Any, joi
         "<",
         "a\tb",
     ]
-    found, others = marian.load_pair(tmp_path)
+    found, others = tokenizer_pairs.load_pair(tmp_path)
     assert found.encode_lines(texts) == source.encode_lines(texts)
     for text, ids in zip(texts, found.encode_lines(texts), strict=True):
         assert [*ids, eos] == theirs(text).input_ids, text
@@ -239,13 +239,13 @@ def test_two_models_with_one_table_as_the_published_ones_have(tmp_path: Path, to
         (tmp_path / name).write_bytes(tokenizers[side].model)
     (tmp_path / "tokenizer_config.json").write_text('{"source_lang": "a", "target_lang": "b"}')
     theirs = transformers.MarianTokenizer.from_pretrained(tmp_path)
-    source, target = marian.load_pair(tmp_path)
+    source, target = tokenizer_pairs.load_pair(tmp_path)
     assert source is not target and source.vocab.tokens == target.vocab.tokens == list(ids)
-    assert marian.special_ids(source, target) == (len(ids) - 1, 0, len(ids), len(ids))
+    assert tokenizer_pairs.special_ids(source, target) == (len(ids) - 1, 0, len(ids), len(ids))
     for text in [*lines("abcdefghé", 30), *lines("lmnopqrßae", 30), ">>deu<< abc", ">>fra<<m", "m", "ö m lé"]:
         assert [*source.encode(text), 0] == theirs(text).input_ids, text
         assert [*target.encode(text), 0] == theirs(text_target=text).input_ids, text
-    marian.save_pair(tmp_path, source, target)
+    tokenizer_pairs.save_pair(tmp_path, source, target)
     again = transformers.MarianTokenizer.from_pretrained(tmp_path)
     assert again("abc m").input_ids == theirs("abc m").input_ids and again.source_lang == "a"
 

@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from nlptools.errors import BundleError
-from nlptools.text import huggingface, learning, marian
-from nlptools.text.marian import Marian, load_pair, pair, save_pair, special_ids
+from nlptools.text import huggingface, learning
+from nlptools.text.marian import Marian
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import load
+from nlptools.text.tokenizer_pairs import load_pair, pair, save_pair, special_ids
 from nlptools.text.vocab import Vocab
 
 FRA = ">>fra<<"
@@ -280,5 +281,5 @@ def test_gaps_between_ids_are_filled(tmp_path: Path, long: SentencePiece) -> Non
     ids = {t: 2 * i for i, t in enumerate(["</s>", "<unk>", *long.vocab.tokens[5:], "<pad>"])}
     made = Marian(long, ids, {})
     assert len(made.vocab) == 2 * len(ids) - 1 and made.vocab.token(1) == "<unused_1>"
-    marian.save_pair(tmp_path, made)
+    save_pair(tmp_path, made)
     assert load_pair(tmp_path)[0].encode_lines(TEXTS) == made.encode_lines(TEXTS)
