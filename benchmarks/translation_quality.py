@@ -53,7 +53,7 @@ def nlptools(*arguments: str, stdin: Path | None = None, stdout: Path | None = N
 
 def join(folder: Path, part: str, source: str, target: str, out: Path) -> None:
     """Two files side by side as `source TAB target`, escaped as TSV is."""
-    from nlptools.streams import escape
+    from nlptools.line_records import escape
 
     sides = [(folder / f"{part}.{language}").read_text(encoding="utf-8") for language in (source, target)]
     rows = zip(*(side.removesuffix("\n").split("\n") for side in sides), strict=True)

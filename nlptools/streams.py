@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import io
-import json
 import os
 import stat
 import sys
@@ -122,45 +121,6 @@ def zip_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[l
         ]
         told = ", ".join(f"{display(str(path))} has {n}" for path, n in zip(paths, counts, strict=True))
         raise DataError(f"unequal numbers of lines: {told}")
-
-
-def parse_json_object(line: str, path: str, number: int) -> dict[str, Any]:
-    """One line of JSON as a dict. Raises DataError, with the place, for anything else."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not valid JSON: {error}", path=path, line=number) from None
-    if not isinstance(value, dict):
-        raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number)
-    return value
-
-
-def fields(line: str) -> list[str]:
-    """The fields of a TSV line, with `\\t`, `\\n` and `\\\\` turned back into what they stand for."""
-    return [unescape(field) for field in line.split("\t")]
-
-
-def escape(text: str) -> str:
-    """`text` for one field of one line: backslash, tab and newline (and carriage return) as two characters each."""
-    if not any(c in text for c in "\\\t\n\r"):
-        return text
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
-
-
-def unescape(text: str) -> str:
-    """The inverse of `escape`."""
-    if "\\" not in text:
-        return text
-    meaning = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
-    out, i = [], 0
-    while i < len(text):
-        if text[i] == "\\" and i + 1 < len(text) and text[i + 1] in meaning:
-            out.append(meaning[text[i + 1]])
-            i += 2
-        else:
-            out.append(text[i])
-            i += 1
-    return "".join(out)
 
 
 def line_chunks(name: str, size: int, ends: Sequence[bytes] = (b"\n",)) -> Iterator[bytes]:

@@ -23,7 +23,7 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 
 # A module imports from lower levels, and inside its own package. Names of packages and of modules at the top.
 LEVELS = (
-    ("__init__", "errors", "messages", "durable", "artifacts", "streams", "parts"),
+    ("__init__", "errors", "messages", "durable", "artifacts", "streams", "line_records", "parts"),
     ("configs", "text"),
     ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization", "embedder"),
     ("backend", "layers"),
@@ -41,6 +41,7 @@ SAME_LEVEL = {  # neighbours that know each other
     "artifacts": {"errors", "durable"},
     "parts": {"errors", "streams"},
     "streams": {"errors", "messages", "durable"},
+    "line_records": {"errors"},
     "braille": {"plotting"},
     "beam": {"constraints", "continuation"},
     "projection": {"vectors"},

@@ -1,4 +1,4 @@
-"""streams.py: lines as they are in files, compression, parallel lines, escapes, outputs that are whole or not there."""
+"""streams.py: lines as they are in files, compression, parallel lines, outputs that are whole or not there."""
 
 from __future__ import annotations
 
@@ -186,29 +186,6 @@ def test_nothing_in_parallel(tmp_path):
     empty = put(tmp_path / "empty", b"")
     assert list(streams.zip_blocks([empty, empty])) == []
     assert list(streams.zip_blocks([])) == []
-
-
-# -- fields -----------------------------------------------------------------------------------------------------------
-
-
-@settings(max_examples=500, deadline=None)
-@given(st.lists(st.text(st.sampled_from("ab\\\t\n\rtnr ü")), min_size=1))
-def test_escaped_fields_come_back(fields):
-    line = "\t".join(map(streams.escape, fields))
-    assert "\n" not in line and "\r" not in line
-    assert streams.fields(line) == fields
-
-
-def test_unescape_of_what_nobody_escaped():
-    assert streams.unescape("a\\x\\") == "a\\x\\"
-    assert streams.unescape("C:\\\\new") == "C:\\new"
-
-
-def test_json_objects():
-    assert streams.parse_json_object('{"b": "\\u00fc"}', "g", 2) == {"b": "ü"}
-    for bad, said in (("[1]", "found list"), ("", "not valid JSON"), ("{", "not valid JSON"), ("[" * 9999, "JSON")):
-        with pytest.raises(DataError, match=rf"g:2: .*{said}"):
-            streams.parse_json_object(bad, "g", 2)
 
 
 # -- outputs ----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def command(model: str, describe: Describe, common: Common) -> None:
     """
     import json
 
-    from nlptools import streams
+    from nlptools import line_records, streams
     from nlptools.description import describe as look
 
     with streams.Output() as out:
@@ -40,5 +40,5 @@ def command(model: str, describe: Describe, common: Common) -> None:
             return
         for section, rows in facts.items():
             for name, value in rows.items():
-                shown = streams.escape(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                out.write(f"{section} {streams.escape(name)}\t{shown}\n")
+                shown = line_records.escape(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+                out.write(f"{section} {line_records.escape(name)}\t{shown}\n")

@@ -48,11 +48,11 @@ def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Com
     Reads the inputs one after the other, or standard input. Nothing is learned and nothing is said that the text does not
     say: a baseline for models that write summaries (train-seq2seq), and a summary where there is no such model.
     """
-    from nlptools import streams
+    from nlptools import line_records, streams
     from nlptools.text import extraction
 
     def summary(line: str) -> str:
-        return streams.escape(extraction.extract(streams.unescape(line), extract.sentences, extract.method))
+        return line_records.escape(extraction.extract(line_records.unescape(line), extract.sentences, extract.method))
 
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
         for block in streams.all_blocks(inputs, common.encoding_errors):

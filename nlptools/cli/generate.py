@@ -136,7 +136,7 @@ def _good_items(block: Block, json_input: bool, key: str) -> tuple[list[dict[str
 def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]:
     """What each line asks for: a text under `key`; a "source", too, where that is "target"."""
     from nlptools.errors import DataError
-    from nlptools.streams import fields, parse_json_object
+    from nlptools.line_records import fields, parse_json_object
 
     names = ("source", "target") if key == "target" else (key,)
     for number, line in enumerate(block.lines, block.start):
@@ -161,7 +161,7 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
 def _answer(
     loaded: LanguageModel, items: list[dict[str, Any]], generate: Generate, seed: int, first: int, out: Output
 ) -> None:
-    from nlptools.streams import escape
+    from nlptools.line_records import escape
 
     prompts = [item["prompt"] for item in items]
     if generate.stream:
@@ -192,7 +192,7 @@ def _translate(
     first: int,
     out: Output,
 ) -> None:
-    from nlptools.streams import escape
+    from nlptools.line_records import escape
 
     prefixes = None
     if any("prefix" in item for item in items):

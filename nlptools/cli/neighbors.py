@@ -81,7 +81,7 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
 
 
 def _fields(query: str, answer: Answer | None) -> str:
-    from nlptools.streams import escape
+    from nlptools.line_records import escape
 
     pairs = answer.neighbors or [] if answer is not None else []
     return "\t".join([escape(query), *(f"{escape(word)}\t{score:.4f}" for word, score in pairs)])

@@ -72,7 +72,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
 
 
 def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -> None:
-    from nlptools.streams import escape
+    from nlptools.line_records import escape
 
     rows = loaded.score_batch(texts, score)
     if score.per == "line":

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from nlptools import durable, streams
 from nlptools.errors import DataError
+from nlptools.line_records import escape, unescape
 
 
 class PairBlock(NamedTuple):
@@ -32,7 +33,7 @@ def read_pairs(inputs: Sequence[str], errors: str = "strict") -> Iterator[PairBl
             if len(row) != 2:
                 told = f"{len(row)} field" + "s" * (len(row) != 1)
                 raise DataError(f"expected source TAB target, found {told}", path=block.path, line=number)
-        sources, targets = ([streams.unescape(row[side]) for row in rows] for side in (0, 1))
+        sources, targets = ([unescape(row[side]) for row in rows] for side in (0, 1))
         yield PairBlock(block.path, block.start, sources, targets)
 
 
@@ -59,8 +60,6 @@ def kept(blocks: Iterator[PairBlock], path: Path) -> Iterator[PairBlock]:
     """
     lines = []
     for block in blocks:
-        lines += [
-            f"{streams.escape(a)}\t{streams.escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)
-        ]
+        lines += [f"{escape(a)}\t{escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)]
         yield block
     durable.write_whole(path, "".join(lines).encode("utf-8", "replace"))

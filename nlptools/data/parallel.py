@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import streams
 from nlptools.data.array_files import ArrayFiles, open_arrays
 from nlptools.data.pairs import PairBlock
 from nlptools.data.segmentations import Sampling, Segmentations, Sentences, Words, offsets_of
 from nlptools.errors import DataError
+from nlptools.line_records import escape
 from nlptools.text.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
@@ -206,7 +206,7 @@ def _spool_block(block: PairBlock, sides: list[_Side], cuts: bool, threads: int,
 
 def _text(block: PairBlock) -> bytes:
     """The pairs as lines of a table, whichever way they came."""
-    rows = [f"{streams.escape(a)}\t{streams.escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)]
+    rows = [f"{escape(a)}\t{escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)]
     return "".join(rows).encode("utf-8", "surrogatepass")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nlptools import messages, streams
+from nlptools import line_records, messages, streams
 from nlptools.configs.evaluate import AVERAGED, AVERAGES, READS, Asked, Evaluate, Source, check_taken, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.metrics.examples import Headed, Paths
@@ -118,7 +118,7 @@ def _read_lines(source: Source, predictions: str, errors: str) -> Data:
     if not right:
         raise DataError("no lines: the input is empty", path=predictions)
     if source.escaped:
-        right, left = [*map(streams.unescape, right)], [[*map(streams.unescape, lines)] for lines in left]
+        right, left = [*map(line_records.unescape, right)], [[*map(line_records.unescape, lines)] for lines in left]
     gold = source.reference[0]
     return Data(
         right,

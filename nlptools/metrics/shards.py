@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import __version__, streams
+from nlptools import __version__, line_records, streams
 from nlptools.errors import DataError, UsageError, display
 from nlptools.metrics.bleu import Bleu
 from nlptools.metrics.corpus import Counted, References, metric_class, reference_counts
@@ -85,7 +85,7 @@ def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[Block]]:
             break
     if len(head) < 2 or not head[0].startswith(_MARK):
         raise DataError("not a file that --statistics wrote", path=path, line=1)
-    described = streams.parse_json_object(head[0][len(_MARK) :], path, 1)
+    described = line_records.parse_json_object(head[0][len(_MARK) :], path, 1)
     return described, head[1].split("\t"), chain([Block(path, 3, head[2:])], blocks)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nlptools import messages, streams
+from nlptools import line_records, messages
 from nlptools.configs.evaluate import Report
 from nlptools.metrics.classification import confusion_lines
 from nlptools.metrics.measures import Measures
@@ -51,7 +51,7 @@ def lines(found: Sequence[Value], report: Report) -> list[str]:
     for value in found:
         told, *interval = (number(part, report.width) for part in (value.value, *(value.interval or ())))
         made = [value.name, told, str(value.count), value.unit, value.signature]
-        rows.append("\t".join([*([told] if report.score_only else map(streams.escape, made)), *interval]))
+        rows.append("\t".join([*([told] if report.score_only else map(line_records.escape, made)), *interval]))
     return [*rows, *_matrices(found)] if report.confusion else rows
 
 

@@ -13,10 +13,11 @@ import numpy as np
 from nlptools import messages
 from nlptools.configs.projection import Project
 from nlptools.errors import UsageError, display
+from nlptools.line_records import escape
 from nlptools.projection import points as choosing
 from nlptools.projection import projector, reducing
 from nlptools.projection.points import Entry, Points
-from nlptools.streams import Output, escape
+from nlptools.streams import Output
 from nlptools.vectors.table import Vectors
 
 Array = np.ndarray[Any, Any]

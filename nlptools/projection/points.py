@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nlptools import messages, streams
+from nlptools import line_records, messages, streams
 from nlptools.errors import DataError, InputError, UsageError, display
 from nlptools.vectors import bundle_format, checks, formats
 from nlptools.vectors.table import BLOCK_NUMBERS, Vectors
@@ -105,7 +105,7 @@ def read_words(path: str, errors: str = "strict") -> list[Entry]:
     found = []
     for number, line in enumerate(streams.lines(path, errors), 1):
         if line:
-            fields = streams.fields(line)
+            fields = line_records.fields(line)
             if len(fields) > 2 or not fields[0] or "\n" in fields[0]:
                 raise DataError("expected a word, or a word, a tab and a group", path=path, line=number)
             found.append(Entry(*fields))
@@ -131,7 +131,7 @@ def read_arrows(text: str, errors: str = "strict") -> list[tuple[str, str]]:
     found = []
     for number, line in enumerate(streams.lines(text, errors), 1):
         if line.strip():
-            fields = streams.fields(line) if "\t" in line else line.split(" ")
+            fields = line_records.fields(line) if "\t" in line else line.split(" ")
             if len(fields) != 2 or not all(fields):
                 raise DataError("expected two words, a tab or a space between them", path=text, line=number)
             found.append((fields[0], fields[1]))

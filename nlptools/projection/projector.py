@@ -13,8 +13,9 @@ from pathlib import Path
 
 from nlptools import durable
 from nlptools.errors import OutputError, display, reason
+from nlptools.line_records import escape
 from nlptools.projection.points import Points
-from nlptools.streams import Output, escape
+from nlptools.streams import Output
 
 TENSORS, METADATA, CONFIG = "tensors.tsv", "metadata.tsv", "projector_config.pbtxt"
 _CONFIG = f'embeddings {{\n  tensor_name: "vectors"\n  tensor_path: "{TENSORS}"\n  metadata_path: "{METADATA}"\n}}\n'

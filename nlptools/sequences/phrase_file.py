@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import streams
+from nlptools import line_records, streams
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.sequences.pairs import Packing, Words
 from nlptools.sequences.phrases import Counts, Rule
@@ -46,7 +46,7 @@ def _section(rule: Rule, counts: Counts) -> list[str]:
     kept = counts.pairs >= rule.min_count
     keys, pairs = counts.keys[kept], counts.pairs[kept]
     first, second = counts.packing.first(keys), counts.packing.second(keys)
-    texts = list(map(streams.escape, counts.ids))
+    texts = list(map(line_records.escape, counts.ids))
     words = np.unique(np.concatenate([first, second])).tolist()
     singles = [(-int(counts.words[word]), texts[word]) for word in words]
     both = [
@@ -115,14 +115,14 @@ def _sections(path: str) -> Iterator[list[Row]]:
 def _read_section(path: str, rows: list[Row]) -> tuple[Rule, Counts]:
     """Rule and counts of a section. Raises DataError."""
     number, _, header = rows[0]
-    rule, total, entries = _read_header(streams.parse_json_object(header, path, number), path, number)
+    rule, total, entries = _read_header(line_records.parse_json_object(header, path, number), path, number)
     words = Words()
     connectors = [words.ids[word] for word in rule.connectors]
     singles: dict[int, int] = {}
     pairs: list[tuple[int, int, list[int]]] = []
     for number, text, value in rows[1:]:
         count = _count(value, total, path, number)
-        tokens = list(map(streams.unescape, text.split(" ")))
+        tokens = list(map(line_records.unescape, text.split(" ")))
         if not all(tokens):
             raise DataError("an empty token", path=path, line=number)
         ids = [words.ids[token] for token in tokens]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nlptools import durable, streams
+from nlptools import durable, line_records, streams
 from nlptools.errors import BundleError, DataError, display
 
 ROLES = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
@@ -128,7 +128,7 @@ class Vocab:
 
     def lines(self) -> Iterable[str]:
         """The lines of the file that `save` writes, without their ends."""
-        return (f"{streams.escape(token)}\t{count}" for token, count in zip(self.tokens, self.counts, strict=True))
+        return (f"{line_records.escape(token)}\t{count}" for token, count in zip(self.tokens, self.counts, strict=True))
 
 
 def usual_specials(ids: Mapping[str, int]) -> dict[str, int | None]:
@@ -139,7 +139,7 @@ def usual_specials(ids: Mapping[str, int]) -> dict[str, int | None]:
 def _row(line: str, path: str, number: int) -> tuple[str, int]:
     """Token and count of a line. Raises DataError."""
     parts = line.split("\t")
-    token = streams.unescape(parts[0])
+    token = line_records.unescape(parts[0])
     if not token:
         raise DataError("an empty token, expected token TAB count", path=path, line=number)
     if len(parts) == 1:

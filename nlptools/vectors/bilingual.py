@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools import messages, streams
+from nlptools import line_records, messages, streams
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.measures import Measures
 from nlptools.metrics.resampling import Values, Weights
@@ -36,7 +36,7 @@ def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
     for number, line in enumerate(streams.lines(path, errors), 1):
         if not line or line.isspace():
             continue
-        words = streams.fields(line) if "\t" in line else [part for part in line.split(" ") if part]
+        words = line_records.fields(line) if "\t" in line else [part for part in line.split(" ") if part]
         if len(words) != 2 or not all(words):
             raise DataError(
                 f"expected a word and its translation, separated by a tab or a space; found {len(words)} fields",

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nlptools import durable, streams
+from nlptools import durable, line_records, streams
 from nlptools.errors import BundleError, InputError, OutputError, display, reason
-from nlptools.streams import Output, escape
+from nlptools.line_records import escape
+from nlptools.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.product_quantization import CENTROIDS, Product, ProductRows
 from nlptools.vectors.subwords import Subwords
@@ -77,7 +78,7 @@ def _read_words(path: str, errors: str) -> tuple[Words, list[int] | None]:
         plain = text.removesuffix("\n")
         return Words(plain, plain.count("\n") + 1 if text else 0), None
     lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    fields = [streams.fields(line) for line in lines]
+    fields = [line_records.fields(line) for line in lines]
     for number, row in enumerate(fields, 1):
         if len(row) > 2 or (len(row) == 2 and not (row[1].isascii() and row[1].isdigit())) or "\n" in row[0]:
             checks.refuse(path, "expected a word, or a word, a tab and a count", line=number)

@@ -12,7 +12,7 @@ from conftest import Run
 from safetensors.torch import load_file, save_file
 from tiny_bundles import bytes_bundle, words_bundle
 
-from nlptools.streams import unescape
+from nlptools.line_records import unescape
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nlptools
-from nlptools import streams
+from nlptools import line_records
 from nlptools.configs import extract as configs
 from nlptools.text import extraction
 
@@ -43,7 +43,7 @@ def test_a_field_of_tsv_is_read_and_written_as_one(call):
     assert call("extract", "--method", "lead", stdin=text).text == "Dear Ann\n"
     done = call("extract", "--method", "lead", "--sentences", 2, stdin=text)
     assert done.text == "Dear Ann the file is C:\\\\new and here.\n"
-    assert streams.unescape(done.lines[0]) == nlptools.extract(streams.unescape(text.strip()), 2, "lead")
+    assert line_records.unescape(done.lines[0]) == nlptools.extract(line_records.unescape(text.strip()), 2, "lead")
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_one_line_for_each_line(call, method, stdin, count):
 @given(st.text("ab AB.!?\n\t\\", max_size=40), st.integers(1, 3), st.sampled_from(configs.METHODS))
 def test_a_summary_stays_one_field(text, number, method):
     """What the command does to a line, here without a process."""
-    found = streams.escape(extraction.extract(streams.unescape(streams.escape(text)), number, method))
+    found = line_records.escape(extraction.extract(line_records.unescape(line_records.escape(text)), number, method))
     assert not set(found) & set("\n\t\r")
-    words = streams.unescape(found).split()
+    words = line_records.unescape(found).split()
     there = iter(text.split())
     assert all(word in there for word in words), "words of the text, in their order"
 
@@ -137,9 +137,9 @@ def test_mails(call):
 
     path = Path(os.environ["NLPTOOLS_DATA"]) / "aeslc" / "dev.jsonl"
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:300] if line]
-    bodies = "".join(streams.escape(row["text"]) + "\n" for row in rows)
+    bodies = "".join(line_records.escape(row["text"]) + "\n" for row in rows)
     for method in configs.METHODS:
         done = call("extract", "--method", method, stdin=bodies)
         assert (done.code, len(done.lines)) == (0, len(rows))
         expected = [extraction.extract(row["text"], 1, method) for row in rows]
-        assert [streams.unescape(line) for line in done.lines] == expected
+        assert [line_records.unescape(line) for line in done.lines] == expected

@@ -1,0 +1,47 @@
+"""Records that are one line each: fields between tabs, escaped so that they hold anything, and JSON objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from nlptools.errors import DataError
+
+
+def fields(line: str) -> list[str]:
+    """The fields of a TSV line, with `\\t`, `\\n` and `\\\\` turned back into what they stand for."""
+    return [unescape(field) for field in line.split("\t")]
+
+
+def escape(text: str) -> str:
+    """`text` for one field of one line: backslash, tab and newline (and carriage return) as two characters each."""
+    if not any(c in text for c in "\\\t\n\r"):
+        return text
+    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+def unescape(text: str) -> str:
+    """The inverse of `escape`."""
+    if "\\" not in text:
+        return text
+    meaning = {"t": "\t", "n": "\n", "r": "\r", "\\": "\\"}
+    out, i = [], 0
+    while i < len(text):
+        if text[i] == "\\" and i + 1 < len(text) and text[i + 1] in meaning:
+            out.append(meaning[text[i + 1]])
+            i += 2
+        else:
+            out.append(text[i])
+            i += 1
+    return "".join(out)
+
+
+def parse_json_object(line: str, path: str, number: int) -> dict[str, Any]:
+    """One line of JSON as a dict. Raises DataError, with the place, for anything else."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not valid JSON: {error}", path=path, line=number) from None
+    if not isinstance(value, dict):
+        raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number)
+    return value
