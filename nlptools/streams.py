@@ -123,9 +123,9 @@ def zip_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[l
         raise DataError(f"unequal numbers of lines: {told}")
 
 
-def line_chunks(name: str, size: int, ends: Sequence[bytes] = (b"\n",)) -> Iterator[bytes]:
-    """Byte strings that each end at a line end, or another of `ends` (the last one perhaps without)."""
-    with open_bytes(name) as stream:
+def line_chunks(name: str, size: int, ends: Sequence[bytes] = (b"\n",), opened: Any = None) -> Iterator[bytes]:
+    """Byte strings that each end at a line end, or another of `ends` (the last perhaps without), perhaps `opened` before."""
+    with opened or open_bytes(name) as stream:
         rest: list[bytes] = []
         while True:
             try:

@@ -172,7 +172,7 @@ class _Table:
     def _parse(self, numbers: list[bytes]) -> Floats:
         """Rows of numbers, float32 (N, D)."""
         joined = b" ".join(numbers)
-        values = _floats(joined)
+        values = floats(joined)
         # each line has as many spaces as it should: two in a row leave a number too few
         if len(values) != len(numbers) * self.dimensions or _is_odd(joined) or not np.isfinite(values).all():
             self._refuse_number(numbers)
@@ -181,7 +181,7 @@ class _Table:
     def _refuse_number(self, numbers: list[bytes]) -> None:
         for offset, text in enumerate(numbers):
             for field in text.split(b" "):
-                value = _floats(field)
+                value = floats(field)
                 if len(value) != 1 or _is_odd(field) or not _is_number(field) or not np.isfinite(value[0]):
                     shown = field[:40].decode("utf-8", "replace")
                     checks.refuse(self.path, f"expected a finite number, found {shown!r}", line=self.line + offset)
@@ -203,7 +203,7 @@ class _Table:
         return Vectors(Words.of(self.words), self.matrix, path=self.path)
 
 
-def _floats(text: bytes) -> Floats:
+def floats(text: bytes) -> Floats:
     """Numbers separated by spaces, float32; none of them, or those before it, where one is no number."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # about what is no number; the caller counts
@@ -249,7 +249,7 @@ def _numbers(values: Floats, digits: int) -> list[str]:
     plain = values.tolist()
     fields = (" ".join([f"%.{digits or 6}g"] * len(plain)) % tuple(plain)).split(" ")
     if not digits:
-        back = _floats(" ".join(fields).encode())
+        back = floats(" ".join(fields).encode())
         for i in np.flatnonzero(back != values).tolist():
             fields[i] = f"{plain[i]:.9g}"
     return fields
