@@ -1,0 +1,171 @@
+"""Rows of tokens for an encoder, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, one after another in flat arrays.
+
+A row of tokens is put together from segments, each a stretch of some flat array of pieces, for all rows at once; padding
+is added when a batch is taken. Thus 100,000 rows of any lengths take five bytes a token.
+Shapes: R rows, B rows of a batch, T longest of them, P tokens of all rows, N texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from nlptools.errors import BundleError
+from nlptools.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Marks:
+    """The special tokens that rows are made with."""
+
+    cls: int
+    sep: int
+    pad: int
+    unk: int
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """N texts as pieces: those of text n are `ids[bounds[n]:bounds[n + 1]]`."""
+
+    ids: np.ndarray  # (P,) int32
+    bounds: np.ndarray  # (N + 1,) int64
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Pieces of each text: (N,)."""
+        return np.diff(self.bounds)
+
+
+@dataclass(frozen=True)
+class InputBatch:
+    """What an encoder takes: rows padded on the right."""
+
+    ids: np.ndarray  # (B, T) int64
+    mask: np.ndarray  # (B, T) bool, True = real
+    types: np.ndarray  # (B, T) int64, the number of the segment
+
+
+@dataclass(frozen=True)
+class Rows:
+    """R rows: the tokens of row r are `ids[bounds[r]:bounds[r + 1]]`, their segments stand in `types`."""
+
+    ids: np.ndarray  # (P,) int32
+    types: np.ndarray  # (P,) uint8
+    bounds: np.ndarray  # (R + 1,) int64
+
+    def __len__(self) -> int:
+        return len(self.bounds) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each row: (R,)."""
+        return np.diff(self.bounds)
+
+    def batch(self, rows: np.ndarray, pad: int, multiple_of: int = 1) -> InputBatch:
+        """The rows of these numbers (B,), padded with `pad` to their longest, rounded up to a multiple."""
+        ids = padded(self.ids, self.bounds, rows, pad, multiple_of)
+        types = padded(self.types, self.bounds, rows, 0, multiple_of)
+        mask = np.arange(ids.shape[1]) < self.lengths[rows][:, None]
+        return InputBatch(ids, mask, types)
+
+
+@dataclass(frozen=True)
+class Segment:
+    """What R rows have between two marks: `ids[starts[r] : starts[r] + lengths[r]]` in row r."""
+
+    ids: np.ndarray  # any flat array of pieces
+    starts: np.ndarray  # (R,) int64
+    lengths: np.ndarray  # (R,) int64
+    type: int = 0
+
+
+def marks_of(tokenizer: Tokenizer) -> Marks:
+    """The special tokens of a tokenizer; begin and end stand in where it has no [CLS] and [SEP].
+
+    Raises:
+        BundleError: it lacks one of them.
+    """
+    vocab = tokenizer.vocab
+    found: dict[str, int | None] = {}
+    if vocab is not None:
+        found = {
+            "cls": vocab.bos if vocab.cls is None else vocab.cls,
+            "sep": vocab.eos if vocab.sep is None else vocab.sep,
+            "pad": vocab.pad,
+            "unk": vocab.unk,
+        }
+    given = {role: id for role, id in found.items() if id is not None}
+    missing = [f"[{role.upper()}]" for role in ("cls", "sep", "pad", "unk") if role not in given]
+    if missing:
+        raise BundleError(
+            f"the tokenizer has no {', '.join(missing)}",
+            hint="the tokenizer of an encoder has [CLS], [SEP], [PAD] and [UNK]",
+        )
+    return Marks(**given)
+
+
+def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[Pieces, np.ndarray]:
+    """Each different text as pieces, in the order of appearance, and the number of each of the N texts among them."""
+    numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
+    found = tokenizer.encode_lines(list(numbers), threads)
+    which = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
+    return packed(found), which
+
+
+def packed(lists: Sequence[Sequence[int]]) -> Pieces:
+    """Lists of ids in one array."""
+    lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+    bounds = bounds_of(lengths)
+    return Pieces(np.fromiter(chain.from_iterable(lists), np.int32, int(bounds[-1])), bounds)
+
+
+def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarray]]:
+    """Rows `[CLS] segment [SEP] segment [SEP] ...`, and the place in its row where each segment begins: (R,) each.
+
+    [CLS] is of the type of the first segment, a [SEP] of that of the segment before it.
+    """
+    lengths: np.ndarray = np.add.reduce([segment.lengths + 1 for segment in segments]) + 1
+    bounds = bounds_of(lengths)
+    ids = np.empty(bounds[-1], np.int32)
+    types = np.empty(bounds[-1], np.uint8)
+    ids[bounds[:-1]] = marks.cls
+    types[bounds[:-1]] = segments[0].type
+    begin = np.ones(len(lengths), np.int64)
+    begins = []
+    for segment in segments:
+        begins.append(begin)
+        places = bounds[:-1] + begin
+        ids[ranges(places, segment.lengths)] = segment.ids[ranges(segment.starts, segment.lengths)]
+        ids[places + segment.lengths] = marks.sep
+        types[ranges(places, segment.lengths + 1)] = segment.type
+        begin = begin + segment.lengths + 1
+    return Rows(ids, types, bounds), begins
+
+
+def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any, multiple_of: int = 1) -> np.ndarray:
+    """`values[bounds[r]:bounds[r + 1]]` of the given rows, one below the other, filled up on the right: (B, T) int64."""
+    rows = np.asarray(rows, np.int64)
+    lengths = bounds[rows + 1] - bounds[rows]
+    width = -(-int(lengths.max(initial=1)) // multiple_of) * multiple_of
+    out = np.full((len(rows), width), fill, np.int64)
+    out[np.arange(width) < lengths[:, None]] = values[ranges(bounds[rows], lengths)]
+    return out
+
+
+def bounds_of(lengths: np.ndarray) -> np.ndarray:
+    """Where each of N stretches begins, and the end of the last: (N + 1,) int64."""
+    bounds = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
+def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """`starts[0], starts[0] + 1, ...` (`lengths[0]` of them), then those from `starts[1]`, and so on."""
+    before = np.cumsum(lengths) - lengths
+    places: np.ndarray = np.repeat(starts - before, lengths) + np.arange(int(np.sum(lengths)))
+    return places
