@@ -28,6 +28,7 @@ COMMANDS = {
     "train-w2v": ("Training", "Train word vectors on sequences of tokens."),
     "train-lm": ("Training", "Train a language model on text."),
     "train-seq2seq": ("Training", "Train a translation or summarization model on pairs of texts."),
+    "pretrain-bert": ("Training", "Train a BERT or an ELECTRA on text."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
     "neighbors": ("Using models", "Find the nearest words of words and of expressions."),

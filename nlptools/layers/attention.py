@@ -48,8 +48,8 @@ class SelfAttention(nn.Module):
         packed = self.query_key_value(x).view(B, T, 3, self.num_heads, D // self.num_heads)
         causal = self.causal and mask is None and T > 1
         dropout = self.dropout if self.training else 0.0
-        if cache is None and mask is None and _keeps_weights(packed, dropout, T, T):
-            attended = _SelfAttention.apply(packed, real, dropout, causal)  # type: ignore[no-untyped-call]
+        if cache is None and _keeps_weights(packed, dropout, T, T):
+            attended = _SelfAttention.apply(packed, real, dropout, causal, mask)  # type: ignore[no-untyped-call]
             joined: Tensor = self.output(attended)
             return joined
         query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
@@ -173,24 +173,26 @@ class _SelfAttention(torch.autograd.Function):
     """(B, T, 3, H, K) queries, keys and values -> (B, T, D); see `_attend`."""
 
     @staticmethod
-    def forward(ctx: Any, packed: Tensor, real: Tensor | None, p: float, causal: bool) -> Tensor:
+    def forward(
+        ctx: Any, packed: Tensor, real: Tensor | None, p: float, causal: bool, mask: Tensor | None = None
+    ) -> Tensor:
         B, T, _, H, K = packed.shape
         # a copy even where a view would do, that of one sequence: q is changed in place
         own = packed.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format)
         q, k, v = own.view(3, B * H, T, K)
-        bias = _bias(real, H, q.dtype)
+        bias = _bias(real, q.dtype) if mask is None else _bias(mask[:, 0], q.dtype)
         if causal:
             bias = bias + torch.full((T, T), -torch.inf, dtype=q.dtype).triu_(1)
         return _attend(ctx, q, k, v, bias, p, B)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None, None]:
         q = ctx.saved_tensors[0]
         B, T, D = grad_outputs[0].shape
         G, _, K = q.shape
         gradients = torch.empty(3, G, T, K, dtype=q.dtype)
         _attend_backward(ctx, grad_outputs[0], gradients[0], gradients[1], gradients[2])
-        return gradients.view(3, B, D // K, T, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None
+        return gradients.view(3, B, D // K, T, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None, None
 
 
 class _CrossAttention(torch.autograd.Function):
@@ -203,7 +205,7 @@ class _CrossAttention(torch.autograd.Function):
         if q.data_ptr() == query.data_ptr():
             q = q.clone()
         k, v = key_value.permute(2, 0, 3, 1, 4).reshape(2, B * H, -1, K)
-        return _attend(ctx, q, k, v, _bias(real, H, q.dtype), p, B)
+        return _attend(ctx, q, k, v, _bias(real, q.dtype), p, B)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
@@ -216,16 +218,18 @@ class _CrossAttention(torch.autograd.Function):
         return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
 
 
-def _bias(real: Tensor | None, num_heads: int, dtype: torch.dtype) -> Tensor:
-    """What is added to the scores: nothing, or (G, 1, S) with -inf where a key is padding."""
-    if real is None:
+def _bias(allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What is added to the scores, -inf where nobody attends: nothing, or (B, 1, S) for keys (B, S) that are real, or
+    (B, T, S) for an `allowed` of that shape."""
+    if allowed is None:
         return torch.zeros((), dtype=dtype)
-    bias = torch.zeros(real.shape, dtype=dtype).masked_fill_(~real, -torch.inf)
-    return bias.repeat_interleave(num_heads, 0)[:, None]
+    bias = torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, -torch.inf)
+    return bias[:, None] if bias.dim() == 2 else bias
 
 
 def _attend(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B: int) -> Tensor:
     """Queries (G, T, K), used up, on keys and values (G, S, K) -> (B, T, D), with dropout `p` on the attention weights.
+    `bias` (B or 1, T or 1, S), or one number, is added to the scores.
 
     The weights are kept for backward. A few heads at a time, so that the scores of a chunk never leave the processor's
     cache. PyTorch's kernel computes the weights again in backward, in products too small for the matrix units: forward
@@ -237,9 +241,10 @@ def _attend(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B
     by_head = torch.empty_like(q)
     weights = torch.empty(G, T, S, dtype=q.dtype)
     size = max(1, _CHUNK_SCORES // (T * S))
+    rows = torch.arange(G) // (G // B)  # which sequence each head is of
     for start in range(0, G, size):
         g = slice(start, start + size)
-        scores = torch.baddbmm(bias[g] if bias.dim() == 3 else bias, q[g], k[g].transpose(1, 2))
+        scores = torch.baddbmm(bias[rows[g]] if len(bias.shape) == 3 else bias, q[g], k[g].transpose(1, 2))
         torch.softmax(scores, -1, out=weights[g])
         dropped = weights[g] if kept is None else torch.mul(weights[g], kept[g], out=scores)
         torch.bmm(dropped, v[g], out=by_head[g])

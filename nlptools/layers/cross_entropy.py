@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 _CHUNK_BYTES = 1 << 28  # of the logits of one chunk
 _BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
@@ -34,7 +35,8 @@ def summed_cross_entropy(
 
     Rows with target -1 do not count; rows of `weight_VD` from `vocab_size` on are padding and get no probability. With
     `smoothing` the target distribution is 1 - smoothing on the target, and the rest spread evenly over the vocabulary, the
-    target included (Szegedy et al. 2016, arXiv:1512.00567). `bias_V` gets no gradient.
+    target included (Szegedy et al. 2016, arXiv:1512.00567). `bias_V` has `vocab_size` entries or more; those beyond
+    do not count.
     """
     kept = targets_N >= 0
     if not bool(kept.all()):
@@ -97,13 +99,14 @@ class _SummedCrossEntropy(torch.autograd.Function):
         loss = torch.zeros((), dtype=torch.float32, device=hidden_ND.device)
         d_hidden = torch.empty_like(hidden_ND) if training else None
         d_weight: Tensor | None = None
+        d_bias = torch.zeros_like(bias_V, dtype=torch.float32) if training and bias_V is not None else None
+        padded = None if bias_V is None else _with_padding(bias_V, vocab_size, len(weight_VD), weight_VD.dtype)
         size = chunk_rows(weight_VD)
         for start in range(0, len(hidden_ND), size):
             hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size, None]
-            logits = hidden @ weight_VD.t()  # (rows, V)
-            if bias_V is not None:
-                logits[:, :vocab_size] += bias_V[:vocab_size]
-            logits[:, vocab_size:] = -torch.inf
+            logits = F.linear(hidden, weight_VD, padded)  # (rows, V)
+            if padded is None:
+                logits[:, vocab_size:] = -torch.inf
             chosen = logits.gather(1, targets).float()
             highest, total = _exponentiate(logits)
             loss += (total.log() + highest - (1 - smoothing) * chosen).sum()
@@ -117,18 +120,31 @@ class _SummedCrossEntropy(torch.autograd.Function):
             product = logits.t() @ (hidden * share)
             # float32 from the second chunk on: hundreds of them may be added up
             d_weight = product if d_weight is None else d_weight.float().add_(product)
+            if d_bias is not None:
+                d_bias[:vocab_size] += (logits.t() @ share).squeeze(1)[:vocab_size]
         if smoothing:
             loss = loss - _smooth(hidden_ND, weight_VD[:vocab_size], smoothing, bias_V, d_hidden, d_weight)
+            if d_bias is not None:
+                d_bias[:vocab_size] -= smoothing / vocab_size * len(hidden_ND)
         if d_hidden is not None:
-            ctx.save_for_backward(d_hidden, torch.zeros_like(weight_VD) if d_weight is None else d_weight)
+            ctx.save_for_backward(d_hidden, torch.zeros_like(weight_VD) if d_weight is None else d_weight, d_bias)
             ctx.weight_dtype = weight_VD.dtype
+            ctx.bias_dtype = None if bias_V is None else bias_V.dtype
         return loss
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight = ctx.saved_tensors
+        d_hidden, d_weight, d_bias = ctx.saved_tensors
         scale = grad_outputs[0]
-        return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), None, None, None, None
+        bias = None if d_bias is None else d_bias.mul_(scale).to(ctx.bias_dtype)
+        return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), None, None, None, bias
+
+
+def _with_padding(bias_V: Tensor, vocab_size: int, rows: int, dtype: torch.dtype) -> Tensor:
+    """A bias for all rows of the weight: that of rows which are padding leaves them no probability."""
+    padded = torch.full((rows,), -torch.inf, dtype=dtype, device=bias_V.device)
+    padded[:vocab_size] = bias_V[:vocab_size]
+    return padded
 
 
 def _smooth(

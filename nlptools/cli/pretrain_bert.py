@@ -1,0 +1,75 @@
+"""nlptools pretrain-bert: BERT and ELECTRA from text."""
+
+from __future__ import annotations
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import inputs_argument, invocation
+from nlptools.configs import Common, Compute
+from nlptools.configs.pretraining import PRESETS, Pretraining, TrainBert
+
+
+@make_command(
+    "pretrain-bert",
+    TrainBert,
+    Pretraining,
+    Compute,
+    presets=PRESETS,
+    formats="""Input is text with one sentence per line and blank lines between documents; --sentences auto splits running
+text into sentences. Sentences that are too long are cut into pieces, which is counted. Masks are drawn while training:
+of the tokens to be predicted (15%), 80% become [MASK], 10% a random token, 10% stay; for ELECTRA 85% become [MASK]. Several
+sequences share a row when they are short, and see themselves only.
+
+The output is a model directory in the layout of Hugging Face: config.json, model.safetensors and the tokenizer's files. It
+opens in transformers as BertForPreTraining (--objective bert), BertForMaskedLM (mlm) or ElectraForPreTraining (electra, whose
+generator is in the directory generator/, an ElectraForMaskedLM). Besides there are training.json (how it was made), log.jsonl
+(one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (token ids, to continue from).
+With --valid the weights are those with the lowest validation loss, otherwise the last. A validation gives the loss and
+accuracy per masked token, the accuracy per next sentence, and precision, recall and F1 of replaced tokens. Standard output
+stays empty.
+
+The presets state a published training, and 1,000,000 steps of it (electra-base 766,000) come to about so many floating-point
+operations: tiny 1e17, mini 4e17, small 1.5e18, medium 3e18, electra-small 2e18, base and electra-base 1e20, large 3e20. A
+processor with 2 cores and bf16 units does some 1e16 in an hour, a GPU of 2023 some 1e18. For less, give --steps: warm-up
+and decay follow. tiny to medium have the sizes of Turc et al. 2019 and the training of the small BERT of Clark et al. 2020
+(128 sequences of 128 tokens), base and large those of Devlin et al. 2019 (256 sequences of 128 tokens, of 512 in the last
+tenth of the steps, at as many tokens), the ELECTRAs those of Clark et al. 2020.""",
+    examples=(
+        (
+            "A small BERT, an hour at most; the same command again goes on (status 75):",
+            "nlptools pretrain-bert -t tokenizer/ --preset mini --steps 20000 --max-time 1h --valid held-out.txt -o bert/"
+            " train.txt",
+        ),
+        (
+            "Go on with a published model on text of another field:",
+            "nlptools pretrain-bert --init bert-base-uncased/ --objective mlm --lr 5e-5 --epochs 3 -o adapted/ field.txt",
+        ),
+        (
+            "An ELECTRA, from running text on standard input:",
+            "zcat corpus.gz | nlptools pretrain-bert -t tokenizer/ --preset electra-small --sentences auto --steps 100000"
+            " -o electra/",
+        ),
+    ),
+    exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 75, 78),
+)
+@inputs_argument
+def command(
+    inputs: tuple[str, ...], trainbert: TrainBert, pretraining: Pretraining, compute: Compute, common: Common
+) -> None:
+    """Train a BERT or an ELECTRA on text.
+
+    Text from files or standard input is encoded once into the output directory, then an encoder learns to fill in masked
+    tokens and to tell next sentences (BERT), or to find tokens that a small generator has replaced (ELECTRA). A run that
+    was stopped, by a signal, a time limit or a crash, is continued by the same command and ends with the weights it would
+    have had anyway.
+    """
+    from nlptools import streams
+
+    # what is wrong is said before torch is loaded
+    trainbert.check()
+    pretraining.check()
+    streams.check_inputs(inputs)
+    streams.check_inputs(pretraining.held_out)
+    from nlptools.pretraining import train_bert
+
+    record = invocation()
+    train_bert(inputs, trainbert, pretraining, compute, encoding_errors=common.encoding_errors, invocation=record)

@@ -1,0 +1,202 @@
+"""Pretraining a BERT or an ELECTRA from text to bundle: `train_bert`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlptools import messages, pretraining_models, streams
+from nlptools.backend import Backend
+from nlptools.configs import Compute
+from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
+from nlptools.data import documents, masking
+from nlptools.data.documents import Counts, Documents
+from nlptools.data.instances import check
+from nlptools.data.masking import Masking, Vocabulary
+from nlptools.data.pretraining_batches import Layout, Phase, PretrainingBatches, in_order_batches, phases
+from nlptools.errors import UsageError
+from nlptools.pretraining_measures import NAMES, measure
+from nlptools.pretraining_models import Start
+from nlptools.pretraining_objectives import Masked, Replaced
+from nlptools.text import tokenizer as tokenizers
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.train.job import Trained, run_job
+from nlptools.train.loop import LOSS, Criterion, Evaluate, total_steps
+
+_MARKS = 3  # [CLS], and [SEP] after each segment
+_MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
+
+
+def train_bert(
+    inputs: Sequence[str],
+    settings: TrainBert,
+    run: Pretraining,
+    compute: Compute | None = None,
+    *,
+    encoding_errors: str = "strict",
+    invocation: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Pretrain an encoder on the text of `inputs` (files; none or `-`: standard input) into `run.output`.
+
+    The same call continues a run that was stopped. `invocation` goes into the training record.
+
+    Raises:
+        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
+        OutputError: the directory holds something else, or is locked.
+        Stopped: by a signal or `run.max_time`, with everything saved.
+        Diverged: see `train.loop.fit`.
+    """
+    settings.check()
+    run.check()
+    compute = compute or Compute()
+    inputs = streams.check_inputs(inputs)
+    streams.check_inputs(run.held_out)
+    tokenizer = tokenizers.load(str(settings.tokenizer or settings.init))
+    if tokenizer.vocab is None:
+        raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab makes one")
+    vocab = masking.vocabulary(tokenizer)
+    start = pretraining_models.start(settings, len(vocab), vocab.pad)
+    task = _Pretraining(settings, run, compute.seed, inputs, tokenizer, vocab, start, encoding_errors)
+    return run_job(task, run, compute, invocation)
+
+
+@dataclass(frozen=True)
+class _Text:
+    """Documents to train on and to measure on."""
+
+    train: Documents
+    valid: Documents | None
+    inputs: Sequence[str]
+    held_out: str | None
+
+    def digests(self) -> dict[str, str | None]:
+        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
+
+    def paths(self) -> list[str | None]:
+        return [str(self.train.path), str(self.valid.path) if self.valid else None]
+
+    def record(self) -> dict[str, Any]:
+        def told(part: Documents, names: Sequence[str | None]) -> dict[str, Any]:
+            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
+
+        valid = told(self.valid, [self.held_out]) if self.valid else None
+        return {"train": told(self.train, self.inputs), "valid": valid}
+
+
+@dataclass(frozen=True)
+class _Pretraining:
+    """Masked tokens, next sentences or replaced tokens, as `train.job.Task`."""
+
+    options: TrainBert
+    run: Pretraining
+    seed: int
+    inputs: Sequence[str]
+    tokenizer: Tokenizer
+    vocab: Vocabulary
+    start: Start
+    encoding_errors: str
+    unit: str = "predictions"  # masked tokens, next sentences, tokens that may have been replaced
+    criterion: Criterion = LOSS
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return NAMES[self.options.objective]
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self.options)
+
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Text:
+        train = self._spool(self.inputs, directory / "train", backend, "training data")
+        valid = None
+        if held_out and self.run.valid is not None:
+            valid = self._spool([self.run.valid], directory / "valid", backend, "validation data")
+        return _Text(train, valid, self.inputs, self.run.valid)
+
+    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend, what: str) -> Documents:
+        found = documents.spool(
+            streams.all_blocks(inputs, self.encoding_errors),
+            path,
+            self.tokenizer,
+            longest=self.options.max_length - _MARKS,
+            sentences=self.options.sentences,
+            threads=backend.threads,
+            what=what,
+        )
+        check(found, self.options.max_length, self.options.objective == "bert")
+        return found
+
+    def open(self, paths: list[str | None]) -> _Text:
+        train, valid = (None if p is None else documents.open_spooled(Path(p)) for p in paths)
+        assert train is not None
+        return _Text(train, valid, self.inputs, self.run.valid)
+
+    def announce(self, data: _Text, seconds: float) -> None:
+        held_out = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {_told(data.train.counts)}{held_out} ({seconds:.1f} s)")
+        counts = data.train.counts
+        if counts.unknown > _MANY_UNKNOWN * counts.tokens:
+            messages.warn(
+                f"{counts.unknown / counts.tokens:.0%} of the pieces are unknown to the tokenizer;"
+                " was it learnt on text of this language?"
+            )
+
+    def model(self) -> Any:
+        torch.manual_seed(self.seed)
+        return self.start.model()
+
+    def objective(self, model: Any) -> Any:
+        return Replaced(model) if self.options.objective == "electra" else Masked(model)
+
+    def source(self, data: _Text, backend: Backend) -> PretrainingBatches:
+        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
+        made = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
+        if self.options.long_phase is None:
+            return made
+        length, share = long_phase(self.options.long_phase)
+        batches = total_steps(made, self.run) * self.run.accumulate
+        two = self._phases([(self.options.max_length, 1 - share), (length, share)], batches)
+        return PretrainingBatches(data.train, self._layout(), two, **where)
+
+    def _phases(self, shares: list[tuple[int, float]], batches: int = 0) -> tuple[Phase, ...]:
+        tokens = self.run.batch_tokens or self.run.batch_size * self.options.max_length
+        return phases(shares, batches, tokens)
+
+    def _layout(self) -> Layout:
+        options = self.options
+        unit = "span" if options.span else "word" if options.whole_word else "token"
+        # ELECTRA puts no random tokens in: Clark et al. mask 85 % and leave the others
+        shares = (0.85, 0.0) if options.objective == "electra" else (0.8, 0.1)
+        return Layout(
+            self.vocab,
+            Masking(options.mask_rate, *shares, unit),
+            next_sentence=options.objective == "bert",
+            short=options.short_rate,
+        )
+
+    def evaluate(self, data: _Text, backend: Backend) -> Evaluate | None:
+        if data.valid is None:
+            return None
+        where = {"rank": backend.rank, "world_size": backend.world_size}
+        (phase,) = self._phases([(self.options.max_length, 1.0)])
+        batches = partial(in_order_batches, data.valid, self._layout(), phase, **where)
+        return partial(measure, batches, backend)
+
+    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        pretraining_models.save(directory, model, weights, self.tokenizer, record)
+
+    def advice(self, name: str) -> str:
+        return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"
+
+
+def _told(counts: Counts) -> str:
+    """What was read, and what of it was left out or cut."""
+    said = [f"{counts.tokens:,} tokens in {counts.sentences:,} sentences and {counts.documents:,} documents"]
+    said += [f"{counts.unknown:,} unknown"] if counts.unknown else []
+    said += [f"{counts.cut:,} sentences cut in pieces"] if counts.cut else []
+    said += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
+    return ", ".join(said)
