@@ -1,0 +1,48 @@
+"""Sequences of different lengths packed into rows of one width.
+
+Best fit, the longest first, on the histogram of lengths (Krell et al. 2021, arXiv:2107.02027): sequences of equal length
+are dealt with together, so that the work grows with the width and hardly with the number of sequences.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def pack(lengths: np.ndarray, width: int) -> np.ndarray:
+    """The row of each sequence, int64; rows are numbered from 0, and none has more than `width` tokens.
+
+    Args:
+        lengths: (N,) tokens of each sequence, from 1 to `width`.
+    """
+    rows = np.empty(len(lengths), np.int64)
+    if not len(lengths):
+        return rows
+    order = np.argsort(-lengths, kind="stable")
+    sizes, starts = np.unique(-lengths[order], return_index=True)
+    bounds = [*starts.tolist(), len(order)]
+    free: list[list[np.ndarray]] = [[] for _ in range(width + 1)]  # rows by the room that they have left
+    opened = 0
+    for size, start, end in zip((-sizes).tolist(), bounds, bounds[1:]):
+        room = size
+        while start < end:
+            while room < width and not free[room]:
+                room += 1
+            each = room // size  # sequences of this length that a row with so much room takes
+            needed = -(-(end - start) // each)
+            if free[room]:
+                group = free[room].pop()
+                if len(group) > needed:
+                    free[room].append(group[needed:])
+                    group = group[:needed]
+            else:  # room is the whole width
+                group = np.arange(opened, opened + needed)
+                opened += needed
+            taken = np.repeat(group, each)[: end - start]
+            rows[order[start : start + len(taken)]] = taken
+            start += len(taken)
+            last = len(taken) - (len(group) - 1) * each  # in the last row there may be fewer
+            if len(group) > 1:
+                free[room - each * size].append(group[:-1])
+            free[room - last * size].append(group[-1:])
+    return rows
