@@ -35,6 +35,7 @@ class TextExample:
         columns: the fields of its line as they stand in the file, joined by tabs it comes back; one field, the line,
             for JSON lines and TREC.
         labels: all its classes when the task has several at once, perhaps none; `label` is None then.
+        header: the fields of the first line of its file, if that names the columns.
     """
 
     texts: tuple[str, ...]
@@ -43,6 +44,7 @@ class TextExample:
     id: str | None = None
     columns: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    header: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,8 @@ class TaggedSentence:
     """W words and their tags.
 
     Attributes:
-        words: (W,); perhaps none, for rows at the end of a file that belong to no sentence.
+        words: (W,). None in one case: read without labels, blank lines and comments at the end of a file that belong to
+            no sentence come as a last example without words, so that they can be written back.
         tags: (W,), or None where the file has none.
         rows: all lines from the end of the sentence before to the blank line behind this one, that one too: those of
             all examples of a file, one after the other, are the file.
@@ -125,11 +128,12 @@ class PredicateSentence:
     """One predicate of a sentence of W words, and who does what to whom.
 
     Attributes:
-        words: (W,).
+        words: (W,), at least one.
         predicate: which word is the predicate.
         sense: its sense in PropBank (`have.03`), None where none is given.
         roles: (W,) IOB2 tags of the arguments, None where none are given.
-        rows: as in TaggedSentence, for the first predicate of a sentence; empty for the others.
+        rows: as in TaggedSentence, for the first predicate of a sentence, with those of sentences without predicates
+            before it (they describe no word of this one); empty for the other predicates.
     """
 
     words: tuple[str, ...]
