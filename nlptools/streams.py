@@ -123,8 +123,13 @@ def zip_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[l
         raise DataError(f"unequal numbers of lines: {told}")
 
 
-def line_chunks(name: str, size: int, ends: Sequence[bytes] = (b"\n",), opened: Any = None) -> Iterator[bytes]:
-    """Byte strings that each end at a line end, or another of `ends` (the last perhaps without), perhaps `opened` before."""
+def line_chunks(
+    name: str, size: int, ends: Sequence[bytes] = (b"\n",), opened: io.BufferedReader | None = None
+) -> Iterator[bytes]:
+    """Byte strings that each end at a line end, or another of `ends` (the last one perhaps without).
+
+    `opened` is the input where it is open already, and is closed at the end.
+    """
     with opened or open_bytes(name) as stream:
         rest: list[bytes] = []
         while True:

@@ -12,14 +12,16 @@ from nlptools.configs.vectors import Convert
 @make_command(
     "convert",
     Convert,
-    formats="""Formats follow from names unless --from and --to say otherwise; what a file holds decides nothing but for .bin.
+    formats="""Formats follow from names unless --from and --to say otherwise; what a file holds decides nothing but for .bin, and for
+standard input and pipes, which are JSON lines, npy or else word2vec by their first byte.
 
 word2vec (.txt, .w2v, -): a line with the numbers of words and dimensions, then a word and its numbers per line, separated by
 spaces; numbers have six significant digits where these give the same float32 again, else nine. word2vec-binary (.bin): the
 same with float32 numbers; words must not hold spaces. glove (glove.NAME.txt, .glove): as word2vec without the first line.
 vec (.vec): as word2vec with five significant digits and a space at the end of lines, as fastText writes it. fasttext
 (.bin that begins with fastText's number; .bin made of such a file): fastText's model, with n-grams where the source has
-them; fastText and gensim load it. npy (.npy): float32 array, the words (and counts, after a tab) in NAME.vocab.tsv. bundle
+them; fastText and gensim load it. npy (.npy): float32 array, the words (and counts, after a tab) in NAME.vocab.tsv. jsonl
+(.jsonl): a word and its vector per line, {"text": ..., "embedding": [...]}, as nlptools-embed(1) writes lines. bundle
 (directory, or a name without suffix): vectors.npy, vocab.tsv, config.json, manifest.json.
 
 In text the last numbers of a line are the vector and all before them is the word. Of repeated words the first is kept. From

@@ -1,4 +1,4 @@
-"""nlptools neighbors: the nearest words of words and expressions."""
+"""nlptools neighbors: the nearest words of words and expressions, the nearest lines of lines and of vectors."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument
 from nlptools.configs import Common, Lines
 from nlptools.configs.vectors import Neighbors
+from nlptools.errors import DataError
 
 if TYPE_CHECKING:
+    from nlptools.streams import Block
     from nlptools.vectors.nearest import Answer
+    from nlptools.vectors.table import Vectors
 
 
 @make_command(
@@ -31,13 +34,26 @@ an empty list).
 
 The format of VECTORS follows from its name: .txt and .w2v the text of word2vec, .bin its binary form or, if it begins
 with fastText's number, a model of fastText, .vec the text of fastText, glove.NAME.txt and .glove GloVe, .npy an array
-with the words in NAME.vocab.tsv, a directory what nlptools-convert(1) makes; - is text of word2vec on standard input, the
-queries are then in files. Binary files and arrays are mapped and not read into memory; with --restrict no more of them is
-read than the words of the queries and the first N, and damage behind these is not told.""",
+with the words in NAME.vocab.tsv, .jsonl JSON lines as nlptools-embed(1) writes them, a directory what nlptools-convert(1)
+makes. Standard input (-, the queries are then in files) and pipes are JSON lines if they begin with {, arrays of npy one
+behind the other if they begin with the first byte of these, else text of word2vec. Binary files and arrays in files are
+mapped and not read into memory; with --restrict no more of them is read than the words of the queries and the first N, and
+damage behind these is not told.
+
+What nlptools-embed(1) makes of a text is such a file, in which lines are the words: a line that stands in it is a query, and
+gets the lines nearest to it. Of equal lines the first stands for all. Other texts must have vectors: --embedded takes queries
+that nlptools-embed(1) has turned into vectors, of as many dimensions, with the same model and options. Their answers may
+hold the query itself. An array without NAME.vocab.tsv has its lines in --lines FILE, or none: then its rows have numbers
+from 0.""",
     examples=(
         ("The nearest words of a word:", "echo king | nlptools neighbors vectors.bin -k 5"),
         ("An analogy:", "echo 'king - man + woman' | nlptools neighbors glove.6B.300d.txt --method mul"),
         ("Words that have no vector:", "nlptools neighbors vectors.vec -k 1 words.txt | awk -F'\\t' 'NF == 1'"),
+        (
+            "Search by meaning, in a text that becomes vectors once:",
+            "nlptools embed MODEL text.txt -o text.npy; "
+            "echo 'how do I get a refund?' | nlptools embed MODEL --to jsonl | nlptools neighbors text.npy --embedded -k 5",
+        ),
         ("One neighbor per line:", "nlptools neighbors model.bin --json words.txt | jq -c '.neighbors[]'"),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -47,37 +63,62 @@ read than the words of the queries and the first N, and damage behind these is n
 def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: Lines, common: Common) -> None:
     """Find the nearest words of words and of expressions.
 
-    VECTORS is a file of word vectors, or a directory that convert made.
+    VECTORS is a file of word vectors, a directory that convert made, or what embed made of the lines of a text.
     """
     from nlptools import messages, streams
     from nlptools.errors import UsageError
 
+    if neighbors.embedded and neighbors.method != "add":
+        raise UsageError("--method is for expressions, which --embedded does not take")
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
     names = streams.check_inputs(inputs)
-    from nlptools.vectors.formats import load
-    from nlptools.vectors.nearest import neighbors as search
+    from nlptools.vectors.formats import load_to_search
 
-    table = load(vectors, neighbors.source_format, common.encoding_errors)
-
-    def ask(queries: list[str]) -> list[Answer]:
-        return search(table, queries, neighbors.neighbors, method=neighbors.method, restrict=neighbors.restrict)
-
+    table = load_to_search(vectors, neighbors.source_format, common.encoding_errors, neighbors.lines_file)
     asked, missing = 0, 0
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
         size = 1 if lines.line_buffered else 1024
         for block in streams.all_blocks(names, common.encoding_errors):
             for start in range(0, len(block.lines), size):
-                queries = block.lines[start : start + size]
-                filled = [query for query in queries if query]
-                answers = iter(ask(filled))
-                found = [(query, next(answers) if query else None) for query in queries]
-                asked += len(filled)
+                part = streams.Block(block.path, block.start + start, block.lines[start : start + size])
+                found = _ask(table, part, neighbors)
+                asked += sum(answer is not None for _, answer in found)
                 missing += sum(answer is not None and answer.neighbors is None for _, answer in found)
                 show = _json if neighbors.json else _fields
                 out.write_lines([show(query, answer) for query, answer in found])
     if missing:
         messages.warn(f"{missing:,} of {asked:,} queries have words without a vector")
+
+
+def _ask(table: Vectors, block: Block, settings: Neighbors) -> list[tuple[str, Answer | None]]:
+    """Each query and its answer; empty lines have none."""
+    import numpy as np
+
+    from nlptools.vectors.array_reader import parse_record
+    from nlptools.vectors.nearest import Answer, nearest_to, neighbors
+
+    filled = [(number, line) for number, line in enumerate(block.lines) if line]
+    asked: list[tuple[str, Answer | None]] = [(line, None) for line in block.lines]
+    if not filled:
+        return asked
+    if settings.embedded:
+        records = [parse_record(line, block.path, block.start + number) for number, line in filled]
+        for (number, _), (_, row) in zip(filled, records, strict=True):
+            if len(row) != table.dimensions:
+                told = f"expected {table.dimensions} numbers, as the vectors have, found {len(row)}"
+                raise DataError(told, path=block.path, line=block.start + number)
+        queries = [text for text, _ in records]
+        nearest = nearest_to(
+            table, np.stack([row for _, row in records]), settings.neighbors, restrict=settings.restrict
+        )
+        answers = [Answer(found) for found in nearest]
+    else:
+        queries = [line for _, line in filled]
+        answers = neighbors(table, queries, settings.neighbors, method=settings.method, restrict=settings.restrict)
+    for (number, _), query, answer in zip(filled, queries, answers, strict=True):
+        asked[number] = query, answer
+    return asked
 
 
 def _fields(query: str, answer: Answer | None) -> str:

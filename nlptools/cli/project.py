@@ -13,7 +13,9 @@ from nlptools.configs.projection import Project
     "project",
     Project,
     formats="""VECTORS is any file of word vectors that nlptools-neighbors(1) reads, or any matrix in .npy. The rows of a matrix
-without words (no NAME.vocab.tsv beside it) have numbers from 0, or names: the lines of --words, one for each row.
+without words (no NAME.vocab.tsv beside it) have numbers from 0, or names: the lines of --words, one for each row, or those
+of --lines, which may hold anything and be empty. The lines of a text are words here, if nlptools-embed(1) has made VECTORS
+of them; long ones are cut where they are labels.
 
 .tsv is a word and its coordinates on each line, separated by tabs. .png and .svg are pictures; words of which the labels
 would cover others have points only. .html is one page that needs no network: drag and wheel move and zoom, dragging turns
@@ -34,6 +36,7 @@ beyond neighborhoods, and their axes nothing. The same input, options and seed g
         ("Analogies as arrows:", "nlptools project glove.6B.300d.txt --arrows king:queen,man:woman -o analogies.svg"),
         ("Chosen words in three dimensions:", "nlptools project model.vec --words words.txt --dims 3 -o map.html"),
         ("Coordinates for other tools:", "nlptools project features.npy --method tsne --seed 3 > coordinates.tsv"),
+        ("The sentences of a text:", "nlptools embed MODEL --to jsonl text.txt | nlptools project - -o map.html"),
         ("For the Embedding Projector:", "nlptools project vectors.bin -n 10000 -o projector/"),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),

@@ -58,6 +58,12 @@ class Project:
     title: str | None = option(None, "Title of pictures and pages; without it the name of VECTORS.", metavar="TEXT")
     width: float = option(9.0, "Inches of a picture.", low=2, high=100, metavar="X")
     height: float = option(7.0, "Inches of a picture.", low=2, high=100, metavar="X")
+    lines_file: str | None = option(
+        None,
+        "Where VECTORS is an array (npy): the text of which each line names a row.",
+        flag="lines",
+        metavar="FILE",
+    )
     source_format: str | None = option(
         None, "Format of VECTORS, if its name does not tell.", flag="from", choices=FORMATS
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from nlptools.configs import option
 from nlptools.errors import UsageError
 
-FORMATS = ("word2vec", "word2vec-binary", "glove", "vec", "fasttext", "npy", "bundle")
+FORMATS = ("word2vec", "word2vec-binary", "glove", "vec", "fasttext", "npy", "jsonl", "bundle")
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,15 @@ class Neighbors:
     )
     restrict: int = option(
         0, "Answer with the first N words only, the most frequent in most files; 0: all.", low=0, metavar="N"
+    )
+    lines_file: str | None = option(
+        None,
+        "Where VECTORS is an array (npy): the text of which each line names a row.",
+        flag="lines",
+        metavar="FILE",
+    )
+    embedded: bool = option(
+        False, "The queries have vectors: they are JSON lines as nlptools-embed(1) writes with --to jsonl."
     )
     json: bool = option(False, "Write JSON lines.")
     source_format: str | None = option(

@@ -200,16 +200,19 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
     entries = choosing.read_words(settings.words, errors) if settings.words else None
     if kind == "directory":
         projector.check_target(settings.output, settings.force)
-        points = choosing.read(source, entries, settings.count or 0, [], settings.source_format, errors)
+        points = choosing.read(
+            source, entries, settings.count or 0, [], settings.source_format, errors, settings.lines_file
+        )
         projector.write(points, settings.output, force=settings.force)
         return
     with Output(settings.output, force=settings.force) as out:
         count = settings.count
-        if entries is None and arrows and count is None and not choosing.bare(source, settings.source_format):
+        bare = settings.lines_file is None and choosing.bare(source, settings.source_format)
+        if entries is None and arrows and count is None and not bare:
             entries = []
         if count is None:
             count = FEW if entries is None and kind != ".tsv" else 0
-        points = choosing.read(source, entries, count, arrows, settings.source_format, errors)
+        points = choosing.read(source, entries, count, arrows, settings.source_format, errors, settings.lines_file)
         if settings.count is None and 0 < count < points.total and entries is None:
             messages.note(f"the first {FEW:,} of {points.total:,} words; --count 0 shows all")
         if len(points.words) >= _MANY and (settings.method != "pca" or kind == ".html"):

@@ -77,21 +77,32 @@ def read(
     arrows: Sequence[tuple[str, str]] = (),
     format: str | None = None,
     errors: str = "strict",
+    lines: str | None = None,
 ) -> Points:
     """The words of a map from a file of vectors, or the rows of a `.npy` matrix without words beside it.
+
+    Args:
+        lines: a text of which the lines name the rows of a matrix; see `nlptools.vectors.formats.load`.
 
     Raises:
         DataError, BundleError: see `choose` and `choose_rows`.
         InputError, UsageError: see `nlptools.vectors.formats.load`.
     """
-    if bare(path, format):
+    if lines is None and bare(path, format):
         return choose_rows(bundle_format.load_array(path, "fiu"), entries, count, arrows, path)
-    return choose(formats.load(path, format, errors), entries, count, arrows)
+    if lines is None and formats.is_nameless(path) and format in (None, "npy"):
+        found = formats.load_nameless(path, format, errors, types="fiu")
+        if not isinstance(found, Vectors):
+            return choose_rows(found, entries, count, arrows, path)
+        return choose(found, entries, count, arrows)
+    return choose(formats.load(path, format, errors, lines), entries, count, arrows)
 
 
 def bare(path: str, format: str | None = None) -> bool:
     """Whether `path` is an array without words beside it."""
-    kind = format or (None if path == "-" else formats.source_format(path))
+    if formats.is_nameless(path):
+        return False
+    kind = format or formats.source_format(path)
     return kind == "npy" and not os.path.exists(bundle_format.words_beside(path))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterable
@@ -25,7 +26,7 @@ from nlptools import durable, line_records, streams
 from nlptools.errors import BundleError, InputError, OutputError, display, reason
 from nlptools.line_records import escape
 from nlptools.streams import Output
-from nlptools.vectors import checks
+from nlptools.vectors import array_reader, checks
 from nlptools.vectors.product_quantization import CENTROIDS, Product, ProductRows
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import ArrayRows, Floats, Rows, Vectors, Words
@@ -33,6 +34,7 @@ from nlptools.vectors.table import ArrayRows, Floats, Rows, Vectors, Words
 MANIFEST, CONFIG = "manifest.json", "config.json"
 _FORMAT = 1
 _MOST_JSON = 1 << 20
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _EXTRA = {"buckets": "subwords.npy", "own": "word_rows.npy", "output": "output.npy"}
 
 
@@ -40,19 +42,29 @@ _EXTRA = {"buckets": "subwords.npy", "own": "word_rows.npy", "output": "output.n
 
 
 def words_beside(path: str) -> str:
-    """The name of the list of words of `NAME.npy`."""
+    """The name of the list of words, or lines, of `NAME.npy`."""
     return str(Path(path).with_suffix(".vocab.tsv"))
 
 
 def read_npy(path: str, errors: str = "strict") -> Vectors:
     """The vectors of `NAME.npy` and `NAME.vocab.tsv`. Raises InputError, BundleError."""
     array = load_array(path)
+    if not os.path.exists(words_beside(path)):
+        hint = "neighbors and project take the words of the rows from --lines FILE"
+        raise InputError(
+            f"{display(words_beside(path))}: no such file, expected the words of {display(path)}", hint=hint
+        )
     words, counts = _read_words(words_beside(path), errors)
     return Vectors(words, array, counts=counts, path=path)
 
 
 def load_array(path: str, types: str = "f") -> np.ndarray[Any, Any]:
-    """A matrix, or with "1" in `types` a vector, mapped. Raises InputError, BundleError."""
+    """A matrix, or with "1" in `types` a vector, mapped. Raises InputError, BundleError.
+
+    What has several arrays, or is compressed, or no file, is read instead.
+    """
+    if "1" not in types and (path == "-" or path.endswith(_COMPRESSED) or _is_special(path)):
+        return array_reader.read_arrays(path, types)
     try:
         array = np.load(path, mmap_mode="r")
     except FileNotFoundError:
@@ -66,7 +78,21 @@ def load_array(path: str, types: str = "f") -> np.ndarray[Any, Any]:
         checks.refuse(path, f"expected {'a vector' if expected == 1 else 'a matrix'} of numbers")
     if expected == 2 and not 1 <= array.shape[1] <= checks.MOST_DIMENSIONS:
         checks.refuse(path, f"{array.shape[1]} dimensions")
-    return array
+    return array_reader.read_arrays(path, types) if _goes_on(array, path) else array
+
+
+def _is_special(path: str) -> bool:
+    """Whether `path` is there and neither a file nor a directory: a pipe, a device."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def _goes_on(array: np.ndarray[Any, Any], path: str) -> bool:
+    """Whether another array stands behind the first one in a file, as when the output of a pipe is kept."""
+    if array.ndim != 2 or not isinstance(array, np.memmap):
+        return False
+    with open(path, "rb") as stream:
+        stream.seek(array.offset + array.nbytes)
+        return stream.read(len(array_reader.MAGIC)) == array_reader.MAGIC
 
 
 def _read_words(path: str, errors: str) -> tuple[Words, list[int] | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,13 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import messages
+from nlptools import messages, streams
 from nlptools.configs.vectors import FORMATS, Convert
-from nlptools.errors import OutputError, UsageError, display
+from nlptools.errors import DataError, OutputError, UsageError, display
 from nlptools.streams import Output
-from nlptools.vectors import bundle_format, checks, fasttext_format, quantization, text_format, word2vec_format
+from nlptools.vectors import (
+    array_reader,
+    bundle_format,
+    checks,
+    fasttext_format,
+    quantization,
+    text_format,
+    word2vec_format,
+)
+from nlptools.vectors.array_writer import ArrayWriter
 from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.table import Floats, Rows, Vectors, Words
+from nlptools.vectors.table import ArrayRows, Floats, Rows, Vectors, Words
 
 _STYLES = {"word2vec": text_format.WORD2VEC, "vec": text_format.VEC, "glove": text_format.GLOVE}
 _MAGIC = fasttext_format.MAGIC.to_bytes(4, "little")
@@ -24,16 +34,16 @@ _MAGIC = fasttext_format.MAGIC.to_bytes(4, "little")
 def format_of(path: str) -> str:
     """The format that the name of a file means; `.bin` is word2vec's. Raises UsageError.
 
-    `.vec` is fastText's text, `.npy` an array with `NAME.vocab.tsv`, `.txt` and `.w2v` the text of word2vec, and so is
-    standard input; names that begin with `glove.` and `.glove` mean GloVe; a directory, or a name without suffix,
-    is a directory of vectors. `.gz`, `.bz2`, `.xz` and `.zst` behind a suffix are no part of it.
+    `.vec` is fastText's text, `.npy` an array with `NAME.vocab.tsv`, `.jsonl` JSON lines, `.txt` and `.w2v` the text of
+    word2vec, and so is standard output; names that begin with `glove.` and `.glove` mean GloVe; a directory, or a name
+    without suffix, is a directory of vectors. `.gz`, `.bz2`, `.xz` and `.zst` behind a suffix are no part of it.
     """
     if path == "-":
         return "word2vec"
     if path.endswith("/") or os.path.isdir(path):
         return "bundle"
-    if os.path.exists(path) and not os.path.isfile(path):
-        return "word2vec"  # a pipe, such as a shell's <(...), or a device
+    if is_nameless(path):
+        return "word2vec"
     name = os.path.basename(path)
     for packed in (".gz", ".bz2", ".xz", ".zst"):
         name = name.removesuffix(packed)
@@ -41,7 +51,7 @@ def format_of(path: str) -> str:
     if name.startswith("glove.") and suffix == ".txt":
         return "glove"
     known = {".txt": "word2vec", ".w2v": "word2vec", ".bin": "word2vec-binary", ".vec": "vec", ".npy": "npy",
-             ".glove": "glove", "": "bundle"}  # fmt: skip
+             ".jsonl": "jsonl", ".glove": "glove", "": "bundle"}  # fmt: skip
     if suffix not in known:
         raise UsageError(f"{display(path)}: no format is known by this name: --from or --to names one")
     return known[suffix]
@@ -57,28 +67,84 @@ def source_format(path: str) -> str:
     return found
 
 
-def load(path: str | os.PathLike[str], format: str | None = None, errors: str = "strict") -> Vectors:
+def is_nameless(path: str) -> bool:
+    """Whether `path` is standard input or a pipe, such as a shell's <(...): its first byte tells what it brings."""
+    return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+
+
+def load(
+    path: str | os.PathLike[str], format: str | None = None, errors: str = "strict", lines: str | None = None
+) -> Vectors:
     """The vectors in a file or directory, mapped where the format allows.
 
     Args:
-        format: one of `nlptools.configs.vectors.FORMATS`; None: by the name of the file (`source_format`).
+        format: one of `nlptools.configs.vectors.FORMATS`; None: by the name of the file (`source_format`), or by the first
+            byte of standard input and of a pipe: npy, jsonl, else word2vec.
         errors: what to do about words that are not UTF-8: "strict", "replace", "ignore".
+        lines: a text of which the lines are the words of an array (npy), one for each row.
 
     Raises:
         InputError: no such file.
         BundleError: the file is damaged or of another format; with its line where it has lines.
+        DataError: there are more or fewer lines than rows.
         UsageError: no such format, or no format is known by the name.
     """
     name = os.fspath(path)
-    kind = format or source_format(name)
+    if format in (None, "npy") and is_nameless(name):
+        found = load_nameless(name, format, errors)
+    else:
+        kind = format or source_format(name)
+        array = kind == "npy" and lines is not None
+        found = bundle_format.load_array(name) if array else _load(name, kind, errors)
+    if not isinstance(found, Vectors):
+        return named_rows(found, name, lines, errors)
+    if lines is not None:
+        raise UsageError(f"{display(name)}: lines are for the rows of an array (npy), and this has words of its own")
+    return found
+
+
+def load_to_search(path: str, format: str | None = None, errors: str = "strict", lines: str | None = None) -> Vectors:
+    """As `load`, without repetitions, which would take the places of other neighbors: lines, unlike words, are repeated."""
+    found = load(path, format, errors, lines)
+    whole = isinstance(found.rows, ArrayRows) and not os.path.isdir(path)  # text, npy, jsonl: what may have lines
+    return first_words(found) if whole else found
+
+
+def load_nameless(
+    path: str, format: str | None = None, errors: str = "strict", types: str = "f"
+) -> Vectors | np.ndarray[Any, Any]:
+    """What standard input or a pipe brings: words and vectors, or of npy an array (N, D) of `types`. Raises as `load`."""
+    opened = streams.open_bytes(path)
+    kind = format or array_reader.recognized(opened)
+    return array_reader.read_arrays(path, types, opened) if kind == "npy" else _load(path, kind, errors, opened)
+
+
+def named_rows(array: np.ndarray[Any, Any], path: str, lines: str | None = None, errors: str = "strict") -> Vectors:
+    """The rows (N, D) of an array with the lines of a text as words, or numbers from 0.
+
+    Raises:
+        DataError: there are more or fewer lines than rows, or invalid UTF-8.
+        InputError: no such text.
+    """
+    if lines is None:
+        return Vectors([str(i) for i in range(len(array))], array, path=path)
+    words = list(streams.lines(lines, errors))
+    if len(words) != len(array):
+        raise DataError(f"{len(words):,} lines for the {len(array):,} vectors of {display(path)}", path=lines)
+    return Vectors(words, array, path=path)
+
+
+def _load(name: str, kind: str, errors: str, opened: io.BufferedReader | None = None) -> Vectors:
     if kind in _STYLES:
-        return _without_repeats(text_format.read(name, _STYLES[kind], errors))
+        return _without_repeats(text_format.read(name, _STYLES[kind], errors, opened))
     if kind == "word2vec-binary":
         return word2vec_format.read(name, errors)
     if kind == "fasttext":
         return fasttext_format.read(name, errors)
     if kind == "npy":
         return bundle_format.read_npy(name, errors)
+    if kind == "jsonl":
+        return array_reader.read_records(name, errors, opened)
     if kind == "bundle":
         return bundle_format.read(name, errors)
     raise UsageError(f"no such format: {kind}, expected one of {', '.join(FORMATS)}")
@@ -99,6 +165,10 @@ def save(vectors: Vectors, path: str, format: str | None = None, *, force: bool 
         if path == "-":
             raise UsageError("npy is two files: it cannot go to standard output")
         bundle_format.write_npy(vectors, path, force=force)
+    elif kind == "jsonl":
+        with ArrayWriter(path, kind, vectors.dimensions, force=force) as writer:
+            for start, rows in vectors.blocks():
+                writer.write(rows, vectors.words[start : start + len(rows)])
     elif kind in ("fasttext", "word2vec-binary", *_STYLES):
         with Output(path, force=force) as out:
             if kind == "fasttext":
@@ -122,7 +192,7 @@ def convert(source: str, target: str, settings: Convert, errors: str = "strict")
     to = settings.target_format or _target_format(target, kind)
     settings.check(to)
     check_target(target, to, settings.force)
-    vectors = first_words(load(source, kind, errors), settings.restrict)
+    vectors = first_words(load(source, settings.source_format, errors), settings.restrict)
     if settings.normalize:
         vectors = normalized(vectors)
     keeps = settings.quantize == "none" and to in ("fasttext", "bundle")

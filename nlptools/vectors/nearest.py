@@ -95,10 +95,38 @@ def neighbors(
             else:
                 found.append(_Query(place, expression))
         if found:
-            terms = (_Products if method == "mul" else _Sums)(found, known, epsilon)
+            terms = _Products(found, known, epsilon) if method == "mul" else _Sums(_sums(found, known))
             for query, best in zip(found, _search(vectors, found, terms, k, last), strict=True):
                 answers[query.place] = Answer(best)
     return answers
+
+
+def nearest_to(vectors: Vectors, rows: Floats, k: int = 10, *, restrict: int = 0) -> list[list[Neighbor]]:
+    """The `k` words nearest to each of some vectors by cosine.
+
+    Args:
+        rows: float32 (Q, D); one of zeros has the cosine 0 to all words.
+        restrict: only the first so many words may be answers; 0: all.
+
+    Returns:
+        neighbours, nearest first; no word stands twice among those of one vector.
+
+    Raises:
+        UsageError: `k` below 1, or vectors of another length.
+        BundleError: see `neighbors`.
+    """
+    if k < 1 or restrict < 0:
+        raise UsageError(f"k={k}, restrict={restrict}: expected at least 1, at least 0")
+    if rows.shape[1] != vectors.dimensions:
+        raise UsageError(f"queries have {rows.shape[1]} dimensions, the vectors {vectors.dimensions}")
+    last = min(len(vectors), restrict) if restrict else len(vectors)
+    size = max(1, min(_BATCH, _KEPT // max(1, min(k, last))))
+    found: list[list[Neighbor]] = []
+    for start in range(0, len(rows), size):
+        directions = _unit(rows[start : start + size])
+        batch = [_Query(place, Expression(())) for place in range(len(directions))]
+        found += _search(vectors, batch, _Sums(directions), k, last)
+    return found
 
 
 class _Known:
@@ -182,12 +210,8 @@ def _again(vectors: Vectors, terms: _Sums | _Products, queries: Longs, places: L
 class _Sums:
     """3CosAdd: one direction per query."""
 
-    def __init__(self, batch: Sequence[_Query], known: _Known, epsilon: float) -> None:
-        del epsilon
-        sums = np.zeros((len(batch), known.units.shape[1]), np.float64)
-        for queries, rows, positive in _slots(batch, known):
-            sums[queries] += known.units[rows] if positive else -known.units[rows]
-        self.directions = _unit(sums)
+    def __init__(self, directions: Floats) -> None:
+        self.directions = directions  # of length 1, (Q, D)
 
     def scores(self, cosines: Floats) -> Floats:
         """Scores (Q, B) of cosines with the directions (Q, B)."""
@@ -196,6 +220,14 @@ class _Sums:
     def exact(self, rows: Doubles, queries: Longs) -> Doubles:
         """Scores of unit rows (N, D), each for the query of its number."""
         return np.asarray(np.einsum("ij,ij->i", rows, self.directions[queries], dtype=np.float64))
+
+
+def _sums(batch: Sequence[_Query], known: _Known) -> Floats:
+    """What each query adds up to, at length 1, (Q, D)."""
+    sums = np.zeros((len(batch), known.units.shape[1]), np.float64)
+    for queries, rows, positive in _slots(batch, known):
+        sums[queries] += known.units[rows] if positive else -known.units[rows]
+    return _unit(sums)
 
 
 class _Products:

@@ -10,6 +10,7 @@ give the same float32 again, nine where they do not; fastText's own `.vec` alway
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
@@ -47,15 +48,15 @@ GLOVE = Style(header=False, digits=0, end=b"\n")
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
-def read(path: str, style: Style, errors: str = "strict") -> Vectors:
-    """The vectors in a text file, compressed or not, or standard input (`-`).
+def read(path: str, style: Style, errors: str = "strict", opened: io.BufferedReader | None = None) -> Vectors:
+    """The vectors in a text file, compressed or not, or standard input (`-`); `opened` where it is open already.
 
     Raises:
         InputError: no such file.
         BundleError: no header where one belongs, other counts or dimensions than it says, a number that is none or not
             finite, invalid UTF-8; with the line. Nothing is allocated on the word of a header.
     """
-    chunks = _chunks(path)
+    chunks = _chunks(path, opened)
     first = next(chunks, b"")
     line, _, rest = first.partition(b"\n")
     header = None
@@ -72,11 +73,11 @@ def read(path: str, style: Style, errors: str = "strict") -> Vectors:
     return table.finish()
 
 
-def _chunks(path: str) -> Iterator[bytes]:
+def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
     """Whole lines at a time, without a byte order mark."""
     start = True
     try:
-        for chunk in streams.line_chunks(path, _CHUNK):
+        for chunk in streams.line_chunks(path, _CHUNK, opened=opened):
             yield chunk.removeprefix(_BOM) if start else chunk
             start = False
     except DataError as error:  # damaged compressed data

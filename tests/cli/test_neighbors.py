@@ -113,3 +113,75 @@ def test_it_answers_while_the_pipe_is_open(shell: Run, table: Path) -> None:
     line += 'nlptools neighbors v.txt -k 1 q | { read -r one; echo "$one" > a; echo "$one"; cat; }'
     done = shell(line, timeout=60)
     assert [row.split("\t")[0] for row in done.lines] == ["king", "man"]
+
+
+# -- lines with vectors -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    """An array and its lines, of which two are equal, as embed writes them."""
+    import numpy as np
+
+    from nlptools.vectors.array_writer import ArrayWriter
+
+    rows = np.array([[1, 0], [0.9, 0.1], [0.9, 0.1], [-1, 0.5], [0, 1]], np.float32)
+    texts = ["the cat sat", "a cat - on a mat", "a cat - on a mat", "tab\there", ""]
+    for form in ("npy", "jsonl"):
+        with ArrayWriter(str(tmp_path / f"t.{form}"), form, 2) as writer:
+            writer.write(rows, texts)
+    (tmp_path / "texts").write_text("\n".join(texts) + "\n")
+    return tmp_path / "t.npy"
+
+
+def test_lines_are_words(call: Run, lines: Path) -> None:
+    done = call("neighbors", lines, "-k", 3, stdin="the cat sat\na cat - on a mat\nno such line\n")
+    rows = [line.split("\t") for line in done.lines]
+    assert rows[0] == ["the cat sat", "a cat - on a mat", "0.9939", "", "0.0000", "tab\\there", "-0.8944"]
+    assert rows[1][:3] == ["a cat - on a mat", "the cat sat", "0.9939"] and rows[2] == ["no such line"]
+    assert "1 repeated words" in done.err and "1 of 3 queries" in done.err
+    expected = done.out
+    for args, data in (
+        (("t.jsonl", "queries"), b""),
+        (("-", "queries"), (lines.parent / "t.jsonl").read_bytes()),
+        (("-", "queries", "--lines", "texts"), lines.read_bytes()),
+        (("t.npy", "queries", "--lines", "texts"), b""),
+    ):
+        (lines.parent / "queries").write_text("the cat sat\na cat - on a mat\nno such line\n")
+        assert call("neighbors", *args, "-k", 3, stdin=data).out == expected, args
+
+
+def test_queries_with_vectors(call: Run, lines: Path) -> None:
+    queries = '{"text": "the cat sat", "embedding": [2, 0]}\n\n{"embedding": [0, 3]}\n'
+    done = call("neighbors", lines, "--embedded", "-k", 2, stdin=queries)
+    assert done.code == 0
+    assert done.lines == [
+        "the cat sat\tthe cat sat\t1.0000\ta cat - on a mat\t0.9939",
+        "",
+        "2\t\t1.0000\ttab\\there\t0.4472",
+    ]
+    shown = call("neighbors", lines, "--embedded", "-k", 1, "--json", stdin=queries).lines
+    assert json.loads(shown[0]) == {"query": "the cat sat", "neighbors": [["the cat sat", 1.0]]}
+    assert json.loads(shown[1]) == {"query": "", "neighbors": []}
+    assert call("neighbors", lines, "--embedded", "-k", 2, "--line-buffered", stdin=queries).out == done.out
+    bad = call("neighbors", lines, "--embedded", stdin='{"embedding": [1, 2]}\n{"embedding": [1]}\n')
+    assert bad.code == 65 and "<stdin>:2: expected 2 numbers, as the vectors have, found 1" in bad.err
+    assert call("neighbors", lines, "--embedded", "--method", "mul").code == 2
+
+
+def test_an_array_without_words(call: Run, lines: Path) -> None:
+    (lines.parent / "t.vocab.tsv").unlink()
+    done = call("neighbors", lines, stdin="x\n")
+    assert done.code == 66 and "t.vocab.tsv: no such file" in done.err and "--lines" in done.err
+    (lines.parent / "queries").write_text("0\n")
+    done = call("neighbors", "-", "queries", "-k", 1, stdin=lines.read_bytes())
+    assert done.lines == ["0\t1\t0.9939"], "numbers from 0"
+    done = call("neighbors", lines, "--lines", "queries", stdin="x\n")
+    assert done.code == 65 and "queries: 1 lines for the 5 vectors of" in done.err
+    done = call("neighbors", "-", "queries", stdin=lines.read_bytes()[:-1])
+    assert done.code == 78 and "<stdin>: the input ends inside an array" in done.err
+
+
+def test_a_pipe_with_a_name(shell: Run, lines: Path) -> None:
+    done = shell("echo 'the cat sat' | nlptools neighbors <(cat t.jsonl) -k 1")
+    assert done.text == "the cat sat\ta cat - on a mat\t0.9939\n"

@@ -204,3 +204,23 @@ def test_missing_packages(
 def test_a_closed_pipe_is_no_error(shell: Run, table: Path) -> None:
     done = shell("nlptools project v.txt | head -1; echo ${PIPESTATUS[0]}")
     assert done.lines[0].startswith("king\t") and done.lines[1] in ("0", "141") and "Traceback" not in done.err
+
+
+def test_lines_with_vectors(call: Run, tmp_path: Path) -> None:
+    from nlptools.vectors.array_writer import ArrayWriter
+
+    rows = np.random.default_rng(0).standard_normal((5, 4), dtype=np.float32)
+    texts = ["a line", "another\tone", "", "a line", "x" * 300]
+    for form in ("npy", "jsonl"):
+        with ArrayWriter(str(tmp_path / f"t.{form}"), form, 4) as writer:
+            writer.write(rows, texts)
+    (tmp_path / "texts").write_text("\n".join(texts) + "\n")
+    expected = call("project", "t.npy").out
+    assert [row[0] for row in cells(expected.decode())] == ["a line", "another\\tone", "", "a line", "x" * 300]
+    array, records = (tmp_path / "t.npy").read_bytes(), (tmp_path / "t.jsonl").read_bytes()
+    assert call("project", "-", stdin=records).out == expected
+    assert call("project", "-", "--lines", "texts", stdin=array).out == expected
+    assert call("project", "t.npy", "--lines", "texts").out == expected
+    assert [row[0] for row in cells(call("project", "-", stdin=array + array).text)] == [str(i) for i in range(10)]
+    done = call("project", "-", "-o", "map.html", stdin=records)
+    assert done.code == 0 and (tmp_path / "map.html").stat().st_size > 1000
