@@ -7,11 +7,12 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from nlptools import line_records
+from nlptools import line_records, messages
 from nlptools.data.tasks.examples import TextExample
 from nlptools.data.tasks.lines import Lines, shown
 from nlptools.data.tasks.options import Options
-from nlptools.data.tasks.table_layouts import IDS, LABELS, TEXTS, count_of
+from nlptools.data.tasks.table_layouts import IDS, LABELS, TEXTS, UNDECIDED, count_of
+from nlptools.errors import display
 
 
 class JsonLine(str):
@@ -26,7 +27,8 @@ def text_keys(task: str, value: Mapping[str, Any], options: Options) -> tuple[st
 
 
 def json_lines(task: str, lines: Lines, options: Options) -> Iterator[TextExample]:
-    blank = 0
+    """The examples of a file with a JSON object per line; `texts.read_texts` tells what they look like."""
+    blank = undecided = 0
     for number, line in lines:
         if not line.strip():  # after the last example it is none
             blank = blank or number
@@ -49,14 +51,26 @@ def json_lines(task: str, lines: Lines, options: Options) -> Iterator[TextExampl
         id_key = options.id_column or next((key for key in IDS if key in value), "id")
         id = value.get(id_key)
         raw = value.get(label_key)
+        if (label_key, raw) == UNDECIDED:
+            if options.labelled:
+                undecided += 1
+                continue
+            raw = None
         label: str | None = None
         labels: tuple[str, ...] = ()
         if options.multi_label:
             labels = _json_labels(raw, label_key, lines, number, options)
         else:
             label = checked_label(task, _json_label(task, raw, label_key, lines, number), lines, number, options)
-        columns_ = (JsonLine(line),)
-        yield TextExample(texts, label, lines.place(number), None if id is None else _plain(id), columns_, labels)
+        name = None if id is None else _plain(id)
+        yield TextExample(texts, label, lines.place(number), name, (JsonLine(line),), labels)
+    warn_undecided(lines, undecided)
+
+
+def warn_undecided(lines: Lines, count: int) -> None:
+    """Tell how many examples were left out because nobody knows their label."""
+    if count:
+        messages.warn(f"{display(lines.path)}: {count} examples left out that have no agreed label ('-')")
 
 
 def _json_label(task: str, raw: Any, key: str, lines: Lines, number: int) -> str | None:

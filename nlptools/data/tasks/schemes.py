@@ -12,21 +12,24 @@ Spans are (first word, word after the last, type), words from 0.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from nlptools import messages
 from nlptools.data.tasks.examples import Place, TaggedSentence
 from nlptools.errors import DataError, UsageError, display
 from nlptools.metrics.spans import RULES
 
 SCHEMES = ("iob2", "iobes", "bilou", "iob1", "ioe2")  # in the order in which they are tried
+_LENIENT = "lenient"  # rules of metrics.spans by which no tag is broken
 PLAIN = "plain"  # tags that stand for words one by one, such as parts of speech
 _ALSO_CALLED = {"bioes": "iobes", "iob": "iob1", "bio": "iob2"}
 
 
 class Span(NamedTuple):
-    """Words `start` to `end` - 1."""
+    """An entity, a chunk or an argument: words `start` to `end` - 1, and its type."""
 
     start: int
     end: int
@@ -54,7 +57,7 @@ def is_span_tag(tag: str) -> bool:
 
 
 def spans(tags: Sequence[str], scheme: str) -> tuple[list[Span], list[int]]:
-    """The spans of W tags in order, and the words whose tags are broken: in no span though not O."""
+    """The spans of W tags in order, and the words whose tags are broken: in no span though not O. Not for `plain`."""
     rules = _rules(scheme)
     pairs = [("O", ""), *map(split, tags), ("O", "")]
     found: list[Span] = []
@@ -102,26 +105,44 @@ def convert(tags: Sequence[str], source: str, target: str) -> list[str]:
 
 
 def mend(tags: Sequence[str], scheme: str) -> list[str]:
-    """Tags without broken ones: broken neighbours of one type become a span, as conlleval reads them.
-
-    Tags of a whole file are to be checked with `check` before; predicted tags may be broken.
-    """
-    found, broken = spans(tags, scheme)
-    if not broken:
+    """W tags without broken ones. If there are any, all are read as conlleval reads them, where every tag is in a span."""
+    if not spans(tags, scheme)[1]:
         return list(tags)
-    prefixes = _PREFIXES[scheme]
-    run: list[int] = []
-    for word in broken:
-        prefix, kind = split(tags[word])
-        goes_on = run and word == run[-1] + 1 and kind == split(tags[run[-1]])[1]
-        begins = prefix in (prefixes[0], prefixes[2])
-        if run and (not goes_on or begins):
-            found.append(Span(run[0], run[-1] + 1, split(tags[run[0]])[1]))
-            run = []
-        run.append(word)
-    if run:
-        found.append(Span(run[0], run[-1] + 1, split(tags[run[0]])[1]))
-    return tags_of(found, len(tags), scheme)
+    read = [{"L": "E", "U": "S"}.get(tag[0], tag[0]) + tag[1:] for tag in tags] if scheme == "bilou" else tags
+    return tags_of(spans(read, _LENIENT)[0], len(tags), scheme)
+
+
+def as_iob2(
+    sentences: Iterable[TaggedSentence], scheme: str | None = None, strict: bool = False
+) -> tuple[list[TaggedSentence], str]:
+    """All sentences of a file with tags in IOB2, and the scheme that they had; without change if that is `plain`.
+
+    Broken tags (CoNLL-2003's own training file has two) are mended and counted in a warning that names the first.
+
+    Args:
+        scheme: None detects it.
+        strict: a broken tag is an error.
+
+    Raises:
+        DataError: a tag that is none of the scheme, or with `strict` one that is broken; names file and line.
+        UsageError: no such scheme.
+    """
+    held = list(sentences)
+    name = detect(s.tags for s in held if s.tags is not None) if scheme is None else find_scheme(scheme)
+    made, count, first = [], 0, None
+    for sentence in held:
+        if name == PLAIN or sentence.tags is None:
+            made.append(sentence)
+            continue
+        fault = broken_tag(sentence, name)
+        if fault is not None:
+            if strict:
+                raise fault
+            count, first = count + 1, first or fault
+        made.append(replace(sentence, tags=tuple(convert(sentence.tags, name, "iob2"))))
+    if first is not None:
+        messages.warn(f"{first}; {count} sentence{'s' if count != 1 else ''} with such tags, read as conlleval does")
+    return made, name
 
 
 def detect(sentences: Iterable[Sequence[str]]) -> str:
@@ -152,18 +173,30 @@ def detect(sentences: Iterable[Sequence[str]]) -> str:
 
 
 def check(sentence: TaggedSentence, scheme: str) -> None:
-    """Raises DataError, with file and line, for the first tag of `sentence` that breaks the scheme."""
+    """Raises DataError, with file and line, for the first tag of `sentence` that breaks the scheme or is none of it."""
+    fault = broken_tag(sentence, scheme)
+    if fault is not None:
+        raise fault
+
+
+def broken_tag(sentence: TaggedSentence, scheme: str) -> DataError | None:
+    """The error for the first tag of `sentence` that breaks the scheme, if one does.
+
+    Raises:
+        DataError: a tag is none of the scheme at all.
+    """
     if scheme == PLAIN or sentence.tags is None:
-        return
+        return None
     for word, tag in enumerate(sentence.tags):
         if not is_span_tag(tag) or tag[0] not in RULES[scheme].prefixes:
             expected = ", ".join(f"{prefix}-TYPE" for prefix in RULES[scheme].prefixes[1:])
             raise _refuse(sentence, word, f"tag {display(tag)!r}, expected O, {expected} ({scheme})")
     broken = spans(sentence.tags, scheme)[1]
-    if broken:
-        tag = sentence.tags[broken[0]]
-        before = sentence.tags[broken[0] - 1] if broken[0] else "the beginning of the sentence"
-        raise _refuse(sentence, broken[0], f"tag {display(tag)!r} after {display(before)} breaks the scheme {scheme}")
+    if not broken:
+        return None
+    tag = sentence.tags[broken[0]]
+    before = sentence.tags[broken[0] - 1] if broken[0] else "the beginning of the sentence"
+    return _refuse(sentence, broken[0], f"tag {display(tag)!r} after {display(before)} breaks the scheme {scheme}")
 
 
 def place_of(sentence: TaggedSentence, word: int) -> Place:

@@ -32,6 +32,7 @@ LABELS = {
     "pair": CLASSES,
     "regress": ("score", "relatedness_score", "similarity_score", "similarity", "label"),
 }
+UNDECIDED = ("gold_label", "-")  # SNLI's annotators did not agree: no label
 IDS = ("index", "id", "idx", "pair_id", "pairid", "guid")
 
 

@@ -9,6 +9,7 @@ Layouts (`recognize` says which a file has):
     glue/NAME   what the GLUE task has; see `nlptools.data.tasks.glue`
     table       fields between tabs. With header: texts, label and id by the names below, whatever other columns there
                 are (GLUE, SICK, SNLI). Without: `text TAB label`, `text TAB text TAB label`.
+SNLI's `gold_label` of `-`, which its annotators did not agree on, is no label: left out and counted, or None.
 A header is taken for one if it has the names of the texts and of a label or an id. Fields are never quoted or escaped.
 Empty texts are texts. Where no label is asked for, a line that lacks it has None, and an empty line is empty texts.
 """
@@ -22,10 +23,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from nlptools import line_records, messages
 from nlptools.data.tasks.examples import TextExample
 from nlptools.data.tasks.glue import glue_task
-from nlptools.data.tasks.json_texts import JsonLine, checked_label, json_lines, text_keys
+from nlptools.data.tasks.json_texts import JsonLine, checked_label, json_lines, text_keys, warn_undecided
 from nlptools.data.tasks.lines import Lines, columns, shown
 from nlptools.data.tasks.options import Options
-from nlptools.data.tasks.table_layouts import LABELS, Table, table_of
+from nlptools.data.tasks.table_layouts import LABELS, UNDECIDED, Table, table_of
 from nlptools.errors import UsageError, display
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
@@ -112,7 +113,8 @@ def _table_lines(task: str, lines: Lines, table: Table, options: Options) -> Ite
     if options.labelled and table.label is None:
         raise lines.refuse(1, "no column of labels", "a test file? take the training or the development file")
     skip = options.labelled and (options.skip_broken or bool(table.published))
-    skipped, blanks, blank = 0, 0, 0
+    skipped, undecided, blanks, blank = 0, 0, 0, 0
+    unsure = table.label is not None and bool(table.header) and table.header[table.label].lower() == UNDECIDED[0]
     for number, line in lines:
         if number == 1 and table.header:
             continue
@@ -129,9 +131,15 @@ def _table_lines(task: str, lines: Lines, table: Table, options: Options) -> Ite
                 raise lines.refuse(number, *_refusal(len(fields), table))
             skipped += 1
             continue
+        if unsure and table.label is not None and fields[table.label : table.label + 1] == [UNDECIDED[1]]:
+            if options.labelled:
+                undecided += 1
+                continue
+            fields[table.label] = ""
         yield _example(task, lines, number, line, fields, table, options)
     if skipped:
         messages.warn(f"{display(lines.path)}: {skipped} lines with too few columns left out")
+    warn_undecided(lines, undecided)
 
 
 _CURE = "--skip-broken leaves such lines out, and counts them"

@@ -17,6 +17,7 @@ from nlptools.data.tasks.schemes import (
     PLAIN,
     SCHEMES,
     Span,
+    as_iob2,
     check,
     convert,
     detect,
@@ -278,6 +279,21 @@ def test_a_broken_tag_is_told_with_its_line(tmp_path):
         check(sentence, "ioe2")
 
 
+def test_a_file_to_iob2(tmp_path, capsys):
+    text = "a I-X\nb I-X\nc B-X\n\nd O\ne B-Y\nf I-Y\n\n"
+    made, scheme = as_iob2(tagged(tmp_path, text))
+    assert scheme == "iob1"
+    assert [s.tags for s in made] == [("B-X", "I-X", "B-X"), ("O", "B-Y", "I-Y")]
+    assert "f.conll:6: tag 'B-Y' after O breaks the scheme iob1; 1 sentence with such tags" in capsys.readouterr().err
+    with pytest.raises(DataError, match=r"f\.conll:6: "):
+        as_iob2(tagged(tmp_path, text), strict=True)
+    assert as_iob2(made, "BIO") == (made, "iob2")
+    with pytest.raises(DataError, match=r"f\.conll:2: tag 'Z', expected O, I-TYPE, E-TYPE"):
+        as_iob2(tagged(tmp_path, "a E-X\nb Z\n"), "ioe2")
+    plain = tagged(tmp_path, "a NN\nb VB\n")
+    assert as_iob2(plain) == (plain, PLAIN)
+
+
 # -- roles ------------------------------------------------------------------------------------------------------------
 
 ROLES = """# nothing happens
@@ -344,14 +360,12 @@ def test_published_files():
     gold = [s for s in read("tag", [str(path)]) if isinstance(s, TaggedSentence)]
     assert len(gold) == 3250
     assert sum(len(s.words) for s in gold) == 51362
-    assert detect([s.tags or () for s in gold]) == "iob1"
     count = 0
-    for sentence in gold:
-        check(sentence, "iob1")
-        assert sentence.tags is not None
-        there = convert(sentence.tags, "iob1", "iob2")
-        assert convert(there, "iob2", "iob1") == list(sentence.tags)
-        count += len(spans(there, "iob2")[0])
+    made, scheme = as_iob2(gold, strict=True)
+    assert scheme == "iob1"
+    for before, after in zip(gold, made):
+        assert tuple(convert(after.tags or (), "iob2", "iob1")) == before.tags
+        count += len(spans(after.tags or (), "iob2")[0])
     assert count == 5942
     every = [s for s in read("tag", [str(path)], Options(labelled=False)) if isinstance(s, TaggedSentence)]
     assert lines(every) == path.read_text(encoding="utf-8")

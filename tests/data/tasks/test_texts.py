@@ -216,6 +216,19 @@ def test_broken_lines_of_glue_are_counted(tmp_path, capsys):
         found(tmp_path, "pair", QQP + "14\t1\t2\tq\n")
 
 
+def test_labels_that_nobody_agreed_on(tmp_path, capsys):
+    table = "gold_label\tsentence1\tsentence2\n-\ta\tb\nneutral\tc\td\n"
+    rows = '{"gold_label": "-", "sentence1": "a", "sentence2": "b"}\n'
+    rows += '{"gold_label": "neutral", "sentence1": "c", "sentence2": "d"}\n'
+    for text in (table, rows):
+        assert pairs(found(tmp_path, "pair", text)) == [("c", "d", "neutral")]
+        assert "1 examples left out that have no agreed label" in capsys.readouterr().err
+        examples = found(tmp_path, "pair", text, labelled=False)
+        assert pairs(examples) == [("a", "b", None), ("c", "d", "neutral")]
+        assert columns_with(examples[0], {}) == text.split("\n")[text == table]
+    assert pairs(found(tmp_path, "pair", "a\tb\t-\n")) == [("a", "b", "-")]
+
+
 def test_wrong_use(tmp_path):
     for task in ("seq2seq", "glue/none"):
         with pytest.raises(UsageError):
