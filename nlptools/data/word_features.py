@@ -46,6 +46,11 @@ class WordFeatures:
         places = padded(self.first, self.words, rows, 0)
         return places, np.arange(places.shape[1]) < np.diff(self.words)[rows][:, None]
 
+    def edges(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Whether the words that the rows (B,) answer for begin, and whether they end, their sentence: (B,) bool each."""
+        starts, stops = self.words[rows], self.words[np.asarray(rows) + 1]
+        return np.isin(starts, self.sentences), np.isin(stops, self.sentences)
+
     def word_labels(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """`labels` (W,) of the words that the rows answer for: (B, W) int64, as `places` has them; IGNORED behind."""
         return padded(labels, self.words, rows, IGNORED)

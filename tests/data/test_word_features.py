@@ -73,6 +73,9 @@ def test_a_long_sentence_and_a_long_word():
     assert features.first.tolist() == [1, 3, 3, 1, 1]
     assert features.pieces.tolist() == [2, 2, 2, 4, 1]
     assert features.cut_words == 1
+    begins, ends = features.edges(np.arange(4))
+    assert begins.tolist() == [True, False, True, False]
+    assert ends.tolist() == [False, True, False, True]
 
 
 def test_predicates_by_hand():
