@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ def shown(tokenizer: Tokenizer, ids: object) -> list[str]:
     return [vocab.tokens[int(id)] for id in ids]  # type: ignore[attr-defined]
 
 
+@cache
 def minilm() -> Tokenizer:
     """The tokenizer of all-MiniLM-L6-v2: 30,522 pieces, uncased, accents stripped."""
     pytest.importorskip("tokenizers")

@@ -1,0 +1,222 @@
+"""Questions and their contexts as rows for an encoder, and where the answers stand in them: `answer`.
+
+`[CLS] question [SEP] context [SEP]`; a context that is longer than a row becomes overlapping rows (Devlin et al. 2019,
+arXiv:1810.04805). Every piece of a context knows the characters that it covers, and an answer is `context[a:b]`: text is
+never put together from pieces. Tokenizers leave out accents and control characters, so that `e` with a combining accent
+would be answered without it: a piece ends behind the combining marks and format characters (joiners, variation
+selectors) that follow it.
+Departures from BERT's script: windows as in `strided_windows`; the answer that a row is trained on is the shortest run
+of pieces that covers it, also where it begins inside a piece. Such ones, which do not come back exactly, are counted,
+and so are those that are longer than a row.
+Yes and no (Natural Questions, Kwiatkowski et al. 2019, Q19-1026): a class of the whole row beside the span, as in Alberti
+et al. 2019 (arXiv:1901.08634). Where the place that says so is known, rows without it are of the class none.
+Shapes: N questions, R rows, P pieces of all different contexts, T tokens of a row.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nlptools.data import strided_windows
+from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of, packed
+from nlptools.data.tasks.examples import Question
+from nlptools.errors import UsageError
+from nlptools.text.tokenizer import Tokenizer
+
+SPAN, YES, NO = 0, 1, 2  # classes of a row: neither, yes, no
+IGNORED = -1
+
+_WORD = re.compile(r"\S+")
+
+
+@dataclass(frozen=True)
+class AnswerFeatures:
+    """The rows of N questions. Places count the tokens of a row from 0, the [CLS].
+
+    Of row r, the tokens from `begin[r]` to `begin[r] + length[r]` are the pieces from `first[r]` on of its context.
+    """
+
+    rows: Rows
+    contexts: tuple[str, ...]  # of the questions: (N,)
+    question: np.ndarray  # (R,) int64, the number of the question of each row; rising
+    begin: np.ndarray  # (R,) int64, the place of the first piece of the context
+    length: np.ndarray  # (R,) int64, pieces of the context in the row
+    owned_begin: np.ndarray  # (R,) int64, the row answers for answers that begin at this place
+    owned_end: np.ndarray  # (R,) int64, up to this one, not included
+    first: np.ndarray  # (R,) int64, number of the first piece, among the P of all contexts
+    starts: np.ndarray  # (P,) int32, first character of each piece
+    ends: np.ndarray  # (P,) int32, behind its last character
+    words: np.ndarray  # (P,) int32, number of the word between white space that it belongs to
+    cut_questions: int  # questions that were cut
+
+    def characters(self, row: int, start: int, end: int) -> tuple[int, int]:
+        """The span a, b of characters that the tokens from place `start` to place `end`, included, cover."""
+        first = int(self.first[row] - self.begin[row])
+        context = self.contexts[self.question[row]]
+        a, b = int(self.starts[first + start]), int(self.ends[first + end])
+        b = max(a, b)
+        while b > a and context[b - 1].isspace():  # pieces of some tokenizers have the space before them
+            b -= 1
+        while a < b and context[a].isspace():
+            a += 1
+        return a, b
+
+
+@dataclass(frozen=True)
+class AnswerTargets:
+    """What R rows are trained on; 0, the [CLS], where the row does not hold the whole answer or there is none."""
+
+    start: np.ndarray  # (R,) int64, the place of the first token of the answer
+    end: np.ndarray  # (R,) int64, that of the last one
+    yes_no: np.ndarray  # (R,) int64: SPAN, YES, NO; IGNORED where the file tells nothing
+    inexact: int  # answers whose pieces cover other characters than theirs
+    outside: int  # answers that no row holds whole
+
+
+def answer_features(
+    questions: Sequence[Question],
+    tokenizer: Tokenizer,
+    *,
+    max_length: int = 384,
+    max_question: int = 64,
+    step: int = 128,
+    threads: int = 1,
+) -> AnswerFeatures:
+    """Rows for questions, those of a question one after another; at least one each.
+
+    Args:
+        max_length: most tokens of a row, marks included.
+        max_question: most pieces of a question; the rest of it is cut off.
+        step: pieces of the context from one row to the next.
+
+    Raises:
+        UsageError: the sizes leave no room for the context.
+        BundleError: the tokenizer lacks a special token.
+    """
+    marks = marks_of(tokenizer)
+    if max_length < max_question + 4 or max_question < 1 or step < 1:
+        raise UsageError(
+            f"rows of {max_length} tokens with {max_question} for the question, {step} apart: "
+            "expected room for four more, and steps of at least 1"
+        )
+    asked, which = encode_once(tokenizer, [question.question for question in questions], threads)
+    sizes = np.minimum(asked.lengths, max_question)[which]
+    numbers = {context: n for n, context in enumerate(dict.fromkeys(question.context for question in questions))}
+    told = packed(tokenizer.encode_lines(list(numbers), threads))
+    starts, ends, words = _covered(tokenizer, list(numbers), told.bounds)
+    context = np.array([numbers[question.context] for question in questions], np.int64)
+
+    units = told.lengths[context]
+    room = max_length - 3 - sizes
+    windows = strided_windows.cut(
+        np.ones(int(units.sum()), np.int64), bounds_of(units), room, np.minimum(step, room), empty=True
+    )
+    of_row = windows.text
+    first = told.bounds[context[of_row]] + windows.first
+    length = windows.end - windows.first
+    rows, (_, begin) = join(
+        marks,
+        [
+            Segment(asked.ids, asked.bounds[which[of_row]], sizes[of_row]),
+            Segment(told.ids, first, length, 1),
+        ],
+    )
+    return AnswerFeatures(
+        rows,
+        tuple(question.context for question in questions),
+        of_row,
+        begin,
+        length,
+        begin + windows.owned_first - windows.first,
+        begin + windows.owned_end - windows.first,
+        first,
+        starts,
+        ends,
+        words,
+        int((asked.lengths[which] > max_question).sum()),
+    )
+
+
+def answer_targets(features: AnswerFeatures, questions: Sequence[Question]) -> AnswerTargets:
+    """Where the rows hold the first answer of each of the N questions that `features` are of."""
+    begins = bounds_of(np.bincount(features.question, minlength=len(questions)))
+    start, end = np.zeros((2, len(features.rows)), np.int64)
+    kind = np.full(len(features.rows), IGNORED, np.int64)
+    classes = {"yes": YES, "no": NO, "none": SPAN}
+    inexact = outside = 0
+    for number, question in enumerate(questions):
+        rows = slice(int(begins[number]), int(begins[number + 1]))
+        answer = question.answers[0] if question.answers and question.impossible is not True else None
+        found = None
+        if answer is not None:
+            found = _pieces_of(features, rows, answer.start, answer.start + len(answer.text))
+            inexact += found is None
+        if question.yes_no is not None:
+            kind[rows] = classes[question.yes_no]
+        if answer is None or found is None:
+            continue
+        first, last = (place - features.first[rows] for place in found)
+        inside = (first >= 0) & (last < features.length[rows])
+        start[rows] = np.where(inside, features.begin[rows] + first, 0)
+        end[rows] = np.where(inside, features.begin[rows] + last, 0)
+        if question.yes_no is not None:
+            kind[rows] = np.where(inside, classes[question.yes_no], SPAN)
+        if not inside.any():
+            outside += 1
+            continue
+        row = rows.start + int(inside.argmax())
+        a, b = features.characters(row, int(start[row]), int(end[row]))
+        inexact += (a, b) != _trimmed(question.context, answer.start, answer.start + len(answer.text))
+    return AnswerTargets(start, end, kind, inexact, outside)
+
+
+def _pieces_of(features: AnswerFeatures, rows: slice, a: int, b: int) -> tuple[int, int] | None:
+    """The first and the last piece that characters a to b of the rows' context touch, or None where there is none."""
+    begin = int(features.first[rows][0])
+    end = int((features.first[rows] + features.length[rows]).max())
+    first = begin + int(np.searchsorted(features.ends[begin:end], a, side="right"))
+    last = begin + int(np.searchsorted(features.starts[begin:end], b, side="left")) - 1
+    return (first, last) if first <= last else None
+
+
+def _trimmed(text: str, a: int, b: int) -> tuple[int, int]:
+    """The span without white space at its ends."""
+    inner = text[a:b]
+    return a + len(inner) - len(inner.lstrip()), a + len(inner.rstrip())
+
+
+# -- which characters a piece covers ----------------------------------------------------------------------------------
+
+
+def _covered(tokenizer: Tokenizer, texts: Sequence[str], bounds: np.ndarray) -> tuple[np.ndarray, ...]:
+    """First character, the one behind the last, and the word of each piece of all texts: (P,) int32 each."""
+    starts, ends, words = np.zeros((3, int(bounds[-1])), np.int32)
+    for number, text in enumerate(texts):
+        here = slice(int(bounds[number]), int(bounds[number + 1]))
+        if here.start == here.stop:
+            continue
+        spans = np.array(tokenizer.offsets(text), np.int32).reshape(-1, 2)
+        # a span may not go back behind the one before it: answers are looked up by their order
+        starts[here] = np.maximum.accumulate(spans[:, 0])
+        ends[here] = np.maximum.accumulate(spans[:, 1])
+        if not text.isascii():
+            _take_marks(text, starts[here], ends[here])
+        found = np.array([match.end() for match in _WORD.finditer(text)], np.int32)
+        words[here] = np.searchsorted(found, ends[here], side="left")
+    return starts, ends, words
+
+
+def _take_marks(text: str, starts: np.ndarray, ends: np.ndarray) -> None:
+    """Move ends of pieces behind the combining marks and format characters that follow, up to the next piece."""
+    following = np.append(starts[1:], len(text))
+    for piece in np.flatnonzero(ends < following).tolist():
+        end, limit = int(ends[piece]), int(following[piece])
+        while end < limit and unicodedata.category(text[end]) in ("Mn", "Mc", "Me", "Cf"):
+            end += 1
+        same = int(np.searchsorted(ends, ends[piece]))  # pieces of one character have it whole, each of them
+        ends[same : piece + 1] = end
