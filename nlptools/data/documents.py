@@ -20,6 +20,7 @@ import numpy as np
 from nlptools.data.array_files import ArrayFiles, open_arrays
 from nlptools.errors import DataError, UsageError
 from nlptools.streams import Block
+from nlptools.text import word_cache
 from nlptools.text.sentences import split_sentences
 from nlptools.text.tokenizer import Tokenizer
 
@@ -110,14 +111,12 @@ def spool(
     assert longest > 0, longest
     dtype = np.dtype("uint16" if len(tokenizer.vocab) <= 1 << 16 else "uint32")
 
-    def encode(part: _Part) -> tuple[_Part, list[list[int]]]:
-        return part, tokenizer.encode_lines(part.texts, threads)
-
+    encode = _encoder(tokenizer, threads)
     digest = hashlib.sha256()
     with ArrayFiles(path) as files:
-        writer = _Writer(files, longest, dtype, tokenizer.vocab.unk)
-        for part, encoded in _beside(encode, _parts(blocks, sentences == "auto", digest)):
-            writer.write(part, encoded)
+        writer = _Writer(files, longest, tokenizer.vocab.unk)
+        for part, ids, lengths in _beside(encode, _parts(blocks, sentences == "auto", digest)):
+            writer.write(part, ids.astype(dtype), lengths)
         counts = writer.close()
         if not counts.tokens:
             raise DataError(f"no {what}: the input has no words")
@@ -131,6 +130,20 @@ class _Part(NamedTuple):
     texts: list[str]
     opens: list[bool]  # whether a document begins with it
     bytes: int
+
+
+def _encoder(tokenizer: Tokenizer, threads: int) -> Callable[[_Part], tuple[_Part, np.ndarray, np.ndarray]]:
+    """A function from a part to the part, its ids, and how many each sentence has."""
+    cache = word_cache.WordCache(tokenizer) if word_cache.fits(tokenizer) else None
+
+    def encode(part: _Part) -> tuple[_Part, np.ndarray, np.ndarray]:
+        if cache is not None:
+            return part, *cache.encode_lines(part.texts)
+        encoded = tokenizer.encode_lines(part.texts, threads)
+        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
+        return part, np.fromiter(chain.from_iterable(encoded), np.int64, int(lengths.sum())), lengths
+
+    return encode
 
 
 def _parts(blocks: Iterable[Block], split: bool, digest: hashlib._Hash) -> Iterator[_Part]:
@@ -159,14 +172,12 @@ def _parts(blocks: Iterable[Block], split: bool, digest: hashlib._Hash) -> Itera
 class _Writer:
     """Appends sentences to the files, and counts."""
 
-    def __init__(self, files: ArrayFiles, longest: int, dtype: np.dtype[Any], unknown: int | None) -> None:
-        self._files, self._longest, self._dtype, self._unknown = files, longest, dtype, unknown
+    def __init__(self, files: ArrayFiles, longest: int, unknown: int | None) -> None:
+        self._files, self._longest, self._unknown = files, longest, unknown
         self._counts = Counts()
         self._opened = False  # a document begins with the next sentence that has tokens
 
-    def write(self, part: _Part, encoded: list[list[int]]) -> None:
-        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        ids = np.fromiter(chain.from_iterable(encoded), self._dtype, int(lengths.sum()))
+    def write(self, part: _Part, ids: np.ndarray, lengths: np.ndarray) -> None:
         kept = np.flatnonzero(lengths)
         # how many documents have begun up to each sentence: an empty one hands its beginning on to the next
         begun = np.cumsum(np.array([self._opened, *part.opens], np.int64))
