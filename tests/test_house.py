@@ -23,9 +23,20 @@ TREES = {name: ast.parse(text) for name, text in SOURCES.items()}
 
 # A module imports from lower levels, and inside its own package. Names of packages and of modules at the top.
 LEVELS = (
-    ("__init__", "errors", "messages", "durable", "artifacts", "streams", "line_records", "parts"),
+    ("__init__", "errors", "messages", "durable", "artifacts", "ahead", "streams", "line_records", "parts"),
     ("configs", "text"),
-    ("metrics", "projection", "vectors", "data", "sequences", "plotting", "braille", "tokenization", "embedder"),
+    (
+        "metrics",
+        "projection",
+        "vectors",
+        "data",
+        "sequences",
+        "plotting",
+        "braille",
+        "tokenization",
+        "embedder",
+        "word_embedder",
+    ),
     ("backend", "layers"),
     ("models",),
     (
@@ -42,7 +53,20 @@ LEVELS = (
     ),
     ("train", "pretraining_models", "pretraining_measures"),
     ("embeddings",),
-    ("language_model", "translation", "loading", "training", "seq2seq_training", "pretraining", "description"),
+    (
+        "language_model",
+        "translation",
+        "pieces",
+        "hidden_states",
+        "text_embedder",
+        "loading",
+        "training",
+        "seq2seq_training",
+        "pretraining",
+        "finetuning",
+        "prediction",
+        "description",
+    ),
     ("cli",),
     ("__main__",),
 )
@@ -54,6 +78,7 @@ SAME_LEVEL = {  # neighbours that know each other
     "streams": {"errors", "messages", "durable"},
     "line_records": {"errors"},
     "braille": {"plotting"},
+    "word_embedder": {"embedder", "vectors"},
     "beam": {"constraints", "continuation"},
     "projection": {"vectors"},
     "data": {"metrics"},
@@ -62,6 +87,9 @@ SAME_LEVEL = {  # neighbours that know each other
     "forced": {"continuation"},
     "translation": {"language_model"},
     "loading": {"language_model", "translation"},
+    "hidden_states": {"pieces"},
+    "text_embedder": {"hidden_states", "pieces"},
+    "prediction": {"finetuning"},
 }
 TORCH_FROM = 3  # the lowest level that may import torch
 

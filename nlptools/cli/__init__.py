@@ -29,6 +29,8 @@ COMMANDS = {
     "train-lm": ("Training", "Train a language model on text."),
     "train-seq2seq": ("Training", "Train a translation or summarization model on pairs of texts."),
     "pretrain-bert": ("Training", "Train a BERT or an ELECTRA on text."),
+    "finetune": ("Training", "Train an encoder for a task: labels or numbers for texts and pairs of texts."),
+    "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
     "neighbors": ("Using models", "Find the nearest words of words and of expressions."),

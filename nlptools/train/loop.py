@@ -83,6 +83,7 @@ class Fit:
         self.checkpoints = checkpoints
         self.progress = Progress()
         self.optimizer = AdamW(objective, run.beta2, run.weight_decay)
+        self.has_factors = hasattr(objective, "rate_factors")  # of the learning rate, by parameter
         self.masters = list(objective.parameters())
         self.working: Any = backend.working_copy(objective)
         self.copies = list(self.working.parameters())
@@ -111,7 +112,8 @@ class Fit:
         rate = learning_rate(self.progress.step, self.total, self.run)
         if math.isfinite(mean) and math.isfinite(norm):
             clip = self.run.clip
-            self.optimizer.step(rate, clip / norm if 0 < clip < norm else 1.0)
+            factors = self.objective.rate_factors(self.source.epoch) if self.has_factors else None
+            self.optimizer.step(rate, clip / norm if 0 < clip < norm else 1.0, factors)
             self.backend.refresh(self.masters, self.copies)
             self.progress.bad_steps = 0
         else:

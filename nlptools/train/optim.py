@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -30,20 +31,27 @@ class AdamW:
 
     def __post_init__(self) -> None:
         for name, parameter in self.module.named_parameters():
+            if not parameter.requires_grad:
+                continue
             self.means[name] = torch.zeros_like(parameter, dtype=torch.float32)
             self.squares[name] = torch.zeros_like(parameter, dtype=torch.float32)
 
     @torch.no_grad()
-    def step(self, rate: float, scale: float = 1.0) -> None:
-        """Update all parameters with the learning rate `rate`, from gradients multiplied by `scale`."""
+    def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
+        """Update all parameters with the learning rate `rate`, from gradients multiplied by `scale`.
+
+        `factors`: what the rate of a parameter is multiplied with, 1 for those that are not there. With 0 a parameter
+        stays as it is, and only its moments go on.
+        """
         self.steps += 1
-        named = [(n, p) for n, p in self.module.named_parameters() if p.grad is not None]
-        for decay in (self.weight_decay, 0.0):
-            chosen = [(n, p) for n, p in named if (p.dim() >= 2) == (decay > 0)] if self.weight_decay else named
-            if chosen:
-                self._update(chosen, rate, decay, scale)
-            if not self.weight_decay:
-                break
+        groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
+        for name, parameter in self.module.named_parameters():
+            if parameter.grad is not None:
+                decay = self.weight_decay if parameter.dim() >= 2 else 0.0
+                factor = 1.0 if factors is None else factors.get(name, 1.0)
+                groups.setdefault((decay, factor), []).append((name, parameter))
+        for (decay, factor), chosen in groups.items():
+            self._update(chosen, rate * factor, decay, scale)
 
     def _update(self, chosen: list[tuple[str, nn.Parameter]], rate: float, decay: float, scale: float) -> None:
         device = chosen[0][1].device

@@ -1,0 +1,72 @@
+"""nlptools finetune: encoders for a task, from examples."""
+
+from __future__ import annotations
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import inputs_argument, invocation
+from nlptools.configs import Common, Compute
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+
+
+@make_command(
+    "finetune",
+    Finetune,
+    Files,
+    FinetuneTraining,
+    Compute,
+    formats="""Published files are taken as they are. classify: lines of `text TAB label`, a table whose header names its
+columns, JSON lines, TREC's `LABEL:fine text`, GLUE's CoLA and SST-2. pair: two texts and a label: SICK, SNLI, GLUE's MRPC, QQP,
+MNLI, QNLI, RTE. regress: two texts and a number: STS-B, SICK. --task glue/NAME knows the columns and the metrics of each GLUE
+task. --text-column and --label-column name others. The output is a model directory that opens in Hugging Face as
+BertForSequenceClassification, or ElectraForSequenceClassification, with the same logits; besides training.json (how it was
+made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue from).
+With --valid the weights are the best by --best; otherwise the last. A label in the --valid file that training has not seen is
+an error. Standard output stays empty.""",
+    examples=(
+        (
+            "Kinds of questions, measured on held-out ones:",
+            "nlptools finetune --task classify -m bert-base/ --valid dev.txt -o questions/ train.txt",
+        ),
+        (
+            "The same with five seeds; the best is kept, mean and spread are told:",
+            "nlptools finetune --task classify -m bert-base/ --seeds 5 --valid dev.txt -o questions/ train.txt",
+        ),
+        ("GLUE's RTE:", "nlptools finetune --task glue/rte -m bert-base/ --valid dev.tsv -o rte/ train.tsv"),
+        (
+            "Small data: cross-validation, with lower layers that learn more slowly:",
+            "nlptools finetune --task classify -m bert-base/ --folds 5 --layer-decay 0.8 --class-weights balanced -o out/"
+            " all.tsv",
+        ),
+    ),
+    exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 75, 78),
+)
+@inputs_argument
+def command(
+    inputs: tuple[str, ...],
+    finetune: Finetune,
+    files: Files,
+    finetunetraining: FinetuneTraining,
+    compute: Compute,
+    common: Common,
+) -> None:
+    """Train an encoder for a task: labels or numbers for texts and pairs of texts.
+
+    A BERT or an ELECTRA gets a head for the task and both learn together. Examples of like length are trained on together. A
+    run that was stopped, by a signal, a time limit or a crash, is continued by the same command and ends with the weights it
+    would have had anyway.
+    """
+    # what is wrong is said before torch is loaded
+    finetune.check()
+    finetunetraining.check()
+    from nlptools.finetuning.job import finetune as train
+
+    record = invocation()
+    train(
+        inputs,
+        finetune,
+        finetunetraining,
+        compute,
+        files,
+        encoding_errors=common.encoding_errors,
+        invocation=record,
+    )

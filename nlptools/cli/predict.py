@@ -1,0 +1,71 @@
+"""nlptools predict: the answers of fine-tuned models."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import click
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import inputs_argument
+from nlptools.configs import Common, Compute, Lines
+from nlptools.configs.finetuning import Files, Predict
+
+
+@make_command(
+    "predict",
+    Predict,
+    Files,
+    Compute,
+    Lines,
+    formats=r"""One answer per line or example of the input, in order. classify and pair: `label TAB probability`; --top-k K:
+K such pairs in a line; --probabilities: that of each label, in the order of the model's config.json. Models with several labels
+at once: all labels with at least the probability --threshold, joined as --label-separator says, TAB their probabilities; an
+empty field for none. regress: a number. --columns: the input's columns come back with these appended, after a header if there
+was one; in JSON lines under "prediction" and "probability". The input is what finetune takes, with or without labels: a text a
+line, `text TAB text`, tables with a header, JSON lines. An empty text gets an answer, too. Tabs, line ends and backslashes in
+labels are written as \t, \n and \\.""",
+    examples=(
+        ("What kind of question is it?", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
+        ("A table with two more columns:", "nlptools predict questions/ --columns test.tsv > answered.tsv"),
+        (
+            "How good is it?",
+            "nlptools predict questions/ dev.tsv | cut -f 1 | nlptools evaluate -m accuracy -r gold.txt",
+        ),
+        ("A file for GLUE's server:", "nlptools predict rte/ --submission test.tsv -o RTE.tsv"),
+    ),
+    exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
+)
+@click.argument("model", type=click.Path())
+@inputs_argument
+def command(
+    model: str,
+    inputs: tuple[str, ...],
+    predict: Predict,
+    files: Files,
+    compute: Compute,
+    lines: Lines,
+    common: Common,
+) -> None:
+    """Answer with a fine-tuned model: labels, numbers.
+
+    MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification or
+    ElectraForSequenceClassification. Lines are computed many at a time, those of like length together, which does not change
+    what comes out.
+    """
+    predict.check()
+    from nlptools import streams
+
+    names = streams.check_inputs(inputs)
+    if lines.line_buffered:
+        predict = replace(predict, window=1)
+    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
+        from nlptools import bundle
+
+        found = bundle.load(model)
+        from nlptools.backend import Backend
+        from nlptools.prediction import Predictor
+
+        predictor = Predictor(found, Backend.detect(compute), predict, files)
+        for some in predictor.lines(names, common.encoding_errors):
+            out.write_lines(some)

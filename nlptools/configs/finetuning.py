@@ -1,0 +1,187 @@
+"""Settings of fine-tuning and prediction: what the task is, how its files are read, what is trained and how."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import MISSING, dataclass
+
+from nlptools.configs import Training, interval, option
+from nlptools.configs.layers import layers
+from nlptools.errors import UsageError
+
+TASKS = ("classify", "pair", "regress")
+MEASURES = ("accuracy", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
+
+
+def task(text: str) -> str:
+    """The name of a task. Raises UsageError."""
+    if text not in TASKS and not text.startswith("glue/"):
+        raise UsageError(f"no such task: {text!r}, expected {', '.join(TASKS)} or glue/NAME")
+    return text
+
+
+def frozen(text: str) -> int | None:
+    """How many layers `--freeze` names: None is all of the encoder, 0 nothing, N the embeddings and N blocks."""
+    if text == "all":
+        return None
+    if not re.fullmatch(r"\d{1,4}", text):
+        raise UsageError(f"not a number of layers: {text!r}, expected none, all or a number")
+    return int(text)
+
+
+def class_weights(text: str) -> dict[str, float]:
+    """The weights in `A=2,B=0.5`; none for `none` and `balanced`. Raises UsageError."""
+    if text in ("none", "balanced"):
+        return {}
+    found = {}
+    for part in text.split(","):
+        label, _, number = part.rpartition("=")
+        if not label or not re.fullmatch(r"\d*\.?\d+([eE]-?\d+)?", number):
+            raise UsageError(f"not a weight: {part!r}, expected balanced, or LABEL=NUMBER,LABEL=NUMBER")
+        found[label] = float(number)
+    return found
+
+
+@dataclass(frozen=True)
+class Files:
+    """Input options"""
+
+    layout: str = option(
+        "auto",
+        "Layout of the files: table, jsonl, trec, cola, stsbenchmark, glue/NAME; auto tells by name and first line.",
+        metavar="NAME",
+    )
+    text_column: tuple[str, ...] = option(
+        (), "Column of a text, by name or number from 1; twice for two texts.", multiple=True, metavar="NAME"
+    )
+    label_column: str | None = option(None, "Column of the label, by name or number.", metavar="NAME")
+    id_column: str | None = option(None, "Column of what an example is called.", metavar="NAME")
+    header: bool = option(False, "The first line names the columns, whatever they are called.")
+    fine: bool = option(False, "Labels of TREC with their second part: DESC:manner, not DESC.")
+    label_separator: str = option(",", "What stands between the labels of --multi-label.", metavar="TEXT")
+    skip_broken: bool = option(False, "Leave out lines with too few columns, and count them.")
+
+
+@dataclass(frozen=True)
+class Finetune:
+    """Task options"""
+
+    task: str = option(MISSING, "What is learnt: classify, pair, regress, or glue/NAME.", metavar="TASK", check=task)
+    model: str = option(
+        MISSING, "Directory of the encoder to begin with: a BERT or ELECTRA.", short="-m", metavar="DIR"
+    )
+    multi_label: bool = option(False, "An example can have several labels at once, or none.")
+    best: str = option(
+        "auto",
+        "Which number of the validation says which weights are best: auto is accuracy, pearson (regress), GLUE's own.",
+        choices=("auto", *MEASURES),
+    )
+    max_length: int = option(
+        0, "Most tokens of an example, marks included; longer ones are cut and counted. 0: as the model can.", low=0
+    )
+    freeze: str = option(
+        "0",
+        "Leave the weights of the embeddings and the first N layers as they are, or of all.",
+        metavar="N",
+        check=frozen,
+    )
+    layers: str = option(
+        "last",
+        "Which layers the head sees: last, N, sum:A:B or mean:A:B (slices; `all` for A:B). 0 is what the embeddings give.",
+        metavar="LAYERS",
+        check=layers,
+    )
+    layer_decay: float = option(
+        1.0,
+        "Learning rate of each layer, as a share of that of the layer above (Clark et al. 2020 take 0.8).",
+        low=0,
+        high=1,
+        metavar="X",
+    )
+    unfreeze: float = option(
+        0.0,
+        "Begin with the head alone, and let one more layer learn, from the last one down, after every X epochs (Howard &"
+        " Ruder 2018). 0: all learn from the beginning.",
+        low=0,
+        metavar="X",
+    )
+    class_weights: str = option(
+        "none",
+        "What each label counts in the loss: balanced (all labels the same in sum), or LABEL=NUMBER,...; others count 1.",
+        metavar="WEIGHTS",
+        check=class_weights,
+    )
+    seeds: int = option(
+        1,
+        "Train so many times, with --seed and those after it, in DIR/seed-N; the best is kept in DIR.",
+        low=1,
+        metavar="N",
+    )
+    folds: int = option(
+        0,
+        "Cross-validation: train K times, in DIR/fold-N, each time without another Kth of the data.",
+        low=0,
+        metavar="K",
+    )
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        for name in ("task", "model"):
+            if not getattr(self, name):
+                raise UsageError(f"--{name} is empty")
+        if layers(self.layers).kind in ("concat", "mix"):
+            raise UsageError(f"--layers {self.layers}: a head is as wide as one layer", hint="sum:A:B or mean:A:B")
+        if self.folds == 1:
+            raise UsageError("--folds 1 leaves nothing to train on")
+        if self.folds and self.seeds > 1:
+            raise UsageError("--folds does not go with --seeds")
+        if self.unfreeze and self.freeze != "0":
+            raise UsageError("--unfreeze does not go with --freeze")
+        if 0 < self.max_length < 4:
+            raise UsageError("--max-length: expected at least 4, three of them marks")
+        if self.multi_label and self.task != "classify":
+            raise UsageError(f"--multi-label goes with --task classify, not {self.task}")
+        if self.task == "regress" and self.class_weights != "none":
+            raise UsageError("--class-weights: a number has no class")
+
+
+@dataclass(frozen=True)
+class FinetuneTraining(Training):
+    """Training options"""
+
+    valid: str | None = option(None, "Held-out examples to measure on, in a file as those to train on.", metavar="FILE")
+    batch_size: int = option(32, "Examples per step and process.", low=1, metavar="N")
+    epochs: float = option(3.0, "Passes over the data, unless --steps is given.", low=0, metavar="X")
+    lr: float = option(5e-5, "Peak learning rate.", low=0, metavar="X")
+    min_lr: float = option(0.0, "Final learning rate, as a share of the peak.", low=0, high=1, metavar="X")
+    warmup: float = option(0.1, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS")
+    schedule: str = option(
+        "linear",
+        "Learning rate after the warm-up.",
+        choices=("linear", "cosine", "trapezoid", "constant", "inverse-sqrt"),
+    )
+    weight_decay: float = option(0.01, "Decay of matrices (AdamW).", low=0, metavar="X")
+    beta2: float = option(0.999, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
+    log_every: str = option("50", "Report interval, as --save-every.", check=interval)
+
+
+@dataclass(frozen=True)
+class Predict:
+    """Prediction options"""
+
+    columns: bool = option(False, "Write the input's own columns, with the prediction in further ones.")
+    probabilities: bool = option(False, "Write the probability of every label, in the model's order, and no label.")
+    top_k: int = option(1, "Write the K most probable labels, each with its probability.", low=1, metavar="K")
+    threshold: float = option(0.5, "Probability from which on a label of --multi-label is given.", low=0, high=1)
+    pair: bool = option(False, "Two texts a line, where the model does not say so itself.")
+    submission: bool = option(False, "Write the file that GLUE's server takes; the model has to know the task.")
+    max_length: int = option(0, "Most tokens of an example, marks included; 0: as the model was trained.", low=0)
+    batch_tokens: int = option(4096, "Tokens that the model reads at a time, padding included.", low=1, metavar="N")
+    window: int = option(8192, "Lines that are read and sorted by length together.", low=1, metavar="N")
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        if self.probabilities and self.top_k > 1:
+            raise UsageError("--probabilities does not go with --top-k")
+        if self.submission and (self.columns or self.probabilities or self.top_k > 1):
+            raise UsageError("--submission is a format of its own")

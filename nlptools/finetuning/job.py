@@ -1,0 +1,317 @@
+"""Fine-tuning an encoder from examples to bundle: `finetune`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlptools import bundle, messages, streams
+from nlptools.backend import Backend
+from nlptools.configs import Compute
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, frozen
+from nlptools.configs.layers import Layers, layers
+from nlptools.data.features import FeatureBatch, FeatureBatches, Features
+from nlptools.errors import BundleError, DataError, display
+from nlptools.finetuning import kind as kinds
+from nlptools.finetuning import outputs, rates, repeats
+from nlptools.finetuning.kind import Kind
+from nlptools.models.bert import TASK_HEADS, BertWithHeads
+from nlptools.train.job import Trained, run_job
+from nlptools.train.loop import Criterion, Evaluate
+
+
+def finetune(
+    inputs: Sequence[str],
+    settings: Finetune,
+    run: FinetuneTraining,
+    compute: Compute | None = None,
+    files: Files | None = None,
+    *,
+    encoding_errors: str = "strict",
+    invocation: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Train an encoder on the examples of `inputs` (files; none or `-`: standard input) into `run.output`.
+
+    With `settings.seeds` or `settings.folds` it is trained several times, in directories within `run.output`, and the
+    best is kept there. The same call continues a run that was stopped. `invocation` goes into the training record.
+
+    Raises:
+        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
+        OutputError: the directory holds something else, or is locked.
+        Stopped: by a signal or `run.max_time`, with everything saved.
+        Diverged: see `train.loop.fit`.
+    """
+    settings.check()
+    run.check()
+    compute = compute or Compute()
+    kind = kinds.new(settings, files or Files())
+    names = streams.check_inputs(inputs)
+    streams.check_inputs([*names, *run.held_out])
+    base = bundle.load(settings.model)
+    if not base.is_encoder:
+        raise BundleError(f"{display(settings.model)}: no encoder", hint="finetune begins with a BERT or an ELECTRA")
+    text = Text(kind, tuple(names), run.valid, encoding_errors)
+
+    def one(run: FinetuneTraining, compute: Compute, fold: tuple[int, int] | None = None) -> Trained:
+        # a seed of the model and of the order of the data; folds are cut by the same seed
+        task = _Finetuning(settings, run, compute.seed, text, base, kind, files or Files(), fold)
+        return run_job(task, run, compute, invocation)
+
+    if settings.seeds > 1 or settings.folds:
+        return repeats.several(one, settings, run, compute, kind)
+    return one(run, compute)
+
+
+@dataclass
+class Text:
+    """The examples, read once however often they are trained on."""
+
+    kind: Kind
+    inputs: tuple[str, ...]
+    held_out: str | None
+    errors: str
+    _train: list[Any] | None = None
+    _valid: list[Any] | None = None
+
+    def train(self) -> list[Any]:
+        """The examples to train on. Raises DataError when there are none."""
+        if self._train is None:
+            self._train = list(self.kind.read(self.inputs, True, self.errors))
+            if not self._train:
+                raise DataError("no examples to train on", path=self.inputs[0])
+        return self._train
+
+    def valid(self) -> list[Any]:
+        """The held-out examples. Raises DataError when there are none."""
+        if self._valid is None:
+            assert self.held_out is not None
+            self._valid = list(self.kind.read([self.held_out], True, self.errors))
+            if not self._valid:
+                raise DataError("no examples to measure on", path=self.held_out)
+        return self._valid
+
+
+@dataclass(frozen=True)
+class _Examples:
+    """Rows to train on, and examples and rows to measure on."""
+
+    train: Features
+    valid: Features | None
+    examples: Sequence[Any]  # of `valid`; only the main process has them
+    path: Path
+    text: Text
+    learned: dict[str, Any]
+
+    def digests(self) -> dict[str, str | None]:
+        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
+
+    def paths(self) -> list[str | None]:
+        import json
+
+        return [str(self.path), None if self.valid is None else "", json.dumps(self.learned)]
+
+    def record(self) -> dict[str, Any]:
+        def told(part: Features, names: Sequence[str | None]) -> dict[str, Any]:
+            sizes = {"examples": part.num_examples, "tokens": len(part.rows.ids), "cut": part.cut}
+            return {"inputs": list(names), "sha256": part.digest, **sizes}
+
+        valid = told(self.valid, [self.text.held_out]) if self.valid else None
+        return {"train": told(self.train, self.text.inputs), "valid": valid, **self.learned}
+
+
+@dataclass
+class _Finetuning:
+    """A task on top of an encoder, as `train.job.Task`. `kind` knows what the data tell when they are read."""
+
+    options: Finetune
+    run: FinetuneTraining
+    seed: int
+    text: Text
+    base: bundle.Bundle
+    kind: Kind
+    files: Files
+    fold: tuple[int, int] | None = None
+    unit: str = "examples"
+
+    @property
+    def criterion(self) -> Criterion:
+        return self.kind.criterion
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """All numbers of a validation, that of the criterion last."""
+        return self.kind.measures
+
+    @property
+    def which(self) -> Layers:
+        return layers(self.options.layers)
+
+    def settings(self) -> dict[str, Any]:
+        settings = {**asdict(self.options), **asdict(self.files), "fold": self.fold}
+        del settings["seeds"]  # more of them are more runs, not other ones
+        return settings
+
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Examples:
+        train, valid = self._parts(held_out)
+        self.kind = self.text.kind.learn(train)
+        encoding = kinds.encoding(self.base, self.options.max_length, backend.threads)
+        rows = self.kind.features(train, encoding, True)
+        rows.save(directory / "train")
+        held = None
+        if valid:
+            self.kind.check(valid)
+            held = self.kind.features(valid, encoding, False)
+        return _Examples(Features.open(directory / "train"), held, valid, directory, self.text, self.kind.learned())
+
+    def _parts(self, held_out: bool) -> tuple[list[Any], list[Any]]:
+        """Examples to train on, and to measure on."""
+        train = self.text.train()
+        if self.fold is None:
+            return train, self.text.valid() if held_out and self.run.held_out else []
+        number, count = self.fold
+        if count > len(train):
+            raise DataError(f"{len(train)} examples make no {count} folds", path=self.text.inputs[0])
+        fold_of = np.random.default_rng([self.seed, count]).permutation(len(train)) % count
+        return (
+            [e for e, fold in zip(train, fold_of, strict=True) if fold != number],
+            [e for e, fold in zip(train, fold_of, strict=True) if fold == number],
+        )
+
+    def open(self, paths: list[str | None]) -> _Examples:
+        import json
+
+        directory, valid, learned = paths
+        assert directory is not None and learned is not None
+        self.kind = self.text.kind.restored(json.loads(learned))
+        train = Features.open(Path(directory) / "train")
+        return _Examples(train, None if valid is None else train, [], Path(directory), self.text, json.loads(learned))
+
+    def announce(self, data: _Examples, seconds: float) -> None:
+        def told(part: Features) -> str:
+            cut = f", {part.cut:,} cut" if part.cut else ""
+            return f"{part.num_examples:,} examples of {len(part.rows.ids):,} tokens{cut}"
+
+        valid = f"; validation: {told(data.valid)}" if data.valid else ""
+        messages.note(f"text: {told(data.train)}{valid} ({seconds:.1f} s)")
+
+    def model(self) -> BertWithHeads:
+        """The encoder with a new head, or with its own where it is for the same labels."""
+        return new_model(self.base, self.kind, self.seed, frozen(self.options.freeze))
+
+    def objective(self, model: Any) -> TaskLoss:
+        return TaskLoss(model, self.kind, self.which, self.options.layer_decay, self.options.unfreeze)
+
+    def source(self, data: _Examples, backend: Backend) -> FeatureBatches:
+        where = {"rank": backend.rank, "world_size": backend.world_size}
+        pad = int(self._sizes.pad)
+        return FeatureBatches(data.train, self.run.batch_size, seed=self.seed, pad=pad, **where)
+
+    def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:
+        """The measures of the task on the held-out examples, computed by the main process."""
+        valid = data.valid
+        if valid is None:
+            return None
+        single = backend.world_size == 1
+
+        def measured(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+            stop_here = stop if single else None
+            found = outputs.logits(model, self.kind.head, valid, backend, self.which, stop=stop_here)
+            if found is None:
+                return None
+            return self.kind.measure(self.kind.decode(found, valid, data.examples), data.examples)
+
+        def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+            numbers = measured(model, stop) if backend.is_main else None
+            shared: dict[str, float] | None = backend.broadcast(numbers)
+            return shared
+
+        return evaluate
+
+    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        more = self.kind.config()
+        task = {
+            **more.pop("nlptools", {}).get("task", {}),
+            "max_length": self.options.max_length,
+            "layers": self.options.layers,
+        }
+        bundle.save_encoder(
+            directory,
+            model,
+            weights,
+            self.base.tokenizer,
+            training=record,
+            more={**more, "nlptools": {"task": task}},
+        )
+
+    def advice(self, name: str) -> str:
+        return f"nlptools predict {name} FILE"
+
+    @property
+    def _sizes(self) -> Any:
+        model: Any = self.base.model
+        return model.config
+
+
+def new_model(base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0) -> BertWithHeads:
+    """The encoder of a bundle with the head of a task, on the CPU: that of the bundle where it is for the same labels, else
+    drawn at random. A BERT without a pooler gets a new one, which is told.
+    """
+    held: Any = base.model
+    config, pooled = held.config, kind.head in ("sequence", "choice") and held.config.family == "bert"
+    model = BertWithHeads(config, (*(("pooler",) if pooled else ()), kind.head), kind.num_labels)
+    torch.manual_seed(seed)
+    model.initialize()
+    kind.begin(model)
+    weights = base.weights()
+    same = kind.head in held.heads and held.num_labels == kind.num_labels
+    same &= all(
+        base.config.get(key) == value for key, value in kind.config().items() if key in ("id2label", "problem_type")
+    )
+    if not same:
+        weights = {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in TASK_HEADS}
+    missing, _ = model.load_state_dict(weights, strict=False)
+    if any(name.startswith("encoder.pooler") for name in missing):
+        messages.note(f"{display(str(base.path))}: has no pooler, a new one is learnt")
+    rates.freeze(model, freeze)
+    return model
+
+
+class TaskLoss(nn.Module):
+    """The loss of a task's head on top of an encoder, as a weighted sum; an objective (see `objectives`)."""
+
+    def __init__(self, model: Any, kind: Kind, which: Layers, decay: float = 1.0, unfreeze: float = 0.0) -> None:
+        """`decay`, `unfreeze`: see `rates.Rates`."""
+        super().__init__()
+        self.model, self.kind, self.which = model, kind, which
+        self.rates = rates.of(self, model.config.num_hidden_layers, decay, unfreeze)
+
+    def counts(self, batch: FeatureBatch) -> dict[str, float]:
+        """What the loss is divided by: the sum of the weights."""
+        return {"loss": batch.weight}
+
+    def arrays(self, batch: FeatureBatch) -> tuple[np.ndarray, ...]:
+        """What `forward` needs of a batch, to be put on the device."""
+        return batch.ids, batch.mask, batch.types, *batch.targets
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
+        """(B, T) ids, mask and types, and what the kind calls targets -> the sum of the losses."""
+        hidden = outputs.hidden_states(self.model, self.which, ids, mask, types)
+        logits = self.model.task_logits(self.kind.head, hidden)
+        return {"loss": self.kind.loss(logits.float(), *targets)}
+
+    def rate_factors(self, epoch: float) -> dict[str, float]:
+        """See `rates.Rates.at`."""
+        return self.rates.at(epoch)
+
+    def carry(self) -> dict[str, Tensor]:
+        """Nothing goes on from batch to batch."""
+        return {}
+
+    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
+        """See `carry`."""

@@ -1,0 +1,156 @@
+"""What a kind of task is: everything that differs between labels, tags and answers. `KINDS` has them by name.
+
+A kind is a frozen dataclass. `begin` makes it from the settings of a run, `learn` adds what the training data tell (the
+labels), `opened` makes it from a model directory, ours or another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Protocol
+
+import numpy as np
+from torch import Tensor
+
+from nlptools import bundle
+from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.data.encoder_rows import marks_of
+from nlptools.data.features import Encoding, Features
+from nlptools.data.tasks.options import Options
+from nlptools.errors import BundleError, display
+from nlptools.train.loop import Criterion
+
+# the name of a task, as --task has it: its kind
+KINDS = {
+    "classify": "nlptools.finetuning.texts:Texts",
+    "pair": "nlptools.finetuning.texts:Texts",
+    "regress": "nlptools.finetuning.texts:Texts",
+}
+# the head of a directory that does not say what its task is: the task
+_TASK_OF_HEAD = {"sequence": "classify"}
+
+
+class Kind(Protocol):
+    """Shapes: N rows, B rows of a batch, T length, K labels."""
+
+    @property
+    def name(self) -> str:
+        """The task, as --task has it."""
+
+    @property
+    def head(self) -> str:
+        """One of `models.bert.TASK_HEADS`."""
+
+    @property
+    def num_labels(self) -> int:
+        """K, of the heads "sequence" and "tokens"."""
+
+    @property
+    def criterion(self) -> Criterion:
+        """Which number of `measure` says how good a model is."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The numbers of `measure` that a training record takes, that of the criterion last."""
+
+    def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterable[Any]:
+        """The examples of files. Raises DataError, InputError."""
+
+    def learn(self, examples: Sequence[Any]) -> Kind:
+        """This kind, knowing what the training data tell. Raises DataError where nothing can be learnt from them."""
+
+    def learned(self) -> dict[str, Any]:
+        """The fields that `learn` has set, as plain JSON."""
+
+    def restored(self, learned: Mapping[str, Any]) -> Kind:
+        """This kind with what `learned` gave, perhaps by way of JSON."""
+
+    def check(self, examples: Sequence[Any]) -> None:
+        """Raise DataError (file, line) where held-out examples do not go with what was learnt."""
+
+    def features(self, examples: Sequence[Any], encoding: Encoding, labelled: bool) -> Features:
+        """Rows of the examples; `labelled`: with what is to be learnt, the weights last."""
+
+    def begin(self, model: Any) -> None:
+        """Change a new head where there is a better beginning than random numbers; most often nothing."""
+
+    def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
+        """The sum of the weighted losses of a batch, from float32 logits and its `FeatureBatch.targets`."""
+
+    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
+        """One prediction per example, from the logits of each row: (K,), or (T, K) without padding."""
+
+    def measure(self, predictions: Sequence[Any], examples: Sequence[Any]) -> dict[str, float]:
+        """How good predictions are, "loss" and that of `criterion` among the numbers.
+
+        "answers" is how many different ones there are: a model with one answer to everything has learnt nothing.
+        """
+
+    def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
+        """What `predict` writes for some examples; `first`: nothing was written before, a header may be due."""
+
+    def config(self) -> dict[str, Any]:
+        """What config.json says of the task: id2label and so on; under "nlptools" what only we read."""
+
+
+def new(settings: Finetune, files: Files) -> Kind:
+    """The kind of the task that is to be learnt. Raises UsageError."""
+    name = "classify"
+    if not settings.task.startswith("glue/"):
+        name = settings.task
+    made: Kind = _class(name).new(settings, files)
+    return made
+
+
+def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
+    """The kind of the task of a model directory. Raises BundleError when it has none."""
+    noted = found.config.get("nlptools", {}).get("task", {})
+    model: Any = found.model
+    head = [head for head in model.heads if head in _TASK_OF_HEAD] if found.is_encoder else []
+    name = noted.get("name") if isinstance(noted, dict) else None
+    if name is None and head:
+        name = _TASK_OF_HEAD[head[0]]
+    if not head or name not in KINDS:
+        raise BundleError(
+            f"{display(str(found.path))}: no model that `finetune` made, and none that judges texts",
+            hint="predict takes the directories of finetune, and BertForSequenceClassification and its like",
+        )
+    made: Kind = _class(name).opened(found, settings, files)
+    return made
+
+
+def options(files: Files, **changes: Any) -> Options:
+    """How files are to be read."""
+    given = {
+        "layout": files.layout,
+        "header": files.header or None,
+        "text_columns": tuple(files.text_column),
+        "label_column": files.label_column,
+        "id_column": files.id_column,
+        "fine": files.fine,
+        "label_separator": files.label_separator,
+        "skip_broken": files.skip_broken,
+    }
+    return Options(**{**given, **changes})
+
+
+def encoding(found: bundle.Bundle, max_length: int, threads: int) -> Encoding:
+    """How texts become rows for the encoder of a directory. Raises BundleError when its vocabulary lacks a mark."""
+    model: Any = found.model
+    most = int(model.config.max_position_embeddings)
+    longest = min(max_length or most, most)
+    return Encoding(found.tokenizer, marks_of(found.tokenizer), longest, int(model.config.type_vocab_size), threads)
+
+
+def noted(config: Mapping[str, Any], key: str, default: Any) -> Any:
+    """What config.json has under "nlptools", "task", of the type that `default` has. Raises BundleError."""
+    value = config.get("nlptools", {}).get("task", {}).get(key, default)
+    if type(value) is not type(default):
+        raise BundleError(f'config.json: "nlptools", "task": {key} is {value!r:.80}')
+    return value
+
+
+def _class(name: str) -> Any:
+    module, attribute = KINDS[name].split(":")
+    return getattr(import_module(module), attribute)

@@ -1,0 +1,55 @@
+"""finetune and predict as commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from conftest import Run
+
+from tests.finetuning.tiny import encoder, table, texts
+
+
+def test_from_examples_to_answers(call: Run, tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder")
+    table(tmp_path / "train.tsv", texts(300))
+    table(tmp_path / "valid.tsv", texts(40, 1))
+    how = ("--lr", "3e-3", "--epochs", 4, "--threads", 1, "--save-every", "never")
+    done = call(
+        "finetune", "--task", "classify", "-m", "encoder", "--valid", "valid.tsv", *how, "-o", "out", "train.tsv"
+    )
+    assert done.code == 0 and done.out == b"" and "validation accuracy 1.00" in done.err, done.err
+    said = call("predict", "out", "--threads", 1, stdin="w1 good w2\n\nbad w3")
+    assert said.code == 0 and [line.split("\t")[0] for line in said.lines][::2] == ["good", "bad"]
+    assert len(said.lines) == 3
+    slow = call("predict", "out", "--threads", 1, "--line-buffered", stdin="w1 good w2\n\nbad w3")
+    assert slow.out == said.out
+    shown = call("predict", "out", "--threads", 1, "--columns", stdin='{"text": "good", "id": 5}\n')
+    assert shown.text.startswith('{"text": "good", "id": 5, "prediction": "good", "probability": ')
+
+
+def test_a_label_unseen_in_training_ends_the_run(call: Run, tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder")
+    table(tmp_path / "train.tsv", texts(30))
+    table(tmp_path / "valid.tsv", [("w1 good", "good"), ("w1", "fair")])
+    done = call("finetune", "--task", "classify", "-m", "encoder", "--valid", "valid.tsv", "-o", "out", "train.tsv")
+    assert done.code == 65 and "valid.tsv:2: the label 'fair' was not seen in training" in done.err
+    again = call(
+        "finetune", "--task", "classify", "-m", "encoder", "--dry-run", "--valid", "valid.tsv", "-o", "x", "train.tsv"
+    )
+    assert again.code == 0 and "dry run" in again.err and not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (("--task", "clasify", "-m", "x"), "no such task: 'clasify'"),
+        (("--task", "classify", "-m", "x", "--layers", "concat:all"), "as wide as one layer"),
+        (("--task", "classify", "-m", "x", "--folds", "1"), "leaves nothing to train on"),
+        (("--task", "classify", "-m", "x", "--class-weights", "a"), "not a weight: 'a'"),
+        (("--task", "regress", "-m", "x", "--class-weights", "balanced"), "a number has no class"),
+    ],
+)
+def test_usage(call: Run, args: tuple[str, ...], told: str) -> None:
+    done = call("finetune", *args, "-o", "out")
+    assert done.code == 2 and told in done.err

@@ -1,0 +1,141 @@
+"""Fine-tuning as a run: resume, seeds, folds, what learns how fast, what is carried over."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nlptools import artifacts, bundle
+from nlptools.configs.finetuning import Files, Finetune
+from nlptools.errors import OutputError, Stopped, UsageError
+from nlptools.finetuning import kind, rates
+from nlptools.finetuning.job import new_model
+from nlptools.train import stop
+from tests.finetuning.tiny import encoder, table, texts, train
+
+
+def weights(directory: Path) -> dict[str, torch.Tensor]:
+    return dict(bundle.load(directory).weights())
+
+
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
+    encoder(tmp_path / "encoder", hidden_dropout=0.1, attention_dropout=0.1)
+    more: dict[str, Any] = {"epochs": 2.0, "layer_decay": 0.7, "unfreeze": 0.5}
+    whole = train(tmp_path, path, valid, output=str(tmp_path / "whole"), **more)
+    calls = 0
+
+    def requested(self: stop.Stop) -> bool:
+        nonlocal calls
+        calls += 1
+        return calls == 6
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stop.Stop, "requested", property(requested))
+        with pytest.raises(Stopped):
+            train(tmp_path, path, valid, **more)
+    again = train(tmp_path, path, valid, **more)
+    assert again.steps == whole.steps == 14
+    assert again.metrics["valid_loss"] == whole.metrics["valid_loss"]
+    one, other = weights(tmp_path / "whole"), weights(tmp_path / "out")
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_seeds_tell_mean_and_spread_and_keep_the_best(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(31, 1))
+    more: dict[str, Any] = {"seeds": 3, "epochs": 1.0}
+    done = train(tmp_path, path, valid, **more)
+    summary = done.metrics["repeats"]
+    values = [summary["runs"][f"seed-{i}"]["valid_accuracy"] for i in (1, 2, 3)]
+    assert summary["mean"] == pytest.approx(sum(values) / 3)
+    assert summary["best"] == f"seed-{values.index(max(values)) + 1}"
+    assert "accuracy: mean" in capfd.readouterr().err
+    best, kept = weights(tmp_path / "out" / summary["best"]), weights(tmp_path / "out")
+    assert all(torch.equal(tensor, kept[name]) for name, tensor in best.items())
+    assert artifacts.verify(tmp_path / "out")
+    assert train(tmp_path, path, valid, **more).metrics["repeats"]["mean"] == summary["mean"]  # nothing is done again
+    with pytest.raises(UsageError, match="needs --valid"):
+        train(tmp_path, path, seeds=2)
+
+
+def test_a_run_that_gives_one_answer_is_called_failed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = table(tmp_path / "a.tsv", [*texts(40), *[("w1 w2", "good")] * 40])
+    done = train(tmp_path, path, path, seeds=2, lr=0.0, steps=2)
+    assert done.metrics["repeats"]["failed"] and "gives one answer to everything" in capfd.readouterr().err
+
+
+def test_several_runs_do_not_replace_a_single_one(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", texts(40))
+    train(tmp_path, path, epochs=1.0)
+    with pytest.raises(OutputError, match="holds a single run"):
+        train(tmp_path, path, path, seeds=2)
+
+
+def test_folds_measure_every_example_once(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", texts(41))
+    done = train(tmp_path, path, folds=3, epochs=1.0)
+    assert set(done.metrics["repeats"]["runs"]) == {"fold-1", "fold-2", "fold-3"}
+    records = [json.loads((tmp_path / "out" / f"fold-{i}" / "training.json").read_text())["data"] for i in (1, 2, 3)]
+    assert sorted(record["valid"]["examples"] for record in records) == [13, 14, 14]
+    assert all(record["train"]["examples"] + record["valid"]["examples"] == 41 for record in records)
+
+
+def test_frozen_layers_stay_as_they_are(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", texts(60))
+    before = weights(encoder(tmp_path / "encoder"))
+    train(tmp_path, path, freeze="1", epochs=1.0)
+    after = weights(tmp_path / "out")
+    moved = {name for name, tensor in before.items() if not torch.equal(tensor, after[name])}
+    assert moved and all(rates.part_of(name, 2) >= 2 for name in moved)
+    assert any(".blocks.1." in name for name in moved) and "encoder.pooler.dense.weight" in moved
+    train(tmp_path, path, freeze="all", epochs=1.0, force=True)
+    after = weights(tmp_path / "out")
+    assert {name for name, t in before.items() if not torch.equal(t, after[name])} <= {
+        "encoder.pooler.dense.weight",
+        "encoder.pooler.dense.bias",
+    }
+
+
+def test_rates_by_hand() -> None:
+    names = ["model.encoder.token_embedding.weight", "model.encoder.blocks.0.x", "model.encoder.blocks.1.x"]
+    head = ["model.encoder.pooler.dense.weight", "model.sequence.output.bias"]
+    assert rates.Rates([*names, *head], 2).at(0.0) == {}
+    decayed = rates.Rates([*names, *head], 2, decay=0.5).at(7.0)
+    assert list(decayed.values()) == [0.125, 0.25, 0.5, 1.0, 1.0]
+    gradual = rates.Rates([*names, *head], 2, unfreeze=0.5)
+    assert list(gradual.at(0.4).values()) == [0, 0, 0, 1, 1]
+    assert list(gradual.at(0.5).values()) == [0, 0, 1, 1, 1]
+    assert list(gradual.at(1.5).values()) == [1, 1, 1, 1, 1]
+
+
+def test_a_head_for_the_same_labels_is_kept_another_is_not(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", texts(60))
+    train(tmp_path, path, epochs=1.0)
+    base = bundle.load(tmp_path / "out")
+    made = kind.new(Finetune(task="classify", model="m"), Files())
+    same = made.learn(list(made.read([str(path)], True, "strict")))
+    held = base.weights()["sequence.output.weight"]
+    assert torch.equal(new_model(base, same, 1).state_dict()["sequence.output.weight"], held)
+    others = same.restored({"labels": ["bad", "worse"], "mean": 0.0})
+    assert not torch.equal(new_model(base, others, 1).state_dict()["sequence.output.weight"], held)
+
+
+def test_a_layer_below_the_last_can_be_what_the_head_sees(tmp_path: Path) -> None:
+    path, valid = table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(40, 1))
+    before = weights(encoder(tmp_path / "encoder"))
+    train(tmp_path, path, valid, layers="1")
+    after = weights(tmp_path / "out")
+    same = [name for name in before if ".blocks.1." in name]
+    assert same and all(torch.equal(before[name], after[name]) for name in same if before[name].dim() < 2)
+    assert bundle.load(tmp_path / "out").config["nlptools"]["task"]["layers"] == "1"
+
+
+def test_electra_learns_too(tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder", "electra", embedding_size=16)
+    path, valid = table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(40, 1))
+    assert train(tmp_path, path, valid).metrics["valid_accuracy"] == 1.0
+    assert bundle.load(tmp_path / "out").config["architectures"] == ["ElectraForSequenceClassification"]

@@ -1,0 +1,71 @@
+"""A tiny encoder of words and tasks that it learns in seconds: the label is a word that stands in the text."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlptools import bundle
+from nlptools.configs import Compute
+from nlptools.configs.encoders import EncoderConfig
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.finetuning.job import finetune
+from nlptools.models.bert import BertWithHeads
+from nlptools.text.named import NamedTokenizer
+from nlptools.text.vocab import Vocab
+from nlptools.train.job import Trained
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", *(f"w{i}" for i in range(20))]
+FP32 = Compute(device="cpu", precision="fp32", threads=1)
+
+
+def encoder(directory: Path, family: str = "bert", pooler: bool = True, **changes: Any) -> Path:
+    """A model directory without any training."""
+    sizes: dict[str, Any] = {
+        "vocab_size": len(WORDS),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
+    sizes |= {"intermediate_size": 64, "max_position_embeddings": 24, "hidden_dropout": 0.0, "attention_dropout": 0.0}
+    config = EncoderConfig(**{**sizes, "family": family, "initializer_range": 0.1, **changes})
+    torch.manual_seed(0)
+    model = BertWithHeads(config, ("pooler",) if pooler and family == "bert" else ())
+    model.initialize()
+    directory.mkdir(parents=True)
+    tokenizer = NamedTokenizer("whitespace", Vocab(WORDS))
+    bundle.save_encoder(directory, model, model.state_dict(), tokenizer, training={})
+    return directory
+
+
+def texts(count: int, seed: int = 0, words: tuple[str, ...] = ("good", "bad")) -> list[tuple[str, str]]:
+    """(text, label): which of `words` stands in the text."""
+    rng, made = random.Random(seed), []
+    for _ in range(count):
+        label = rng.choice(words)
+        rest = [f"w{rng.randrange(20)}" for _ in range(rng.randrange(1, 8))]
+        rest.insert(rng.randrange(len(rest) + 1), label)
+        made.append((" ".join(rest), label))
+    return made
+
+
+def table(path: Path, rows: Sequence[tuple[str, ...]]) -> Path:
+    """A file of these rows, fields between tabs."""
+    path.write_text("".join("\t".join(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def train(tmp_path: Path, train: Path, valid: Path | None = None, task: str = "classify", **changes: Any) -> Trained:
+    """Fine-tune the tiny encoder `tmp_path`/encoder, made if need be, into `tmp_path`/out."""
+    if not (tmp_path / "encoder").is_dir():
+        encoder(tmp_path / "encoder")
+    names = {name for name in changes if name in FinetuneTraining.__dataclass_fields__}
+    how = {"lr": 3e-3, "epochs": 4.0, "output": str(tmp_path / "out"), "save_every": "never", "batch_size": 16}
+    run = FinetuneTraining(**{**how, "valid": valid and str(valid), **{name: changes.pop(name) for name in names}})
+    files = Files(**{name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__})
+    settings = Finetune(task=task, model=str(tmp_path / "encoder"), **changes)
+    return finetune([str(train)], settings, run, FP32, files)
