@@ -33,6 +33,7 @@ COMMANDS = {
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
+    "embed": ("Using models", "Turn lines, words or tokens into vectors."),
     "neighbors": ("Using models", "Find the nearest words of words and of expressions."),
     "convert": ("Using models", "Convert word vectors from one format to another."),
     "align-vectors": ("Using models", "Rotate one language's word vectors onto another's."),

@@ -73,8 +73,8 @@ class Embed:
         units = self.unit != "sentence"
         if units and self.pooling is not None:
             raise UsageError(f"--pooling makes one vector of a line; --unit {self.unit} asks for more")
-        if units and self.to == "word2vec":
-            raise UsageError(f"--to word2vec does not go with --unit {self.unit}", hint="--to jsonl or npy does")
+        if units and self.to not in ("npy", "jsonl"):
+            raise UsageError(f"--to {self.to} does not go with --unit {self.unit}", hint="--to jsonl and npy do")
         if units and self.to == "npy" and self.index is None:
             raise UsageError(f"--unit {self.unit} --to npy needs --index FILE, to tell what the vectors are of")
         if self.index is not None and not (units and self.to == "npy"):
@@ -104,8 +104,3 @@ class EmbedWords:
         "whitespace", "How lines are cut into the words of the file: a name or path of a tokenizer.", short="-t"
     )
     lowercase: bool = option(False, "Lower-case the lines first.")
-
-    def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
-        if (self.weights == "uniform") != (self.counts is None):
-            raise UsageError("--weights tf-idf and sif, and only they, need --counts FILE")

@@ -43,14 +43,18 @@ class Packable:
 
     def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
         """x (..., E) times weight^T (E, D), plus bias, and the activation of that -> (..., D)."""
-        if weight.requires_grad or x.device.type != "cpu" or x.numel() < _FEWEST_ROWS * x.shape[-1] or x.requires_grad:
-            return ACTIVATIONS[activation](F.linear(x, weight, bias))
-        if self._packed is None:
-            self._packed = _pack(weight)
-        if self._packed is False:
+        if not self._packs(x, weight):
             return ACTIVATIONS[activation](F.linear(x, weight, bias))
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, bias, *_FUSED[activation])
         return out
+
+    def _packs(self, x: Tensor, weight: Tensor) -> bool:
+        """Whether to multiply with the packed weight, which is there then."""
+        if weight.requires_grad or x.device.type != "cpu" or x.numel() < _FEWEST_ROWS * x.shape[-1] or x.requires_grad:
+            return False
+        if self._packed is None:
+            self._packed = _pack(weight)
+        return self._packed is not False
 
 
 class Linear(Packable, nn.Linear):
@@ -59,6 +63,13 @@ class Linear(Packable, nn.Linear):
     def forward(self, x: Tensor, activation: str = "none") -> Tensor:
         """(..., E) -> (..., D), through the activation of that name."""
         return self.multiply(x, self.weight, self.bias, activation)
+
+    def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
+        """`residual` (..., D) plus the product of x (..., E), for inference: on a CPU the kernel adds it."""
+        if not self._packs(x, self.weight):
+            return residual + F.linear(x, self.weight, self.bias)
+        out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self._packed, self.bias, "add")
+        return out
 
 
 class TiedProjection(Packable):

@@ -1,0 +1,119 @@
+"""nlptools embed: lines, words or tokens to vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import inputs_argument
+from nlptools.configs import Common, Compute, Lines
+from nlptools.configs.embed import Embed, EmbedWords
+
+if TYPE_CHECKING:
+    from nlptools.embedder import Embedder
+    from nlptools.streams import Block
+
+_WINDOW = 8192  # lines that are sorted by length together
+
+
+@make_command(
+    "embed",
+    Embed,
+    EmbedWords,
+    Compute,
+    Lines,
+    formats="""A line in, a vector out, in order; an empty line has one, too, of the model's special tokens. npy is one array of
+numpy, its header completed at the end, with the lines beside it (NAME.vocab.tsv); on a pipe, a whole array for every window
+of lines, one behind the other, which neighbors and project read as one. jsonl: {"text", "embedding"} on each line. tsv: the
+line and its numbers, between tabs. word2vec: the text format. --unit token writes {"text", "tokens", "vectors"} for each
+line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all of them in one array, and in --index FILE a line for
+each: number of the line, number in the line (both from 1), token or word, between tabs. Special tokens have none.""",
+    examples=(
+        ("Vectors of lines, as numpy reads them:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
+        ("Search a file by meaning:", "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy"),
+        ("A map of lines:", "nlptools embed minilm/ lines.txt | nlptools project - -o map.html"),
+        (
+            "Vectors of words, the last four layers side by side:",
+            "nlptools embed bert/ --unit word --layers concat:-4: --to jsonl < lines.txt",
+        ),
+        ("The mean of word vectors:", "nlptools embed vectors.txt lines.txt --to tsv"),
+    ),
+    exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
+)
+@click.argument("model", type=click.Path())
+@inputs_argument
+def command(
+    model: str,
+    inputs: tuple[str, ...],
+    embed: Embed,
+    embedwords: EmbedWords,
+    compute: Compute,
+    lines: Lines,
+    common: Common,
+) -> None:
+    """Turn lines into vectors.
+
+    MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model or a language model, or a file of word
+    vectors. Vectors do not depend on which lines are read together.
+    """
+    embed.check()
+    from nlptools import streams
+    from nlptools.ahead import one_ahead
+
+    names = streams.check_inputs(inputs)
+    _check_outputs(embed, lines)
+    embedder = _load(model, embed, embedwords, compute, common.encoding_errors)
+    windows = _windows(streams.all_blocks(names, common.encoding_errors), 1 if lines.line_buffered else _WINDOW)
+    prepared = one_ahead((texts, embedder.prepare(texts)) for texts in windows)
+    options: dict[str, Any] = {"dtype": embed.dtype, "force": lines.force, "line_buffered": lines.line_buffered}
+    output = (lines.output, embed.to, embedder.dimensions)
+    if embed.unit == "sentence":
+        from nlptools.vectors.array_writer import ArrayWriter
+
+        with ArrayWriter(*output, **options) as array:
+            for texts, ready in prepared:
+                array.write(embedder.embed(texts, ready), texts)
+    else:
+        from nlptools.vectors.unit_writer import UnitWriter
+
+        with UnitWriter(*output, embed.unit, index=embed.index, **options) as units:
+            for texts, ready in prepared:
+                units.write(embedder.embed_units(texts, ready), texts)
+    embedder.finish()
+
+
+def _check_outputs(embed: Embed, lines: Lines) -> None:
+    """Raise OutputError for a file that is there, before a model is loaded."""
+    import os
+
+    from nlptools.errors import OutputError, display
+
+    for name in (lines.output, embed.index):
+        if name not in (None, "-") and os.path.isfile(name) and not lines.force:
+            raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
+
+
+def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors: str) -> Embedder:
+    from nlptools import word_embedder
+    from nlptools.errors import UsageError
+
+    if word_embedder.is_vectors(model):
+        return word_embedder.load(model, embed, words, errors)
+    if words != EmbedWords():
+        raise UsageError(
+            f"{model} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
+        )
+    from nlptools import text_embedder
+
+    return text_embedder.load(model, embed, compute)
+
+
+def _windows(blocks: Iterable[Block], size: int) -> Iterator[list[str]]:
+    """The lines as they come, at most `size` at a time, in parts of like size."""
+    for block in blocks:
+        parts = -(-len(block.lines) // size)
+        for i in range(parts):
+            yield block.lines[len(block.lines) * i // parts : len(block.lines) * (i + 1) // parts]
