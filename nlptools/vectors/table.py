@@ -99,15 +99,20 @@ class Words(Sequence[str]):
         """The row of `word`, the first one if it stands more than once; None outside the vocabulary."""
         return self.find((word,)).get(word)
 
+    def hold_index(self) -> None:
+        """Make a dictionary of all words now, for whoever knows that many will be looked for."""
+        if self._places is None:
+            self._places = {}
+            for place, name in enumerate(self.list()):
+                self._places.setdefault(name, place)
+
     def find(self, words: Iterable[str]) -> dict[str, int]:
         """The rows of those of `words` that are in the vocabulary, in one pass that ends with the last of them."""
         wanted = {word for word in words if self.may_hold(word)}
         found: dict[str, int] = {}
         self._lookups += 1
         if self._places is None and self._lookups > _FEW:
-            self._places = {}
-            for place, name in enumerate(self.list()):
-                self._places.setdefault(name, place)
+            self.hold_index()
         if self._places is not None:
             return {word: self._places[word] for word in wanted if word in self._places}
         search = _search_one_by_one if len(wanted) <= _TEXT_SEARCHES else _search_all
