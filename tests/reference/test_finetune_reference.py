@@ -1,0 +1,102 @@
+"""What finetune writes opens in transformers with the same logits, and its directories are answered with here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nlptools import bundle
+from nlptools.backend import Backend
+from nlptools.configs.finetuning import Predict
+from nlptools.prediction import Predictor
+from tests.finetuning.tiny import FP32, WORDS, encoder, table, texts, train
+
+transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.reference
+
+
+def predictor(directory: Path, **changes: Any) -> Predictor:
+    return Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes))
+
+
+def log_probabilities(model: Any, rows: list[list[int]], types: list[list[int]] | None = None) -> np.ndarray:
+    """What transformers says, one row after the other."""
+    out = []
+    with torch.inference_mode():
+        for i, row in enumerate(rows):
+            more = {} if types is None else {"token_type_ids": torch.tensor([types[i]])}
+            out.append(model(input_ids=torch.tensor([row]), **more).logits[0])
+    return torch.log_softmax(torch.stack(out), -1).numpy()
+
+
+@pytest.mark.parametrize("family", ["bert", "electra"])
+def test_what_finetune_writes_opens_there(tmp_path: Path, family: str) -> None:
+    more = {"embedding_size": 16} if family == "electra" else {}
+    encoder(tmp_path / "encoder", family, **more)
+    rows = texts(60, words=("good", "bad", "w1"))
+    train(tmp_path, table(tmp_path / "a.tsv", rows), epochs=1.0)
+    model, told = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
+    assert type(model).__name__ == f"{family.capitalize()}ForSequenceClassification"
+    assert not told["missing_keys"] and not told["unexpected_keys"]
+    assert model.config.id2label == {0: "bad", 1: "good", 2: "w1"} and model.config.label2id["w1"] == 2
+    assert model.config.problem_type == "single_label_classification"
+    ours = predictor(tmp_path / "out")
+    (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text, _ in rows))
+    found = [
+        p for _, made in ours.predictions(ours.kind.read([str(tmp_path / "new.txt")], False, "strict")) for p in made
+    ]
+    ids = [[2, *ours.encoding.tokenizer.encode(text), 3] for text, _ in rows]
+    assert np.allclose(np.stack(found), log_probabilities(model.eval(), ids), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["Bert", "Electra"])
+@pytest.mark.parametrize("pair", [False, True])
+def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) -> None:
+    sizes = {"vocab_size": len(WORDS), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 48, "max_position_embeddings": 24, "embedding_size": 16, "initializer_range": 0.3}
+    config = getattr(transformers, f"{family}Config")(**sizes, id2label={0: "no", 1: "yes", 2: "maybe"})
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
+    model.save_pretrained(tmp_path / "theirs")
+    (tmp_path / "theirs" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
+    ours = predictor(tmp_path / "theirs", pair=pair)
+    assert ours.kind.name == ("pair" if pair else "classify")
+    given = [(a, b) for (a, _), (b, _) in zip(texts(30), texts(30, 1), strict=True)]
+    path = table(tmp_path / "a.tsv", [row if pair else row[:1] for row in given])
+    lines = [line for some in ours.lines([str(path)]) for line in some]
+    encode = ours.encoding.tokenizer.encode
+    rows = [[2, *encode(a), 3, *([*encode(b), 3] if pair else [])] for a, b in given]
+    types = [
+        [0] * (len(encode(a)) + 2) + [1] * (len(row) - len(encode(a)) - 2)
+        for (a, _), row in zip(given, rows, strict=True)
+    ]
+    expected = log_probabilities(model, rows, types)
+    assert [line.split("\t")[0] for line in lines] == [["no", "yes", "maybe"][i] for i in expected.argmax(1)]
+    assert np.allclose([float(line.split("\t")[1]) for line in lines], np.exp(expected.max(1)), atol=1e-4)
+
+
+def test_our_adamw_is_theirs_with_bias_correction() -> None:
+    """Three steps with decay, warm-up and clipping left out: torch's AdamW gives the same weights."""
+    from nlptools.train.optim import AdamW
+
+    torch.manual_seed(0)
+    ours, theirs = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)
+    theirs.load_state_dict(ours.state_dict())
+    groups = [{"params": [theirs.weight], "weight_decay": 0.01}, {"params": [theirs.bias], "weight_decay": 0.0}]
+    other = torch.optim.AdamW(groups, lr=5e-5, betas=(0.9, 0.999))
+    mine = AdamW(ours, beta2=0.999, weight_decay=0.01)
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(5, 4)
+        for module in (ours, theirs):
+            module.zero_grad()
+            module(x).square().sum().backward()
+        mine.step(5e-5)
+        other.step()
+    assert torch.allclose(ours.weight, theirs.weight, atol=1e-7) and torch.allclose(ours.bias, theirs.bias, atol=1e-7)
