@@ -343,6 +343,10 @@ class WordEmbedder:
         out = np.zeros((len(counts), self.vectors.dimensions), np.float32)
         room = np.empty((_BLOCK, self.vectors.dimensions), np.float32)
         starts = np.cumsum(counts) - counts
+        divisors = counts
+        if self._by_weight:
+            divisors = np.bincount(np.repeat(np.arange(len(counts)), counts), self._weights[rows], len(counts))
+        shares = (1 / np.where(divisors > 0, divisors, 1)).astype(np.float32)
         for first in range(0, len(counts), _BLOCK):
             here = slice(first, first + _BLOCK)
             order = np.argsort(-counts[here], kind="stable")
@@ -352,13 +356,8 @@ class WordEmbedder:
                 active = int(np.searchsorted(-lengths, -word))  # lines that have more words than this
                 np.take(self._table, rows[begins[:active] + word], axis=0, out=room[:active], mode="clip")
                 sums[:active] += room[:active]
+            sums *= shares[here][order, None]  # here, where they are in the cache
             out[first + order] = sums
-        if self._by_weight:
-            owners = np.repeat(np.arange(len(counts)), counts)
-            divisors = np.bincount(owners, self._weights[rows], minlength=len(counts)).astype(np.float32)
-        else:
-            divisors = counts.astype(np.float32)
-        out /= np.where(divisors > 0, divisors, 1)[:, None]
         return out
 
     def _finished(self, rows: Floats) -> Floats:
