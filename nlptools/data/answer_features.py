@@ -2,9 +2,7 @@
 
 `[CLS] question [SEP] context [SEP]`; a context that is longer than a row becomes overlapping rows (Devlin et al. 2019,
 arXiv:1810.04805). Every piece of a context knows the characters that it covers, and an answer is `context[a:b]`: text is
-never put together from pieces. Tokenizers leave out accents and control characters, so that `e` with a combining accent
-would be answered without it: a piece ends behind the combining marks and format characters (joiners, variation
-selectors) that follow it.
+never put together from pieces (`piece_offsets` tells which).
 Departures from BERT's script: windows as in `strided_windows`; the answer that a row is trained on is the shortest run
 of pieces that covers it, also where it begins inside a piece. Such ones, which do not come back exactly, are counted,
 and so are those that are longer than a row.
@@ -15,23 +13,20 @@ Shapes: N questions, R rows, P pieces of all different contexts, T tokens of a r
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from nlptools.data import strided_windows
-from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of, packed
+from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of
+from nlptools.data.piece_offsets import covered, touched
 from nlptools.data.tasks.examples import Question
 from nlptools.errors import UsageError
 from nlptools.text.tokenizer import Tokenizer
 
 SPAN, YES, NO = 0, 1, 2  # classes of a row: neither, yes, no
 IGNORED = -1
-
-_WORD = re.compile(r"\S+")
 
 
 @dataclass(frozen=True)
@@ -106,10 +101,9 @@ def answer_features(
         )
     asked, which = encode_once(tokenizer, [question.question for question in questions], threads)
     sizes = np.minimum(asked.lengths, max_question)[which]
-    numbers = {context: n for n, context in enumerate(dict.fromkeys(question.context for question in questions))}
-    told = packed(tokenizer.encode_lines(list(numbers), threads))
-    starts, ends, words = _covered(tokenizer, list(numbers), told.bounds)
-    context = np.array([numbers[question.context] for question in questions], np.int64)
+    contexts = tuple(question.context for question in questions)
+    told, context = encode_once(tokenizer, contexts, threads)
+    starts, ends, words = covered(tokenizer, list(dict.fromkeys(contexts)), told.bounds)
 
     units = told.lengths[context]
     room = max_length - 3 - sizes
@@ -128,7 +122,7 @@ def answer_features(
     )
     return AnswerFeatures(
         rows,
-        tuple(question.context for question in questions),
+        contexts,
         of_row,
         begin,
         length,
@@ -154,13 +148,15 @@ def answer_targets(features: AnswerFeatures, questions: Sequence[Question]) -> A
         answer = question.answers[0] if question.answers and question.impossible is not True else None
         found = None
         if answer is not None:
-            found = _pieces_of(features, rows, answer.start, answer.start + len(answer.text))
+            begin, stop = int(features.first[rows][0]), int(features.first[rows][-1] + features.length[rows][-1])
+            here = features.starts[begin:stop], features.ends[begin:stop]
+            found = touched(*here, answer.start, answer.start + len(answer.text))
             inexact += found is None
         if question.yes_no is not None:
             kind[rows] = classes[question.yes_no]
         if answer is None or found is None:
             continue
-        first, last = (place - features.first[rows] for place in found)
+        first, last = (begin + piece - features.first[rows] for piece in found)
         inside = (first >= 0) & (last < features.length[rows])
         start[rows] = np.where(inside, features.begin[rows] + first, 0)
         end[rows] = np.where(inside, features.begin[rows] + last, 0)
@@ -175,48 +171,7 @@ def answer_targets(features: AnswerFeatures, questions: Sequence[Question]) -> A
     return AnswerTargets(start, end, kind, inexact, outside)
 
 
-def _pieces_of(features: AnswerFeatures, rows: slice, a: int, b: int) -> tuple[int, int] | None:
-    """The first and the last piece that characters a to b of the rows' context touch, or None where there is none."""
-    begin = int(features.first[rows][0])
-    end = int((features.first[rows] + features.length[rows]).max())
-    first = begin + int(np.searchsorted(features.ends[begin:end], a, side="right"))
-    last = begin + int(np.searchsorted(features.starts[begin:end], b, side="left")) - 1
-    return (first, last) if first <= last else None
-
-
 def _trimmed(text: str, a: int, b: int) -> tuple[int, int]:
     """The span without white space at its ends."""
     inner = text[a:b]
     return a + len(inner) - len(inner.lstrip()), a + len(inner.rstrip())
-
-
-# -- which characters a piece covers ----------------------------------------------------------------------------------
-
-
-def _covered(tokenizer: Tokenizer, texts: Sequence[str], bounds: np.ndarray) -> tuple[np.ndarray, ...]:
-    """First character, the one behind the last, and the word of each piece of all texts: (P,) int32 each."""
-    starts, ends, words = np.zeros((3, int(bounds[-1])), np.int32)
-    for number, text in enumerate(texts):
-        here = slice(int(bounds[number]), int(bounds[number + 1]))
-        if here.start == here.stop:
-            continue
-        spans = np.array(tokenizer.offsets(text), np.int32).reshape(-1, 2)
-        # a span may not go back behind the one before it: answers are looked up by their order
-        starts[here] = np.maximum.accumulate(spans[:, 0])
-        ends[here] = np.maximum.accumulate(spans[:, 1])
-        if not text.isascii():
-            _take_marks(text, starts[here], ends[here])
-        found = np.array([match.end() for match in _WORD.finditer(text)], np.int32)
-        words[here] = np.searchsorted(found, ends[here], side="left")
-    return starts, ends, words
-
-
-def _take_marks(text: str, starts: np.ndarray, ends: np.ndarray) -> None:
-    """Move ends of pieces behind the combining marks and format characters that follow, up to the next piece."""
-    following = np.append(starts[1:], len(text))
-    for piece in np.flatnonzero(ends < following).tolist():
-        end, limit = int(ends[piece]), int(following[piece])
-        while end < limit and unicodedata.category(text[end]) in ("Mn", "Mc", "Me", "Cf"):
-            end += 1
-        same = int(np.searchsorted(ends, ends[piece]))  # pieces of one character have it whole, each of them
-        ends[same : piece + 1] = end

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nlptools.data.encoder_rows import bounds_of
 from nlptools.data.tag_decoding import Transitions, best_tags, breaches, constraints
-from nlptools.data.tasks.schemes import spans
+from nlptools.data.tasks.schemes import SCHEMES, spans
 from nlptools.errors import UsageError
 
 IOB2 = ["O", "B-X", "I-X", "B-Y", "I-Y"]
@@ -48,7 +48,7 @@ def test_iob1_by_hand():
     assert ("I-X", "B-X") in pairs
 
 
-@pytest.mark.parametrize("scheme", ["iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_what_is_allowed_is_what_is_scored(scheme):
     """Tags are allowed just when each that is not O belongs to an entity."""
     prefixes = {"bilou": "BILU", "iobes": "BIES"}.get(scheme, "B" if "b" in scheme else "E")
