@@ -301,7 +301,7 @@ class TaskLoss(nn.Module):
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
         """(B, T) ids, mask and types, and what the kind calls targets -> the sum of the losses."""
-        hidden = outputs.hidden_states(self.model, self.which, ids, mask, types)
+        hidden = outputs.hidden_states(self.model, self.kind.head, self.which, ids, mask, types)
         logits = self.model.task_logits(self.kind.head, hidden)
         return {"loss": self.kind.loss(logits.float(), *targets)}
 

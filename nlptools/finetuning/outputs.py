@@ -16,10 +16,13 @@ from nlptools.data.pair_batches import cut_batches
 from nlptools.layers.pooling import choose
 
 LAST = Layers("sum", -1)
+_OF_FIRST = ("sequence", "choice")  # heads that see the first token only
 
 
-def hidden_states(model: Any, which: Layers, ids: Any, mask: Any, types: Any) -> Any:
-    """(B, T) ids, mask and types -> (B, T, D): what the head sees."""
+def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, types: Any) -> Any:
+    """(B, T) ids, mask and types -> (B, T, D): what the head sees, (B, 1, D) where that is the first token alone."""
+    if head in _OF_FIRST and which == LAST:
+        return model.encoder.first(ids, mask, types)
     states = model.encoder(ids, mask, types)
     return states.last if which == LAST else choose(states.layers, which)
 
@@ -47,7 +50,7 @@ def logits(
             return None
         made = batch(features, order[begin:end], model.config.pad)
         mask = None if made.mask.all() else backend.put(made.mask)
-        hidden = hidden_states(model, which, backend.put(made.ids), mask, backend.put(made.types))
+        hidden = hidden_states(model, head, which, backend.put(made.ids), mask, backend.put(made.types))
         found = model.task_logits(head, hidden).float().cpu().numpy()
         lengths = made.mask.sum(1)
         for row, place in enumerate(made.rows):

@@ -64,6 +64,22 @@ class SelfAttention(nn.Module):
         joined = self.output(attended.transpose(1, 2).reshape(B, T, D))
         return joined
 
+    def first(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, 1, D): what `forward` gives the first position, which attends to all real ones."""
+        B, T, D = x.shape
+        weight, bias, H = self.query_key_value.weight, self.query_key_value.bias, self.num_heads
+        query = F.linear(x[:, :1], weight[:D], bias[:D]).view(B, 1, H, D // H)
+        both = F.linear(x, weight[D:], bias[D:]).view(B, T, 2, H, D // H)
+        dropout = self.dropout if self.training else 0.0
+        if _keeps_weights(query, dropout, 1, T):
+            attended = _CrossAttention.apply(query, both, real, dropout)  # type: ignore[no-untyped-call]
+        else:
+            key, value = both.permute(2, 0, 3, 1, 4).unbind(0)
+            mask = None if real is None else real[:, None, None]
+            attended = attend(query.transpose(1, 2), key, value, mask, dropout).transpose(1, 2).reshape(B, 1, D)
+        joined: Tensor = self.output(attended)
+        return joined
+
 
 def attend(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout: float = 0.0, causal: bool = False

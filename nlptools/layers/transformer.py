@@ -78,6 +78,14 @@ class Block(nn.Module):
             x = self._around(self.cross_attention_norm, x, lambda x: self.cross_attention(x, layer, source))
         return self._around(self.feed_forward_norm, x, self.feed_forward)
 
+    def first(self, x: Tensor, real: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, 1, D): what `forward` gives the first position where attention is not causal."""
+        attended = self.attention.first(self.attention_norm(x) if self.pre_norm else x, real)
+        first = self.dropout.add(x[:, :1], attended)
+        return self._around(
+            self.feed_forward_norm, first if self.pre_norm else self.attention_norm(first), self.feed_forward
+        )
+
     def source_weights(
         self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, source: Source, layer: int
     ) -> tuple[Tensor, Tensor]:

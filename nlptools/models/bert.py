@@ -80,6 +80,26 @@ class Bert(nn.Module):
         attend: Tensor | None = None,
     ) -> Hidden:
         """See `contract.Encoder`."""
+        layers = [self._embedded(ids, types, positions)]
+        real = None if mask is None or bool(mask.all()) else mask
+        for block in self.blocks:
+            layers.append(block(layers[-1], mask=attend, real=real))
+        return Hidden(layers[-1], tuple(layers))
+
+    def first(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """(B, T) ids -> (B, 1, D): the last hidden state of the first token alone.
+
+        The last block is computed for that position only, which saves five sixths of it.
+        """
+        x = self._embedded(ids, types, None)
+        real = None if mask is None or bool(mask.all()) else mask
+        for block in self.blocks[:-1]:
+            x = block(x, real=real)
+        out: Tensor = self.blocks[-1].first(x, real)
+        return out
+
+    def _embedded(self, ids: Tensor, types: Tensor | None, positions: Tensor | None) -> Tensor:
+        """(B, T) -> (B, T, D): what goes into the first block."""
         T = ids.shape[1]
         if positions is None:
             if self.max_context < T:
@@ -90,11 +110,7 @@ class Bert(nn.Module):
         x = self.dropout(self.embedding_norm(x))
         if self.config.embedding_size != self.config.hidden_size:
             x = self.embedding_projection(x)
-        real = None if mask is None or bool(mask.all()) else mask
-        layers = [x]
-        for block in self.blocks:
-            layers.append(block(layers[-1], mask=attend, real=real))
-        return Hidden(layers[-1], tuple(layers))
+        return x
 
 
 PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
