@@ -25,6 +25,7 @@ from nlptools.text.sentences import split_sentences
 from nlptools.text.tokenizer import Tokenizer
 
 SENTENCES = ("lines", "auto")
+_FEW_THREADS = 3  # more of them cut text faster than one looks words up
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -96,7 +97,7 @@ def spool(
         blocks: lines, as `nlptools.streams.all_blocks` reads them.
         longest: most tokens of a sentence; a longer one is cut into pieces of this length, and the rest.
         sentences: "lines": each line is a sentence; "auto": each line is a paragraph, split by `split_sentences`.
-        threads: for tokenizers that obey a number; reading and writing go on beside them.
+        threads: how many cut text into tokens; reading and writing go on beside them.
         what: the name of the data where there is none.
 
     Raises:
@@ -134,7 +135,8 @@ class _Part(NamedTuple):
 
 def _encoder(tokenizer: Tokenizer, threads: int) -> Callable[[_Part], tuple[_Part, np.ndarray, np.ndarray]]:
     """A function from a part to the part, its ids, and how many each sentence has."""
-    cache = word_cache.WordCache(tokenizer) if word_cache.fits(tokenizer) else None
+    looks_up = threads <= _FEW_THREADS and word_cache.fits(tokenizer)
+    cache = word_cache.WordCache(tokenizer) if looks_up else None
 
     def encode(part: _Part) -> tuple[_Part, np.ndarray, np.ndarray]:
         if cache is not None:

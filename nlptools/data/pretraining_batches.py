@@ -277,29 +277,13 @@ def _make(
     row_start = reached[np.arange(len(lengths)) - in_row]  # what was reached where its row begins
     firsts = np.repeat(np.arange(len(rows)), counts) * T + reached - row_start
 
-    second = part.second_length > 0
-    ids = np.full(B * T, vocab.pad, np.int64)
-    types, positions, sequences = (np.zeros(B * T, np.int64) for _ in range(3))
-    owner, begins = np.zeros(B * T, np.int64), np.zeros(B * T, np.bool_)
+    types, positions, sequences, owner = (np.zeros(B * T, np.int64) for _ in range(4))
     everywhere = _ranges(firsts, lengths)
     positions[everywhere] = everywhere - np.repeat(firsts, lengths)
     sequences[everywhere] = np.repeat(in_row + 1, lengths)
     owner[everywhere] = np.repeat(np.arange(len(lengths)), lengths)
-
-    ids[firsts] = vocab.cls
-    ids[firsts + 1 + part.first_length] = vocab.sep
-    ids[(firsts + lengths - 1)[second]] = vocab.sep
-    places = (
-        _ranges(firsts + 1, part.first_length),
-        _ranges(firsts + 2 + part.first_length, part.second_length),
-    )
-    sources = _ranges(part.first, part.first_length), _ranges(part.second, part.second_length)
-    for place, source in zip(places, sources):
-        ids[place] = documents.ids[source]
-        if layout.masking.unit != "token":
-            begins[place] = _is_start(documents, source, vocab.begins[ids[place]])
-    types[_ranges(firsts + 2 + part.first_length, part.second_length + second)] = 1
-
+    types[_ranges(firsts + 2 + part.first_length, lengths - 2 - part.first_length)] = 1
+    ids, begins = _tokens(documents, layout, part, firsts, B * T)
     numbers = None
     if done is not None:
         numbers = positions.copy()
@@ -310,17 +294,32 @@ def _make(
     return PretrainingBatch(flat[0], flat[1], flat[2], flat[3], hidden[1], hidden[2], firsts, labels)
 
 
+def _tokens(
+    documents: Documents, layout: Layout, part: Instances, firsts: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of sequences that begin at `firsts`, and where a sentence begins with a piece that begins no word."""
+    vocab = layout.vocab
+    ids, begins = np.full(size, vocab.pad, np.int64), np.zeros(size, np.bool_)
+    second = part.second_length > 0
+    ids[firsts] = vocab.cls
+    ids[firsts + 1 + part.first_length] = vocab.sep
+    ids[(firsts + part.lengths - 1)[second]] = vocab.sep
+    for to, start, lengths in (
+        (firsts + 1, part.first, part.first_length),
+        (firsts + 2 + part.first_length, part.second, part.second_length),
+    ):
+        places, sources = _ranges(to, lengths), _ranges(start, lengths)
+        ids[places] = documents.ids[sources]
+        if layout.masking.unit != "token":
+            inner = np.flatnonzero(~vocab.begins[ids[places]])
+            asked = sources[inner]
+            found = documents.sentences[np.searchsorted(documents.sentences, asked)] == asked
+            begins[places[inner]] = found
+    return ids, begins
+
+
 def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """start, start + 1, ... for each, as many as its length says, one after another."""
     places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
     places += np.arange(len(places))
     return places
-
-
-def _is_start(documents: Documents, tokens: np.ndarray, begins: np.ndarray) -> np.ndarray:
-    """Whether a word begins at each of these places of the text: a sentence does, whatever the token says."""
-    found = begins.copy()
-    unsure = np.flatnonzero(~begins)
-    asked = tokens[unsure]
-    found[unsure] = documents.sentences[np.searchsorted(documents.sentences, asked)] == asked
-    return found

@@ -16,14 +16,16 @@ import numpy as np
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.tokenizer import Tokenizer
 
-_MOST_CHARACTERS = 1 << 24  # of the words that are kept
+_MOST_CHARACTERS = 1 << 25  # of the words that are kept
 _PER_WORD = 50  # what a word costs besides its characters
 _TOGETHER = 64  # words in a text
+# What is set apart before words are looked up, as the tokenizer does later anyway: far fewer words are different then.
+_PUNCTUATION = ",.\"():;'!?-/"
 
 
 def fits(tokenizer: Tokenizer) -> bool:
     """Whether the tokenizer is one that cuts text at every space and looks no further."""
-    if not isinstance(tokenizer, HuggingFace):
+    if not isinstance(tokenizer, HuggingFace) or tokenizer.lowercase:  # str.lower looks at what stands around a sigma
         return False
     said = json.loads(tokenizer._source)
     normalizer, before = said.get("normalizer"), said.get("pre_tokenizer")
@@ -42,13 +44,16 @@ class WordCache:
     """Encodes lines with a tokenizer that `fits`."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        assert isinstance(tokenizer, HuggingFace)
         assert fits(tokenizer)
         self._tokenizer = tokenizer
         # a special token, to stand between new words: many are encoded as one text
         self._separator, self._separator_id = "", -1
         vocab = tokenizer.vocab
-        if vocab is not None and vocab.sep is not None and not tokenizer.lowercase:
+        if vocab is not None and vocab.sep is not None:
             self._separator, self._separator_id = vocab.token(vocab.sep), vocab.sep
+        added = "".join(token["content"] for token in json.loads(tokenizer._source).get("added_tokens") or [])
+        self._marks = [mark for mark in _PUNCTUATION if mark not in added]
         self._clear()
 
     def encode_lines(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -57,18 +62,25 @@ class WordCache:
             return np.empty(0, np.int32), np.empty(0, np.int64)
         if self._characters > _MOST_CHARACTERS:
             self._clear()
-        counts = np.array([line.count(" ") for line in lines], np.int64) + 1
-        words = " ".join(lines).split(" ")
+        text = " \n ".join(lines)
+        if text.count("\n") >= len(lines):
+            text = " \n ".join([line.replace("\n", " ") for line in lines])
+        for mark in self._marks:
+            if mark in text:
+                text = text.replace(mark, f" {mark} ")
+        words = text.split(" ")
         numbers = np.fromiter(map(self._numbers.__getitem__, words), np.int64, len(words))
         self._encode_new()
         sizes = self._offsets[numbers + 1] - self._offsets[numbers]
         ends = np.cumsum(sizes)
         places = np.repeat(self._offsets[numbers] - ends + sizes, sizes)
         places += np.arange(len(places))
-        return self._ids[places], np.add.reduceat(sizes, np.cumsum(counts) - counts)
+        breaks = np.flatnonzero(numbers == self._numbers["\n"])  # which has no ids
+        return self._ids[places], np.diff(ends[breaks], prepend=0, append=ends[-1])
 
     def _clear(self) -> None:
         self._numbers = _Numbers()
+        self._numbers["\n"]  # enters it
         self._offsets, self._ids = np.zeros(1, np.int64), np.empty(0, np.int32)
         self._characters = 0
 

@@ -61,9 +61,10 @@ def test_an_empty_sentence_hands_its_beginning_on(tmp_path: Path) -> None:
     tokenizer = HuggingFace(wordpiece({word: id for id, word in enumerate(WORDS)}, lowercase=False), "made")
     nothing = "\x01"  # which BERT's tokenizer drops
     blocks = [Block("x", 1, ["a", "", nothing]), Block("x", 4, [nothing, "b", nothing, "c", "", nothing, ""])]
-    made = spool(blocks, tmp_path / "t", tokenizer, longest=9)
-    assert read(made) == [[["a"]], [["b"], ["c"]]]
-    assert made.counts.empty == 4
+    for threads in (1, 8):  # words looked up, and not
+        made = spool(blocks, tmp_path / "t", tokenizer, longest=9, threads=threads)
+        assert read(made) == [[["a"]], [["b"], ["c"]]]
+        assert made.counts.empty == 4
 
 
 @settings(max_examples=40, deadline=None)

@@ -283,6 +283,20 @@ def test_special_tokens_are_never_hidden_nor_drawn() -> None:
         assert (np.diff(batch.firsts) > 0).all()
 
 
+def test_a_sentence_begins_a_word_whatever_its_first_piece() -> None:
+    """Where no piece begins a word, sentences are words: hidden whole or not at all."""
+    documents = texts(*([3] * 20 for _ in range(10)))
+    inner = Vocabulary(PAD, CLS, SEP, MASK, VOCAB.special, VOCAB.replacements, VOCAB.special)
+    layout = Layout(inner, Masking(0.3, 1.0, 0.0, "word"), short=0.0)
+    for batch in in_order_batches(documents, layout, Phase(23, 4)):
+        hidden = set(batch.targets.tolist())
+        whole = [one for found in read(batch, 23) for one in (*found.first, *found.second)]
+        for start in {place - place % 3 for place in whole}:
+            sentence = [place for place in whole if place - place % 3 == start]
+            kept = {place + FIRST in hidden for place in sentence}
+            assert len(kept) == 1 or len(sentence) > len(set(sentence))  # a sentence may be in two sequences
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.integers(0, 60), st.integers(0, 100), st.booleans(), st.integers(1, 2))
 def test_going_on_is_as_never_stopped(stop: int, seed: int, next_sentence: bool, world_size: int) -> None:
