@@ -130,14 +130,14 @@ class TrainBert:
         """Raises UsageError for options that do not go together."""
         if self.tokenizer is None and self.init is None:
             raise UsageError("give a tokenizer with --tokenizer, or a model to go on from with --init")
+        if (self.preset or "").startswith("electra") and self.objective != "electra":
+            raise UsageError(f"--preset {self.preset} is an ELECTRA, --objective says {self.objective}")
         if self.hidden % self.heads:
             raise UsageError(f"--hidden {self.hidden} is not a multiple of --heads {self.heads}")
         if self.embedding and self.objective != "electra":
             raise UsageError("--embedding is for --objective electra: a BERT's embeddings are as wide as --hidden")
         if self.long_phase is not None and long_phase(self.long_phase)[0] <= self.max_length:
             raise UsageError(f"--long-phase {self.long_phase} is not longer than --max-length {self.max_length}")
-        if (self.preset or "").startswith("electra") and self.objective != "electra":
-            raise UsageError(f"--preset {self.preset} is an ELECTRA, --objective says {self.objective}")
 
     @property
     def longest(self) -> int:
