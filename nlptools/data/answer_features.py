@@ -113,13 +113,8 @@ def answer_features(
     of_row = windows.text
     first = told.bounds[context[of_row]] + windows.first
     length = windows.end - windows.first
-    rows, (_, begin) = join(
-        marks,
-        [
-            Segment(asked.ids, asked.bounds[which[of_row]], sizes[of_row]),
-            Segment(told.ids, first, length, 1),
-        ],
-    )
+    segments = [Segment(asked.ids, asked.bounds[which[of_row]], sizes[of_row]), Segment(told.ids, first, length, 1)]
+    rows, (_, begin) = join(marks, segments)
     return AnswerFeatures(
         rows,
         contexts,

@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.data.encoder_rows import encode_once, marks_of, padded
+from nlptools.data.tasks.options import Options
+from nlptools.data.tasks.roles import read_roles
 from nlptools.data.word_features import IGNORED, number_labels, word_features
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.metrics.conll import read_columns
@@ -179,3 +181,34 @@ def test_the_real_encoder_and_a_file():
         assert features.merge([(rows, batch.ids)]).tolist() == found.ids[found.bounds[which]].tolist()
         at = features.piece_labels(labels)
         assert at[at != IGNORED].tolist() == labels.tolist()
+
+
+def test_the_predicates_of_a_file():
+    tokenizer = minilm()
+    folder = os.environ.get("NLPTOOLS_DATA")
+    if not folder:
+        pytest.skip("NLPTOOLS_DATA names no folder")
+    found = list(read_roles(str(Path(folder) / "up_ewt_srl" / "en_ewt-up-dev.conllu"), Options()))
+    found = [example for example in found if example.predicate >= 0]
+    sentences, chosen = [example.words for example in found], [example.predicate for example in found]
+    roles = [example.roles or () for example in found]
+    names = sorted({role for row in roles for role in row})
+    labels = number_labels(roles, names)
+    for max_length in (24, 512):
+        features = word_features(sentences, tokenizer, max_length=max_length, predicates=chosen)
+        assert features.rows.lengths.max() <= max_length
+        at = features.piece_labels(labels)
+        assert at[at != IGNORED].tolist() == labels.tolist()
+        # What is of type 1 between [CLS] and [SEP] is the predicate, and so is what stands behind.
+        row_sentence = np.searchsorted(features.sentences, features.words[:-1], side="right") - 1
+        held = 0
+        for row, sentence in enumerate(row_sentence.tolist()):
+            batch = features.rows.batch(np.array([row]), 0)
+            ids, types = batch.ids[0], batch.types[0]
+            middle = int((ids == 102).argmax())
+            predicate = tokenizer.encode(sentences[sentence][chosen[sentence]])
+            assert ids[middle + 1 : -1].tolist() == predicate
+            marked = ids[:middle][types[:middle] == 1].tolist()
+            assert marked in ([], predicate)
+            held += bool(marked)
+        assert held >= len(found)
