@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,9 +10,10 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument
 from nlptools.configs import Common, Lines
 from nlptools.configs.vectors import Neighbors
-from nlptools.errors import DataError
+from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
+    from nlptools.embedder import Embedder
     from nlptools.streams import Block
     from nlptools.vectors.nearest import Answer
     from nlptools.vectors.table import Vectors
@@ -41,18 +42,22 @@ mapped and not read into memory; with --restrict no more of them is read than th
 damage behind these is not told.
 
 What nlptools-embed(1) makes of a text is such a file, in which lines are the words: a line that stands in it is a query, and
-gets the lines nearest to it. Of equal lines the first stands for all. Other texts must have vectors: --embedded takes queries
-that nlptools-embed(1) has turned into vectors, of as many dimensions, with the same model and options. Their answers may
-hold the query itself. An array without NAME.vocab.tsv has its lines in --lines FILE, or none: then its rows have numbers
-from 0.""",
+gets the lines nearest to it. Of equal lines the first stands for all. Other texts must become vectors: by --model, or, where
+nlptools-embed(1) needs options, by itself, and --embedded takes what it writes. Both must be by the model and options that
+made VECTORS. A query is then no expression, and may be among its own answers. An array without NAME.vocab.tsv has its lines
+in --lines FILE; what a pipe brings may have none, and its rows have numbers from 0.""",
     examples=(
         ("The nearest words of a word:", "echo king | nlptools neighbors vectors.bin -k 5"),
         ("An analogy:", "echo 'king - man + woman' | nlptools neighbors glove.6B.300d.txt --method mul"),
         ("Words that have no vector:", "nlptools neighbors vectors.vec -k 1 words.txt | awk -F'\\t' 'NF == 1'"),
         (
             "Search by meaning, in a text that becomes vectors once:",
-            "nlptools embed MODEL text.txt -o text.npy; "
-            "echo 'how do I get a refund?' | nlptools embed MODEL --to jsonl | nlptools neighbors text.npy --embedded -k 5",
+            "nlptools embed minilm/ notes.txt -o notes.npy; "
+            "echo 'how do I get a refund?' | nlptools neighbors notes.npy --model minilm/ -k 5",
+        ),
+        (
+            "With options for the queries:",
+            "nlptools embed e5/ --prompt 'query: ' --to jsonl questions.txt | nlptools neighbors notes.npy --embedded",
         ),
         ("One neighbor per line:", "nlptools neighbors model.bin --json words.txt | jq -c '.neighbors[]'"),
     ),
@@ -66,59 +71,90 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     VECTORS is a file of word vectors, a directory that convert made, or what embed made of the lines of a text.
     """
     from nlptools import messages, streams
-    from nlptools.errors import UsageError
 
-    if neighbors.embedded and neighbors.method != "add":
-        raise UsageError("--method is for expressions, which --embedded does not take")
+    if neighbors.embedded and neighbors.model is not None:
+        raise UsageError("--embedded: the queries have vectors already, --model would make others")
+    if (neighbors.embedded or neighbors.model is not None) and neighbors.method != "add":
+        raise UsageError("--method is for expressions, which --embedded and --model do not take")
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
     names = streams.check_inputs(inputs)
     from nlptools.vectors.formats import load_to_search
 
     table = load_to_search(vectors, neighbors.source_format, common.encoding_errors, neighbors.lines_file)
+    embedder = None if neighbors.model is None else _embedder(neighbors.model, table, common.encoding_errors)
     asked, missing = 0, 0
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
         size = 1 if lines.line_buffered else 1024
         for block in streams.all_blocks(names, common.encoding_errors):
             for start in range(0, len(block.lines), size):
                 part = streams.Block(block.path, block.start + start, block.lines[start : start + size])
-                found = _ask(table, part, neighbors)
+                found = _ask(table, part, neighbors, embedder)
                 asked += sum(answer is not None for _, answer in found)
                 missing += sum(answer is not None and answer.neighbors is None for _, answer in found)
                 show = _json if neighbors.json else _fields
                 out.write_lines([show(query, answer) for query, answer in found])
+    if embedder is not None:
+        embedder.finish()
     if missing:
         messages.warn(f"{missing:,} of {asked:,} queries have words without a vector")
 
 
-def _ask(table: Vectors, block: Block, settings: Neighbors) -> list[tuple[str, Answer | None]]:
+def _embedder(model: str, table: Vectors, errors: str) -> Embedder:
+    """What turns queries into vectors. Raises UsageError if these are no match for the table's."""
+    from nlptools import word_embedder
+
+    made: Embedder
+    if word_embedder.is_vectors(model):
+        made = word_embedder.load(model, errors=errors)
+    else:
+        from nlptools import text_embedder
+
+        made = text_embedder.load(model)
+    if made.dimensions != table.dimensions:
+        told = f"{model} makes vectors of {made.dimensions} dimensions, those of {table.path} have {table.dimensions}"
+        raise UsageError(told, hint="embed the queries with the options that made them, and search with --embedded")
+    return made
+
+
+def _ask(
+    table: Vectors, block: Block, settings: Neighbors, embedder: Embedder | None
+) -> list[tuple[str, Answer | None]]:
     """Each query and its answer; empty lines have none."""
+    from nlptools.vectors.nearest import Answer, nearest_to, neighbors
+
+    asked: list[tuple[str, Answer | None]] = [(line, None) for line in block.lines]
+    filled = [number for number, line in enumerate(block.lines) if line]
+    queries = [block.lines[number] for number in filled]
+    if not queries:
+        return asked
+    if settings.embedded or embedder is not None:
+        if embedder is not None:
+            rows = embedder.embed(queries)
+        else:
+            numbers = [block.start + number for number in filled]
+            queries, rows = _embedded(queries, block.path, numbers, table.dimensions)
+        nearest = nearest_to(table, rows, settings.neighbors, restrict=settings.restrict)
+        answers = [Answer(found) for found in nearest]
+    else:
+        answers = neighbors(table, queries, settings.neighbors, method=settings.method, restrict=settings.restrict)
+    for number, query, answer in zip(filled, queries, answers, strict=True):
+        asked[number] = query, answer
+    return asked
+
+
+def _embedded(lines: list[str], path: str, numbers: list[int], dimensions: int) -> tuple[list[str], Any]:
+    """The texts in JSON lines, and their vectors (N, D). Raises DataError."""
     import numpy as np
 
     from nlptools.vectors.array_reader import parse_record
-    from nlptools.vectors.nearest import Answer, nearest_to, neighbors
 
-    filled = [(number, line) for number, line in enumerate(block.lines) if line]
-    asked: list[tuple[str, Answer | None]] = [(line, None) for line in block.lines]
-    if not filled:
-        return asked
-    if settings.embedded:
-        records = [parse_record(line, block.path, block.start + number) for number, line in filled]
-        for (number, _), (_, row) in zip(filled, records, strict=True):
-            if len(row) != table.dimensions:
-                told = f"expected {table.dimensions} numbers, as the vectors have, found {len(row)}"
-                raise DataError(told, path=block.path, line=block.start + number)
-        queries = [text for text, _ in records]
-        nearest = nearest_to(
-            table, np.stack([row for _, row in records]), settings.neighbors, restrict=settings.restrict
-        )
-        answers = [Answer(found) for found in nearest]
-    else:
-        queries = [line for _, line in filled]
-        answers = neighbors(table, queries, settings.neighbors, method=settings.method, restrict=settings.restrict)
-    for (number, _), query, answer in zip(filled, queries, answers, strict=True):
-        asked[number] = query, answer
-    return asked
+    records = [parse_record(line, path, number) for number, line in zip(numbers, lines, strict=True)]
+    for number, (_, row) in zip(numbers, records, strict=True):
+        if len(row) != dimensions:
+            told = f"expected {dimensions} numbers, as the vectors have, found {len(row)}"
+            raise DataError(told, path=path, line=number)
+    return [text for text, _ in records], np.stack([row for _, row in records])
 
 
 def _fields(query: str, answer: Answer | None) -> str:

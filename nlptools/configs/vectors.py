@@ -27,6 +27,11 @@ class Neighbors:
         flag="lines",
         metavar="FILE",
     )
+    model: str | None = option(
+        None,
+        "Turn the queries into vectors with this model, the one that nlptools-embed(1) made VECTORS with, by its defaults.",
+        metavar="MODEL",
+    )
     embedded: bool = option(
         False, "The queries have vectors: they are JSON lines as nlptools-embed(1) writes with --to jsonl."
     )

@@ -130,3 +130,15 @@ def test_nothing_is_left_of_a_failure(call: Run, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["v.txt"]
     assert call("convert", "missing.txt", "a").code == 66
     assert call("convert", "v.txt", "a.what").code == 2
+
+
+def test_json_lines_and_back(call: Run, tmp_path: Path) -> None:
+    text = '3 2\nking 0.1 -1e-10\n"q"\\ 0.123456789 1\nna\u00efve 1 2\n'
+    (tmp_path / "v.txt").write_text(text, encoding="utf-8")
+    assert call("convert", "v.txt", "v.jsonl").code == 0
+    lines = (tmp_path / "v.jsonl").read_text(encoding="utf-8").split("\n")
+    assert lines[0] == '{"text": "king", "embedding": [0.1,-1e-10]}' and lines[1].startswith('{"text": "\\"q\\"\\\\", ')
+    expected = call("convert", "v.txt", "-").out
+    assert call("convert", "v.jsonl", "-").out == expected
+    assert call("convert", "-", "-", stdin=(tmp_path / "v.jsonl").read_bytes()).out == expected
+    assert call("convert", "v.txt", "-", "--to", "jsonl").out == (tmp_path / "v.jsonl").read_bytes()

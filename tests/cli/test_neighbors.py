@@ -185,3 +185,37 @@ def test_an_array_without_words(call: Run, lines: Path) -> None:
 def test_a_pipe_with_a_name(shell: Run, lines: Path) -> None:
     done = shell("echo 'the cat sat' | nlptools neighbors <(cat t.jsonl) -k 1")
     assert done.text == "the cat sat\ta cat - on a mat\t0.9939\n"
+
+
+def test_a_model_for_queries(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("4 2\ncat 1 0.1\ndog 0.9 0.3\nstock 0 1\nmarket -0.1 0.9\n")
+    (tmp_path / "texts").write_text("cat dog\nstock market\nmarket\n")
+    assert call("embed", "v.txt", "texts", "-o", "t.npy").code == 0
+    done = call("neighbors", "t.npy", "--model", "v.txt", "-k", 1, stdin="a dog - and cat\n\nStock\nzzz\n")
+    assert done.code == 0
+    rows = [line.split("\t")[:2] for line in done.lines]
+    assert rows == [["a dog - and cat", "cat dog"], [""], ["Stock", "stock market"], ["zzz", "cat dog"]]
+    assert "have no known word" in done.err and "left out" in done.err
+    assert call("neighbors", "t.npy", "--model", "v.txt", "-k", 1, stdin="cat dog\n").lines == [
+        "cat dog\tcat dog\t1.0000"
+    ]
+    (tmp_path / "w.txt").write_text("1 3\ncat 1 0.1 2\n")
+    done = call("neighbors", "t.npy", "--model", "w.txt", stdin="cat\n")
+    assert done.code == 2 and "3 dimensions, those of t.npy have 2" in done.err and "--embedded" in done.err
+    assert call("neighbors", "t.npy", "--model", "v.txt", "--embedded").code == 2
+    assert call("neighbors", "t.npy", "--model", "v.txt", "--method", "mul").code == 2
+
+
+def test_pipes_of_embed(shell: Run, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("4 2\ncat 1 0.1\ndog 0.9 0.3\nstock 0 1\nmarket -0.1 0.9\n")
+    (tmp_path / "texts").write_text("cat dog\nstock market\nmarket\n")
+    (tmp_path / "queries").write_text("cat dog\n")
+    first = shell("nlptools embed v.txt texts --to jsonl | nlptools neighbors - queries -k 1")
+    assert first.code == 0 and first.text.startswith(
+        "cat dog\tstock market\t0.1543"
+    )  # .1425 of (.95, .2) and (-.05, .95)
+    again = shell("nlptools embed v.txt texts | nlptools neighbors - queries --lines texts -k 1")
+    assert again.text == first.text
+    line = "nlptools embed v.txt texts -o t.npy && echo dog | nlptools embed v.txt --to jsonl"
+    assert shell(f"{line} | nlptools neighbors t.npy --embedded -k 1").text.startswith("dog\tcat dog\t0.99")
+    assert len(shell("nlptools embed v.txt texts | nlptools project -").lines) == 3
