@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from nlptools import bundle
 from nlptools.configs import Compute
-from nlptools.errors import BundleError, display
+from nlptools.errors import BundleError, UsageError, display
 
 if TYPE_CHECKING:
     from nlptools.language_model import LanguageModel
@@ -27,11 +27,18 @@ def load(
 
     Raises:
         InputError, BundleError: see `bundle.load`.
+        UsageError: an encoder, which `text_embedder.load` takes.
         Unavailable: no such device or precision.
     """
     loaded = [bundle.load(each) for each in (path, *others)]
     from nlptools.backend import Backend
 
+    for each in loaded:
+        if each.is_encoder:
+            raise UsageError(
+                f"{display(str(each.path))} is an encoder, which says no text",
+                hint="embed makes vectors with it, finetune trains it for a task, predict does the task",
+            )
     backend = Backend.detect(compute or Compute(device=device, precision=precision, threads=threads))
     if loaded[0].is_encoder_decoder:
         from nlptools.translation import Translator

@@ -12,45 +12,27 @@ import numpy as np
 import pytest
 import torch
 from tiny_bundles import words_bundle
+from tiny_encoders import WORDS, encoder_bundle
 
 from nlptools import bundle, text_embedder
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import BundleError, DataError, InputError, UsageError
 from nlptools.layers import pooling
-from nlptools.models.bert import BertWithHeads
 from nlptools.sentence_steps import Dense, SentenceSteps
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.vocab import Vocab
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *["the", "cat", "sat", "on", "a", "mat", "and", "ate", "it", "up"]]
 LINES = ["the cat sat", "", "a cat", "on the mat and the cat ate it up", "it", "mat sat up", "the", "a a a a a a a a"]
 CPU = Backend.detect(Compute(device="cpu", precision="fp32"))
 Load = Callable[..., text_embedder.TextEmbedder]
 
 
-def saved(path: Path, family: str = "bert", words: list[str] | None = None) -> Path:
-    """A small encoder of words; ids are places in WORDS."""
-    words = words or WORDS
-    config = EncoderConfig(len(words), 8, 2, 2, 12, family, 4 if family == "electra" else 0, max_position_embeddings=12)
-    torch.manual_seed(0)
-    model = BertWithHeads(config, ())
-    model.initialize()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(torch.randn(parameter.shape), alpha=0.3)
-    path.mkdir()
-    tokenizer = NamedTokenizer("whitespace", Vocab(words))
-    bundle.save_encoder(path, model, model.state_dict(), tokenizer, training={})
-    return path
-
-
 @pytest.fixture(scope="module")
 def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     root = tmp_path_factory.mktemp("models")
-    found = {family: saved(root / family, family) for family in ("bert", "electra")}
+    found = {family: encoder_bundle(root / family, family) for family in ("bert", "electra")}
     return {**found, **{arch: words_bundle(root / arch, arch) for arch in ("transformer", "lstm")}}
 
 
@@ -237,7 +219,7 @@ def test_a_prompt_has_no_units(load: Load) -> None:
 @pytest.mark.parametrize(("how", "rows"), [("first", [0]), ("mean", [0, 1, 2]), ("last", [2])])
 def test_words_of_several_tokens(tmp_path: Path, how: str, rows: list[int]) -> None:
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"cats "]
-    path = saved(tmp_path / "m", words=words)
+    path = encoder_bundle(tmp_path / "m", words=words)
     loaded = replace(bundle.load(path), tokenizer=NamedTokenizer("char", Vocab(words)))
     settings = {"max_length": 12}
     tokens = text_embedder.TextEmbedder(loaded, None, CPU, Embed(unit="token", **settings)).embed_units(["cat  sat"])[0]
@@ -286,13 +268,13 @@ def test_a_dense_layer_that_does_not_fit(load: Load) -> None:
 
 
 def test_an_encoder_without_special_tokens(tmp_path: Path) -> None:
-    path = saved(tmp_path / "m", words=["the", "cat"])
+    path = encoder_bundle(tmp_path / "m", words=["the", "cat"])
     with pytest.raises(BundleError, match=r"no \[CLS\] and \[SEP\]"):
         text_embedder.load(path)
 
 
 def test_a_sentence_transformers_directory_is_opened(tmp_path: Path) -> None:
-    path = saved(tmp_path / "m")
+    path = encoder_bundle(tmp_path / "m")
     (path / "modules.json").write_text(
         json.dumps([{"path": "", "type": "x.Transformer"}, {"path": "1", "type": "x.Pooling"}])
     )

@@ -1,0 +1,123 @@
+"""embed: a vector for each line, in order, in every format, whatever comes in; and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import Run
+from tiny_bundles import words_bundle
+from tiny_encoders import encoder_bundle
+
+from nlptools import text_embedder
+from nlptools.configs import Compute
+
+TEXT = "the cat sat\n\na mat\nthe cat ate it up and sat on the mat\n"
+LINES = TEXT.removesuffix("\n").split("\n")
+
+
+@pytest.fixture(autouse=True)
+def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny models are slower on several threads."""
+    monkeypatch.setenv("NLPTOOLS_EMBED_THREADS", "1")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return encoder_bundle(tmp_path_factory.mktemp("encoder") / "bert")
+
+
+@pytest.fixture(scope="module")
+def vectors(model: Path) -> np.ndarray:
+    """Of LINES."""
+    return text_embedder.load(model, None, Compute(device="cpu", precision="fp32")).embed(LINES)
+
+
+def test_an_array_and_its_lines(call: Run, tmp_path: Path, model: Path, vectors: np.ndarray) -> None:
+    done = call("embed", model, "-o", tmp_path / "v.npy", stdin=TEXT)
+    assert (done.code, done.out, done.err) == (0, b"", "")
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), vectors)
+    again = call("embed", model, "-o", tmp_path / "v.npy", stdin=TEXT)
+    assert again.code == 73 and "v.npy: exists" in again.err
+    half = call("embed", model, "-o", tmp_path / "v.npy", "--force", "--dtype", "float16", stdin=TEXT)
+    assert half.code == 0
+    np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, rtol=1e-3)
+
+
+def test_line_by_line_gives_the_same(call: Run, model: Path, vectors: np.ndarray) -> None:
+    done = call("embed", model, "--to", "jsonl", "--line-buffered", stdin=TEXT)
+    rows = [json.loads(line) for line in done.lines]
+    assert [row["text"] for row in rows] == LINES
+    np.testing.assert_allclose([row["embedding"] for row in rows], vectors, atol=1e-6)
+
+
+def test_tsv_and_word2vec(call: Run, model: Path, vectors: np.ndarray) -> None:
+    found = [line.split("\t") for line in call("embed", model, "--to", "tsv", stdin=TEXT).lines]
+    assert [row[0] for row in found] == LINES
+    np.testing.assert_array_equal(np.array([row[1:] for row in found], np.float32), vectors)
+    lines = call("embed", model, "--to", "word2vec", stdin="cat\nmat\n").lines
+    assert lines[0].split() == ["2", "8"] and [line.split()[0] for line in lines[1:]] == ["cat", "mat"]
+
+
+def test_nothing_in(call: Run, tmp_path: Path, model: Path) -> None:
+    assert call("embed", model, "-o", tmp_path / "v.npy", stdin="").code == 0
+    assert np.load(tmp_path / "v.npy").shape == (0, 8)
+
+
+def test_tokens_in_an_array_with_an_index(call: Run, tmp_path: Path, model: Path) -> None:
+    options = ("--unit", "token", "--index", tmp_path / "index.tsv", "-o", tmp_path / "v.npy")
+    assert call("embed", model, *options, stdin=TEXT).code == 0
+    rows = [line.split("\t") for line in (tmp_path / "index.tsv").read_text().removesuffix("\n").split("\n")]
+    assert rows[:4] == [["1", "1", "the"], ["1", "2", "cat"], ["1", "3", "sat"], ["3", "1", "a"]]
+    array = np.load(tmp_path / "v.npy")
+    assert len(array) == len(rows) == 15
+    lines = call("embed", model, "--unit", "word", "--to", "jsonl", stdin=TEXT).lines
+    found = [json.loads(line) for line in lines]
+    assert [row["words"] for row in found] == [line.split() for line in LINES]
+    np.testing.assert_allclose(np.concatenate([np.reshape(row["vectors"], (-1, 8)) for row in found]), array, atol=1e-6)
+
+
+def test_invalid_text_is_told_with_its_place(call: Run, tmp_path: Path, model: Path) -> None:
+    (tmp_path / "in").write_bytes(b"the cat\n\xff\n")
+    done = call("embed", model, tmp_path / "in", "-o", tmp_path / "v.npy")
+    assert done.code == 65 and "in:2: invalid UTF-8" in done.err
+    assert not (tmp_path / "v.npy").exists()
+
+
+def test_cut_lines_are_counted(call: Run, model: Path) -> None:
+    done = call("embed", model, "--to", "tsv", "--max-length", "4", stdin=TEXT)
+    assert done.code == 0 and len(done.lines) == 4
+    assert "2 lines longer than 4 tokens were cut; --long window takes in all of them" in done.err
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--unit", "token", "--pooling", "mean", "--to", "jsonl"], "--pooling makes one vector of a line"),
+        (["--unit", "word"], "needs --index FILE"),
+        (["--unit", "word", "--to", "tsv"], "--to tsv does not go with --unit word"),
+        (["--to", "tsv", "--dtype", "float16"], "--dtype goes with --to npy"),
+        (["--layers", "upper"], "not a choice of layers"),
+        (["--layers", "9"], "no such layers: the model has 3"),
+        (["--weights", "sif"], "holds no word vectors"),
+    ],
+)
+def test_options_that_do_not_go_together(call: Run, model: Path, args: list[str], message: str) -> None:
+    done = call("embed", model, *args, stdin=TEXT)
+    assert done.code == 2 and message in done.err and not done.out
+
+
+def test_models_that_are_none(call: Run, tmp_path: Path, model: Path) -> None:
+    assert call("embed", tmp_path / "nowhere", stdin=TEXT).code == 66
+    (tmp_path / "empty").mkdir()
+    assert call("embed", tmp_path / "empty", stdin=TEXT).code == 78
+    done = call("score", model, stdin=TEXT)
+    assert done.code == 2 and "is an encoder" in done.err and "embed makes vectors" in done.err
+
+
+def test_a_language_model(call: Run, tmp_path: Path) -> None:
+    done = call("embed", words_bundle(tmp_path / "lm"), "--to", "jsonl", "--layers", "mean:all", stdin="w1 w2\n\n")
+    assert done.code == 0, done.err
+    assert [json.loads(line)["text"] for line in done.lines] == ["w1 w2", ""]
