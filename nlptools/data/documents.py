@@ -25,6 +25,7 @@ from nlptools.text.sentences import split_sentences
 from nlptools.text.tokenizer import Tokenizer
 
 SENTENCES = ("lines", "auto")
+_PART_BYTES = 1 << 20
 _FEW_THREADS = 3  # more of them cut text faster than one looks words up
 
 S = TypeVar("S")
@@ -141,7 +142,7 @@ def _encoder(tokenizer: Tokenizer, threads: int) -> Callable[[_Part], tuple[_Par
     def encode(part: _Part) -> tuple[_Part, np.ndarray, np.ndarray]:
         if cache is not None:
             return part, *cache.encode_lines(part.texts)
-        encoded = tokenizer.encode_lines(part.texts, threads)
+        encoded = tokenizer.encode_lines(part.texts, threads) if part.texts else []
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return part, np.fromiter(chain.from_iterable(encoded), np.int64, int(lengths.sum())), lengths
 
@@ -149,16 +150,17 @@ def _encoder(tokenizer: Tokenizer, threads: int) -> Callable[[_Part], tuple[_Par
 
 
 def _parts(blocks: Iterable[Block], split: bool, digest: hashlib._Hash) -> Iterator[_Part]:
-    """The sentences of each block."""
+    """The sentences of about a megabyte of text at a time: blocks of compressed files are small."""
     path, fresh = None, True
+    texts, opens, size = list[str](), list[bool](), 0
     for block in blocks:
-        texts, opens = list[str](), list[bool]()
         raw = ("\n".join(block.lines) + "\n").encode("utf-8", "surrogatepass")
         if path not in (None, block.path):
             fresh = True
             digest.update(b"\n")  # as a blank line would
         path = block.path
         digest.update(raw)
+        size += len(raw)
         for line in block.lines:
             if not line or line.isspace():
                 fresh = True
@@ -168,7 +170,10 @@ def _parts(blocks: Iterable[Block], split: bool, digest: hashlib._Hash) -> Itera
             opens.append(fresh)
             opens += [False] * (len(found) - 1)
             fresh = False
-        yield _Part(texts, opens, len(raw))
+        if size >= _PART_BYTES:
+            yield _Part(texts, opens, size)
+            texts, opens, size = [], [], 0
+    yield _Part(texts, opens, size)
 
 
 class _Writer:
