@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from nlptools import bundle, messages
+from nlptools.ahead import one_ahead
 from nlptools.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.layers import layers
@@ -54,7 +54,7 @@ class Predictor:
         The next window is read and encoded while one is computed. What comes before an example that is no good comes
         first, then the error.
         """
-        for window in _ahead(self._windows(examples)):
+        for window in one_ahead(self._windows(examples)):
             if window.features is not None:
                 self.cut += window.features.cut
                 found = outputs.logits(
@@ -99,16 +99,3 @@ def _taken(iterator: Iterator[T], count: int) -> tuple[list[T], Exception | None
     except Exception as error:
         return some, error
     return some, None
-
-
-def _ahead(items: Iterator[T]) -> Iterator[T]:
-    """The same, each made in another thread while the one before is used."""
-
-    def following() -> T | None:
-        return next(items, None)
-
-    with ThreadPoolExecutor(1) as pool:
-        waiting: Future[T | None] = pool.submit(following)
-        while (item := waiting.result()) is not None:
-            waiting = pool.submit(following)
-            yield item

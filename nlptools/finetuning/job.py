@@ -17,7 +17,7 @@ from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, frozen
 from nlptools.configs.layers import Layers, layers
 from nlptools.data.features import FeatureBatch, FeatureBatches, Features
-from nlptools.errors import BundleError, DataError, display
+from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.finetuning import kind as kinds
 from nlptools.finetuning import outputs, rates, repeats
 from nlptools.finetuning.kind import Kind
@@ -56,6 +56,10 @@ def finetune(
     base = bundle.load(settings.model)
     if not base.is_encoder:
         raise BundleError(f"{display(settings.model)}: no encoder", hint="finetune begins with a BERT or an ELECTRA")
+    sizes: Any = base.model.config  # type: ignore[attr-defined]
+    which = layers(settings.layers)
+    if not range(sizes.num_hidden_layers + 1)[which.begin : which.end]:
+        raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
     text = Text(kind, tuple(names), run.valid, encoding_errors)
 
     def one(run: FinetuneTraining, compute: Compute, fold: tuple[int, int] | None = None) -> Trained:

@@ -11,9 +11,12 @@ import torch
 
 from nlptools.backend import Backend
 from nlptools.configs.layers import Layers
-from nlptools.data.features import Features, batch
+from nlptools.data.encoder_rows import ranges
+from nlptools.data.features import Features
 from nlptools.data.pair_batches import cut_batches
+from nlptools.layers.packed import Group
 from nlptools.layers.pooling import choose
+from nlptools.models import packed_bert
 
 LAST = Layers("sum", -1)
 _OF_FIRST = ("sequence", "choice")  # heads that see the first token only
@@ -38,9 +41,9 @@ def logits(
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
 ) -> list[np.ndarray] | None:
-    """The head's logits of each row, float32: (K,), a number, or (T, K) without padding; None when `stop()` turned true.
+    """The head's logits of each row, float32: (K,), a number, or (T, K) of its T tokens; None when `stop()` turned true.
 
-    Rows of like length are computed together.
+    Batches are made of sequences end to end, those of equal length together, so that nothing is padded.
     """
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: memory runs out at once or never
     bounds = cut_batches(features.lengths[order], batch_tokens)
@@ -48,11 +51,32 @@ def logits(
     for begin, end in pairwise(bounds):
         if stop is not None and stop():
             return None
-        made = batch(features, order[begin:end], model.config.pad)
-        mask = None if made.mask.all() else backend.put(made.mask)
-        hidden = hidden_states(model, head, which, backend.put(made.ids), mask, backend.put(made.types))
+        rows = order[begin:end]
+        hidden = _hidden(model, head, which, features, rows, backend)
         found = model.task_logits(head, hidden).float().cpu().numpy()
-        lengths = made.mask.sum(1)
-        for row, place in enumerate(made.rows):
-            out[place] = found[row, : lengths[row]] if found.ndim == 3 else found[row]
+        if head not in _OF_FIRST:
+            found = np.split(found, np.cumsum(features.lengths[rows])[:-1])
+        for place, row in zip(rows, found, strict=True):
+            out[place] = row
     return out
+
+
+def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend) -> Any:
+    """What the head sees of some rows, those of equal length next to each other: (B, 1, D) where that is the first token
+    of each, else (N, D) of all.
+    """
+    lengths = features.lengths[rows]
+    places = ranges(features.rows.bounds[rows], lengths)
+    ids, types = (backend.put(array[places].astype(np.int64)) for array in (features.rows.ids, features.rows.types))
+    positions = backend.put(ranges(np.zeros(len(rows), np.int64), lengths))
+    changes = np.flatnonzero(np.diff(lengths, prepend=-1))  # where a group begins
+    starts = np.cumsum(lengths) - lengths
+    counts = np.diff(changes, append=len(rows))
+    groups = [Group(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)]
+    encoder = model.encoder
+    if head in _OF_FIRST and which == LAST:
+        return packed_bert.first_states(encoder, ids, positions, groups, types)[:, None]
+    layers = range(len(encoder.blocks) + 1)[which.begin : which.end]
+    states = packed_bert.hidden_states(encoder, ids, positions, groups, layers, types)
+    hidden = choose(states, Layers(which.kind))
+    return hidden[backend.put(starts)][:, None] if head in _OF_FIRST else hidden

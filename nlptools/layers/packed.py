@@ -48,6 +48,18 @@ def attend(packed: Tensor, num_heads: int, groups: Sequence[Group]) -> Tensor:
     return out
 
 
+def attend_from_first(packed: Tensor, num_heads: int, groups: Sequence[Group]) -> Tensor:
+    """As `attend`, but for the first position of each sequence alone: (B, D)."""
+    D = packed.shape[1] // 3
+    out = []
+    for group in groups:
+        rows = packed[group.start : group.end].view(group.count, group.length, 3, num_heads, D // num_heads)
+        query, key, value = rows.permute(2, 0, 3, 1, 4).unbind(0)  # (B, H, T, K)
+        attended = F.scaled_dot_product_attention(query[:, :, :1], key, value)
+        out.append(attended.reshape(group.count, D))
+    return torch.cat(out)
+
+
 def _attend_group(packed: Tensor, out: Tensor) -> None:
     """(B, T, 3, H, K) queries, keys and values, and where the result goes, (B, T, H, K).
 

@@ -106,7 +106,7 @@ class Bert(nn.Module):
                 raise DataError(f"{T} tokens are more than the model's limit of {self.max_context}")
             positions = torch.arange(T, device=ids.device)
         types = torch.zeros_like(ids) if types is None else types
-        x = self.token_embedding(ids) + self.position_embedding(positions) + self.type_embedding(types)
+        x: Tensor = self.token_embedding(ids) + self.position_embedding(positions) + self.type_embedding(types)
         x = self.dropout(self.embedding_norm(x))
         if self.config.embedding_size != self.config.hidden_size:
             x = self.embedding_projection(x)

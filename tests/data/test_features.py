@@ -30,7 +30,7 @@ def numbered(lengths: list[int]) -> Features:
     """Rows of these lengths, full of their numbers, each with its number as its label."""
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     ids = np.repeat(np.arange(len(lengths)), lengths).astype(np.int32)
-    targets = {"label": np.arange(len(lengths)), WEIGHT: np.ones(len(lengths), np.float32)}
+    targets: dict[str, np.ndarray] = {"label": np.arange(len(lengths)), WEIGHT: np.ones(len(lengths), np.float32)}
     return Features(Rows(ids, np.zeros(len(ids), np.uint8), bounds), targets)
 
 

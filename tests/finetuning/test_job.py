@@ -132,6 +132,8 @@ def test_a_layer_below_the_last_can_be_what_the_head_sees(tmp_path: Path) -> Non
     same = [name for name in before if ".blocks.1." in name]
     assert same and all(torch.equal(before[name], after[name]) for name in same if before[name].dim() < 2)
     assert bundle.load(tmp_path / "out").config["nlptools"]["task"]["layers"] == "1"
+    with pytest.raises(UsageError, match="the model has layers 0 to 2"):
+        train(tmp_path, path, layers="7")
 
 
 def test_electra_learns_too(tmp_path: Path) -> None:

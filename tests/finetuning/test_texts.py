@@ -9,14 +9,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from nlptools import bundle
 from nlptools.backend import Backend
+from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.layers import layers
+from nlptools.data.encoder_rows import Rows
+from nlptools.data.features import Features
 from nlptools.data.tasks.examples import Place, TextExample
 from nlptools.errors import BundleError, DataError, UsageError
-from nlptools.finetuning import kind
+from nlptools.finetuning import kind, outputs
 from nlptools.finetuning.texts import Texts
+from nlptools.models.bert import BertWithHeads
 from nlptools.prediction import Predictor
 from tests.finetuning.tiny import FP32, encoder, table, texts, train
 
@@ -156,3 +162,27 @@ def test_long_texts_are_cut_and_counted(tmp_path: Path, capfd: pytest.CaptureFix
     predicted(tmp_path / "out", path, text_column=("1",), label_column="2")
     told = capfd.readouterr().err
     assert "1 cut" in told and "1 examples are longer than the model can see" in told
+
+
+@pytest.mark.parametrize("head", ["sequence", "tokens", "spans", "choice"])
+@pytest.mark.parametrize("family", ["bert", "electra"])
+@pytest.mark.parametrize("which", ["last", "1", "mean:-2:"])
+def test_logits_are_those_of_each_row_alone(head: str, family: str, which: str) -> None:
+    sizes = EncoderConfig(50, 32, 2, 4, 48, family, 16 if family == "electra" else 0, 40, initializer_range=0.3)
+    torch.manual_seed(0)
+    model = BertWithHeads(sizes, ("pooler", head) if family == "bert" else (head,), 3)
+    model.initialize()
+    model.eval().requires_grad_(False)
+    rng = np.random.default_rng(0)
+    lengths = rng.integers(1, 30, 20)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    ids, types = rng.integers(0, 50, bounds[-1]), rng.integers(0, 2, bounds[-1])
+    made = Features(Rows(ids.astype(np.int32), types.astype(np.uint8), bounds))
+    found = outputs.logits(model, head, made, Backend.detect(FP32), layers(which), batch_tokens=64)
+    assert found is not None and len(found) == 20
+    for i, row in enumerate(found):
+        place = slice(bounds[i], bounds[i + 1])
+        given = (torch.from_numpy(ids[place])[None], None, torch.from_numpy(types[place])[None])
+        hidden = outputs.hidden_states(model, head, layers(which), *given)
+        expected = model.task_logits(head, hidden)[0].numpy()
+        assert row.shape == expected.shape and np.allclose(row, expected, atol=1e-4)

@@ -35,7 +35,7 @@ def log_probabilities(model: Any, rows: list[list[int]], types: list[list[int]] 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])
 def test_what_finetune_writes_opens_there(tmp_path: Path, family: str) -> None:
-    more = {"embedding_size": 16} if family == "electra" else {}
+    more: dict[str, Any] = {"embedding_size": 16} if family == "electra" else {}
     encoder(tmp_path / "encoder", family, **more)
     rows = texts(60, words=("good", "bad", "w1"))
     train(tmp_path, table(tmp_path / "a.tsv", rows), epochs=1.0)
@@ -58,7 +58,12 @@ def test_what_finetune_writes_opens_there(tmp_path: Path, family: str) -> None:
 @pytest.mark.parametrize("family", ["Bert", "Electra"])
 @pytest.mark.parametrize("pair", [False, True])
 def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) -> None:
-    sizes = {"vocab_size": len(WORDS), "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes: dict[str, Any] = {
+        "vocab_size": len(WORDS),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
     sizes |= {"intermediate_size": 48, "max_position_embeddings": 24, "embedding_size": 16, "initializer_range": 0.3}
     config = getattr(transformers, f"{family}Config")(**sizes, id2label={0: "no", 1: "yes", 2: "maybe"})
     torch.manual_seed(0)
