@@ -54,7 +54,7 @@ def command(
     lines: Lines,
     common: Common,
 ) -> None:
-    """Turn lines into vectors.
+    """Turn lines, words or tokens into vectors.
 
     MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model or a language model, or a file of word
     vectors. Vectors do not depend on which lines are read together.
