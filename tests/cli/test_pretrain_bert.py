@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from nlptools.configs.pretraining import PRESETS, TrainBert, long_phase
 from nlptools.errors import UsageError
 
 SMALL = ("--layers", 1, "--hidden", 32, "--heads", 2, "--max-length", 32, "--batch-size", 8, "--threads", 1, "-q")
+
+LETTERS = "abcdefghijklmnop"
 
 
 @pytest.fixture(scope="session")
@@ -81,6 +84,22 @@ def test_text_to_bundle(call: Run, text: Path, objective: str, heads: tuple[str,
         assert {"replaced_precision", "replaced_recall", "replaced_f1"} <= best.keys()
     if objective == "bert":
         assert 0.3 < best["next_sentence_accuracy"] <= 1
+
+
+def test_masked_tokens_are_told_from_those_around_them(call: Run, tmp_path: Path) -> None:
+    """Letters in the order of the alphabet, round and round, from a random one on."""
+    random, marks = Random(0), ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+    (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in (*marks, *LETTERS)))
+    for name, count in (("train", 200), ("valid", 15)):
+        letters = [(LETTERS * 4)[(start := random.randrange(16)) : start + 40] for _ in range(count)]
+        (tmp_path / name).write_text(
+            "".join(" ".join(row[:20]) + "\n" + " ".join(row[20:]) + "\n\n" for row in letters)
+        )
+    sizes = ("--layers", 2, "--hidden", 64, "--heads", 4, "--max-length", 32, "--batch-size", 16, "--threads", 1, "-q")
+    learn = ("--objective", "mlm", "--dropout", 0, "--lr", "3e-3", "--steps", 320, "--valid-every", "never")
+    done = call("pretrain-bert", "-t", "vocab.txt", *sizes, *learn, "--valid", "valid", "-o", "m", "train")
+    assert done.code == 0, done.err
+    assert record(tmp_path / "m")["metrics"]["valid_masked_accuracy"] > 0.6  # by chance 0.06
 
 
 def test_standard_input_running_text_and_phases(call: Run, text: Path) -> None:

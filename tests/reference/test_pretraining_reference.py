@@ -93,6 +93,12 @@ def test_the_losses_of_electra_are_theirs(embedding: int) -> None:
     second = theirs("ElectraForPreTraining", model.discriminator, discriminator)
     expected = second(**{**given, "input_ids": ids.view(rows.ids.shape)}, labels=replaced.view(rows.ids.shape)).loss
     assert torch.allclose(sums["replaced"] / counts["replaced"], DISCRIMINATOR_WEIGHT * expected, atol=1e-4)
+    (sums["replaced"] / counts["replaced"] / DISCRIMINATOR_WEIGHT).backward()
+    expected.backward()
+    gradients = {name: p.grad for name, p in model.discriminator.named_parameters()}
+    mine = door.weights_to_hf(gradients, model.discriminator.config)
+    for name, parameter in second.named_parameters():
+        assert torch.allclose(mine[name], parameter.grad, atol=1e-5, rtol=1e-4), name
 
 
 # -- directories --------------------------------------------------------------------------------------------------------
