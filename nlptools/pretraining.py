@@ -127,7 +127,10 @@ class _Pretraining:
             threads=backend.threads,
             what=what,
         )
-        check(found, self.options.max_length, self.options.objective == "bert")
+        try:
+            check(found, self.options.max_length, self.options.objective == "bert")
+        except UsageError as error:
+            raise UsageError(f"{what}: {error}", hint=error.hint) from None
         return found
 
     def open(self, paths: list[str | None]) -> _Text:

@@ -185,7 +185,8 @@ def _find(sums: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
     """(M, n) rising sums and (M, 1) shares of the last of them -> in which step each lies, and how far in, from 0 up to 1."""
     last = sums[:, -1:]
     wanted = torch.minimum(chances * last, torch.nextafter(last, torch.zeros_like(last)))
-    step = torch.searchsorted(sums, wanted, right=True)
+    # clamped for numbers that are none: the step of a training that diverges is refused, but has to come to its end
+    step = torch.searchsorted(sums, wanted, right=True).clamp_max_(sums.shape[1] - 1)
     before = torch.where(step > 0, sums.gather(1, (step - 1).clamp_min(0)), 0.0)
     return step, (wanted - before) / (sums.gather(1, step) - before)
 

@@ -184,6 +184,12 @@ def test_draws_at_the_ends_are_tokens_that_can_be() -> None:
     assert objectives.draw(logits.expand(4, -1).clone(), ends).tolist() == [70, 70, 71, 71]
 
 
+def test_logits_that_are_no_numbers_give_tokens_all_the_same() -> None:
+    """A step that diverges is refused by its loss: it must not end the run before."""
+    drawn = objectives.draw(torch.full((2, 70), math.nan), torch.tensor([[0.1], [0.9]], dtype=torch.float64))
+    assert drawn.max() < 128 and drawn.min() >= 0
+
+
 def test_a_token_drawn_as_it_was_is_not_replaced() -> None:
     ids = torch.tensor([[1, 3, 3], [4, 3, 6]])
     replaced, labels = objectives.replacements(

@@ -145,6 +145,8 @@ def test_one_document_has_no_other_to_draw_from(call: Run, text: Path) -> None:
     (text / "one.txt").write_text("a line\n" * 50)
     done = train(call, "--steps", 2, "-o", "m", "one.txt")
     assert done.code == 2 and "the text is one document" in done.err and "--objective mlm" in done.err
+    done = train(call, "--steps", 2, "--valid", "one.txt", "-o", "n", "train.txt")
+    assert done.code == 2 and "validation data: next-sentence prediction" in done.err
     assert train(call, "--steps", 2, "--objective", "mlm", "--force", "-o", "m", "one.txt").code == 0
 
 

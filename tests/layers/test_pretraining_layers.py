@@ -13,7 +13,9 @@ from nlptools.layers.cross_entropy import summed_cross_entropy
 
 @pytest.mark.parametrize("p", [0.0, 1e-9])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_attention_that_keeps_its_weights_obeys_a_mask(p: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch):
+def test_attention_that_keeps_its_weights_obeys_a_mask(
+    p: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Forward and backward, a few heads at a time, beside PyTorch's attention with the same mask."""
     from nlptools.layers import attention
 
