@@ -121,7 +121,7 @@ def speed(step: Callable[[], object], options: argparse.Namespace) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objective", choices=("bert", "mlm"), default="bert")
-    parser.add_argument("--sequences", type=int, default=16)
+    parser.add_argument("--sequences", type=int, default=32)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--packed", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
