@@ -36,6 +36,8 @@ def saved(path: Path, family: str = "bert", heads: tuple[str, ...] = ("pooler",)
         ("bert", ("pooler", "masked", "next_sentence")),
         ("electra", ("masked",)),
         ("electra", ("replaced",)),
+        ("bert", ("tokens", "crf")),
+        ("electra", ("tokens", "crf")),
     ],
 )
 def test_a_saved_encoder_comes_back(tmp_path: Path, family: str, heads: tuple[str, ...]) -> None:

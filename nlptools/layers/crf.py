@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 _BREACH = 1e4  # what breaking the scheme costs: exp of minus this is 0
+_PARTS = ("follows", "begins", "ends")
 
 
 class Crf(nn.Module):
@@ -21,11 +22,12 @@ class Crf(nn.Module):
 
     Attributes:
         follows: (C, C), [before, now]; `begins`, `ends`: (C,), of the first and of the last tag.
+        allowed_follows, allowed_begins, allowed_ends: what there may be, of the same shapes, bool; None: anything.
     """
 
-    allowed_follows: Tensor
-    allowed_begins: Tensor
-    allowed_ends: Tensor
+    allowed_follows: Tensor | None
+    allowed_begins: Tensor | None
+    allowed_ends: Tensor | None
 
     def __init__(
         self,
@@ -42,12 +44,21 @@ class Crf(nn.Module):
         self.follows = nn.Parameter(torch.zeros(num_tags, num_tags))
         self.begins = nn.Parameter(torch.zeros(num_tags))
         self.ends = nn.Parameter(torch.zeros(num_tags))
-        shapes = {"follows": (num_tags, num_tags), "begins": (num_tags,), "ends": (num_tags,)}
-        for (name, shape), given in zip(shapes.items(), (follows, begins, ends)):
-            allowed = torch.ones(shape, dtype=torch.bool) if given is None else given.to(torch.bool).clone()
-            if allowed.shape != shape:
-                raise ValueError(f"{name} is {tuple(allowed.shape)}, expected {shape}")
-            self.register_buffer(f"allowed_{name}", allowed, persistent=False)
+        # not in the weights: it is known from the names of the tags
+        for name, given in zip(_PARTS, (follows, begins, ends)):
+            self.register_buffer(f"allowed_{name}", None, persistent=False)
+            self._allow(name, given)
+
+    def restrict(self, follows: Tensor, begins: Tensor, ends: Tensor) -> None:
+        """Let there be only these neighbours, first and last tags: (C, C), (C,) and (C,) bool."""
+        for name, given in zip(_PARTS, (follows, begins, ends)):
+            self._allow(name, given)
+
+    def _allow(self, name: str, given: Tensor | None) -> None:
+        weight = getattr(self, name)
+        if given is not None and given.shape != weight.shape:
+            raise ValueError(f"{name} is {tuple(given.shape)}, expected {tuple(weight.shape)}")
+        setattr(self, f"allowed_{name}", None if given is None else given.to(weight.device, torch.bool).clone())
 
     def log_likelihood(
         self, scores: Tensor, tags: Tensor, mask: Tensor, edges: tuple[Tensor, Tensor] | None = None
@@ -96,8 +107,13 @@ class Crf(nn.Module):
             (self.begins, self.allowed_begins),
             (self.ends, self.allowed_ends),
         )
-        follows, begins, ends = (weight.to(scores.dtype).masked_fill(~may, -_BREACH) for weight, may in pairs)
+        follows, begins, ends = (_kept_to(weight.to(scores.dtype), may) for weight, may in pairs)
         return follows, begins, ends
+
+
+def _kept_to(weight: Tensor, may: Tensor | None) -> Tensor:
+    """The weights, far below the rest where they may not be used."""
+    return weight if may is None else weight.masked_fill(~may, -_BREACH)
 
 
 def _wide(scores: Tensor) -> Tensor:

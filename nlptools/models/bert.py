@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import DataError
+from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead, SequenceHead
 from nlptools.layers.linear import Linear
@@ -115,7 +116,7 @@ class Bert(nn.Module):
 
 PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
 TASK_HEADS = ("sequence", "tokens", "spans", "choice")
-HEADS = PRETRAINING_HEADS + TASK_HEADS
+HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, "crf")
 
 
 class BertWithHeads(nn.Module):
@@ -130,12 +131,13 @@ class BertWithHeads(nn.Module):
         tokens: labels of each token, or None.
         spans: whether each token begins, and whether it ends, an answer; or None.
         choice: how well a sequence fits, to be compared with others; or None. In a BERT it needs the pooler.
+        crf: how well labels of neighbouring tokens go together, beside "tokens"; or None.
     """
 
     runs_in_16_bits = True
 
     def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2) -> None:
-        """`num_labels`: K, of the heads "sequence" and "tokens"."""
+        """`num_labels`: K, of the heads "sequence", "tokens" and "crf"."""
         super().__init__()
         self.config = config
         self.heads = heads
@@ -153,6 +155,7 @@ class BertWithHeads(nn.Module):
         self.choice = SequenceHead(D, 1, dense, dropout, first_dropout=False) if "choice" in heads else None
         self.tokens = Linear(D, num_labels) if "tokens" in heads else None
         self.spans = Linear(D, 2) if "spans" in heads else None
+        self.crf = Crf(num_labels) if "crf" in heads else None
         self.dropout = Dropout(dropout)
 
     @torch.no_grad()

@@ -29,11 +29,19 @@ def drawn(seed, constrained=False, C=3, B=4, T=5):
 def paths(crf, scores, length, edges=(True, True)):
     """Each path of one row and its score, in 64 bits; forbidden ones left out."""
     found = {}
+    may_begin, may_end, may_follow = (
+        np.ones(given.shape) if may is None else may.numpy()
+        for may, given in (
+            (crf.allowed_begins, crf.begins),
+            (crf.allowed_ends, crf.ends),
+            (crf.allowed_follows, crf.follows),
+        )
+    )
     scores, follows, begins, ends = (x.detach().double() for x in (scores, crf.follows, crf.begins, crf.ends))
     for path in product(range(scores.shape[1]), repeat=length):
-        if (edges[0] and not crf.allowed_begins[path[0]]) or (edges[1] and not crf.allowed_ends[path[-1]]):
+        if (edges[0] and not may_begin[path[0]]) or (edges[1] and not may_end[path[-1]]):
             continue
-        if not all(crf.allowed_follows[a, b] for a, b in pairwise(path)):
+        if not all(may_follow[a, b] for a, b in pairwise(path)):
             continue
         total = sum(scores[t, tag] for t, tag in enumerate(path)) + sum(follows[a, b] for a, b in pairwise(path))
         total = total + begins[path[0]] * edges[0] + ends[path[-1]] * edges[1]
@@ -130,3 +138,16 @@ def test_the_numpy_half_decodes_the_same():
 def test_what_is_refused():
     with pytest.raises(ValueError, match="begins is"):
         Crf(3, None, torch.ones(2))
+
+
+def test_restricted_later_is_restricted_from_the_beginning() -> None:
+    rules = [torch.from_numpy(part) for part in vars(constraints(NAMES, "iob2")).values()]
+    first, scores, mask = drawn(5, constrained=True)
+    later = Crf(3)
+    later.load_state_dict(first.state_dict())
+    tags = torch.zeros(mask.shape, dtype=torch.int64)
+    assert not torch.equal(later.log_likelihood(scores, tags, mask), first.log_likelihood(scores, tags, mask))
+    later.restrict(*rules)
+    assert torch.equal(later.log_likelihood(scores, tags, mask), first.log_likelihood(scores, tags, mask))
+    with pytest.raises(ValueError, match="follows is"):
+        later.restrict(rules[0][:2], *rules[1:])

@@ -75,6 +75,11 @@ _HEADS = {
         "spans": "qa_outputs",
     },
 }
+_CRF = {  # as the package pytorch-crf names them; transformers ignores them
+    "crf.follows": "crf.transitions",
+    "crf.begins": "crf.start_transitions",
+    "crf.ends": "crf.end_transitions",
+}
 _CLASSES = {  # which class of theirs holds which heads
     ("bert", frozenset({"pooler", "masked", "next_sentence"})): "BertForPreTraining",
     ("bert", frozenset({"masked"})): "BertForMaskedLM",
@@ -146,6 +151,8 @@ def heads_in(
     if "classifier.weight" in names:
         found -= {"choice", "sequence"}
         found.add(_classifier_in(names, config.family, architectures))
+    if "tokens" in found and "crf.transitions" in names:
+        found.add("crf")
     return tuple(name for name in HEADS if name in found)
 
 
@@ -206,6 +213,8 @@ def _fitted(name: str, theirs: list[str], tensors: list[Tensor], target: Tensor)
 
 def _names(name: str, family: str) -> list[str]:
     """What a weight of ours is called outside: three names for stacked queries, keys and values."""
+    if name in _CRF:
+        return [_CRF[name]]
     part, kind = name.rsplit(".", 1)
     if not part.startswith("encoder."):
         return [f"{_HEADS[family][part]}.{kind}"]
