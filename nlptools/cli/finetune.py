@@ -17,9 +17,12 @@ from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
     formats="""Published files are taken as they are. classify: lines of `text TAB label`, a table whose header names its
 columns, JSON lines, TREC's `LABEL:fine text`, GLUE's CoLA and SST-2. pair: two texts and a label: SICK, SNLI, GLUE's MRPC, QQP,
 MNLI, QNLI, RTE. regress: two texts and a number: STS-B, SICK. --task glue/NAME knows the columns and the metrics of each GLUE
-task. --text-column and --label-column name others. The output is a model directory that opens in Hugging Face as
-BertForSequenceClassification, or ElectraForSequenceClassification, with the same logits; besides training.json (how it was
-made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue from).
+task. tag: CoNLL's columns of words and tags, empty lines between sentences, the tag last, or CoNLL-U with --label-column upos;
+the scheme of spans (iob1, iob2, bioes and so on) is told by the tags. --text-column and --label-column name others.
+The output is a model directory that opens in Hugging Face as BertForSequenceClassification or
+BertForTokenClassification (and as Electra's), with the same logits; besides training.json (how it was made),
+log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue
+from).
 With --valid the weights are the best by --best; otherwise the last. A label in the --valid file that training has not seen is
 an error. Standard output stays empty.""",
     examples=(
@@ -32,6 +35,10 @@ an error. Standard output stays empty.""",
             "nlptools finetune --task classify -m bert-base/ --seeds 5 --valid dev.txt -o questions/ train.txt",
         ),
         ("GLUE's RTE:", "nlptools finetune --task glue/rte -m bert-base/ --valid dev.tsv -o rte/ train.tsv"),
+        (
+            "Named entities, from CoNLL's columns:",
+            "nlptools finetune --task tag -m bert-base/ --lr 1e-4 --valid eng.testa -o ner/ eng.train",
+        ),
         (
             "Small data: cross-validation, with lower layers that learn more slowly:",
             "nlptools finetune --task classify -m bert-base/ --folds 5 --layer-decay 0.8 --class-weights balanced -o out/"

@@ -23,8 +23,10 @@ K such pairs in a line; --probabilities: that of each label, in the order of the
 at once: all labels with at least the probability --threshold, joined as --label-separator says, TAB their probabilities; an
 empty field for none. regress: a number. --columns: the input's columns come back with these appended, after a header if there
 was one; in JSON lines under "prediction" and "probability". The input is what finetune takes, with or without labels: a text a
-line, `text TAB text`, tables with a header, JSON lines. An empty text gets an answer, too. Tabs, line ends and backslashes in
-labels are written as \t, \n and \\.""",
+line, `text TAB text`, tables with a header, JSON lines. An empty text gets an answer, too.
+tag: the tags of a sentence in a line, between spaces, or with --columns the columns with one more, which conlleval takes; the
+input is columns, or with --layout lines words between spaces. A word is never lost: long sentences are read in windows.
+Tabs, line ends and backslashes in labels are written as \t, \n and \\.""",
     examples=(
         ("What kind of question is it?", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
         ("A table with two more columns:", "nlptools predict questions/ --columns test.tsv > answered.tsv"),
@@ -49,9 +51,9 @@ def command(
 ) -> None:
     """Answer with a fine-tuned model: labels, numbers.
 
-    MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification or
-    ElectraForSequenceClassification. Lines are computed many at a time, those of like length together, which does not change
-    what comes out.
+    MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification,
+    BertForTokenClassification, or ELECTRA of that kind. Lines are computed many at a time, those of like length together,
+    which does not change what comes out.
     """
     predict.check()
     from nlptools import streams

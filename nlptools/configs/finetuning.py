@@ -9,8 +9,8 @@ from nlptools.configs import Training, interval, option
 from nlptools.configs.layers import layers
 from nlptools.errors import UsageError
 
-TASKS = ("classify", "pair", "regress")
-MEASURES = ("accuracy", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
+TASKS = ("classify", "pair", "regress", "tag")
+MEASURES = ("accuracy", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
 
 
 def task(text: str) -> str:
@@ -48,13 +48,18 @@ class Files:
 
     layout: str = option(
         "auto",
-        "Layout of the files: table, jsonl, trec, cola, stsbenchmark, glue/NAME; auto tells by name and first line.",
+        "Layout of the files: table, jsonl, trec, cola, stsbenchmark, glue/NAME; of tag conll, conllu, lines (words between"
+        " spaces); auto tells by name and first line.",
         metavar="NAME",
     )
     text_column: tuple[str, ...] = option(
         (), "Column of a text, by name or number from 1; twice for two texts.", multiple=True, metavar="NAME"
     )
-    label_column: str | None = option(None, "Column of the label, by name or number.", metavar="NAME")
+    label_column: str | None = option(
+        None, "Column of the label or tag, by name (upos) or number; -1 is the last.", metavar="NAME"
+    )
+    word_column: str | None = option(None, "tag: column of the words, by name or number.", metavar="NAME")
+    comments: bool = option(False, "tag: lines of columns that begin with # and a space are comments, no words.")
     id_column: str | None = option(None, "Column of what an example is called.", metavar="NAME")
     header: bool = option(False, "The first line names the columns, whatever they are called.")
     fine: bool = option(False, "Labels of TREC with their second part: DESC:manner, not DESC.")
@@ -66,14 +71,17 @@ class Files:
 class Finetune:
     """Task options"""
 
-    task: str = option(MISSING, "What is learnt: classify, pair, regress, or glue/NAME.", metavar="TASK", check=task)
+    task: str = option(
+        MISSING, "What is learnt: classify, pair, regress, tag, or glue/NAME.", metavar="TASK", check=task
+    )
     model: str = option(
         MISSING, "Directory of the encoder to begin with: a BERT or ELECTRA.", short="-m", metavar="DIR"
     )
     multi_label: bool = option(False, "An example can have several labels at once, or none.")
     best: str = option(
         "auto",
-        "Which number of the validation says which weights are best: auto is accuracy, pearson (regress), GLUE's own.",
+        "Which number of the validation says which weights are best: auto is accuracy, pearson (regress), f1 of spans (tag),"
+        " GLUE's own.",
         choices=("auto", *MEASURES),
     )
     max_length: int = option(

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools import bundle, messages, streams
+from nlptools import bundle, messages, sentence_steps, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, frozen
@@ -53,7 +53,8 @@ def finetune(
     kind = kinds.new(settings, files or Files())
     names = streams.check_inputs(inputs)
     streams.check_inputs([*names, *run.held_out])
-    base = bundle.load(settings.model)
+    steps = sentence_steps.read(Path(settings.model))  # of sentence-transformers, where the encoder may be in a folder
+    base = bundle.load(settings.model if steps is None else steps.encoder)
     if not base.is_encoder:
         raise BundleError(f"{display(settings.model)}: no encoder", hint="finetune begins with a BERT or an ELECTRA")
     sizes: Any = base.model.config  # type: ignore[attr-defined]
@@ -141,7 +142,10 @@ class _Finetuning:
     kind: Kind
     files: Files
     fold: tuple[int, int] | None = None
-    unit: str = "examples"
+
+    @property
+    def unit(self) -> str:
+        return self.kind.unit
 
     @property
     def criterion(self) -> Criterion:

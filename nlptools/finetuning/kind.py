@@ -26,9 +26,11 @@ KINDS = {
     "classify": "nlptools.finetuning.texts:Texts",
     "pair": "nlptools.finetuning.texts:Texts",
     "regress": "nlptools.finetuning.texts:Texts",
+    "tag": "nlptools.finetuning.tags:Tags",
 }
 # the head of a directory that does not say what its task is: the task
-_TASK_OF_HEAD = {"sequence": "classify"}
+_TASK_OF_HEAD = {"sequence": "classify", "tokens": "tag"}
+_SOME = 8  # labels named in a message
 
 
 class Kind(Protocol):
@@ -41,6 +43,10 @@ class Kind(Protocol):
     @property
     def head(self) -> str:
         """One of `models.bert.TASK_HEADS`."""
+
+    @property
+    def unit(self) -> str:
+        """What the weights of a loss count: "examples", "words"."""
 
     @property
     def num_labels(self) -> int:
@@ -122,12 +128,14 @@ def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
 
 def options(files: Files, **changes: Any) -> Options:
     """How files are to be read."""
-    given = {
+    given: dict[str, Any] = {
         "layout": files.layout,
         "header": files.header or None,
         "text_columns": tuple(files.text_column),
         "label_column": files.label_column,
         "id_column": files.id_column,
+        "word_column": files.word_column,
+        "comments": files.comments,
         "fine": files.fine,
         "label_separator": files.label_separator,
         "skip_broken": files.skip_broken,
@@ -149,6 +157,25 @@ def noted(config: Mapping[str, Any], key: str, default: Any) -> Any:
     if type(value) is not type(default):
         raise BundleError(f'config.json: "nlptools", "task": {key} is {value!r:.80}')
     return value
+
+
+def labels_of(config: Any, count: int) -> tuple[str, ...]:
+    """The labels of a config.json, or numbers. Raises BundleError for what names others than there are."""
+    said = config.get("id2label")
+    if said is None:
+        return tuple(map(str, range(count)))
+    try:
+        labels = tuple(str(said[str(i)]) for i in range(count))
+    except (KeyError, TypeError, AttributeError):
+        labels = ()
+    if len(labels) != len(said) or len(set(labels)) != count:
+        raise BundleError(f"config.json: id2label names {len(said)} labels, the model has {count}")
+    return labels
+
+
+def some(labels: Sequence[str]) -> str:
+    """Some labels, for a message."""
+    return ", ".join(map(repr, labels[:_SOME])) + (f" and {len(labels) - _SOME} more" if len(labels) > _SOME else "")
 
 
 def _class(name: str) -> Any:

@@ -27,14 +27,12 @@ from nlptools.data.tasks.glue import glue_task, submission
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.reading import read
 from nlptools.data.tasks.texts import columns_with, header_with
-from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.errors import DataError, UsageError
 from nlptools.finetuning import kind
 from nlptools.line_records import escape
 from nlptools.metrics import classification, correlation, glue
 from nlptools.metrics.glue import find
 from nlptools.train.loop import Criterion
-
-_SOME = 8  # labels named in a message
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,7 @@ class Texts:
     labels: tuple[str, ...] = ()
     mean: float = 0.0
     head: str = "sequence"
+    unit: str = "examples"
 
     @staticmethod
     def new(settings: Finetune, files: Files) -> Texts:
@@ -91,7 +90,7 @@ class Texts:
         multi_label = problem == "multi_label_classification"
         changes: dict[str, Any] = {"layout": f"glue/{glue_name}"} if settings.submission else {}
         options = kind.options(files, labelled=False, multi_label=multi_label, **changes)
-        labels = () if number else _labels(config, model.num_labels)
+        labels = () if number else kind.labels_of(config, model.num_labels)
         return Texts(name, options, multi_label, glue_name, labels=labels)
 
     @property
@@ -145,7 +144,7 @@ class Texts:
         unknown = sorted(set(class_weights(self.weights)) - set(labels))
         if unknown:
             raise UsageError(
-                f"--class-weights: no label {unknown[0]!r} in the training data (there are {_some(labels)})"
+                f"--class-weights: no label {unknown[0]!r} in the training data (there are {kind.some(labels)})"
             )
         return replace(self, labels=labels)
 
@@ -163,7 +162,7 @@ class Texts:
             for label in e.labels if self.multi_label else (_label(e),):
                 if label not in known:
                     raise DataError(
-                        f"the label {label!r} was not seen in training (seen: {_some(self.labels)})",
+                        f"the label {label!r} was not seen in training (seen: {kind.some(self.labels)})",
                         path=e.place.path,
                         line=e.place.line,
                         hint="take its lines out, or train on examples of it",
@@ -321,30 +320,12 @@ def _number(example: TextExample) -> float:
     return float(_label(example))
 
 
-def _some(labels: Sequence[str]) -> str:
-    return ", ".join(map(repr, labels[:_SOME])) + (f" and {len(labels) - _SOME} more" if len(labels) > _SOME else "")
-
-
 def _rounded(probability: float) -> float:
     return round(float(probability), 4)
 
 
 def _shown(number: float) -> str:
     return f"{number:.6g}"
-
-
-def _labels(config: Any, count: int) -> tuple[str, ...]:
-    """The labels of a config.json, or numbers. Raises BundleError for what names others than there are."""
-    said = config.get("id2label")
-    if said is None:
-        return tuple(map(str, range(count)))
-    try:
-        labels = tuple(str(said[str(i)]) for i in range(count))
-    except (KeyError, TypeError, AttributeError):
-        labels = ()
-    if len(labels) != len(said) or len(set(labels)) != count:
-        raise BundleError(f"config.json: id2label names {len(said)} labels, the model has {count}")
-    return labels
 
 
 def _measured_numbers(gold: np.ndarray, said: np.ndarray) -> dict[str, float]:
