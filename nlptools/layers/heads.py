@@ -1,7 +1,7 @@
 """Heads: what turns hidden states into what is predicted, and belongs to one task.
 
 BERT: Devlin et al. 2019 (arXiv:1810.04805); ELECTRA: Clark et al. 2020 (arXiv:2003.10555).
-Shapes: B batch, N positions, D hidden, E embedding, V vocabulary, K labels.
+Shapes: B batch, N positions, D hidden, E embedding, V vocabulary, K labels, M names.
 """
 
 from __future__ import annotations
@@ -78,6 +78,40 @@ class SequenceHead(nn.Module):
             vectors = self.dense(self.dropout(vectors) if self.first_dropout else vectors, "gelu")
         out: Tensor = self.output(self.dropout(vectors))
         return out
+
+
+class MentionHead(nn.Module):
+    """Which of several names a pronoun means, or none of them.
+
+    Lee et al. 2017 (D17-1018): a score of the pronoun, the name and their product, the same for every name, against 0 for
+    none. Departures: a mention is the mean of its tokens' vectors; one hidden layer; no score of the mention by itself, for
+    what stands there are mentions.
+    """
+
+    def __init__(self, hidden_size: int, activation: str, dropout: float) -> None:
+        super().__init__()
+        self.activation = activation
+        self.dropout = Dropout(dropout)
+        self.dense = Linear(3 * hidden_size, hidden_size)
+        self.output = Linear(hidden_size, 1)
+
+    def forward(self, hidden: Tensor, spans: Tensor) -> Tensor:
+        """(N, D) and (B, M + 1, 2) first and last position of the pronoun and M names in it -> (B, M + 1), none last."""
+        mentions = mean_of_spans(hidden, spans)
+        pronoun, names = mentions[:, :1].expand(-1, spans.shape[1] - 1, -1), mentions[:, 1:]
+        together = self.dropout(torch.cat([pronoun, names, pronoun * names], -1))
+        scores = self.output(self.dropout(self.dense(together, self.activation))).squeeze(-1)
+        return torch.cat([scores, scores.new_zeros(len(scores), 1)], 1)
+
+
+def mean_of_spans(hidden: Tensor, spans: Tensor) -> Tensor:
+    """The mean vector of each span: (N, D) and (B, M, 2) first and last position, included -> (B, M, D)."""
+    B, M, _ = spans.shape
+    first, last = spans.reshape(B * M, 2, 1).unbind(1)
+    places = torch.arange(len(hidden), device=hidden.device)
+    shares = ((places >= first) & (places <= last)) / (last - first + 1)  # (B M, N)
+    means: Tensor = shares.to(hidden.dtype) @ hidden
+    return means.view(B, M, -1)
 
 
 class Pooler(nn.Module):

@@ -18,7 +18,7 @@ from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import DataError
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead, SequenceHead
+from nlptools.layers.heads import MaskedTokenHead, MentionHead, Pooler, ReplacedTokenHead, SequenceHead
 from nlptools.layers.linear import Linear
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import Hidden
@@ -115,7 +115,7 @@ class Bert(nn.Module):
 
 
 PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
-TASK_HEADS = ("sequence", "tokens", "spans", "choice")
+TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions")
 HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, "crf")
 
 
@@ -131,6 +131,8 @@ class BertWithHeads(nn.Module):
         tokens: labels of each token, or None.
         spans: whether each token begins, and whether it ends, an answer; or None.
         choice: how well a sequence fits, to be compared with others; or None. In a BERT it needs the pooler.
+        yes_no: beside "spans", whether the answer is a span, yes or no, of the first token; or None.
+        mentions: which name a pronoun means, of the vectors of all three; or None.
         crf: how well labels of neighbouring tokens go together, beside "tokens"; or None.
     """
 
@@ -156,6 +158,8 @@ class BertWithHeads(nn.Module):
         self.tokens = Linear(D, num_labels) if "tokens" in heads else None
         self.spans = Linear(D, 2) if "spans" in heads else None
         self.crf = Crf(num_labels) if "crf" in heads else None
+        self.yes_no = Linear(D, 3) if "yes_no" in heads else None
+        self.mentions = MentionHead(D, config.activation, dropout) if "mentions" in heads else None
         self.dropout = Dropout(dropout)
 
     @torch.no_grad()
@@ -174,10 +178,12 @@ class BertWithHeads(nn.Module):
         out: Tensor = self.masked.logits(hidden, self.encoder.token_embedding.weight)
         return out
 
-    def task_logits(self, head: str, hidden: Tensor) -> Tensor:
+    def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
         """(B, T, D) last hidden states -> what the head of TASK_HEADS gives, which the model has to have.
 
-        "sequence": (B, K); "choice": (B,); "tokens": (B, T, K); "spans": (B, T, 2), begin and end.
+        "sequence": (B, K); "choice": (B,); "tokens": (B, T, K); "spans": (B, T, 2), begin and end,
+        or (B, T, 5) with a head "yes_no", whose three count at the first token; "mentions": (B, 3) with `spans` (B, 3, 2), the
+        first and last position of each in its row, or in (N, D) hidden states of all rows end to end.
         """
         if head == "tokens":
             assert self.tokens is not None
@@ -185,6 +191,14 @@ class BertWithHeads(nn.Module):
         elif head == "spans":
             assert self.spans is not None
             out = self.spans(hidden)
+            if self.yes_no is not None:
+                out = torch.cat([out, self.yes_no(hidden)], -1)
+        elif head == "mentions":
+            assert self.mentions is not None and spans is not None
+            if hidden.dim() == 3:
+                B, T, _ = hidden.shape
+                hidden, spans = hidden.flatten(0, 1), spans + T * torch.arange(B, device=spans.device)[:, None, None]
+            out = self.mentions(hidden, spans)
         else:
             chosen = self.sequence if head == "sequence" else self.choice
             assert chosen is not None

@@ -50,6 +50,11 @@ _BLOCK = {
     "feed_forward.down": ("output.dense",),
     "feed_forward_norm": ("output.LayerNorm",),
 }
+_OURS = {  # heads that transformers has no word for: it leaves them out when it opens the directory
+    "yes_no": "nlptools.yes_no",
+    "mentions.dense": "nlptools.mentions.dense",
+    "mentions.output": "nlptools.mentions.output",
+}
 _HEADS = {
     "bert": {
         "masked.transform": "cls.predictions.transform.dense",
@@ -60,6 +65,7 @@ _HEADS = {
         "choice.output": "classifier",
         "tokens": "classifier",
         "spans": "qa_outputs",
+        **_OURS,
     },
     "electra": {
         "masked.transform": "generator_predictions.dense",
@@ -73,6 +79,7 @@ _HEADS = {
         "choice.output": "classifier",
         "tokens": "classifier",
         "spans": "qa_outputs",
+        **_OURS,
     },
 }
 _CRF = {  # as the package pytorch-crf names them; transformers ignores them
