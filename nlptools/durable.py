@@ -1,12 +1,129 @@
-"""Files that are written whole: a name never stands for half a file, whatever ends the process or the power."""
+"""Files that are written whole: a name never stands for half a file, whatever ends the process or the power.
+
+What is being written stands beside its name under a hidden one, `.NAME.` and eight characters, until `publish` or `discard`.
+A signal that ends the process would leave it there, as no `finally` is run; the command line has it removed
+(`remove_on_signals`). A handler of Python's waits until a call into C returns, so there is one only while there is something to
+remove: at any other time such a signal ends the process at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
+from typing import TypeVar
 
 from nlptools.errors import StreamError, display, reason
+
+T = TypeVar("T")
+
+_unfinished: dict[str, int] = {}  # files and directories under temporary names, and the process that makes each
+_signals: tuple[signal.Signals, ...] = ()  # those that remove them; none in a library, whose caller has its own ways
+
+
+# -- temporary names ----------------------------------------------------------------------------------------------------
+
+
+def temporary_file(final: str | Path) -> tuple[int, str]:
+    """Open a new file under a hidden name beside `final`, for reading and writing: (descriptor, name). Raises OSError."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    return _make(*_hidden(final), lambda name: os.open(name, flags, 0o600))
+
+
+def temporary_directory(final: str | Path) -> str:
+    """Make a directory under a hidden name beside `final`. Raises OSError."""
+    return _make(*_hidden(final), lambda name: os.mkdir(name, 0o700))[1]
+
+
+@contextlib.contextmanager
+def scratch_directory(prefix: str) -> Iterator[Path]:
+    """A directory in the place for temporary files, removed at the end. Raises OSError."""
+    import tempfile  # slow to import
+
+    name = _make(tempfile.gettempdir(), prefix, lambda name: os.mkdir(name, 0o700))[1]
+    try:
+        yield Path(name)
+    finally:
+        discard(name)
+
+
+def discard(temporary: str | Path) -> None:
+    """Remove a temporary file or directory, if it is still there; what cannot be removed stays."""
+    _remove(temporary)
+    _forget(temporary)
+
+
+def _hidden(final: str | Path) -> tuple[str, str]:
+    """The folder and the beginning of the name under which `final` is made."""
+    folder, name = os.path.split(os.path.abspath(final))
+    return folder, f".{name}."
+
+
+def _make(folder: str, prefix: str, make: Callable[[str], T]) -> tuple[T, str]:
+    """What `make` gives for a name that is free, and the name; it is known as unfinished before it is there."""
+    while True:
+        name = os.path.join(folder, prefix + os.urandom(4).hex())
+        _unfinished[name] = os.getpid()
+        _handle_signals(signal.SIG_DFL, _end)
+        try:
+            return make(name), name
+        except FileExistsError:
+            _forget(name)
+        except BaseException:
+            _forget(name)
+            raise
+
+
+def _remove(temporary: str | Path) -> None:
+    with contextlib.suppress(OSError):
+        if os.path.isdir(temporary):
+            import shutil  # as slow to import as tempfile
+
+            shutil.rmtree(temporary, ignore_errors=True)
+        else:
+            os.unlink(temporary)
+
+
+def _forget(temporary: str | Path) -> None:
+    _unfinished.pop(os.path.abspath(temporary), None)
+    if not _unfinished:
+        _handle_signals(_end, signal.SIG_DFL)
+
+
+# -- signals --------------------------------------------------------------------------------------------------------------
+
+
+def remove_on_signals(*numbers: signal.Signals) -> None:
+    """From now on, as long as something is unfinished, these signals remove it before they end the process.
+
+    Only where nothing else is done about a signal when the first temporary file is made: handlers, as of training, stay.
+    """
+    global _signals
+    _signals = numbers
+
+
+def _handle_signals(before: object, handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """Put `handler` in the place of `before`; other threads than the main one may not."""
+    if threading.current_thread() is threading.main_thread():
+        for number in _signals:
+            if signal.getsignal(number) == before:
+                signal.signal(number, handler)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    """Remove what this process, and not one it was forked from, has not finished; then end by the signal itself."""
+    for name, process in reversed(list(_unfinished.items())):
+        if process == os.getpid():
+            _remove(name)
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+
+
+# -- finished files -------------------------------------------------------------------------------------------------------
 
 
 def publish(temporary: str | Path, final: str | Path) -> None:
@@ -21,6 +138,7 @@ def publish(temporary: str | Path, final: str | Path) -> None:
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
     os.replace(temporary, final)
+    _forget(temporary)
     sync_directory(Path(final).parent)
 
 
@@ -41,16 +159,12 @@ def write_whole(path: str | Path, data: bytes | str) -> None:
     """
     target = Path(path)
     try:
-        import tempfile  # slow to import, see `streams`
-
-        handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, temporary = temporary_file(target)
         try:
             with open(handle, "wb") as stream:
                 stream.write(data if isinstance(data, bytes) else data.encode())
             publish(temporary, target)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            raise
+        finally:
+            discard(temporary)
     except OSError as error:
         raise StreamError(f"{display(str(path))}: write failed: {reason(error)}") from None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from nlptools.durable import publish
+from nlptools import durable
 from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display, reason
 
 BLOCK_BYTES = 1 << 20
@@ -269,12 +269,10 @@ class Output:
             return open(path, "ab")
         if target.exists() and not force:
             raise OutputError(f"{self.name}: exists", hint="--force replaces it")
-        self._final = Path(os.path.realpath(path))
-        import tempfile  # slow to import, and most output goes to a pipe
-
-        handle, self._temporary = tempfile.mkstemp(prefix=f".{self._final.name}.", dir=self._final.parent)
-        os.close(handle)
         codec = _codec(path)
+        self._final = Path(os.path.realpath(path))
+        handle, self._temporary = durable.temporary_file(self._final)
+        os.close(handle)
         return cast(IO[bytes], codec(self._temporary, "wb"))
 
     def write_lines(self, lines: Iterable[str]) -> None:
@@ -304,7 +302,7 @@ class Output:
             else:
                 self._stream.close()
                 assert self._temporary is not None
-                publish(self._temporary, self._final)
+                durable.publish(self._temporary, self._final)
                 self._temporary = None
         except OSError as error:
             self._refuse(error)
@@ -330,8 +328,7 @@ class Output:
             with contextlib.suppress(OSError):
                 self._stream.close()
         if self._temporary is not None:
-            with contextlib.suppress(OSError):
-                os.unlink(self._temporary)
+            durable.discard(self._temporary)
 
 
 def stdout_bytes() -> IO[bytes]:

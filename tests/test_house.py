@@ -186,7 +186,13 @@ def test_top_of_a_command_file_is_light(name):
     for module, line in imports(ast.Module(body=tops, type_ignores=[])):
         light = module.split(".")[0] in sys.stdlib_module_names or module.startswith(("click", "nlptools.configs"))
         light |= module.startswith("nlptools.cli")
-        light |= module in ("nlptools.__version__", "nlptools.errors", "nlptools.messages", "nlptools.streams")
+        light |= module in (
+            "nlptools.__version__",
+            "nlptools.durable",
+            "nlptools.errors",
+            "nlptools.messages",
+            "nlptools.streams",
+        )
         assert light, f"{name}:{line} imports {module} at the top: import it where the work is done"
 
 

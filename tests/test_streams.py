@@ -276,7 +276,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(streams, "publish", fail)
+    monkeypatch.setattr(durable, "publish", fail)
     with pytest.raises(StreamError, match="no space left"), Output(str(tmp_path / "out")) as out:
         out.write("x")
     assert os.listdir(tmp_path) == []

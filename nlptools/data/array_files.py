@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -36,7 +35,7 @@ class ArrayFiles:
         try:
             if name not in self._files:
                 final = self._final(name)
-                handle, temporary = tempfile.mkstemp(prefix=f".{final.name}.", dir=final.parent)
+                handle, temporary = durable.temporary_file(final)
                 self._files[name] = (os.fdopen(handle, "wb"), array.dtype, temporary)
             stream, dtype, _ = self._files[name]
             stream.write(np.ascontiguousarray(array, dtype).data)
@@ -79,8 +78,7 @@ class ArrayFiles:
         for stream, _, temporary in self._files.values():
             with contextlib.suppress(OSError):
                 stream.close()
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
+            durable.discard(temporary)
 
 
 def _names(record_path: Path) -> set[str]:

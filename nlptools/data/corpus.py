@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -61,7 +59,7 @@ def spool(blocks: Iterable[Block], path: Path, tokenizer: Tokenizer, eos: int, d
     """
     assert tokenizer.vocab is not None
     dtype = "uint16" if max(len(tokenizer.vocab), eos + 1) <= 1 << 16 else "uint32"
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    handle, temporary = durable.temporary_file(path)
     digest = hashlib.sha256()
     try:
         with open(handle, "wb") as out:
@@ -76,8 +74,7 @@ def spool(blocks: Iterable[Block], path: Path, tokenizer: Tokenizer, eos: int, d
     except OSError as error:
         raise StreamError(f"{path}: write failed: {reason(error)}") from None
     finally:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
+        durable.discard(temporary)
     record = {"dtype": dtype, "sha256": digest.hexdigest(), "counts": asdict(counts)}
     durable.write_whole(Path(f"{path}.json"), json.dumps(record, indent=2) + "\n")
     return Corpus(path, counts, digest.hexdigest(), dtype)

@@ -6,7 +6,6 @@ import contextlib
 import math
 import shlex
 import signal
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +14,7 @@ from typing import Any
 
 import torch
 
-from nlptools import artifacts, messages, streams
+from nlptools import artifacts, durable, messages, streams
 from nlptools.backend import Backend, available_threads
 from nlptools.configs import Compute, Devices, duration, interval
 from nlptools.configs.embeddings import NAMES, TrainW2V, VectorRun
@@ -101,8 +100,8 @@ def output_format(run: VectorRun) -> str:
 def _workplace(directory: str | None) -> Iterator[Path]:
     """The directory of the run, locked; or one that is removed afterwards."""
     if directory is None:
-        with tempfile.TemporaryDirectory(prefix="nlptools-w2v-") as scratch:
-            yield Path(scratch)
+        with durable.scratch_directory("nlptools-w2v-") as scratch:
+            yield scratch
     else:
         with rundir.locked(Path(directory)):
             yield Path(directory)

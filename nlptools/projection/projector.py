@@ -8,7 +8,6 @@ and turns nothing back, so that words of white space are shown by their code poi
 from __future__ import annotations
 
 import shutil
-import tempfile
 from pathlib import Path
 
 from nlptools import durable
@@ -43,7 +42,7 @@ def write(points: Points, path: str, *, force: bool = False) -> None:
     check_target(path, force)
     target = Path(path).absolute()
     try:
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+        made = Path(durable.temporary_directory(target))
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     try:
@@ -63,7 +62,7 @@ def write(points: Points, path: str, *, force: bool = False) -> None:
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        durable.discard(made)
 
 
 def _metadata(points: Points) -> list[str]:

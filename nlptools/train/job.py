@@ -7,14 +7,13 @@ training.json and the last messages. What differs is behind `Task`, and nothing 
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
-from nlptools import artifacts, messages
+from nlptools import artifacts, durable, messages
 from nlptools.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.data.windows import Source
@@ -171,8 +170,8 @@ class _Job:
 
     def dry_run(self) -> Trained:
         """Build everything, take two steps, report; write nothing that stays."""
-        with tempfile.TemporaryDirectory(prefix="nlptools-dry-") as scratch:
-            data = self.task.spool(Path(scratch), self.backend, False)
+        with durable.scratch_directory("nlptools-dry-") as scratch:
+            data = self.task.spool(scratch, self.backend, False)
             self.task.announce(data, 0.0)
             model, backend = self._model()
             state = Fit(self.task.objective(model), self.task.source(data, backend), backend, self.run, None)

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -257,7 +256,7 @@ def write(vectors: Vectors, path: str, *, force: bool = False, quantized: Quanti
     check_target(path, force)
     target = Path(path)
     try:
-        made = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.absolute().parent))
+        made = Path(durable.temporary_directory(target))
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     try:
@@ -270,7 +269,7 @@ def write(vectors: Vectors, path: str, *, force: bool = False, quantized: Quanti
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        durable.discard(made)
 
 
 def write_files(
