@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -66,19 +67,36 @@ class Predictor:
                     batch_tokens=self.settings.batch_tokens,
                 )
                 assert found is not None
-                made = self.kind.decode(found, window.features, window.examples)
+                made = self.kind.decode(
+                    found, window.features, window.examples, **kinds.beside(self.kind, self.model)
+                )
                 yield list(window.examples), made
             if window.error is not None:
                 raise window.error
 
-    def lines(self, paths: Sequence[str], errors: str = "strict") -> Iterator[list[str]]:
-        """What `predict` writes for the examples of files, a window's lines at a time; what was cut is told at the end."""
+    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
+        """What `predict` writes for the examples of files, a window's lines at a time; what was cut is told at the end.
+
+        `force`: files that the settings name are replaced.
+        """
         first = True
-        for some, predictions in self.predictions(self.kind.read(paths, False, errors)):
-            yield self.kind.lines(predictions, some, self.settings, first)
-            first = False
+        with self._files(force) as files:
+            for some, predictions in self.predictions(self.kind.read(paths, False, errors)):
+                yield self.kind.lines(predictions, some, self.settings, first)
+                first = False
+                if files is not None:
+                    files.add(predictions)
         if self.cut:
             messages.warn(f"{self.cut:,} examples are longer than the model can see, and were cut")
+
+    def _files(self, force: bool) -> AbstractContextManager[Any]:
+        """What is written besides the lines, or None."""
+        if self.kind.name != "answer":
+            return nullcontext()
+        from nlptools.finetuning.answer_files import AnswerFiles
+
+        kind: Any = self.kind
+        return AnswerFiles(kind, self.settings, force)
 
     def _windows(self, examples: Iterable[Any]) -> Iterator[_Window]:
         iterator = iter(examples)

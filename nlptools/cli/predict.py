@@ -69,5 +69,5 @@ def command(
         from nlptools.prediction import Predictor
 
         predictor = Predictor(found, Backend.detect(compute), predict, files)
-        for some in predictor.lines(names, common.encoding_errors):
+        for some in predictor.lines(names, common.encoding_errors, lines.force):
             out.write_lines(some)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
+from typing import Any
 
 from nlptools.configs import Training, interval, option
 from nlptools.configs.layers import layers
 from nlptools.errors import UsageError
 
-TASKS = ("classify", "pair", "regress", "tag")
-MEASURES = ("accuracy", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
+TASKS = ("classify", "pair", "regress", "tag", "roles", "answer", "choice", "coreference")
+MEASURES = ("accuracy", "exact", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
+_OF_ANSWERS = ("stride", "max_question", "max_answer", "yes_no")  # settings of one task
 
 
 def task(text: str) -> str:
@@ -42,6 +45,12 @@ def class_weights(text: str) -> dict[str, float]:
     return found
 
 
+def changed(settings: Any, names: Iterable[str]) -> list[str]:
+    """The flags of those options that are not as they are by default."""
+    given = [name for name in names if getattr(settings, name) != settings.__dataclass_fields__[name].default]
+    return [f"--{name.replace('_', '-')}" for name in given]
+
+
 @dataclass(frozen=True)
 class Files:
     """Input options"""
@@ -49,7 +58,7 @@ class Files:
     layout: str = option(
         "auto",
         "Layout of the files: table, jsonl, trec, cola, stsbenchmark, glue/NAME; of tag conll, conllu, lines (words between"
-        " spaces); auto tells by name and first line.",
+        " spaces); of answer squad, jsonl, qamr; of choice csv, jsonl; auto tells by name and first line.",
         metavar="NAME",
     )
     text_column: tuple[str, ...] = option(
@@ -60,11 +69,29 @@ class Files:
     )
     word_column: str | None = option(None, "tag: column of the words, by name or number.", metavar="NAME")
     comments: bool = option(False, "tag: lines of columns that begin with # and a space are comments, no words.")
+    scheme: str = option(
+        "auto",
+        "tag: scheme of the spans, iob1, iob2, bioes, bilou, ioe2, or plain for none. finetune: of the files; auto tells by the"
+        " tags. predict: of what is written; auto is that of training.",
+        metavar="NAME",
+    )
+    role_spans: str = option(
+        "heads",
+        "roles: what is learnt of an argument: its head, as the file has it, or all words that depend on the head.",
+        choices=("heads", "subtrees"),
+    )
     id_column: str | None = option(None, "Column of what an example is called.", metavar="NAME")
     header: bool = option(False, "The first line names the columns, whatever they are called.")
     fine: bool = option(False, "Labels of TREC with their second part: DESC:manner, not DESC.")
     label_separator: str = option(",", "What stands between the labels of --multi-label.", metavar="TEXT")
     skip_broken: bool = option(False, "Leave out lines with too few columns, and count them.")
+    move_answers: bool = option(
+        False,
+        "answer: take an answer that does not stand where the file says from the nearest place where it does, and count.",
+    )
+    sentences: str | None = option(
+        None, "answer: QAMR's sentences, if not in wiki-sentences.tsv beside the file or above it.", metavar="FILE"
+    )
 
 
 @dataclass(frozen=True)
@@ -72,21 +99,41 @@ class Finetune:
     """Task options"""
 
     task: str = option(
-        MISSING, "What is learnt: classify, pair, regress, tag, or glue/NAME.", metavar="TASK", check=task
+        MISSING,
+        "What is learnt: classify, pair, regress, tag, roles, answer, choice, coreference, or glue/NAME.",
+        metavar="TASK",
+        check=task,
     )
     model: str = option(
         MISSING, "Directory of the encoder to begin with: a BERT or ELECTRA.", short="-m", metavar="DIR"
     )
     multi_label: bool = option(False, "An example can have several labels at once, or none.")
+    crf: bool = option(
+        False, "tag, roles: learn which labels follow each other, too, with a conditional random field on top."
+    )
+    label_pieces: str = option(
+        "first",
+        "tag, roles: which pieces of a word learn its label. The first one speaks for it in any case.",
+        choices=("first", "all"),
+    )
     best: str = option(
         "auto",
-        "Which number of the validation says which weights are best: auto is accuracy, pearson (regress), f1 of spans (tag),"
-        " GLUE's own.",
+        "Which number of the validation says which weights are best: auto is accuracy, pearson (regress), f1 (of spans, of"
+        " answers, GAP's), GLUE's own.",
         choices=("auto", *MEASURES),
     )
     max_length: int = option(
-        0, "Most tokens of an example, marks included; longer ones are cut and counted. 0: as the model can.", low=0
+        0,
+        "Most tokens of an example, marks included; longer ones are cut and counted. 0: as the model can; answer: 384, the"
+        " length of a window of the context.",
+        low=0,
     )
+    stride: int = option(128, "answer: pieces from one window of a long context to the next.", low=1, metavar="N")
+    max_question: int = option(
+        64, "answer: most pieces of a question, and at most half of a window; the rest is cut.", low=1, metavar="N"
+    )
+    max_answer: int = option(30, "answer: longest answer in pieces.", low=1, metavar="N")
+    yes_no: bool = option(False, "answer: learn to say yes and no, too, beside places in the context.")
     freeze: str = option(
         "0",
         "Leave the weights of the embeddings and the first N layers as they are, or of all.",
@@ -149,8 +196,16 @@ class Finetune:
             raise UsageError("--max-length: expected at least 4, three of them marks")
         if self.multi_label and self.task != "classify":
             raise UsageError(f"--multi-label goes with --task classify, not {self.task}")
+        tags = self.crf or self.label_pieces != "first"
+        if tags and self.task not in ("tag", "roles"):
+            raise UsageError(f"--crf and --label-pieces go with --task tag and roles, not {self.task}")
+        if self.crf and self.label_pieces == "all":
+            raise UsageError("--crf: words follow each other, not pieces: it does not go with --label-pieces all")
         if self.task == "regress" and self.class_weights != "none":
             raise UsageError("--class-weights: a number has no class")
+        others = changed(self, _OF_ANSWERS) if self.task != "answer" else ()
+        if others:
+            raise UsageError(f"{others[0]} goes with --task answer, not {self.task}")
 
 
 @dataclass(frozen=True)
@@ -182,7 +237,25 @@ class Predict:
     top_k: int = option(1, "Write the K most probable labels, each with its probability.", low=1, metavar="K")
     threshold: float = option(0.5, "Probability from which on a label of --multi-label is given.", low=0, high=1)
     pair: bool = option(False, "Two texts a line, where the model does not say so itself.")
-    submission: bool = option(False, "Write the file that GLUE's server takes; the model has to know the task.")
+    submission: bool = option(
+        False, "Write the file that GLUE's server, or GAP's scorer, takes; the model has to know the task."
+    )
+    to: str = option("text", "answer, choice, coreference: how a prediction is written.", choices=("text", "json"))
+    predictions: str | None = option(
+        None, "answer: write SQuAD's official predictions, a JSON object, to this file, too.", metavar="FILE"
+    )
+    nbest: str | None = option(None, "answer: write SQuAD's n best answers of each question, too.", metavar="FILE")
+    null_odds: str | None = option(
+        None, "answer: write SQuAD's odds of no answer for each question, too.", metavar="FILE"
+    )
+    candidates: int = option(20, "answer: how many answers --nbest has of a question.", low=1, metavar="N")
+    max_answer: int = option(0, "answer: longest answer in pieces; 0: as the model was trained.", low=0, metavar="N")
+    null_threshold: float | None = option(
+        None,
+        "answer: leave a question unanswered from these odds of no answer on; by default as tuned in training. Greater: more"
+        " answers.",
+        metavar="X",
+    )
     max_length: int = option(0, "Most tokens of an example, marks included; 0: as the model was trained.", low=0)
     batch_tokens: int = option(4096, "Tokens that the model reads at a time, padding included.", low=1, metavar="N")
     window: int = option(8192, "Lines that are read and sorted by length together.", low=1, metavar="N")
@@ -191,5 +264,10 @@ class Predict:
         """Raises UsageError for options that do not go together."""
         if self.probabilities and self.top_k > 1:
             raise UsageError("--probabilities does not go with --top-k")
+        outputs = [name for name in (self.predictions, self.nbest, self.null_odds) if name is not None]
+        if "-" in outputs or len(set(outputs)) < len(outputs):
+            raise UsageError("--predictions, --nbest and --null-odds: expected different files")
+        if self.to == "json" and (self.columns or self.submission or self.probabilities or self.top_k > 1):
+            raise UsageError("--to json is a format of its own")
         if self.submission and (self.columns or self.probabilities or self.top_k > 1):
             raise UsageError("--submission is a format of its own")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +108,11 @@ class Features:
         targets |= {name: targets[name].reshape(-1, width) for name, width in record["widths"].items()}
         rows = Rows(arrays["ids"], arrays["types"], arrays["bounds"])
         return Features(rows, targets, tuple(record["per_token"]), arrays.get("examples"), record["cut"])
+
+
+def with_types(rows: Rows, encoding: Encoding) -> Rows:
+    """The rows, with segments that the model can tell apart."""
+    return rows if encoding.types > 1 else replace(rows, types=np.zeros_like(rows.types))
 
 
 def rows_of_texts(texts: Sequence[Sequence[str]], encoding: Encoding) -> Features:

@@ -62,14 +62,17 @@ def finetune(
     if not range(sizes.num_hidden_layers + 1)[which.begin : which.end]:
         raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
     text = Text(kind, tuple(names), run.valid, encoding_errors)
+    learnt: list[Kind] = []  # how good a model is may depend on what the data tell
 
     def one(run: FinetuneTraining, compute: Compute, fold: tuple[int, int] | None = None) -> Trained:
         # a seed of the model and of the order of the data; folds are cut by the same seed
         task = _Finetuning(settings, run, compute.seed, text, base, kind, files or Files(), fold)
-        return run_job(task, run, compute, invocation)
+        done = run_job(task, run, compute, invocation)
+        learnt.append(task.kind)
+        return done
 
     if settings.seeds > 1 or settings.folds:
-        return repeats.several(one, settings, run, compute, kind)
+        return repeats.several(one, settings, run, compute, lambda: learnt[-1].criterion)
     return one(run, compute)
 
 
@@ -232,7 +235,7 @@ class _Finetuning:
             found = outputs.logits(model, self.kind.head, valid, backend, self.which, stop=stop_here)
             if found is None:
                 return None
-            return self.kind.measure(self.kind.decode(found, valid, data.examples), data.examples)
+            return self.kind.measure(self.kind.decode(found, valid, data.examples, **kinds.beside(self.kind, model)), data.examples)
 
         def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
             numbers = measured(model, stop) if backend.is_main else None
@@ -242,9 +245,11 @@ class _Finetuning:
         return evaluate
 
     def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        more = self.kind.config()
+        more, metrics = self.kind.config(), record.get("metrics", {})
+        tuned = {name: metrics[f"valid_{name}"] for name in kinds.tuned(self.kind) if f"valid_{name}" in metrics}
         task = {
             **more.pop("nlptools", {}).get("task", {}),
+            **tuned,
             "max_length": self.options.max_length,
             "layers": self.options.layers,
         }
@@ -272,7 +277,9 @@ def new_model(base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0
     """
     held: Any = base.model
     config, pooled = held.config, kind.head in ("sequence", "choice") and held.config.family == "bert"
-    model = BertWithHeads(config, (*(("pooler",) if pooled else ()), kind.head), kind.num_labels)
+    model = BertWithHeads(
+        config, (*(("pooler",) if pooled else ()), kind.head, *kinds.more_heads(kind)), kind.num_labels
+    )
     torch.manual_seed(seed)
     model.initialize()
     kind.begin(model)
@@ -282,7 +289,7 @@ def new_model(base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0
         base.config.get(key) == value for key, value in kind.config().items() if key in ("id2label", "problem_type")
     )
     if not same:
-        weights = {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in TASK_HEADS}
+        weights = {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, "crf")}
     missing, _ = model.load_state_dict(weights, strict=False)
     if any(name.startswith("encoder.pooler") for name in missing):
         messages.note(f"{display(str(base.path))}: has no pooler, a new one is learnt")
@@ -310,8 +317,11 @@ class TaskLoss(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
         """(B, T) ids, mask and types, and what the kind calls targets -> the sum of the losses."""
         hidden = outputs.hidden_states(self.model, self.kind.head, self.which, ids, mask, types)
-        logits = self.model.task_logits(self.kind.head, hidden)
-        return {"loss": self.kind.loss(logits.float(), *targets)}
+        given = ()
+        if self.kind.head in outputs.OF_SPANS:
+            given, targets = (targets[0].unflatten(1, (-1, 2)),), targets[1:]
+        logits = self.model.task_logits(self.kind.head, hidden, *given)
+        return {"loss": self.kind.loss(logits.float(), *targets, **kinds.beside(self.kind, self.model))}
 
     def rate_factors(self, epoch: float) -> dict[str, float]:
         """See `rates.Rates.at`."""

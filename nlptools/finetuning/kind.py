@@ -14,11 +14,11 @@ import numpy as np
 from torch import Tensor
 
 from nlptools import bundle
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Files, Finetune, Predict, changed
 from nlptools.data.encoder_rows import marks_of
 from nlptools.data.features import Encoding, Features
 from nlptools.data.tasks.options import Options
-from nlptools.errors import BundleError, display
+from nlptools.errors import BundleError, UsageError, display
 from nlptools.train.loop import Criterion
 
 # the name of a task, as --task has it: its kind
@@ -27,10 +27,28 @@ KINDS = {
     "pair": "nlptools.finetuning.texts:Texts",
     "regress": "nlptools.finetuning.texts:Texts",
     "tag": "nlptools.finetuning.tags:Tags",
+    "roles": "nlptools.finetuning.tags:Tags",
+    "answer": "nlptools.finetuning.answers:Answers",
+    "choice": "nlptools.finetuning.choices:Choices",
+    "coreference": "nlptools.finetuning.pronouns:Pronouns",
 }
 # the head of a directory that does not say what its task is: the task
-_TASK_OF_HEAD = {"sequence": "classify", "tokens": "tag"}
+_TASK_OF_HEAD = {
+    "sequence": "classify",
+    "tokens": "tag",
+    "spans": "answer",
+    "choice": "choice",
+    "mentions": "coreference",
+}
 _SOME = 8  # labels named in a message
+# which tasks have answers to which settings
+_OPTIONS_OF = {
+    ("answer",): ("predictions", "nbest", "null_odds", "candidates", "max_answer", "null_threshold"),
+    ("answer", "choice", "coreference"): ("to",),
+    ("classify", "pair", "regress", "tag", "roles"): ("columns", "pair"),
+    ("classify", "pair", "regress", "tag", "roles", "choice"): ("probabilities", "top_k"),
+    ("classify", "pair", "regress", "tag", "roles", "coreference"): ("submission",),
+}
 
 
 class Kind(Protocol):
@@ -81,11 +99,13 @@ class Kind(Protocol):
     def begin(self, model: Any) -> None:
         """Change a new head where there is a better beginning than random numbers; most often nothing."""
 
-    def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
-        """The sum of the weighted losses of a batch, from float32 logits and its `FeatureBatch.targets`."""
+    def loss(self, logits: Tensor, *targets: Tensor, **beside: Any) -> Tensor:
+        """The sum of the weighted losses of a batch, from float32 logits and its `FeatureBatch.targets`; see `beside`."""
 
-    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
-        """One prediction per example, from the logits of each row: (K,), or (T, K) without padding."""
+    def decode(
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any], **beside: Any
+    ) -> list[Any]:
+        """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `beside`."""
 
     def measure(self, predictions: Sequence[Any], examples: Sequence[Any]) -> dict[str, float]:
         """How good predictions are, "loss" and that of `criterion` among the numbers.
@@ -122,8 +142,17 @@ def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
             f"{display(str(found.path))}: no model that `finetune` made, and none that judges texts",
             hint="predict takes the directories of finetune, and BertForSequenceClassification and its like",
         )
+    _check(name, settings)
     made: Kind = _class(name).opened(found, settings, files)
     return made
+
+
+def _check(task: str, settings: Predict) -> None:
+    """Raise UsageError for settings of other tasks."""
+    for some, names in _OPTIONS_OF.items():
+        given = changed(settings, names) if task not in some else ()
+        if given:
+            raise UsageError(f"{given[0]}: the model is one of the task {task}, not {' or '.join(some)}")
 
 
 def options(files: Files, **changes: Any) -> Options:
@@ -135,12 +164,27 @@ def options(files: Files, **changes: Any) -> Options:
         "label_column": files.label_column,
         "id_column": files.id_column,
         "word_column": files.word_column,
+        "move_answers": files.move_answers,
+        "sentences": files.sentences,
         "comments": files.comments,
+        "role_spans": files.role_spans,
         "fine": files.fine,
         "label_separator": files.label_separator,
         "skip_broken": files.skip_broken,
     }
     return Options(**{**given, **changes})
+
+
+def more_heads(kind: Kind) -> tuple[str, ...]:
+    """The heads that the task has beside `kind.head`, if it names any."""
+    heads: tuple[str, ...] = getattr(kind, "more_heads", ())
+    return heads
+
+
+def tuned(kind: Kind) -> tuple[str, ...]:
+    """Which numbers of `measure`, if any, belong to the weights that they were found with, and go into config.json."""
+    names: tuple[str, ...] = getattr(kind, "tuned", ())
+    return names
 
 
 def encoding(found: bundle.Bundle, max_length: int, threads: int) -> Encoding:
@@ -157,6 +201,11 @@ def noted(config: Mapping[str, Any], key: str, default: Any) -> Any:
     if type(value) is not type(default):
         raise BundleError(f'config.json: "nlptools", "task": {key} is {value!r:.80}')
     return value
+
+
+def beside(kind: Kind, model: Any) -> dict[str, Any]:
+    """What `loss` and `decode` are given by name: the conditional random field of a kind that has one."""
+    return {"crf": model.crf} if "crf" in more_heads(kind) else {}
 
 
 def labels_of(config: Any, count: int) -> tuple[str, ...]:

@@ -20,6 +20,8 @@ from nlptools.models import packed_bert
 
 LAST = Layers("sum", -1)
 _OF_FIRST = ("sequence", "choice")  # heads that see the first token only
+_OF_TOKENS = ("tokens", "spans")  # heads that say something of each token
+OF_SPANS = ("mentions",)  # heads that are told where something stands: by the first target, "spans"
 
 
 def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, types: Any) -> Any:
@@ -53,12 +55,20 @@ def logits(
             return None
         rows = order[begin:end]
         hidden = _hidden(model, head, which, features, rows, backend)
-        found = model.task_logits(head, hidden).float().cpu().numpy()
-        if head not in _OF_FIRST:
+        given = _spans(features, rows, backend) if head in OF_SPANS else ()
+        found = model.task_logits(head, hidden, *given).float().cpu().numpy()
+        if head in _OF_TOKENS:
             found = np.split(found, np.cumsum(features.lengths[rows])[:-1])
         for place, row in zip(rows, found, strict=True):
             out[place] = row
     return out
+
+
+def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Any]:
+    """Where something stands in some rows end to end: (B, M, 2) first and last token."""
+    lengths = features.lengths[rows]
+    spans = features.targets["spans"][rows].reshape(len(rows), -1, 2)
+    return (backend.put(spans + (np.cumsum(lengths) - lengths)[:, None, None]),)
 
 
 def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend) -> Any:
