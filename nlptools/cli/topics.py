@@ -91,6 +91,23 @@ FORMATS: Sections = [
             ),
             Term("vocabulary", "TOKEN, tab, COUNT; the number of the line, from 0, is the id."),
             Term(
+                "vectors",
+                "JSON lines: text, and embedding, a list of numbers. Of the tokens or words of a line: text, tokens or "
+                "words, and vectors, a list of lists. In TSV the text, then a number in each field. Formats of word "
+                "vectors: nlptools-convert(1). See nlptools-embed(1).",
+            ),
+            Term(
+                "npy",
+                "An array of numpy, a row for each line, word or token. On a pipe arrays stand one behind the other, "
+                "each whole and as many rows as were ready: numpy.lib.format.read_array reads the next, and commands "
+                "take all as one.",
+            ),
+            Term(
+                "NAME.vocab.tsv",
+                "Beside NAME.npy, what its rows are of: a word on each line, or a word, a tab and its count; or the "
+                "lines of a text, tab, newline and backslash in them as in TSV.",
+            ),
+            Term(
                 "log.jsonl",
                 "JSON lines, one report of a training run each: kind (train or valid), step, epoch, "
                 "loss, lr, grad_norm, tokens, tokens_per_second (words or pairs of vectors), perplexity, seconds, time. See "
@@ -120,9 +137,26 @@ FORMATS: Sections = [
             Term(
                 "config.json",
                 "The architecture and its sizes, under the names that transformers uses. model_type says the layout: gpt2; "
-                "marian, a Transformer for translation; pegasus, the same with --norm pre; these three open in "
-                "transformers, and theirs here. nlptools-lstm, nlptools-seq2seq-rnn, nlptools-seq2seq-convolution and "
+                "marian, a Transformer for translation; pegasus, the same with --norm pre; bert and electra, encoders; these "
+                "open in transformers, and theirs here. nlptools-lstm, nlptools-seq2seq-rnn, nlptools-seq2seq-convolution and "
                 "nlptools-seq2seq-transformer (with --norm pre and separate embeddings) are known here only.",
+            ),
+            Term(
+                "encoders",
+                "What a BERT or an ELECTRA can do besides giving vectors depends on its heads: those of pretraining, which "
+                "nlptools-pretrain-bert(1) trains, or those of a task (nlptools-finetune(1)). Which there are is told by the "
+                "weights and by the class under architectures in config.json, such as BertForPreTraining or "
+                "ElectraForSequenceClassification; id2label has the names of labels. See nlptools-describe(1).",
+            ),
+            Term(
+                "generator/",
+                "In the directory of an ELECTRA that was pretrained here, a model of its own: the generator of the tokens "
+                "that are to be found out. Only more pretraining wants it.",
+            ),
+            Term(
+                "modules.json",
+                "In a directory of sentence-transformers: the steps from the states of an encoder to one vector, each with "
+                "a folder of its own. nlptools-embed(1) follows them.",
             ),
             Term("model.safetensors", "The weights."),
             Term(
@@ -140,7 +174,8 @@ FORMATS: Sections = [
             Term("manifest.json", "The SHA-256 sum of each file; nlptools-describe(1) checks them."),
             Term(
                 "data/",
-                "The text as ids: what nlptools-train-lm(1) and nlptools-train-seq2seq(1) read while they train.",
+                "The text as ids: what nlptools-train-lm(1), nlptools-train-seq2seq(1) and nlptools-pretrain-bert(1) read "
+                "while they train.",
             ),
             Term("checkpoints/", "What a run that was stopped continues from."),
         ],
