@@ -49,7 +49,7 @@ def done_lines(path: str) -> int:
         UsageError: standard output, or a compressed file, which cannot be gone on with.
         OutputError: it cannot be read or cut.
     """
-    if path == "-" or Path(path).suffix in (".gz", ".bz2", ".xz", ".zst"):
+    if path == "-" or Path(path).suffix in streams.COMPRESSED:
         raise UsageError("--skip-done needs an output file, not compressed: -o FILE")
     try:
         with open(path, "r+b") as stream:

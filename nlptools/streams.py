@@ -22,6 +22,7 @@ from nlptools.errors import DataError, InputError, OutputError, StreamError, Una
 
 BLOCK_BYTES = 1 << 20
 BOM = b"\xef\xbb\xbf"
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _closed_streams: set[int] = set()  # of 0, 1, 2: those that were closed when the process started
 
 

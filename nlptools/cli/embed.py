@@ -33,8 +33,11 @@ line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all of th
 each: number of the line, number in the line (both from 1), token or word, between tabs. Special tokens have none.""",
     examples=(
         ("Vectors of lines, as numpy reads them:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
-        ("Search a file by meaning:", "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy"),
-        ("A map of lines:", "nlptools embed minilm/ lines.txt | nlptools project - -o map.html"),
+        (
+            "Search a file by meaning; queries are any text:",
+            "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy --model minilm/",
+        ),
+        ("A map of lines:", "nlptools embed minilm/ lines.txt --to jsonl | nlptools project - -o map.html"),
         (
             "Vectors of words, the last four layers side by side:",
             "nlptools embed bert/ --unit word --layers concat:-4: --to jsonl < lines.txt",
@@ -90,8 +93,14 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     import os
 
     from nlptools.errors import OutputError, display
+    from nlptools.streams import COMPRESSED
+    from nlptools.vectors.bundle_format import words_beside
 
-    for name in (lines.output, embed.index):
+    names = [lines.output, embed.index]
+    is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(COMPRESSED)
+    if is_array and lines.output != "-" and (os.path.isfile(lines.output) or not os.path.exists(lines.output)):
+        names.append(words_beside(lines.output))
+    for name in names:
         if name not in (None, "-") and os.path.isfile(name) and not lines.force:
             raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
 

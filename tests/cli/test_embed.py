@@ -41,6 +41,11 @@ def test_an_array_and_its_lines(call: Run, tmp_path: Path, model: Path, vectors:
     np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), vectors)
     again = call("embed", model, "-o", tmp_path / "v.npy", stdin=TEXT)
     assert again.code == 73 and "v.npy: exists" in again.err
+    (tmp_path / "v.npy").unlink()
+    again = call("embed", tmp_path / "nowhere", "-o", tmp_path / "v.npy", stdin=TEXT)
+    assert again.code == 73 and "v.vocab.tsv: exists" in again.err, "told before a model is looked for"
+    packed = call("embed", tmp_path / "nowhere", "-o", tmp_path / "v.gz", stdin=TEXT)
+    assert packed.code == 66, "a compressed array has no lines beside it"
     half = call("embed", model, "-o", tmp_path / "v.npy", "--force", "--dtype", "float16", stdin=TEXT)
     assert half.code == 0
     np.testing.assert_allclose(np.load(tmp_path / "v.npy"), vectors, rtol=1e-3)

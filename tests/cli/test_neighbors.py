@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Run
+from tiny_encoders import encoder_bundle
 
 TABLE = "6 3\nking 1 1 0.1\nqueen 1 -1 0.1\nman 0 1 0.9\nwoman 0 -1 0.9\nnew york 0.5 0.25 -1\nna\u00efve 9 9 1\n"
 
@@ -204,6 +205,27 @@ def test_a_model_for_queries(call: Run, tmp_path: Path) -> None:
     assert done.code == 2 and "3 dimensions, those of t.npy have 2" in done.err and "--embedded" in done.err
     assert call("neighbors", "t.npy", "--model", "v.txt", "--embedded").code == 2
     assert call("neighbors", "t.npy", "--model", "v.txt", "--method", "mul").code == 2
+
+
+def test_an_encoder_for_queries(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NLPTOOLS_EMBED_THREADS", "1")
+    model, texts = encoder_bundle(tmp_path / "bert"), ["the cat sat", "a mat", "it ate up the mat"]
+    (tmp_path / "texts").write_text("".join(f"{text}\n" for text in texts))
+    assert call("embed", model, "texts", "-o", "t.npy").code == 0
+    done = call("neighbors", "t.npy", "--model", model, "-k", 3, stdin="a mat\n\ncat + on - it\n")
+    assert (done.code, done.err) == (0, "")
+    rows = [line.split("\t") for line in done.lines]
+    assert [row[0] for row in rows] == ["a mat", "", "cat + on - it"] and len(rows[1]) == 1
+    assert rows[0][1] == "a mat" and float(rows[0][2]) == pytest.approx(1, abs=1e-3)
+    asked = call("embed", model, "--to", "jsonl", stdin="cat + on - it\n").text
+    same = call("neighbors", "t.npy", "--embedded", "-k", 3, stdin=asked).lines[0].split("\t")
+    # the text as it stands, whatever the precision of the model
+    expected = dict(zip(same[1::2], map(float, same[2::2]), strict=True))
+    assert dict(zip(rows[2][1::2], map(float, rows[2][2::2]), strict=True)) == pytest.approx(expected, abs=5e-3)
+    assert sorted(expected) == sorted(texts)
+    (tmp_path / "v.txt").write_text("1 2\ncat 1 0\n")
+    wrong = call("neighbors", "v.txt", "--model", model, stdin="cat\n")
+    assert wrong.code == 2 and "makes vectors of 8 dimensions, those of v.txt have 2" in wrong.err
 
 
 def test_pipes_of_embed(shell: Run, tmp_path: Path) -> None:
