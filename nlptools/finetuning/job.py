@@ -235,7 +235,8 @@ class _Finetuning:
             found = outputs.logits(model, self.kind.head, valid, backend, self.which, stop=stop_here)
             if found is None:
                 return None
-            return self.kind.measure(self.kind.decode(found, valid, data.examples, **kinds.beside(self.kind, model)), data.examples)
+            said = self.kind.decode(found, valid, data.examples, **kinds.beside(self.kind, model))
+            return self.kind.measure(said, data.examples)
 
         def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
             numbers = measured(model, stop) if backend.is_main else None

@@ -99,12 +99,10 @@ class Kind(Protocol):
     def begin(self, model: Any) -> None:
         """Change a new head where there is a better beginning than random numbers; most often nothing."""
 
-    def loss(self, logits: Tensor, *targets: Tensor, **beside: Any) -> Tensor:
+    def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
         """The sum of the weighted losses of a batch, from float32 logits and its `FeatureBatch.targets`; see `beside`."""
 
-    def decode(
-        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any], **beside: Any
-    ) -> list[Any]:
+    def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
         """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `beside`."""
 
     def measure(self, predictions: Sequence[Any], examples: Sequence[Any]) -> dict[str, float]:

@@ -18,17 +18,21 @@ from nlptools import artifacts, durable, messages
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.errors import OutputError, UsageError, display
-from nlptools.finetuning.kind import Kind
 from nlptools.train import rundir
 from nlptools.train.job import Trained
+from nlptools.train.loop import Criterion
 
 
 def several(
-    one: Callable[..., Trained], settings: Finetune, run: FinetuneTraining, compute: Compute, kind: Kind
+    one: Callable[..., Trained],
+    settings: Finetune,
+    run: FinetuneTraining,
+    compute: Compute,
+    chosen: Callable[[], Criterion],
 ) -> Trained:
     """Do `one(run, compute, fold)` for each seed, or for each fold, in directories within `run.output`.
 
-    Those that are finished are not done again.
+    Those that are finished are not done again. `chosen()`, afterwards: by which number the best is the best.
 
     Raises:
         UsageError: nothing to measure on, or --folds with --valid.
@@ -57,12 +61,11 @@ def several(
         for seed in range(compute.seed, compute.seed + settings.seeds):
             name = f"seed-{seed}"
             done[name] = one(replace(run, output=str(directory / name)), replace(compute, seed=seed), None)
-    return _summed_up(directory, done, kind)
+    return _summed_up(directory, done, chosen())
 
 
-def _summed_up(directory: Path, done: dict[str, Trained], kind: Kind) -> Trained:
+def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) -> Trained:
     """Tell what the runs gave, and keep the best."""
-    criterion = kind.criterion
     values = {name: float(trained.metrics[f"valid_{criterion.name}"]) for name, trained in done.items()}
     best = (max if criterion.higher_is_better else min)(values, key=lambda name: values[name])
     numbers = list(values.values())

@@ -1,10 +1,12 @@
-"""The task tag: a label for each word, of columns of text as CoNLL and Universal Dependencies publish them.
+"""The tasks tag and roles: a label for each word, alone or as a part of a span.
 
 Devlin et al. 2019, section 5.3: a linear layer on the first piece of each word. Long sentences become overlapping rows, and
-each word is answered for by the one in which it has most context; see `data.word_features`.
-Departure: of tags that stand for spans (IOB2 and so on) the best sequence that keeps to the scheme is taken, not the best
-tag of each word by itself.
-Shapes: W words of a sentence, B rows of a batch, T tokens of a row, K tags.
+each word is answered for by the one in which it has most context. Semantic roles: Shi & Lin 2019 (arXiv:1904.05255), one
+predicate at a time; see `data.word_features` for both. `crf`: a conditional random field over the words (`layers.crf`).
+Departures: spans are learnt and predicted as IOB2, whatever their scheme in the files; of their tags the best sequence that
+keeps to the scheme is taken, not the best tag of each word by itself. With a field, and in windows, the words that a row
+answers for are a sequence of their own in training; in prediction a sentence is one.
+Shapes: N sentences, W words, B rows of a batch, T tokens of a row, K labels.
 """
 
 from __future__ import annotations
@@ -19,27 +21,33 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools import bundle
+from nlptools import bundle, messages, streams
 from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.data.encoder_rows import padded
 from nlptools.data.features import WEIGHT, Encoding, Features
-from nlptools.data.tag_decoding import best_tags, constraints
+from nlptools.data.tag_decoding import Constraints, Transitions, best_tags, constraints
 from nlptools.data.tasks import schemes
-from nlptools.data.tasks.columns import with_tags
-from nlptools.data.tasks.examples import TaggedSentence
+from nlptools.data.tasks.columns import fields_of
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.reading import read
-from nlptools.data.word_features import WordFeatures, number_labels, word_features
+from nlptools.data.word_features import IGNORED, WordFeatures, number_labels, word_features
 from nlptools.errors import DataError, UsageError
-from nlptools.finetuning import kind
+from nlptools.finetuning import kind, tag_lines
+from nlptools.layers.crf import Crf
 from nlptools.metrics import classification, spans
 from nlptools.train.loop import Criterion
 
+_AUTO = "auto"
+_INSIDE = "iob2"  # the scheme of all labels that are parts of spans
+_SENTENCES = 64  # whose likelihood is computed at a time
+
 
 class Tagged(NamedTuple):
-    """The tags of a sentence, and the log-probability of each tag at each word."""
+    """What a model says of a sentence."""
 
-    tags: list[str]
-    logs: np.ndarray  # (W, K)
+    tags: list[str]  # (W,)
+    scores: np.ndarray  # (W, K)
+    crf: Crf | None = None
 
 
 @dataclass(frozen=True)
@@ -47,38 +55,71 @@ class Tags:
     """See the module's docstring; fulfils `kind.Kind`.
 
     Attributes:
+        name: tag or roles.
         options: how files are read.
+        given: the scheme that the user names, or auto.
         best: the number to choose by, or auto.
-        labels: (K,), learnt.
-        scheme: of `schemes.SCHEMES`, or plain; learnt.
+        crf: with a conditional random field.
+        all_pieces: every piece of a word learns its label, not the first alone.
+        labels: (K,), learnt; of spans in IOB2.
+        scheme: of the labels: iob2, or plain; learnt.
+        written: the scheme of the files, and of what is predicted; learnt.
+        columns: how many the files have, 0 where it is not known; learnt.
     """
 
+    name: str
     options: Options
-    best: str = "auto"
+    given: str = _AUTO
+    best: str = _AUTO
+    crf: bool = False
+    all_pieces: bool = False
     labels: tuple[str, ...] = ()
     scheme: str = schemes.PLAIN
-    name: str = "tag"
+    written: str = schemes.PLAIN
+    columns: int = 0
     head: str = "tokens"
     unit: str = "words"
 
     @staticmethod
     def new(settings: Finetune, files: Files) -> Tags:
         """See `kind.new`."""
+        name, given = settings.task, _scheme_of(files)
         if settings.class_weights != "none":
-            raise UsageError("--class-weights does not go with --task tag")
-        if settings.best not in ("auto", "loss", "accuracy", "f1"):
+            raise UsageError(f"--class-weights does not go with --task {name}")
+        if settings.best not in (_AUTO, "loss", "accuracy", "f1"):
             raise UsageError(f"--best {settings.best}: expected one of auto, loss, accuracy, f1")
-        return Tags(kind.options(files), settings.best)
+        if name == "roles" and given != _AUTO:
+            raise UsageError("--scheme: roles are read as they stand, they have no scheme")
+        if files.layout == "lines":
+            raise UsageError("--layout lines: words between spaces have no tags to learn from")
+        options = kind.options(files)
+        return Tags(name, options, given, settings.best, settings.crf, settings.label_pieces == "all")
 
     @staticmethod
     def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Tags:
-        """See `kind.opened`. Of a model that is not ours no scheme is known."""
+        """See `kind.opened`. The tags of a model that is not ours are of the scheme that the user names, or of none."""
         if settings.probabilities or settings.top_k > 1 or settings.submission or settings.pair:
             raise UsageError("--probabilities, --top-k, --submission and --pair do not go with a model that tags")
         model: Any = found.model
-        scheme = schemes.find_scheme(kind.noted(found.config, "scheme", schemes.PLAIN))
-        labels = kind.labels_of(found.config, model.num_labels)
-        return Tags(kind.options(files, labelled=False), labels=labels, scheme=scheme)
+        name, noted = kind.noted(found.config, "name", "tag"), kind.noted(found.config, "scheme", "")
+        given = _scheme_of(files)
+        scheme = written = given if given != _AUTO else schemes.PLAIN
+        if noted:
+            scheme = schemes.PLAIN if noted == schemes.PLAIN else _INSIDE
+            written = schemes.find_scheme(noted) if given == _AUTO else given
+            if scheme == schemes.PLAIN and written != scheme:
+                raise UsageError(f"--scheme {given}: the model's tags stand for words, not for spans")
+        spans_of = kind.noted(found.config, "role_spans", "heads")
+        made = Tags(name, replace(kind.options(files, labelled=False), role_spans=spans_of), given)
+        labels, columns = kind.labels_of(found.config, model.num_labels), kind.noted(found.config, "columns", 0)
+        made = replace(made, crf="crf" in model.heads, labels=labels, scheme=scheme, written=written, columns=columns)
+        made._allowed()  # the labels are of the scheme
+        return made
+
+    @property
+    def more_heads(self) -> tuple[str, ...]:
+        """See `kind.more_heads`."""
+        return ("crf",) if self.crf else ()
 
     @property
     def num_labels(self) -> int:
@@ -87,115 +128,215 @@ class Tags:
     @property
     def criterion(self) -> Criterion:
         usual = "accuracy" if self.scheme == schemes.PLAIN else "f1"
-        name = usual if self.best == "auto" else self.best
+        name = usual if self.best == _AUTO else self.best
         return Criterion(name, higher_is_better=name != "loss")
 
     @property
     def measures(self) -> tuple[str, ...]:
         chosen = self.criterion.name
-        some = ("answers", "loss", "accuracy", *(() if self.scheme == schemes.PLAIN else ("precision", "recall", "f1")))
-        return (*(name for name in some if name != chosen), chosen)
+        of_spans = () if self.scheme == schemes.PLAIN else ("precision", "recall", "f1")
+        return (*(name for name in ("answers", "loss", "accuracy", *of_spans) if name != chosen), chosen)
 
     # -- examples -----------------------------------------------------------------------------------------------------
 
     def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterator[Any]:
-        return read(self.name, names, replace(self.options, labelled=labelled), errors)
+        options = replace(self.options, labelled=labelled)
+        found: Iterator[Any] = read(self.name, names, options, errors)
+        if self.name == "roles":
+            return found
+        if not labelled:
+            return self._checked(names, errors)
+        made, scheme = schemes.as_iob2(found, None if self.given == _AUTO else self.given)
+        return iter([replace(e, scheme=scheme) for e in made])
 
-    def learn(self, examples: Sequence[TaggedSentence]) -> Tags:
-        labels = tuple(sorted({tag for e in examples for tag in _tags(e)}))
-        path = examples[0].place.path
-        if len(labels) < 2:
-            told = f"every tag is {labels[0]!r}" if labels else "there are no words"
+    def _checked(self, names: Sequence[str], errors: str) -> Iterator[Any]:
+        """The sentences of files that look like those of training, or whose layout the user names."""
+        usual = (1, self.columns, self.columns - 1)  # words alone; all; all but the tags
+        for name in streams.check_inputs(names):
+            unknown = self.columns > 0 and self.options.layout == _AUTO
+            found: Iterator[Any] = read(self.name, [name], self.options, errors)
+            for e in found:
+                row = next((row for row in e.rows if row.word is not None), None)
+                if unknown and row is not None and (width := len(fields_of(row.text))) not in usual:
+                    raise DataError(
+                        f"{width} columns, the files that the model was trained on had {self.columns}",
+                        path=e.place.path,
+                        line=schemes.place_of(e, 0).line,
+                        hint="--layout lines: a sentence per line, words between spaces; --layout conll: any columns",
+                    )
+                unknown = unknown and row is None
+                yield e
+
+    def learn(self, examples: Sequence[Any]) -> Tags:
+        path, written, columns = examples[0].place.path, _INSIDE, 0
+        if self.name == "tag":
+            written = examples[0].scheme
+            columns = len(fields_of(next(row.text for row in examples[0].rows if row.word is not None)))
+        scheme = schemes.PLAIN if written == schemes.PLAIN else _INSIDE
+        seen = {tag for e in examples for tag in _gold(e)}
+        if len(seen) < 2:
+            told = f"every tag is {min(seen)!r}" if seen else "there are no words"
             raise DataError(f"only one class: {told}", path=path, hint="--label-column names the column of the tags")
-        made = replace(self, labels=labels, scheme=schemes.detect(map(_tags, examples)))
-        if self.best == "f1" and made.scheme == schemes.PLAIN:
+        if self.best == "f1" and scheme == schemes.PLAIN:
             raise UsageError("--best f1: these tags stand for words, not for spans")
-        return made
+        labels = tuple(sorted(seen)) if scheme == schemes.PLAIN else _span_labels(seen)
+        return replace(self, labels=labels, scheme=scheme, written=written, columns=columns)
 
     def learned(self) -> dict[str, Any]:
-        return {"labels": list(self.labels), "scheme": self.scheme}
+        told = {"scheme": self.scheme, "written": self.written, "columns": self.columns}
+        return {"labels": list(self.labels), **told}
 
     def restored(self, learned: Mapping[str, Any]) -> Tags:
-        return replace(self, labels=tuple(learned["labels"]), scheme=str(learned["scheme"]))
+        return replace(self, **{**learned, "labels": tuple(learned["labels"])})
 
-    def check(self, examples: Sequence[TaggedSentence]) -> None:
-        known = set(self.labels)
+    def check(self, examples: Sequence[Any]) -> None:
+        known, unseen, first = set(self.labels), 0, ""
         for e in examples:
-            for word, tag in enumerate(_tags(e)):
-                if tag not in known:
-                    place = schemes.place_of(e, word)
+            for word, tag in enumerate(_gold(e)):
+                if tag in known:
+                    continue
+                place = e.place if self.name == "roles" else schemes.place_of(e, word)
+                told = f"the tag {tag!r} was not seen in training"
+                if self.name == "tag":
                     raise DataError(
-                        f"the tag {tag!r} was not seen in training (seen: {kind.some(self.labels)})",
+                        f"{told} (seen: {kind.some(self.labels)})",
                         path=place.path,
                         line=place.line,
                         hint="take its sentence out, or train on examples of it",
                     )
+                unseen, first = unseen + 1, first or f"{place.path}:{place.line}: {told}"
+        if unseen:  # many roles are rare
+            messages.warn(f"{first}; {unseen:,} words with such roles, which count as missed")
 
-    def features(self, examples: Sequence[TaggedSentence], encoding: Encoding, labelled: bool) -> Features:
+    def features(self, examples: Sequence[Any], encoding: Encoding, labelled: bool) -> Features:
         words = word_features(
-            [e.words for e in examples], encoding.tokenizer, max_length=encoding.max_length, threads=encoding.threads
+            [e.words for e in examples],
+            encoding.tokenizer,
+            max_length=encoding.max_length,
+            predicates=[e.predicate for e in examples] if self.name == "roles" else None,
+            threads=encoding.threads,
         )
-        made = Features(words.rows, cut=words.cut_words, more=words)
+        rows = words.rows if encoding.types > 1 else replace(words.rows, types=np.zeros_like(words.rows.types))
+        starts = np.searchsorted(words.words[:-1], words.sentences)  # the first row of each sentence
+        made = Features(rows, examples=starts, cut=words.cut_words, more=words)
         if not labelled:
             return made
-        tags = words.piece_labels(number_labels(map(_tags, examples), self.labels))
-        targets = {"tag": tags, WEIGHT: (tags >= 0).astype(np.float32)}
-        return replace(made, targets=targets, per_token=("tag", WEIGHT))
+        labels = words.piece_labels(number_labels(map(_gold, examples), self.labels), self.all_pieces)
+        targets = {"label": labels, WEIGHT: (labels != IGNORED).astype(np.float32)}
+        if self.crf:
+            begins, ends = words.edges(np.arange(len(rows)))
+            targets = {"begins": begins.astype(np.uint8), "ends": ends.astype(np.uint8), **targets}
+        return replace(made, targets=targets, per_token=("label", WEIGHT))
 
-    # -- learning and predicting --------------------------------------------------------------------------------------
+    # -- learning -----------------------------------------------------------------------------------------------------
 
     def begin(self, model: Any) -> None:
-        """Nothing to do."""
+        allowed = self._allowed()
+        if self.crf and allowed is not None:
+            model.crf.restrict(*(torch.from_numpy(part) for part in vars(allowed).values()))
 
-    def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
-        tag, weight = targets
-        real = tag >= 0
-        each = F.cross_entropy(logits[real], tag[real], reduction="none")
-        return (each * weight[real]).sum()
+    def _allowed(self) -> Constraints | None:
+        """Which tags may stand where; None: any."""
+        return None if self.scheme == schemes.PLAIN else constraints(self.labels, self.scheme)
+
+    def loss(self, logits: Tensor, *targets: Tensor, crf: Crf | None = None) -> Tensor:
+        *edges, label, weight = targets
+        if crf is None:
+            each = F.cross_entropy(logits.transpose(1, 2), label, reduction="none", ignore_index=IGNORED)
+            return (each * weight).sum()
+        real = label != IGNORED
+        order = (~real).to(torch.int8).argsort(dim=1, stable=True)  # the words first
+        order = order[:, : int(real.sum(1).max())]
+        scores = logits.gather(1, order[:, :, None].expand(-1, -1, logits.shape[2]))
+        found = crf.log_likelihood(scores, label.gather(1, order), real.gather(1, order), (edges[0] > 0, edges[1] > 0))
+        return -(found * weight.amax(1)).sum()
+
+    # -- predicting ---------------------------------------------------------------------------------------------------
 
     def decode(
-        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[TaggedSentence]
+        self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any], crf: Crf | None = None
     ) -> list[Tagged]:
         words: WordFeatures = features.more
-        scores = np.zeros((len(words.first), self.num_labels), np.float32)
-        for row, logits in enumerate(outputs):
-            mine = slice(words.words[row], words.words[row + 1])
-            scores[mine] = logits[words.first[mine]]
-        logs = torch.from_numpy(scores).log_softmax(-1).numpy()
-        allowed = None if self.scheme == schemes.PLAIN else constraints(self.labels, self.scheme)
-        best = best_tags(logs, words.sentences, allowed)
+        flat = np.concatenate([np.zeros((0, self.num_labels), np.float32), *outputs])
+        starts = np.repeat(words.rows.bounds[:-1], np.diff(words.words))
+        scores = flat[starts + words.first]  # (W, K)
+        between = None
+        if crf is not None:
+            weights = (crf.follows, crf.begins, crf.ends)
+            between = Transitions(*(weight.detach().float().cpu().numpy() for weight in weights))
+        best = best_tags(scores, words.sentences, self._allowed(), between)
         names = [self.labels[i] for i in best]
-        ends = words.sentences.tolist()
-        return [Tagged(names[a:b], logs[a:b]) for a, b in pairwise(ends)]
+        return [Tagged(names[a:b], scores[a:b], crf) for a, b in pairwise(words.sentences.tolist())]
 
-    def measure(self, predictions: Sequence[Tagged], examples: Sequence[TaggedSentence]) -> dict[str, float]:
-        gold, said = [_tags(e) for e in examples], [p.tags for p in predictions]
-        logs = np.concatenate([p.logs for p in predictions])
-        numbers = number_labels(gold, self.labels)
-        found = {"answers": float(len({tag for tags in said for tag in tags}))}
-        found["loss"] = -float(logs[np.arange(len(numbers)), numbers].mean())
+    def measure(self, predictions: Sequence[Tagged], examples: Sequence[Any]) -> dict[str, float]:
+        gold, said = [_gold(e) for e in examples], [p.tags for p in predictions]
+        found = {
+            "answers": float(len({tag for tags in said for tag in tags})),
+            "loss": self._measured(predictions, gold),
+        }
         if self.scheme == schemes.PLAIN:
             return {**found, **classification.tagging_accuracy(gold, said).values()}
         return {**found, **spans.entities(gold, said, "conlleval").values()}
 
+    def _measured(self, predictions: Sequence[Tagged], gold: Sequence[Sequence[str]]) -> float:
+        """The loss per word, of words with labels that are known."""
+        numbers = number_labels(gold, self.labels)
+        scores = np.concatenate([p.scores for p in predictions])
+        known = numbers != IGNORED
+        crf = predictions[0].crf
+        if crf is None:
+            logs = torch.from_numpy(scores).double().log_softmax(-1).numpy()
+            return -float(logs[known, numbers[known]].sum()) / max(1, int(known.sum()))
+        bounds = np.cumsum([0, *map(len, gold)])
+        whole = np.flatnonzero([known[a:b].all() for a, b in pairwise(bounds)])
+        lengths = np.diff(bounds)
+        whole = whole[np.argsort(lengths[whole], kind="stable")]
+        total = 0.0
+        for i in range(0, len(whole), _SENTENCES):
+            some = whole[i : i + _SENTENCES]
+            places = padded(np.arange(len(numbers)), bounds, some, 0)
+            mask = np.arange(places.shape[1]) < lengths[some][:, None]
+            device = crf.follows.device
+            found, labels, real = (torch.from_numpy(a).to(device) for a in (scores[places], numbers[places], mask))
+            with torch.inference_mode():
+                total -= float(crf.log_likelihood(found, labels, real).double().sum())
+        return total / max(1, int(lengths[whole].sum()))
+
     def lines(
-        self, predictions: Sequence[Tagged], examples: Sequence[TaggedSentence], settings: Predict, first: bool
+        self, predictions: Sequence[Tagged], examples: Sequence[Any], settings: Predict, first: bool
     ) -> list[str]:
-        if settings.columns:
-            return [line for e, p in zip(examples, predictions, strict=True) for line in with_tags(e, p.tags)]
-        # what stands behind the last sentence of a file of columns is no sentence
-        every = self.options.layout == "lines"
-        kept = [p for e, p in zip(examples, predictions, strict=True) if e.words or every]
-        return [" ".join(p.tags) for p in kept]
+        if self.name == "roles":
+            return tag_lines.roles(examples, [p.tags for p in predictions], settings.columns)
+        source = schemes.PLAIN if self.scheme == schemes.PLAIN else self.scheme
+        said = [schemes.convert(p.tags, source, self.written) for p in predictions]
+        return tag_lines.tags(examples, said, self.options, settings.columns)
 
     def config(self) -> dict[str, Any]:
+        task = {"name": self.name, "scheme": self.written, "columns": self.columns}
+        if self.name == "roles":
+            task["role_spans"] = self.options.role_spans
         return {
             "id2label": {str(i): label for i, label in enumerate(self.labels)},
             "label2id": {label: i for i, label in enumerate(self.labels)},
-            "nlptools": {"task": {"name": self.name, "scheme": self.scheme}},
+            "nlptools": {"task": task},
         }
 
 
-def _tags(sentence: TaggedSentence) -> tuple[str, ...]:
-    assert sentence.tags is not None
-    return sentence.tags
+def _scheme_of(files: Files) -> str:
+    """The scheme that the user names, or auto. Raises UsageError."""
+    return files.scheme if files.scheme == _AUTO else schemes.find_scheme(files.scheme)
+
+
+def _gold(example: Any) -> tuple[str, ...]:
+    """The labels of the words of an example that has them."""
+    found = example.tags if hasattr(example, "tags") else example.roles
+    assert found is not None
+    labels: tuple[str, ...] = found
+    return labels
+
+
+def _span_labels(seen: set[str]) -> tuple[str, ...]:
+    """O, and the tags of each type that was seen: how a span goes on, too, where any does."""
+    prefixes = "BI" if any(tag.startswith("I-") for tag in seen) else "B"
+    kinds = sorted({tag[2:] for tag in seen if tag != "O"})
+    return ("O", *(f"{prefix}-{name}" for name in kinds for prefix in prefixes))

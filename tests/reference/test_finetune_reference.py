@@ -11,8 +11,9 @@ import torch
 
 from nlptools import bundle
 from nlptools.backend import Backend
-from nlptools.configs.finetuning import Predict
+from nlptools.configs.finetuning import Files, Predict
 from nlptools.prediction import Predictor
+from tests.finetuning.test_tags import columns, propositions, sentences
 from tests.finetuning.tiny import FP32, WORDS, encoder, table, texts, train
 
 transformers = pytest.importorskip("transformers")
@@ -84,6 +85,66 @@ def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) 
     expected = log_probabilities(model, rows, types)
     assert [line.split("\t")[0] for line in lines] == [["no", "yes", "maybe"][i] for i in expected.argmax(1)]
     assert np.allclose([float(line.split("\t")[1]) for line in lines], np.exp(expected.max(1)), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["bert", "electra"])
+@pytest.mark.parametrize("task", ["tag", "roles"])
+@pytest.mark.parametrize("crf", [False, True])
+def test_what_tags_opens_there(tmp_path: Path, family: str, task: str, crf: bool) -> None:
+    more: dict[str, Any] = {"embedding_size": 16} if family == "electra" else {}
+    encoder(tmp_path / "encoder", family, **more)
+    made = sentences(30)
+    path = columns(tmp_path / "a.txt", made) if task == "tag" else propositions(tmp_path / "a.conllu", 20)
+    train(tmp_path, path, task=task, epochs=2.0, crf=crf)
+    model, told = transformers.AutoModelForTokenClassification.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
+    assert type(model).__name__ == f"{family.capitalize()}ForTokenClassification"
+    names = ("crf.end_transitions", "crf.start_transitions", "crf.transitions") if crf else ()
+    assert not told["missing_keys"] and sorted(told["unexpected_keys"]) == list(names)
+    ours = predictor(tmp_path / "out")
+    assert list(model.config.id2label.values()) == list(ours.kind.labels)  # type: ignore[attr-defined]
+    examples = list(ours.kind.read([str(path)], False, "strict"))
+    rows = ours.kind.features(examples, ours.encoding, False).rows
+    found = [p for _, some in ours.predictions(examples) for p in some]
+    assert len(found) == len(examples) == len(rows)
+    for i, said in enumerate(found):
+        ids, types = (a[rows.bounds[i] : rows.bounds[i + 1]].astype(np.int64) for a in (rows.ids, rows.types))
+        with torch.inference_mode():
+            logits = model.eval()(
+                input_ids=torch.from_numpy(ids)[None], token_type_ids=torch.from_numpy(types)[None]
+            ).logits[0]
+        assert np.allclose(said.scores, logits[1 : 1 + len(said.tags)].numpy(), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["Bert", "Electra"])
+def test_their_taggers_answer_here(tmp_path: Path, family: str) -> None:
+    sizes: dict[str, Any] = {
+        "vocab_size": len(WORDS),
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+    }
+    sizes |= {"intermediate_size": 48, "max_position_embeddings": 24, "embedding_size": 16, "initializer_range": 0.3}
+    labels = ["O", "B-PER", "I-PER"]
+    config = getattr(transformers, f"{family}Config")(**sizes, id2label=dict(enumerate(labels)))
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{family}ForTokenClassification")(config).eval()
+    model.save_pretrained(tmp_path / "theirs")
+    (tmp_path / "theirs" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
+    path = columns(tmp_path / "a.txt", sentences(20))
+    lines = [line for some in predictor(tmp_path / "theirs").lines([str(path)]) for line in some]
+    encode = predictor(tmp_path / "theirs").encoding.tokenizer.encode
+    for line, rows in zip(lines, sentences(20), strict=True):
+        ids = torch.tensor([[2, *(i for word, _ in rows for i in encode(word)), 3]])
+        with torch.inference_mode():
+            best = model(input_ids=ids).logits[0].argmax(-1)[1:-1].tolist()
+        assert line.split(" ") == [labels[i] for i in best]
+    made = Predictor(bundle.load(tmp_path / "theirs"), Backend.detect(FP32), Predict(), Files(scheme="iob2"))
+    kept = [line for some in made.lines([str(path)]) for line in some]
+    assert not any(" O I-" in f" O {line}" for line in kept)
+    if family == "Bert":  # random weights that break the scheme
+        assert any(" O I-" in f" O {line}" for line in lines)
 
 
 def test_our_adamw_is_theirs_with_bias_correction() -> None:

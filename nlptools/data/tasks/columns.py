@@ -141,7 +141,7 @@ class _Reader:
         if column is None and self.universal:
             if not self.options.labelled:
                 return
-            hint = "--column upos, xpos, feats or deprel, or a number"
+            hint = "--label-column upos, xpos, feats or deprel, or a number"
             raise DataError("which column has the tags?", path=path, line=number, hint=hint)
         try:
             self.tag_at = column_number(column or "-1", names, self.width, path)

@@ -71,12 +71,14 @@ class TaggedSentence:
         tags: (W,), or None where the file has none.
         rows: all lines from the end of the sentence before to the blank line behind this one, that one too: those of
             all examples of a file, one after the other, are the file.
+        scheme: of the tags in the file, None where it is not known.
     """
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None
     place: Place
     rows: tuple[Row, ...] = ()
+    scheme: str | None = None
 
 
 @dataclass(frozen=True)
