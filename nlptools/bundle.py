@@ -29,7 +29,7 @@ class Bundle:
 
     path: Path
     arch: str
-    model: LanguageModel  # a contract.EncoderDecoder where `is_encoder_decoder`, a BertWithHeads where `is_encoder`
+    model: LanguageModel  # or a contract.EncoderDecoder, a BertWithHeads, a TextClassifier: see `is_...`
     tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
@@ -51,6 +51,18 @@ class Bundle:
         from nlptools.models import registry
 
         return self.arch in registry.ENCODERS
+
+    @property
+    def is_text_classifier(self) -> bool:
+        """Whether the model judges whole texts and has no encoder that was pretrained: what `finetune --scratch` makes."""
+        from nlptools.models import registry
+
+        return self.arch in registry.TEXT_CLASSIFIERS
+
+    @property
+    def has_task(self) -> bool:
+        """Whether the model may have a head for a task."""
+        return self.is_encoder or self.is_text_classifier
 
     @property
     def eos(self) -> int:
@@ -165,6 +177,24 @@ def save_encoder(
     _save(directory, "bert", weights, model.config, config, None, training, tokenizer.save(directory))
 
 
+def save_classifier(
+    directory: Path,
+    model: Any,
+    weights: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    *,
+    training: Mapping[str, Any],
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Write the bundle of a `models.text_classifiers.TextClassifier`, as `save_encoder` does for encoders."""
+    from nlptools.models import hf
+
+    arch, more = "text-classifier", dict(more or {})
+    config = {**hf.config_to_hf(model.config), **more, "nlptools": {"arch": arch, **more.pop("nlptools", {})}}
+    check_tokenizer(directory, tokenizer, config)
+    _save(directory, arch, weights, model.config, config, None, training, tokenizer.save(directory))
+
+
 def _save(
     directory: Path,
     arch: str,
@@ -220,7 +250,7 @@ def load(directory: str | Path) -> Bundle:
         return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))
     check_tokenizer(path, tokenizer, config)
-    if arch in registry.ENCODERS:
+    if arch in (*registry.ENCODERS, *registry.TEXT_CLASSIFIERS):
         return Bundle(path, arch, model, tokenizer, config, training)
     config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
     _check_eos(path, config)

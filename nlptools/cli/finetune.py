@@ -6,14 +6,18 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.text_classifiers import PRESETS, Scratch
 
 
 @make_command(
     "finetune",
     Finetune,
+    Scratch,
     Files,
     FinetuneTraining,
     Compute,
+    presets=PRESETS,
+    preset_option="scratch",
     formats="""Published files are taken as they are. classify: lines of `text TAB label`, a table whose header names its
 columns, JSON lines, TREC's `LABEL:fine text`, GLUE's CoLA and SST-2. pair: two texts and a label: SICK, SNLI, GLUE's MRPC, QQP,
 MNLI, QNLI, RTE. regress: two texts and a number: STS-B, SICK. --task glue/NAME knows the columns and the metrics of each GLUE
@@ -51,6 +55,7 @@ an error. Standard output stays empty.""",
 def command(
     inputs: tuple[str, ...],
     finetune: Finetune,
+    scratch: Scratch,
     files: Files,
     finetunetraining: FinetuneTraining,
     compute: Compute,
@@ -64,6 +69,8 @@ def command(
     """
     # what is wrong is said before torch is loaded
     finetune.check()
+    if finetune.scratch is not None:
+        scratch.check(finetune.scratch, finetune.task)
     finetunetraining.check()
     from nlptools.finetuning.job import finetune as train
 
@@ -74,6 +81,7 @@ def command(
         finetunetraining,
         compute,
         files,
+        scratch,
         encoding_errors=common.encoding_errors,
         invocation=record,
     )

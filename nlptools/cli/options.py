@@ -32,6 +32,7 @@ class Command(click.Command):
 
     groups: tuple[type, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = {}
+    preset_option = "preset"
     formats: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     exit_codes: tuple[int, ...] = (0, 2)
@@ -84,6 +85,7 @@ def command(
     name: str,
     *groups: type,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
+    preset_option: str = "preset",
     formats: str = "",
     examples: tuple[tuple[str, str], ...] = (),
     exit_codes: tuple[int, ...] = (0, 2, 65, 66, 74, 130, 141, 143),
@@ -93,7 +95,7 @@ def command(
     It is called with one instance of each settings class in `groups`, in that order, under the class's name in lower
     case (`Tokenize` -> `tokenize`), besides the click arguments declared below this decorator. `Common` is always
     among them.
-    `presets` maps the values of an option `--preset` to values of other options.
+    `presets` maps the values of an option `--preset`, or of `preset_option`, to values of other options.
     """
     groups = (*groups, Common)
 
@@ -108,7 +110,7 @@ def command(
         made.params.extend(_option(field) for _, field in fields)
         made.params.extend(_config_options())
         made.groups, made.presets, made.formats = groups, presets or {}, formats
-        made.examples, made.exit_codes = examples, exit_codes
+        made.preset_option, made.examples, made.exit_codes = preset_option, examples, exit_codes
         return made
 
     return decorate
@@ -128,7 +130,8 @@ def without_blas_threads() -> None:
 def invocation() -> dict[str, Any]:
     """How the running command was called: argv, resolved settings and where each came from; for training records."""
     context = click.get_current_context()
-    preset = getattr(context.command, "presets", {}).get(context.params.get("preset"), {})
+    chosen = context.params.get(getattr(context.command, "preset_option", "preset"))
+    preset = getattr(context.command, "presets", {}).get(chosen, {})
     from_file = context.meta.get("nlptools.config", {})
     sources = {}
     for name in context.params:
@@ -268,9 +271,10 @@ def _preset_values(
     ctx: click.Context, presets: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]
 ) -> Mapping[str, Any]:
     """The values of the preset that flag, environment or file name, looked up before the options are parsed."""
-    option = next(p for p in ctx.command.params if p.name == "preset")
-    flag = _flag_value(ctx.meta.get("nlptools.args", []), "--preset")
-    name = flag or option.value_from_envvar(ctx) or values.get("preset")
+    by = getattr(ctx.command, "preset_option", "preset")
+    option = next(p for p in ctx.command.params if p.name == by)
+    flag = _flag_value(ctx.meta.get("nlptools.args", []), f"--{by}")
+    name = flag or option.value_from_envvar(ctx) or values.get(by)
     if name is not None and name not in presets:
         return {}  # the option's own type refuses it, with the list of those there are
     return presets[str(name)] if name is not None else {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from nlptools.configs import Training, interval, option
 from nlptools.configs.layers import layers
+from nlptools.configs.text_classifiers import ARCHITECTURES
 from nlptools.errors import UsageError
 
 TASKS = ("classify", "pair", "regress", "tag", "roles", "answer", "choice", "coreference")
@@ -104,8 +105,14 @@ class Finetune:
         metavar="TASK",
         check=task,
     )
-    model: str = option(
-        MISSING, "Directory of the encoder to begin with: a BERT or ELECTRA.", short="-m", metavar="DIR"
+    model: str | None = option(
+        None, "Directory of the encoder to begin with: a BERT or ELECTRA.", short="-m", metavar="DIR"
+    )
+    scratch: str | None = option(
+        None,
+        "Begin with nothing, classify, pair, regress: mean of word vectors and a layer, bag of n-grams (fastText), cnn,"
+        " lstm, gru, rnn, transformer. Sizes and training are set for each, unless given.",
+        choices=ARCHITECTURES,
     )
     multi_label: bool = option(False, "An example can have several labels at once, or none.")
     crf: bool = option(
@@ -181,9 +188,14 @@ class Finetune:
 
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""
-        for name in ("task", "model"):
-            if not getattr(self, name):
-                raise UsageError(f"--{name} is empty")
+        if not self.task:
+            raise UsageError("--task is empty")
+        if self.model == "":
+            raise UsageError("--model is empty")
+        if (self.model is None) == (self.scratch is None):
+            raise UsageError("expected either --model DIR or --scratch ARCH")
+        if self.scratch is not None:
+            self._check_scratch()
         if layers(self.layers).kind in ("concat", "mix"):
             raise UsageError(f"--layers {self.layers}: a head is as wide as one layer", hint="sum:A:B or mean:A:B")
         if self.folds == 1:
@@ -206,6 +218,15 @@ class Finetune:
         others = changed(self, _OF_ANSWERS) if self.task != "answer" else ()
         if others:
             raise UsageError(f"{others[0]} goes with --task answer, not {self.task}")
+
+    def _check_scratch(self) -> None:
+        """Raises UsageError for what only encoders have."""
+        if self.layers != "last" or self.layer_decay != 1.0 or self.unfreeze:
+            raise UsageError("--layers, --layer-decay and --unfreeze go with --model, not --scratch")
+        if self.freeze not in ("0", "all"):
+            raise UsageError(f"--freeze {self.freeze}: with --scratch all, which are the vectors of the words, or 0")
+        if self.freeze == "all" and self.scratch == "bag":
+            raise UsageError("--freeze all: a bag learns nothing but its vectors", hint="--scratch mean")
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,10 @@ class Encoding:
     types: int = 2
     threads: int = 1
 
+    def rows(self, texts: Sequence[Sequence[str]]) -> Features:
+        """See `rows_of_texts`."""
+        return rows_of_texts(texts, self)
+
 
 @dataclass(frozen=True)
 class Features:

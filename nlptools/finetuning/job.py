@@ -16,11 +16,14 @@ from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, frozen
 from nlptools.configs.layers import Layers, layers
-from nlptools.data.features import FeatureBatch, FeatureBatches, Features
+from nlptools.configs.text_classifiers import Scratch
+from nlptools.data.features import Encoding, FeatureBatch, FeatureBatches, Features
+from nlptools.data.windows import Source
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.finetuning import kind as kinds
 from nlptools.finetuning import outputs, rates, repeats
 from nlptools.finetuning.kind import Kind
+from nlptools.finetuning.reader import Reader
 from nlptools.models.bert import TASK_HEADS, BertWithHeads
 from nlptools.train.job import Trained, run_job
 from nlptools.train.loop import Criterion, Evaluate
@@ -32,11 +35,13 @@ def finetune(
     run: FinetuneTraining,
     compute: Compute | None = None,
     files: Files | None = None,
+    scratch: Scratch | None = None,
     *,
     encoding_errors: str = "strict",
     invocation: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train an encoder on the examples of `inputs` (files; none or `-`: standard input) into `run.output`.
+    """Train an encoder, or with `settings.scratch` a text classifier, on the examples of `inputs` (files; none or `-`:
+    standard input) into `run.output`.
 
     With `settings.seeds` or `settings.folds` it is trained several times, in directories within `run.output`, and the
     best is kept there. The same call continues a run that was stopped. `invocation` goes into the training record.
@@ -53,20 +58,13 @@ def finetune(
     kind = kinds.new(settings, files or Files())
     names = streams.check_inputs(inputs)
     streams.check_inputs([*names, *run.held_out])
-    steps = sentence_steps.read(Path(settings.model))  # of sentence-transformers, where the encoder may be in a folder
-    base = bundle.load(settings.model if steps is None else steps.encoder)
-    if not base.is_encoder:
-        raise BundleError(f"{display(settings.model)}: no encoder", hint="finetune begins with a BERT or an ELECTRA")
-    sizes: Any = base.model.config  # type: ignore[attr-defined]
-    which = layers(settings.layers)
-    if not range(sizes.num_hidden_layers + 1)[which.begin : which.end]:
-        raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
+    reader = _reader(settings, scratch, encoding_errors)
     text = Text(kind, tuple(names), run.valid, encoding_errors)
     learnt: list[Kind] = []  # how good a model is may depend on what the data tell
 
     def one(run: FinetuneTraining, compute: Compute, fold: tuple[int, int] | None = None) -> Trained:
         # a seed of the model and of the order of the data; folds are cut by the same seed
-        task = _Finetuning(settings, run, compute.seed, text, base, kind, files or Files(), fold)
+        task = _Finetuning(settings, run, compute.seed, text, reader, kind, files or Files(), fold)
         done = run_job(task, run, compute, invocation)
         learnt.append(task.kind)
         return done
@@ -141,7 +139,7 @@ class _Finetuning:
     run: FinetuneTraining
     seed: int
     text: Text
-    base: bundle.Bundle
+    reader: Reader
     kind: Kind
     files: Files
     fold: tuple[int, int] | None = None
@@ -159,19 +157,15 @@ class _Finetuning:
         """All numbers of a validation, that of the criterion last."""
         return self.kind.measures
 
-    @property
-    def which(self) -> Layers:
-        return layers(self.options.layers)
-
     def settings(self) -> dict[str, Any]:
-        settings = {**asdict(self.options), **asdict(self.files), "fold": self.fold}
+        settings = {**asdict(self.options), **asdict(self.files), **self.reader.settings(), "fold": self.fold}
         del settings["seeds"]  # more of them are more runs, not other ones
         return settings
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Examples:
         train, valid = self._parts(held_out)
         self.kind = self.text.kind.learn(train)
-        encoding = kinds.encoding(self.base, self.options.max_length, backend.threads)
+        encoding = self.reader.encoding(train, backend.threads)
         rows = self.kind.features(train, encoding, True)
         rows.save(directory / "train")
         held = None
@@ -211,28 +205,25 @@ class _Finetuning:
         valid = f"; validation: {told(data.valid)}" if data.valid else ""
         messages.note(f"text: {told(data.train)}{valid} ({seconds:.1f} s)")
 
-    def model(self) -> BertWithHeads:
-        """The encoder with a new head, or with its own where it is for the same labels."""
-        return new_model(self.base, self.kind, self.seed, frozen(self.options.freeze))
+    def model(self) -> Any:
+        return self.reader.model(self.kind, self.seed)
 
-    def objective(self, model: Any) -> TaskLoss:
-        return TaskLoss(model, self.kind, self.which, self.options.layer_decay, self.options.unfreeze)
+    def objective(self, model: Any) -> Any:
+        return self.reader.objective(model, self.kind)
 
-    def source(self, data: _Examples, backend: Backend) -> FeatureBatches:
-        where = {"rank": backend.rank, "world_size": backend.world_size}
-        pad = int(self._sizes.pad)
-        return FeatureBatches(data.train, self.run.batch_size, seed=self.seed, pad=pad, **where)
+    def source(self, data: _Examples, backend: Backend) -> Source:
+        return self.reader.source(data.train, self.run.batch_size, self.seed, backend)
 
     def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:
         """The measures of the task on the held-out examples, computed by the main process."""
         valid = data.valid
         if valid is None:
             return None
-        single = backend.world_size == 1
+        single, which = backend.world_size == 1, layers(self.options.layers)
 
         def measured(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
             stop_here = stop if single else None
-            found = outputs.logits(model, self.kind.head, valid, backend, self.which, stop=stop_here)
+            found = outputs.logits(model, self.kind.head, valid, backend, which, stop=stop_here)
             if found is None:
                 return None
             said = self.kind.decode(found, valid, data.examples, **kinds.beside(self.kind, model))
@@ -254,22 +245,68 @@ class _Finetuning:
             "max_length": self.options.max_length,
             "layers": self.options.layers,
         }
-        bundle.save_encoder(
-            directory,
-            model,
-            weights,
-            self.base.tokenizer,
-            training=record,
-            more={**more, "nlptools": {"task": task}},
-        )
+        self.reader.save(directory, model, weights, record, {**more, "nlptools": {"task": task}})
 
     def advice(self, name: str) -> str:
         return f"nlptools predict {name} FILE"
 
-    @property
-    def _sizes(self) -> Any:
-        model: Any = self.base.model
-        return model.config
+
+def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Reader:
+    """What reads the texts. Raises UsageError, InputError, BundleError."""
+    if settings.scratch is not None:
+        from nlptools.finetuning.scratch import FromScratch
+
+        return FromScratch(settings, scratch or Scratch(), errors)
+    if scratch is not None and scratch.vectors is not None:
+        raise UsageError("--vectors goes with --scratch", hint="--scratch mean")
+    assert settings.model is not None
+    steps = sentence_steps.read(Path(settings.model))  # of sentence-transformers, where the encoder may be in a folder
+    base = bundle.load(settings.model if steps is None else steps.encoder)
+    if not base.is_encoder:
+        raise BundleError(f"{display(settings.model)}: no encoder", hint="finetune begins with a BERT or an ELECTRA")
+    sizes: Any = base.model.config  # type: ignore[attr-defined]
+    which = layers(settings.layers)
+    if not range(sizes.num_hidden_layers + 1)[which.begin : which.end]:
+        raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
+    return Pretrained(base, settings)
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """An encoder, of which `base` has the weights; fulfils `reader.Reader`."""
+
+    base: bundle.Bundle
+    options: Finetune
+
+    def settings(self) -> dict[str, Any]:
+        """See `Reader`."""
+        return {}
+
+    def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
+        """See `Reader`."""
+        made: Encoding = kinds.encoding(self.base, self.options.max_length, threads)
+        return made
+
+    def model(self, kind: Kind, seed: int) -> BertWithHeads:
+        """The encoder with a new head, or with its own where it is for the same labels."""
+        return new_model(self.base, kind, seed, frozen(self.options.freeze))
+
+    def objective(self, model: Any, kind: Kind) -> TaskLoss:
+        """See `Reader`."""
+        options = self.options
+        return TaskLoss(model, kind, layers(options.layers), options.layer_decay, options.unfreeze)
+
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
+        """See `Reader`."""
+        held: Any = self.base.model
+        where = {"rank": backend.rank, "world_size": backend.world_size}
+        return FeatureBatches(features, batch_size, seed=seed, pad=int(held.config.pad), **where)
+
+    def save(
+        self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
+    ) -> None:
+        """See `Reader`."""
+        bundle.save_encoder(directory, model, weights, self.base.tokenizer, training=training, more=more)
 
 
 def new_model(base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0) -> BertWithHeads:

@@ -19,6 +19,7 @@ from nlptools.data.encoder_rows import marks_of
 from nlptools.data.features import Encoding, Features
 from nlptools.data.tasks.options import Options
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.finetuning import classifiers
 from nlptools.train.loop import Criterion
 
 # the name of a task, as --task has it: its kind
@@ -131,7 +132,7 @@ def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
     """The kind of the task of a model directory. Raises BundleError when it has none."""
     noted = found.config.get("nlptools", {}).get("task", {})
     model: Any = found.model
-    head = [head for head in model.heads if head in _TASK_OF_HEAD] if found.is_encoder else []
+    head = [head for head in model.heads if head in _TASK_OF_HEAD] if found.has_task else []
     name = noted.get("name") if isinstance(noted, dict) else None
     if name is None and head:
         name = _TASK_OF_HEAD[head[0]]
@@ -185,8 +186,14 @@ def tuned(kind: Kind) -> tuple[str, ...]:
     return names
 
 
-def encoding(found: bundle.Bundle, max_length: int, threads: int) -> Encoding:
-    """How texts become rows for the encoder of a directory. Raises BundleError when its vocabulary lacks a mark."""
+def encoding(found: bundle.Bundle, max_length: int, threads: int) -> Any:
+    """How texts become rows for the model of a directory: an `Encoding`, or a `TextEncoding` of a text classifier.
+
+    Raises:
+        BundleError: the vocabulary of an encoder lacks a mark.
+    """
+    if found.is_text_classifier:
+        return classifiers.encoding(found, max_length, threads)
     model: Any = found.model
     most = int(model.config.max_position_embeddings)
     longest = min(max_length or most, most)

@@ -14,9 +14,11 @@ from nlptools.configs.layers import Layers
 from nlptools.data.encoder_rows import ranges
 from nlptools.data.features import Features
 from nlptools.data.pair_batches import cut_batches
+from nlptools.finetuning import classifiers
 from nlptools.layers.packed import Group
 from nlptools.layers.pooling import choose
 from nlptools.models import packed_bert
+from nlptools.models.text_classifiers import TextClassifier
 
 LAST = Layers("sum", -1)
 _OF_FIRST = ("sequence", "choice")  # heads that see the first token only
@@ -47,6 +49,8 @@ def logits(
 
     Batches are made of sequences end to end, those of equal length together, so that nothing is padded.
     """
+    if isinstance(model, TextClassifier):
+        return classifiers.logits(model, features, backend, batch_tokens=batch_tokens, stop=stop)
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: memory runs out at once or never
     bounds = cut_batches(features.lengths[order], batch_tokens)
     out: list[Any] = [None] * len(features)

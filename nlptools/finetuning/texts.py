@@ -21,12 +21,13 @@ from torch.nn import functional as F
 
 from nlptools import bundle
 from nlptools.configs.finetuning import Files, Finetune, Predict, class_weights
-from nlptools.data.features import WEIGHT, Encoding, Features, rows_of_texts
+from nlptools.data.features import WEIGHT, Encoding, Features
 from nlptools.data.tasks.examples import TextExample
 from nlptools.data.tasks.glue import glue_task, submission
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.reading import read
 from nlptools.data.tasks.texts import columns_with, header_with
+from nlptools.data.text_rows import TextEncoding
 from nlptools.errors import DataError, UsageError
 from nlptools.finetuning import kind
 from nlptools.line_records import escape
@@ -168,8 +169,8 @@ class Texts:
                         hint="take its lines out, or train on examples of it",
                     )
 
-    def features(self, examples: Sequence[TextExample], encoding: Encoding, labelled: bool) -> Features:
-        rows = rows_of_texts([e.texts for e in examples], encoding)
+    def features(self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding, labelled: bool) -> Features:
+        rows = encoding.rows([e.texts for e in examples])
         return replace(rows, targets=self._targets(examples)) if labelled else rows
 
     def _targets(self, examples: Sequence[TextExample]) -> dict[str, np.ndarray]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.lm import GPTConfig, LSTMConfig
 from nlptools.configs.seq2seq import ConvolutionConfig, RecurrentConfig, TransformerConfig, Vocabularies
+from nlptools.configs.text_classifiers import TextClassifierConfig
 from nlptools.errors import BundleError
 from nlptools.layers.linear import ACTIVATIONS
 from nlptools.models.doors import bert, gpt2, marian, parts
@@ -25,6 +26,7 @@ _OURS: dict[str, tuple[str, str, Any]] = {  # model_type: architecture, class, c
     "nlptools-seq2seq-transformer": ("seq2seq-transformer", "Transformer", TransformerConfig),
     "nlptools-seq2seq-rnn": ("seq2seq-rnn", "Recurrent", RecurrentConfig),
     "nlptools-seq2seq-convolution": ("seq2seq-convolution", "Convolution", ConvolutionConfig),
+    "nlptools-text-classifier": ("text-classifier", "TextClassifier", TextClassifierConfig),
 }
 
 
@@ -119,6 +121,8 @@ def least_weights(config: Any) -> int:
     if isinstance(config, EncoderConfig):
         block = 4 * config.hidden_size**2 + 2 * config.hidden_size * config.intermediate_size
         return config.num_hidden_layers * block + config.vocab_size * config.embedding_size
+    if isinstance(config, TextClassifierConfig):
+        return (config.vocab_size + config.num_ngrams) * config.embedding_size
     D, layers = config.hidden_size, config.encoder_layers + config.decoder_layers
     tokens = config.target_vocab_size + (0 if config.share_embeddings else config.source_vocab_size)
     if isinstance(config, TransformerConfig):

@@ -27,6 +27,13 @@ ENCODER_DECODERS = {
 }
 # encoders, with whatever heads they have
 ENCODERS = {"bert": ("nlptools.models.bert:BertWithHeads", "nlptools.configs.encoders:EncoderConfig")}
+# classifiers of texts that were not pretrained
+TEXT_CLASSIFIERS = {
+    "text-classifier": (
+        "nlptools.models.text_classifiers:TextClassifier",
+        "nlptools.configs.text_classifiers:TextClassifierConfig",
+    ),
+}
 
 
 def model_class(name: str) -> Any:
@@ -40,7 +47,7 @@ def config_class(name: str) -> Any:
 
 
 def _resolve(name: str, column: int) -> Any:
-    known = {**ARCHITECTURES, **ENCODER_DECODERS, **ENCODERS}
+    known = {**ARCHITECTURES, **ENCODER_DECODERS, **ENCODERS, **TEXT_CLASSIFIERS}
     if name not in known:
         close = get_close_matches(name, known, n=1)
         guess = f"did you mean {close[0]}? " if close else ""

@@ -220,7 +220,8 @@ class _Job:
         """The model on the device, and how to compute with it."""
         model, backend = self.task.model(), self.backend
         backend.seed(self.compute.seed)
-        if backend.device.type == "cpu" and not model.runs_in_16_bits:
+        in_32_bits = backend.device.type == "cpu" and not model.runs_in_16_bits
+        if in_32_bits or not getattr(model, "trains_in_16_bits", True):
             backend = replace(backend, precision="fp32")
         return model.to(backend.device), backend
 

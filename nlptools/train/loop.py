@@ -82,7 +82,8 @@ class Fit:
         self.objective, self.source, self.backend, self.run = objective, source, backend, run
         self.checkpoints = checkpoints
         self.progress = Progress()
-        self.optimizer = AdamW(objective, run.beta2, run.weight_decay)
+        own = getattr(objective, "optimizer", None)  # for what AdamW would be slow at
+        self.optimizer: Any = AdamW(objective, run.beta2, run.weight_decay) if own is None else own(run)
         self.has_factors = hasattr(objective, "rate_factors")  # of the learning rate, by parameter
         self.masters = list(objective.parameters())
         self.working: Any = backend.working_copy(objective)

@@ -65,7 +65,7 @@ def check_rows(theirs: str, tensor: Tensor, target: Tensor, rows: int) -> None:
 
 
 def fitted(name: str, theirs: str, tensor: Tensor, target: Tensor) -> Tensor:
-    """`tensor` in float32 with the shape of `target`; an embedding gets its rows of padding. Raises BundleError."""
+    """`tensor` in the type and shape of `target`; an embedding gets its rows of padding. Raises BundleError."""
     missing = target.shape[0] - tensor.shape[0] if name in _EMBEDDINGS and tensor.dim() == 2 else 0
     if 0 < missing < _ROWS and tensor.shape[1:] == target.shape[1:]:
         return torch.cat([tensor.float(), tensor.new_zeros(missing, tensor.shape[1], dtype=torch.float32)])
@@ -73,7 +73,7 @@ def fitted(name: str, theirs: str, tensor: Tensor, target: Tensor) -> Tensor:
         raise BundleError(
             f"model.safetensors: {theirs} has shape {tuple(tensor.shape)}, config.json says {tuple(target.shape)}"
         )
-    return tensor.float().contiguous()
+    return tensor.to(target.dtype).contiguous()
 
 
 def refuse_unknown(names: list[str]) -> None:

@@ -1,0 +1,166 @@
+"""Settings of text classifiers without pretraining: `finetune --scratch`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from nlptools.configs import option
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.embeddings import lengths
+from nlptools.errors import BundleError, UsageError
+
+ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
+POOLINGS = ("mean", "max", "last")
+TASKS = ("classify", "pair", "regress")
+
+_COMMON: dict[str, Any] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.01}
+_RECURRENT = {**_COMMON, "dim": 100, "hidden_size": 128, "pooling": "max", "dropout": 0.5, "word_dropout": 0.1}
+# What --scratch sets unless it is said otherwise: the values of options. Found on movie reviews (SST-2).
+PRESETS: dict[str, dict[str, Any]] = {
+    "mean": {**_COMMON, "dim": 100, "hidden_size": 100, "dropout": 0.5, "word_dropout": 0.3},
+    "bag": {
+        "lr": 0.03,
+        "epochs": 8.0,
+        "batch_size": 64,
+        "warmup": 0.0,
+        "weight_decay": 0.0,
+        "clip": 0.0,
+        "dim": 16,
+        "dropout": 0.0,
+        "word_dropout": 0.0,
+    },
+    "cnn": {**_COMMON, "dim": 100, "hidden_size": 100, "dropout": 0.5, "word_dropout": 0.1},
+    "lstm": _RECURRENT,
+    "gru": _RECURRENT,
+    "rnn": _RECURRENT,
+    "transformer": {
+        **_COMMON,
+        "warmup": 0.1,
+        "dim": 128,
+        "hidden_size": 128,
+        "depth": 2,
+        "pooling": "mean",
+        "dropout": 0.2,
+        "word_dropout": 0.1,
+    },
+}
+
+
+def kernel_sizes(text: str) -> tuple[int, ...]:
+    """The widths in `3,4,5`. Raises UsageError."""
+    if not re.fullmatch(r"[1-9]\d?(,[1-9]\d?)*", text):
+        raise UsageError(f"not widths of windows: {text!r}, expected something like 3,4,5")
+    return tuple(map(int, text.split(",")))
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """Options without pretraining"""
+
+    vectors: str | None = option(
+        None, "Begin with the word vectors of this file, in any format that convert reads.", metavar="FILE"
+    )
+    tokenizer: str = option("words", "What cuts the texts: a name or a path, as in tokenize.", metavar="NAME")
+    lowercase: bool = option(True, "Lower-case the texts.")
+    min_count: int = option(1, "Words of the training texts that occur less often are unknown.", low=1, metavar="N")
+    dim: int = option(100, "Numbers of a word's vector; --vectors brings its own.", low=1, high=1 << 16, metavar="N")
+    hidden_size: int = option(
+        128, "Size of a layer: of the MLP, filters of each width, states of each direction.", low=1, metavar="N"
+    )
+    depth: int = option(1, "Layers (lstm, gru, rnn, transformer).", low=1, high=64, metavar="N")
+    heads: int = option(4, "Attention heads (transformer).", low=1, metavar="N")
+    bidirectional: bool = option(True, "Read from both ends (lstm, gru, rnn).")
+    pooling: str = option(
+        "max", "From states to one vector (lstm, gru, rnn, transformer); last is the end of reading.", choices=POOLINGS
+    )
+    kernel_sizes: str = option("3,4,5", "Widths of the windows (cnn).", metavar="N,...", check=kernel_sizes)
+    dropout: float = option(0.5, "Dropout before the last layer, and between layers.", low=0, high=0.99, metavar="X")
+    word_dropout: float = option(
+        0.1, "Share of words that are unknown in training, drawn anew each time.", low=0, high=0.99, metavar="X"
+    )
+    word_ngrams: int = option(2, "Longest n-grams of words (bag).", low=1, high=16, metavar="N")
+    char_ngrams: str | None = option(
+        None, "Add n-grams of so many characters, such as 3-6 (bag).", metavar="A-B", check=lengths
+    )
+    buckets: int = option(
+        2_000_000, "How many different n-grams are told apart (bag).", low=1, high=1 << 31, metavar="N"
+    )
+
+    def check(self, arch: str, task: str) -> None:
+        """Raises UsageError for options that do not go together."""
+        if task.split("/")[0] not in (*TASKS, "glue"):
+            raise UsageError(f"--scratch goes with {', '.join(TASKS)} and glue/NAME, not {task}")
+        if arch == "transformer" and self.hidden_size % (2 * self.heads):
+            raise UsageError(f"--hidden-size {self.hidden_size} is no even multiple of --heads {self.heads}")
+        if self.char_ngrams is not None and arch != "bag":
+            raise UsageError(f"--char-ngrams goes with --scratch bag, not {arch}")
+
+
+@dataclass(frozen=True)
+class TextClassifierConfig:
+    """Sizes of a text classifier. Dropouts are those of training.
+
+    Attributes:
+        texts: 1, or 2 for pairs.
+        num_ngrams: rows of n-grams besides those of words (bag).
+        pooling, hidden_size and so on: where `arch` has use for them.
+    """
+
+    arch: str
+    vocab_size: int
+    embedding_size: int
+    num_labels: int
+    texts: int = 1
+    hidden_size: int = 128
+    num_hidden_layers: int = 1
+    num_attention_heads: int = 4
+    bidirectional: bool = True
+    pooling: str = "max"
+    kernel_sizes: tuple[int, ...] = (3, 4, 5)
+    dropout: float = 0.5
+    word_dropout: float = 0.0
+    num_ngrams: int = 0
+    word_ngrams: int = 1
+    char_ngrams: str | None = None
+    buckets: int = 2_000_000
+    unk: int = 1
+
+    def __post_init__(self) -> None:
+        if self.arch not in ARCHITECTURES:
+            raise BundleError(f"arch is {self.arch!r:.80}, expected one of {', '.join(ARCHITECTURES)}")
+        if self.pooling not in POOLINGS:
+            raise BundleError(f"pooling is {self.pooling!r:.80}, expected one of {', '.join(POOLINGS)}")
+        check_sizes(
+            self,
+            vocab_size=1 << 26,
+            embedding_size=1 << 16,
+            num_labels=1 << 20,
+            texts=2,
+            hidden_size=1 << 16,
+            num_hidden_layers=64,
+            num_attention_heads=1 << 10,
+            word_ngrams=16,
+            buckets=1 << 31,
+        )
+        check_shares(self, "dropout", "word_dropout")
+        widths = self.kernel_sizes
+        if (
+            not isinstance(widths, (list, tuple))
+            or not all(type(w) is int and 0 < w < 100 for w in widths)
+            or not widths
+        ):
+            raise BundleError(f"kernel_sizes is {widths!r:.80}, expected widths such as [3, 4, 5]")
+        object.__setattr__(self, "kernel_sizes", tuple(widths))
+        for name, most in (("num_ngrams", self.buckets), ("unk", self.vocab_size - 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+                raise BundleError(f"{name} is {value!r:.80}, expected a whole number from 0 to {most}")
+        if self.char_ngrams is not None:
+            try:
+                lengths(str(self.char_ngrams))
+            except UsageError as error:
+                raise BundleError(f"char_ngrams: {error}") from None
+        if self.arch == "transformer" and self.hidden_size % (2 * self.num_attention_heads):
+            raise BundleError(f"hidden size {self.hidden_size} is no even multiple of {self.num_attention_heads} heads")
