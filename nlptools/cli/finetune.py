@@ -22,11 +22,14 @@ from nlptools.configs.text_classifiers import PRESETS, Scratch
 columns, JSON lines, TREC's `LABEL:fine text`, GLUE's CoLA and SST-2. pair: two texts and a label: SICK, SNLI, GLUE's MRPC, QQP,
 MNLI, QNLI, RTE. regress: two texts and a number: STS-B, SICK. --task glue/NAME knows the columns and the metrics of each GLUE
 task. tag: CoNLL's columns of words and tags, empty lines between sentences, the tag last, or CoNLL-U with --label-column upos;
-the scheme of spans (iob1, iob2, bioes and so on) is told by the tags. --text-column and --label-column name others.
+the scheme of spans (iob1, iob2, bioes and so on) is told by the tags, or by --scheme; they are learnt as IOB2, broken ones are
+mended and counted. roles: PropBank's CoNLL-U, the sense of each predicate in column 11, then a column of roles for each. Roles
+that only the --valid file has count as missed. --text-column and --label-column name others.
 The output is a model directory that opens in Hugging Face as BertForSequenceClassification or
 BertForTokenClassification (and as Electra's), with the same logits; besides training.json (how it was made),
 log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue
-from).
+from). The weights of --crf are there as crf.transitions, crf.start_transitions and crf.end_transitions, as pytorch-crf
+names them; Hugging Face leaves them out.
 With --valid the weights are the best by --best; otherwise the last. A label in the --valid file that training has not seen is
 an error. Standard output stays empty.""",
     examples=(
@@ -42,6 +45,10 @@ an error. Standard output stays empty.""",
         (
             "Named entities, from CoNLL's columns:",
             "nlptools finetune --task tag -m bert-base/ --lr 1e-4 --valid eng.testa -o ner/ eng.train",
+        ),
+        (
+            "Parts of speech, from CoNLL-U:",
+            "nlptools finetune --task tag --label-column upos -m bert-base/ --valid dev.conllu -o pos/ train.conllu",
         ),
         (
             "Small data: cross-validation, with lower layers that learn more slowly:",

@@ -24,8 +24,11 @@ at once: all labels with at least the probability --threshold, joined as --label
 empty field for none. regress: a number. --columns: the input's columns come back with these appended, after a header if there
 was one; in JSON lines under "prediction" and "probability". The input is what finetune takes, with or without labels: a text a
 line, `text TAB text`, tables with a header, JSON lines. An empty text gets an answer, too.
-tag: the tags of a sentence in a line, between spaces, or with --columns the columns with one more, which conlleval takes; the
-input is columns, or with --layout lines words between spaces. A word is never lost: long sentences are read in windows.
+tag: the tags of a sentence in a line, between spaces, in the scheme of the training files or of --scheme; with --columns all
+lines of the file with one more column, which conlleval takes. The input is columns, with tags or without, or with --layout lines
+a sentence per line, words between spaces, an empty line for an empty one. A word is never lost: long sentences are read in
+windows. roles: a line per predicate, its number and the word, then for each argument TAB role, first-last word, words; with
+--columns a block of lines per predicate: word TAB V at the predicate TAB the file's role, if it has any, TAB role.
 Tabs, line ends and backslashes in labels are written as \t, \n and \\.""",
     examples=(
         ("What kind of question is it?", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
@@ -33,6 +36,11 @@ Tabs, line ends and backslashes in labels are written as \t, \n and \\.""",
         (
             "How good is it?",
             "nlptools predict questions/ dev.tsv | cut -f 1 | nlptools evaluate -m accuracy -r gold.txt",
+        ),
+        ("Names in a sentence:", "echo 'Ann lives in Rome .' | nlptools predict ner/ --layout lines"),
+        (
+            "F1 of names, as conlleval has it:",
+            "nlptools predict ner/ --columns eng.testb | nlptools evaluate -m entity-f1",
         ),
         ("A file for GLUE's server:", "nlptools predict rte/ --submission test.tsv -o RTE.tsv"),
     ),
