@@ -355,9 +355,9 @@ class TaskLoss(nn.Module):
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
         """(B, T) ids, mask and types, and what the kind calls targets -> the sum of the losses."""
         hidden = outputs.hidden_states(self.model, self.kind.head, self.which, ids, mask, types)
-        given = ()
+        given: tuple[Tensor, ...] = ()
         if self.kind.head in outputs.OF_SPANS:
-            given, targets = (targets[0].unflatten(1, (-1, 2)),), targets[1:]
+            given, targets = (targets[0].view(len(ids), -1, 2),), targets[1:]
         logits = self.model.task_logits(self.kind.head, hidden, *given)
         return {"loss": self.kind.loss(logits.float(), *targets, **kinds.beside(self.kind, self.model))}
 
