@@ -190,21 +190,23 @@ class Tags:
         return replace(self, **{**learned, "labels": tuple(learned["labels"])})
 
     def check(self, examples: Sequence[Any]) -> None:
-        known, unseen, first = set(self.labels), 0, ""
+        known, unseen = set(self.labels), 0
+        first: DataError | None = None
         for e in examples:
             for word, tag in enumerate(_gold(e)):
                 if tag in known:
                     continue
                 place = e.place if self.name == "roles" else schemes.place_of(e, word)
-                told = f"the tag {tag!r} was not seen in training"
+                told, cure = (
+                    f"the tag {tag!r} was not seen in training",
+                    "take its sentence out, or train on examples of it",
+                )
                 if self.name == "tag":
-                    raise DataError(
-                        f"{told} (seen: {kind.some(self.labels)})",
-                        path=place.path,
-                        line=place.line,
-                        hint="take its sentence out, or train on examples of it",
-                    )
-                unseen, first = unseen + 1, first or f"{place.path}:{place.line}: {told}"
+                    told += f" (seen: {kind.some(self.labels)})"
+                fault = DataError(told, path=place.path, line=place.line, hint=cure)
+                if self.name == "tag":
+                    raise fault
+                unseen, first = unseen + 1, first or fault
         if unseen:  # many roles are rare
             messages.warn(f"{first}; {unseen:,} words with such roles, which count as missed")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from conftest import Run
 
+from tests.finetuning.test_tags import columns, iob1, sentences
 from tests.finetuning.tiny import encoder, table, texts
 
 
@@ -53,3 +55,23 @@ def test_a_label_unseen_in_training_ends_the_run(call: Run, tmp_path: Path) -> N
 def test_usage(call: Run, args: tuple[str, ...], told: str) -> None:
     done = call("finetune", *args, "-o", "out")
     assert done.code == 2 and told in done.err
+
+
+def test_entities_from_columns_to_their_f1(call: Run, tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder")
+    columns(tmp_path / "eng.train", iob1(sentences(150)))
+    columns(tmp_path / "eng.testa", iob1(sentences(40, 1)))
+    how = ("--lr", "3e-3", "--epochs", 4, "--threads", 1, "--save-every", "never", "--crf", "--max-length", 8)
+    done = call("finetune", "--task", "tag", "-m", "encoder", "--valid", "eng.testa", *how, "-o", "out", "eng.train")
+    assert done.code == 0, done.err
+    record = json.loads((tmp_path / "out" / "training.json").read_text())
+    assert 0.2 < record["metrics"]["valid_f1"] < 1
+    answered = call("predict", "out", "--threads", 1, "--columns", "eng.testa")
+    scored = call("evaluate", "-m", "entity-f1", "-b", "-w", 12, stdin=answered.text)
+    assert scored.code == 0 and float(scored.text.split()[0]) == pytest.approx(record["metrics"]["valid_f1"], abs=1e-9)
+    said = call("predict", "out", "--threads", 1, "--layout", "lines", stdin="w1 good w2\n\nbad\n")
+    assert [len(line.split()) for line in said.lines] == [3, 0, 1]
+    piped = call("predict", "out", "--threads", 1, "--line-buffered", "--columns", stdin="w1 x\nbad x\n\n")
+    assert [len(line.split()) for line in piped.lines] == [3, 3, 0]
+    wrong = call("predict", "out", "--threads", 1, stdin="w1 w2 w3 w4 w5\n")
+    assert wrong.code == 65 and "<stdin>:1: 5 columns" in wrong.err and "--layout lines" in wrong.err
