@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
+from tests.finetuning.test_answers import questions
 from tests.finetuning.test_tags import columns, iob1, sentences
 from tests.finetuning.tiny import encoder, table, texts
 
@@ -75,3 +76,23 @@ def test_entities_from_columns_to_their_f1(call: Run, tmp_path: Path) -> None:
     assert [len(line.split()) for line in piped.lines] == [3, 3, 0]
     wrong = call("predict", "out", "--threads", 1, stdin="w1 w2 w3 w4 w5\n")
     assert wrong.code == 65 and "<stdin>:1: 5 columns" in wrong.err and "--layout lines" in wrong.err
+
+
+def test_questions_from_examples_to_official_scores(call: Run, tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder")
+    questions(tmp_path / "train.json", 100, impossible=0.3)
+    questions(tmp_path / "valid.json", 30, 1, impossible=0.3)
+    how = ("--lr", "3e-3", "--epochs", 2, "--threads", 1, "--save-every", "never", "--max-question", 4)
+    done = call(
+        "finetune", "--task", "answer", "-m", "encoder", "--valid", "valid.json", *how, "-o", "out", "train.json"
+    )
+    assert done.code == 0 and done.out == b"" and "validation f1" in done.err, done.err
+    files = ("--predictions", "p.json", "--null-odds", "odds.json")
+    said = call("predict", "out", "--threads", 1, *files, "valid.json")
+    assert said.code == 0 and len(said.lines) == 30, said.err
+    assert call("evaluate", "-m", "squad2", "-r", "valid.json", "p.json", "--null-odds", "odds.json").code == 0
+    scored = call("evaluate", "-m", "squad2", "-r", "valid.json", "p.json")
+    best = json.loads((tmp_path / "out" / "training.json").read_text())["metrics"]["valid_f1"]
+    assert f"squad2:f1\t{best:.4f}\t30" in scored.text
+    again = call("predict", "out", "--threads", 1, "--predictions", "p.json", "valid.json")
+    assert again.code == 73 and "p.json" in again.err
