@@ -16,7 +16,7 @@ from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.data.encoder_rows import marks_of
 from nlptools.data.features import Encoding, Features
 from nlptools.data.tasks.examples import Place, TaggedSentence
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError, Stopped, UsageError
 from nlptools.finetuning import kind
 from nlptools.finetuning.tags import Tags
 from nlptools.layers.crf import Crf
@@ -24,6 +24,7 @@ from nlptools.metrics import conll, spans
 from nlptools.prediction import Predictor
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.vocab import Vocab
+from nlptools.train import stop
 from tests.finetuning.tiny import FP32, WORDS, encoder, train
 
 
@@ -325,3 +326,33 @@ def test_roles_that_training_has_not_seen_are_counted(tmp_path: Path, capfd: pyt
     done = train(tmp_path, path, valid, task="roles", epochs=1.0)
     assert "b.conllu:1: the tag 'B-ARG9' was not seen in training; 10 words with such roles" in capfd.readouterr().err
     assert np.isfinite(done.metrics["valid_loss"]) and done.metrics["valid_recall"] <= 0.5
+
+
+def test_the_best_of_several_is_the_best_by_what_the_tags_tell(tmp_path: Path) -> None:
+    path = columns(tmp_path / "a.txt", sentences(60))
+    done = train(tmp_path, path, task="tag", folds=2, epochs=1.0)
+    summary = done.metrics["repeats"]
+    assert summary["criterion"] == "f1"
+    values = [run["valid_f1"] for run in summary["runs"].values()]
+    assert summary["mean"] == pytest.approx(sum(values) / 2)
+
+
+def test_a_run_that_was_stopped_goes_on_with_its_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = columns(tmp_path / "a.txt", sentences(60))
+    more: dict[str, Any] = {"task": "tag", "crf": True, "epochs": 2.0}
+    train(tmp_path, path, path, output=str(tmp_path / "whole"), **more)
+    calls = 0
+
+    def requested(self: stop.Stop) -> bool:
+        nonlocal calls
+        calls += 1
+        return calls == 3
+
+    with monkeypatch.context() as patched:
+        patched.setattr(stop.Stop, "requested", property(requested))
+        with pytest.raises(Stopped):
+            train(tmp_path, path, path, **more)
+    train(tmp_path, path, path, **more)
+    one, other = bundle.load(tmp_path / "whole").weights(), bundle.load(tmp_path / "out").weights()
+    assert one["crf.follows"].abs().max() > 0 and all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+    assert predicted(tmp_path / "whole", path) == predicted(tmp_path / "out", path)
