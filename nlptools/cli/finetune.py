@@ -24,12 +24,21 @@ MNLI, QNLI, RTE. regress: two texts and a number: STS-B, SICK. --task glue/NAME 
 task. tag: CoNLL's columns of words and tags, empty lines between sentences, the tag last, or CoNLL-U with --label-column upos;
 the scheme of spans (iob1, iob2, bioes and so on) is told by the tags, or by --scheme; they are learnt as IOB2, broken ones are
 mended and counted. roles: PropBank's CoNLL-U, the sense of each predicate in column 11, then a column of roles for each. Roles
-that only the --valid file has count as missed. --text-column and --label-column name others.
-The output is a model directory that opens in Hugging Face as BertForSequenceClassification or
-BertForTokenClassification (and as Electra's), with the same logits; besides training.json (how it was made),
-log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue
+that only the --valid file has count as missed.
+answer: SQuAD 1.1 and 2.0 (JSON), QAMR's TSV with wiki-sentences.tsv beside it or named by --sentences, JSON lines of `id`,
+`question`, `context` and `answers`, BoolQ, the simplified Natural Questions. Long contexts are read in overlapping windows;
+--yes-no learns to say yes and no, too (`yes_no_answer` in the files). An answer that does not stand where the file says is an
+error, or moved by --move-answers. Where some question has no answer, the model can leave questions unanswered; from which odds
+on is tuned for F1 on the --valid file and kept in config.json. choice: SWAG's CSV, or JSON lines of `context`, `endings` (or
+SWAG's and HellaSwag's keys) and `label`, the number of the right one. coreference: GAP's TSV; f1 is GAP's, f1_nearest that of
+always taking the name nearest to the pronoun.
+--text-column and --label-column name others.
+The output is a model directory that opens in Hugging Face as BertForSequenceClassification, BertForTokenClassification,
+BertForQuestionAnswering or BertForMultipleChoice (and as Electra's), with the same logits; besides training.json (how it was
+made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue
 from). The weights of --crf are there as crf.transitions, crf.start_transitions and crf.end_transitions, as pytorch-crf
-names them; Hugging Face leaves them out.
+names them, those of --yes-no as nlptools.yes_no, and the head of coreference as nlptools.mentions (the rest of it is a
+BertModel); Hugging Face leaves them out.
 With --valid the weights are the best by --best; otherwise the last. A label in the --valid file that training has not seen is
 an error. Standard output stays empty.""",
     examples=(
@@ -51,6 +60,10 @@ an error. Standard output stays empty.""",
             "nlptools finetune --task tag --label-column upos -m bert-base/ --valid dev.conllu -o pos/ train.conllu",
         ),
         (
+            "Answers to questions, of which some have none:",
+            "nlptools finetune --task answer -m bert-base/ --valid dev-v2.0.json -o squad/ train-v2.0.json",
+        ),
+        (
             "Small data: cross-validation, with lower layers that learn more slowly:",
             "nlptools finetune --task classify -m bert-base/ --folds 5 --layer-decay 0.8 --class-weights balanced -o out/"
             " all.tsv",
@@ -68,7 +81,7 @@ def command(
     compute: Compute,
     common: Common,
 ) -> None:
-    """Train an encoder for a task: labels or numbers for texts and pairs of texts.
+    """Train an encoder for a task: labels, tags, answers, choices from examples.
 
     A BERT or an ELECTRA gets a head for the task and both learn together. Examples of like length are trained on together. A
     run that was stopped, by a signal, a time limit or a crash, is continued by the same command and ends with the weights it

@@ -29,7 +29,12 @@ lines of the file with one more column, which conlleval takes. The input is colu
 a sentence per line, words between spaces, an empty line for an empty one. A word is never lost: long sentences are read in
 windows. roles: a line per predicate, its number and the word, then for each argument TAB role, first-last word, words; with
 --columns a block of lines per predicate: word TAB V at the predicate TAB the file's role, if it has any, TAB role.
-Tabs, line ends and backslashes in labels are written as \t, \n and \\.""",
+answer: the answer to each question in a line, an empty line for none (--null-threshold), `yes` or `no` where the model was
+trained with --yes-no. --predictions, --nbest and --null-odds write SQuAD's official files as well: JSON objects, question to
+answer, to the best answers with their probabilities and logits, to the odds of no answer. choice: `index TAB probability` of the
+best ending, counted from 0; --top-k and --probabilities as above. coreference: A, B or neither, TAB the probabilities of the
+three; --submission: the file that GAP's scorer takes. --to json: a JSON object per example of these three, with its id.
+Tabs, line ends and backslashes in labels and answers are written as \t, \n and \\.""",
     examples=(
         ("What kind of question is it?", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
         ("A table with two more columns:", "nlptools predict questions/ --columns test.tsv > answered.tsv"),
@@ -41,6 +46,11 @@ Tabs, line ends and backslashes in labels are written as \t, \n and \\.""",
         (
             "F1 of names, as conlleval has it:",
             "nlptools predict ner/ --columns eng.testb | nlptools evaluate -m entity-f1",
+        ),
+        (
+            "Answers, and how good they are:",
+            "nlptools predict squad/ --predictions answers.json dev-v2.0.json > answers.txt &&"
+            " nlptools evaluate -m squad2 -r dev-v2.0.json answers.json",
         ),
         ("A file for GLUE's server:", "nlptools predict rte/ --submission test.tsv -o RTE.tsv"),
     ),
@@ -57,11 +67,11 @@ def command(
     lines: Lines,
     common: Common,
 ) -> None:
-    """Answer with a fine-tuned model: labels, numbers.
+    """Answer with a fine-tuned model: labels, numbers, tags, answers, choices.
 
-    MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification,
-    BertForTokenClassification, or ELECTRA of that kind. Lines are computed many at a time, those of like length together,
-    which does not change what comes out.
+    MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
+    BertForQuestionAnswering, BertForMultipleChoice, or ELECTRA of that kind. Lines are computed many at a time, those of like
+    length together, which does not change what comes out.
     """
     predict.check()
     from nlptools import streams
