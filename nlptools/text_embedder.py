@@ -89,7 +89,7 @@ class TextEmbedder:
         if rows is None:
             return np.empty((0, self.dimensions), np.float32)
         whole = torch.from_numpy(_join(rows, prepared, len(lines)))
-        return self._finished(self._apply_steps(whole)).numpy()
+        return self._finished(whole if self.steps is None else after_pooling(whole, self.steps)).numpy()
 
     @torch.inference_mode()
     def embed_units(self, lines: Sequence[str], prepared: Prepared | None = None) -> list[Units]:
@@ -143,14 +143,6 @@ class TextEmbedder:
         kind = layers(self.settings.layers).kind
         return pooling.choose([state.float() for state in states], Layers(kind), self.mix)
 
-    def _apply_steps(self, vectors: torch.Tensor) -> torch.Tensor:
-        """What a sentence-transformers directory does after pooling."""
-        if self.steps is None:
-            return vectors
-        for dense in self.steps.dense:
-            vectors = _ACTIVATIONS[dense.activation](F.linear(vectors, dense.weight, dense.bias))
-        return F.normalize(vectors, dim=-1) if self.steps.normalize else vectors
-
     def _finished(self, vectors: torch.Tensor) -> torch.Tensor:
         """Cut to the dimensions asked for, and of length 1 if asked for."""
         vectors = vectors[:, : self.dimensions]
@@ -202,6 +194,13 @@ def load(path: str | Path, settings: Embed | None = None, compute: Compute | Non
     steps = sentence_steps.read(Path(path))
     loaded = bundle.load(path if steps is None else steps.encoder)
     return TextEmbedder(loaded, steps, Backend.detect(compute), settings)
+
+
+def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:
+    """What a sentence-transformers directory does with pooled vectors (B, D): dense layers, a length of 1."""
+    for dense in steps.dense:
+        vectors = _ACTIVATIONS[dense.activation](F.linear(vectors, dense.weight, dense.bias))
+    return F.normalize(vectors, dim=-1) if steps.normalize else vectors
 
 
 def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:

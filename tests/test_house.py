@@ -66,6 +66,7 @@ LEVELS = (
         "finetuning",
         "prediction",
         "description",
+        "onnx_export",
     ),
     ("cli",),
     ("__main__",),
@@ -86,10 +87,11 @@ SAME_LEVEL = {  # neighbours that know each other
     "decoding": {"beam", "constraints", "continuation"},
     "forced": {"continuation"},
     "translation": {"language_model"},
-    "loading": {"language_model", "translation"},
+    "loading": {"language_model", "prediction", "text_embedder", "translation"},
     "hidden_states": {"pieces"},
     "text_embedder": {"hidden_states", "pieces"},
     "prediction": {"finetuning"},
+    "onnx_export": {"finetuning", "text_embedder"},
 }
 TORCH_FROM = 3  # the lowest level that may import torch
 
@@ -114,6 +116,7 @@ MODULES = {
     "mpl_toolkits": ("projection/picture.py",),
     "sklearn": ("projection/reducing.py",),
     "umap": ("projection/reducing.py",),
+    **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("onnx_export.py",)),
     **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),
 }
 WORDS = {"allow_pickle": (), ".splitlines(": ()}

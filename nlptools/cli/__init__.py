@@ -38,6 +38,7 @@ COMMANDS = {
     "convert": ("Using models", "Convert word vectors from one format to another."),
     "align-vectors": ("Using models", "Rotate one language's word vectors onto another's."),
     "project": ("Using models", "Draw a map of word vectors: a table, a picture, a page or a projector bundle."),
+    "export": ("Using models", "Write an encoder or a fine-tuned model as an ONNX file."),
     "describe": ("Using models", "Tell what a model directory holds and whether its files are intact."),
     "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
     "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, texts, log-probabilities."),

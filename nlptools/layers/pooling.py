@@ -75,7 +75,7 @@ def _weighted_mean(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def _sum(hidden: Tensor, mask: Tensor) -> Tensor:
-    if bool(mask.all()):
+    if not torch.compiler.is_compiling() and bool(mask.all()):  # a graph that is traced must not depend on numbers
         return hidden.sum(1)
     return (hidden * mask[..., None]).sum(1)
 

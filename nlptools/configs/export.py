@@ -1,0 +1,27 @@
+"""Settings of `export`."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+
+from nlptools.configs import option
+
+
+@dataclass(frozen=True)
+class Export:
+    """Output options"""
+
+    output: str = option(MISSING, "File to write, such as model.onnx.", short="-o", metavar="FILE")
+    force: bool = option(False, "Replace the output file if it exists.")
+    result: str = option(
+        "auto",
+        "What the graph computes: logits of a fine-tuned head, the vector of a sentence as a sentence-transformers directory"
+        " says, or the last hidden state of each token. auto: the first of these that the model has.",
+        choices=("auto", "logits", "sentence", "hidden"),
+    )
+    opset: int = option(18, "Version of ONNX's operators.", low=17, high=23, metavar="N")
+    check: bool = option(
+        True,
+        "Run the graph with onnxruntime, where that is installed, and compare it with the model. A difference is an error, and"
+        " nothing is written.",
+    )
