@@ -25,7 +25,8 @@ import side_by_side
 # options of each architecture: the preset is one of Transformers
 ARCHITECTURES = {
     "transformer": "--preset multi30k",
-    "rnn": "--layers 1 --hidden 512 --embedding 256 --dropout 0.3 --epochs 30 --average 5",
+    "rnn": "--layers 1 --cell gru --hidden 320 --embedding 256 --dropout 0.4 --batch-tokens 2048 --lr 1e-3 --warmup 400"
+    " --schedule cosine --min-lr 0.02 --epochs 24 --average 5",
     "convolution": "--layers 4 --hidden 256 --dropout 0.3 --epochs 40 --average 5",
 }
 SETS = {"val": "val", "test 2016": "test_2016_flickr"}
