@@ -208,7 +208,8 @@ class Tags:
                     raise fault
                 unseen, first = unseen + 1, first or fault
         if unseen:  # many roles are rare
-            messages.warn(f"{first}; {unseen:,} words with such roles, which count as missed")
+            words = "word" if unseen == 1 else "words"
+            messages.warn(f"{first}; {unseen:,} {words} with such roles, counted as missed")
 
     def features(self, examples: Sequence[Any], encoding: Encoding, labelled: bool) -> Features:
         words = word_features(
