@@ -2,6 +2,13 @@
 
 The public names are listed in `__all__` and resolve on first use, so that `import nlptools` costs nothing and a program
 that only wants BLEU never loads PyTorch.
+
+`load` opens model directories: a language model (`LanguageModel`), an encoder-decoder (`Translator`), what `finetune` made
+(`Predictor`), an encoder or a sentence-transformers directory (`TextEmbedder`):
+
+    nlptools.load("all-MiniLM-L6-v2").embed(["a sentence", "another"])  # an array of shape (2, 384)
+    for lines in nlptools.load("questions").lines(["test.txt"]):  # as the command `predict` writes them
+        ...
 """
 
 from __future__ import annotations
@@ -13,18 +20,22 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from nlptools.description import describe as describe
     from nlptools.embeddings.training import train_vectors as train_vectors
+    from nlptools.finetuning.job import finetune as finetune
     from nlptools.language_model import LanguageModel as LanguageModel
     from nlptools.loading import load as load
     from nlptools.metrics.corpus import bleu as bleu
     from nlptools.metrics.corpus import chrf as chrf
     from nlptools.metrics.corpus import ter as ter
     from nlptools.metrics.evaluation import evaluate as evaluate
+    from nlptools.onnx_export import export as export_onnx
+    from nlptools.prediction import Predictor as Predictor
     from nlptools.projection.mapping import project as project
     from nlptools.seq2seq_training import train_seq2seq as train_seq2seq
     from nlptools.sequences.corpus import phrases as phrases
     from nlptools.sequences.corpus import walks as walks
     from nlptools.text.extraction import extract as extract
     from nlptools.text.tokenizer import load as tokenizer
+    from nlptools.text_embedder import TextEmbedder as TextEmbedder
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
     from nlptools.training import train_lm as train_lm
@@ -35,6 +46,8 @@ if TYPE_CHECKING:
 
 _WHERE = {
     "LanguageModel": "nlptools.language_model:LanguageModel",
+    "Predictor": "nlptools.prediction:Predictor",
+    "TextEmbedder": "nlptools.text_embedder:TextEmbedder",
     "Translator": "nlptools.translation:Translator",
     "align_vectors": "nlptools.vectors.alignment:align",
     "bleu": "nlptools.metrics.corpus:bleu",
@@ -43,7 +56,9 @@ _WHERE = {
     "describe": "nlptools.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
     "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
+    "export_onnx": "nlptools.onnx_export:export",
     "extract": "nlptools.text.extraction:extract",
+    "finetune": "nlptools.finetuning.job:finetune",
     "load": "nlptools.loading:load",
     "load_vectors": "nlptools.vectors.formats:load",
     "phrases": "nlptools.sequences.corpus:phrases",
@@ -59,6 +74,8 @@ _WHERE = {
 
 __all__ = [
     "LanguageModel",
+    "Predictor",
+    "TextEmbedder",
     "Translator",
     "__version__",
     "align_vectors",
@@ -68,7 +85,9 @@ __all__ = [
     "describe",
     "evaluate",
     "evaluate_vectors",
+    "export_onnx",
     "extract",
+    "finetune",
     "load",
     "load_vectors",
     "phrases",

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 from conftest import ROOT, environment
 from tiny_bundles import words_bundle
+from tiny_encoders import encoder_bundle
 
 import nlptools
 from nlptools import errors
+from nlptools.configs.embed import Embed
+from nlptools.configs.finetuning import Predict
 from nlptools.configs.lm import Generate, Score
 
 COMMAND_FILES = sorted((ROOT / "nlptools/cli").glob("*.py"))
@@ -120,6 +123,42 @@ def test_perplexity(lm: Path, tmp_path: Path, call: Any) -> None:
     found = nlptools.load(lm, precision="fp32", threads=1).perplexity(streams.blocks(tmp_path / "text"))
     done = call("score", lm, "--per", "total", "--threads", 1, "text")
     assert json.loads(done.out) == json.loads(json.dumps(found))
+
+
+def test_fine_tuned_models_and_encoders_are_loaded_as_what_they_are_for(lm: Path, tmp_path: Path, call: Any) -> None:
+    torch = pytest.importorskip("torch")
+    from nlptools import bundle
+    from nlptools.models.bert import BertWithHeads
+
+    base = bundle.load(encoder_bundle(tmp_path / "encoder"))
+    made = BertWithHeads(base.model.config, ("pooler", "sequence"), 2)
+    torch.manual_seed(0)
+    made.initialize()
+    (tmp_path / "tuned").mkdir()
+    more = {"id2label": {"0": "no", "1": "yes"}}
+    bundle.save_encoder(tmp_path / "tuned", made, made.state_dict(), base.tokenizer, training={}, more=more)
+    (tmp_path / "text").write_text("the cat\n\nit sat\n")
+    predictor = nlptools.load(tmp_path / "tuned", precision="fp32", settings=Predict(top_k=2))
+    assert isinstance(predictor, nlptools.Predictor)
+    (found,) = predictor.lines([str(tmp_path / "text")])
+    assert found == call("predict", "tuned", "text", "--top-k", 2).lines and len(found) == 3
+    embedder = nlptools.load(tmp_path / "encoder", precision="fp32", settings=Embed(pooling="max"))
+    assert isinstance(embedder, nlptools.TextEmbedder) and embedder.embed(["the cat", ""]).shape == (2, 8)
+    sentences = tmp_path / "sentences"  # whose encoder is in a folder
+    sentences.mkdir()
+    (tmp_path / "encoder").rename(sentences / "0")
+    (sentences / "modules.json").write_text(
+        '[{"path": "0", "type": "x.Transformer"}, {"path": "1", "type": "x.Pooling"}]'
+    )
+    (sentences / "1").mkdir()
+    (sentences / "1" / "config.json").write_text('{"pooling_mode": "max"}')
+    found = nlptools.load(sentences, precision="fp32").embed(["the cat", ""])  # type: ignore[union-attr]
+    assert (found == embedder.embed(["the cat", ""])).all()
+    for path, settings in ((tmp_path / "tuned", Embed()), (sentences, Predict()), (lm, Embed())):
+        with pytest.raises(errors.UsageError, match="no settings of the model"):
+            nlptools.load(path, settings=settings)
+    with pytest.raises(errors.UsageError, match="is an encoder, which says no text"):
+        nlptools.load(tmp_path / "tuned", lm)
 
 
 def test_tokenize_describe_bleu(lm: Path) -> None:

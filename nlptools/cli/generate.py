@@ -84,9 +84,9 @@ def command(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
         from nlptools.language_model import LanguageModel
-        from nlptools.loading import load
+        from nlptools.loading import load_speaking
 
-        loaded = load(model, *more, compute=compute)
+        loaded = load_speaking(model, *more, compute=compute)
         blocks = parts.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()

@@ -47,11 +47,11 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     from nlptools import streams
     from nlptools.errors import UsageError
     from nlptools.language_model import LanguageModel
-    from nlptools.loading import load
+    from nlptools.loading import load_speaking
 
     names = streams.check_inputs(inputs)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
-        loaded = load(model, compute=compute)
+        loaded = load_speaking(model, compute=compute)
         if not isinstance(loaded, LanguageModel):
             raise UsageError(f"{model} is an encoder-decoder", hint="generate --score-target scores its targets")
         blocks = streams.all_blocks(names, common.encoding_errors)
