@@ -15,7 +15,7 @@ ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
 POOLINGS = ("mean", "max", "last")
 TASKS = ("classify", "pair", "regress")
 
-_COMMON: dict[str, Any] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.01}
+_COMMON: dict[str, Any] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.0}
 _RECURRENT = {**_COMMON, "dim": 100, "hidden_size": 128, "pooling": "max", "dropout": 0.5, "word_dropout": 0.1}
 # What --scratch sets unless it is said otherwise: the values of options. Found on movie reviews (SST-2).
 PRESETS: dict[str, dict[str, Any]] = {
