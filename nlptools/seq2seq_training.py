@@ -295,7 +295,11 @@ def _row(sentences: Any, i: int) -> np.ndarray:
 
 
 def _tokenizers(settings: TrainSeq2Seq) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of both sides. Raises BundleError when one has no ids or no end token."""
+    """The tokenizers of both sides, of --init where that is the --tokenizer. Raises BundleError when one has no ids or no
+    end token.
+    """
+    if settings.target_tokenizer is None and settings.tokenizer == settings.init:
+        return tokenizer_pairs.load_pair(settings.init)
     source = _tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
     target = source
     if settings.target_tokenizer is not None:

@@ -91,6 +91,7 @@ SAME_LEVEL = {  # neighbours that know each other
     "hidden_states": {"pieces"},
     "text_embedder": {"hidden_states", "pieces"},
     "prediction": {"finetuning"},
+    "finetuning": {"seq2seq_training", "translation"},
     "onnx_export": {"finetuning", "text_embedder"},
 }
 TORCH_FROM = 3  # the lowest level that may import torch

@@ -33,6 +33,8 @@ on is tuned for F1 on the --valid file and kept in config.json. choice: SWAG's C
 SWAG's and HellaSwag's keys) and `label`, the number of the right one. coreference: GAP's TSV; f1 is GAP's, f1_nearest that of
 always taking the name nearest to the pronoun.
 --text-column and --label-column name others.
+seq2seq: lines of `source TAB target`, and -m is a directory that
+train-seq2seq made, which learns on by the same means; train-seq2seq --init has more options.
 The output is a model directory that opens in Hugging Face as BertForSequenceClassification, BertForTokenClassification,
 BertForQuestionAnswering or BertForMultipleChoice (and as Electra's), with the same logits; besides training.json (how it was
 made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue

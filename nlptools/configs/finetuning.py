@@ -12,7 +12,7 @@ from nlptools.configs.layers import layers
 from nlptools.configs.text_classifiers import ARCHITECTURES
 from nlptools.errors import UsageError
 
-TASKS = ("classify", "pair", "regress", "tag", "roles", "answer", "choice", "coreference")
+TASKS = ("classify", "pair", "regress", "tag", "roles", "answer", "choice", "coreference", "seq2seq")
 MEASURES = ("accuracy", "exact", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
 _OF_ANSWERS = ("stride", "max_question", "max_answer", "yes_no")  # settings of one task
 
@@ -101,12 +101,15 @@ class Finetune:
 
     task: str = option(
         MISSING,
-        "What is learnt: classify, pair, regress, tag, roles, answer, choice, coreference, or glue/NAME.",
+        "What is learnt: classify, pair, regress, tag, roles, answer, choice, coreference, seq2seq, or glue/NAME.",
         metavar="TASK",
         check=task,
     )
     model: str | None = option(
-        None, "Directory of the encoder to begin with: a BERT or ELECTRA.", short="-m", metavar="DIR"
+        None,
+        "Directory of the encoder to begin with: a BERT or ELECTRA; seq2seq: of a model that train-seq2seq made.",
+        short="-m",
+        metavar="DIR",
     )
     scratch: str | None = option(
         None,

@@ -55,6 +55,11 @@ def finetune(
     settings.check()
     run.check()
     compute = compute or Compute()
+    if settings.task == "seq2seq":
+        from nlptools.finetuning import seq2seq
+
+        told: dict[str, Any] = {"encoding_errors": encoding_errors, "invocation": invocation}
+        return seq2seq.finetune(inputs, settings, run, compute, files or Files(), **told)
     kind = kinds.new(settings, files or Files())
     names = streams.check_inputs(inputs)
     streams.check_inputs([*names, *run.held_out])
