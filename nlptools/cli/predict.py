@@ -29,13 +29,13 @@ lines of the file with one more column, which conlleval takes. The input is colu
 a sentence per line, words between spaces, an empty line for an empty one. A word is never lost: long sentences are read in
 windows. roles: a line per predicate, its number and the word, then for each argument TAB role, first-last word, words; with
 --columns a block of lines per predicate: word TAB V at the predicate TAB the file's role, if it has any, TAB role.
-answer: the answer to each question in a line, an empty line for none (--null-threshold; without it, models that
-finetune has not made always answer), `yes` or `no` where the model was trained with --yes-no. --predictions, --nbest and --null-odds write SQuAD's official files as well: JSON objects, question to
-answer, to the best answers with their probabilities and logits, to the odds of no answer. choice: `index TAB probability` of the
-best ending, counted from 0; --top-k and --probabilities as above. coreference: A, B or neither, TAB the probabilities of the
-three; --submission: the file that GAP's scorer takes. --to json: a JSON object per example of these three, with its id.
-seq2seq: the text that is said of a source; lines are `source`, or `source TAB target`, of which the target is not looked at;
-nlptools-generate(1) has more options.
+answer: the answer to each question in a line, an empty line for none (--null-threshold; without it, models that finetune has
+not made always answer), `yes` or `no` where the model was trained with --yes-no. --predictions, --nbest and --null-odds write
+SQuAD's official files as well: JSON objects, question to answer, to the best answers with their probabilities and logits, to
+the odds of no answer. choice: `index TAB probability` of the best ending, counted from 0; --top-k and --probabilities as above.
+coreference: A, B or neither, TAB the probabilities of the three; --submission: the file that GAP's scorer takes. --to json: a
+JSON object per example of these three, with its id. seq2seq: the text that is said of a source; lines are `source`, or `source
+TAB target`, of which the target is not looked at; nlptools-generate(1) has more options.
 Tabs, line ends and backslashes in labels and answers are written as \t, \n and \\.""",
     examples=(
         ("What kind of question is it?", "echo 'Who wrote Emma ?' | nlptools predict questions/"),

@@ -215,3 +215,21 @@ def test_what_goes_wrong_is_told(tmp_path: Path) -> None:
         Predict(predictions="x", nbest="x").check()
     with pytest.raises(UsageError, match="different files"):
         Predict(null_odds="-").check()
+
+
+def test_an_encoder_with_one_segment_learns_too(tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder", type_vocab_size=1)
+    path = questions(tmp_path / "a.json", 200)
+    done = train(tmp_path, path, path, **HOW)
+    assert done.metrics["valid_f1"] > 90 and len(predicted(tmp_path / "out", path)) == 200
+
+
+def test_a_model_of_another_always_answers_unless_told_otherwise(tmp_path: Path) -> None:
+    path = questions(tmp_path / "a.json", 40, impossible=0.5)
+    train(tmp_path, path, **{**HOW, "steps": 5})
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    del config["nlptools"]
+    (tmp_path / "out" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "out" / "manifest.json").unlink()
+    assert all(predicted(tmp_path / "out", path))
+    assert not any(predicted(tmp_path / "out", path, null_threshold=-1e9))
