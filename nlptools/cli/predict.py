@@ -34,8 +34,9 @@ not made always answer), `yes` or `no` where the model was trained with --yes-no
 SQuAD's official files as well: JSON objects, question to answer, to the best answers with their probabilities and logits, to
 the odds of no answer. choice: `index TAB probability` of the best ending, counted from 0; --top-k and --probabilities as above.
 coreference: A, B or neither, TAB the probabilities of the three; --submission: the file that GAP's scorer takes. --to json: a
-JSON object per example of these three, with its id. seq2seq: the text that is said of a source; lines are `source`, or `source
-TAB target`, of which the target is not looked at; nlptools-generate(1) has more options.
+JSON object per example of these three, with its id.
+seq2seq: the text that is said of a source; lines are `source`, or `source TAB target`, of which the target is not looked at;
+nlptools-generate(1) has more options.
 Tabs, line ends and backslashes in labels and answers are written as \t, \n and \\.""",
     examples=(
         ("What kind of question is it?", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
