@@ -82,7 +82,7 @@ SAME_LEVEL = {  # neighbours that know each other
     "word_embedder": {"embedder", "vectors"},
     "beam": {"constraints", "continuation"},
     "projection": {"vectors"},
-    "data": {"metrics"},
+    "data": {"metrics", "vectors"},
     "vectors": {"metrics"},
     "decoding": {"beam", "constraints", "continuation"},
     "forced": {"continuation"},

@@ -6,7 +6,7 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.text_classifiers import PRESETS, Scratch
+from nlptools.configs.text_classifiers import PRESETS, Scratch, told
 
 
 @make_command(
@@ -42,7 +42,15 @@ from). The weights of --crf are there as crf.transitions, crf.start_transitions 
 names them, those of --yes-no as nlptools.yes_no, and the head of coreference as nlptools.mentions (the rest of it is a
 BertModel); Hugging Face leaves them out.
 With --valid the weights are the best by --best; otherwise the last. A label in the --valid file that training has not seen is
-an error. Standard output stays empty.""",
+an error. Standard output stays empty.
+
+--scratch trains without an encoder, for comparison, or because that is enough: words are learnt from the texts, with
+--vectors they begin with vectors of a file, whose other words are understood as well (--freeze all leaves them as they are).
+Two texts are read one by one; the head sees both, their difference and their product. bag does what fastText's supervised mode
+does, in batches; n-grams that training has not seen are left out. The output is a model directory for predict alone. Unless
+said otherwise:
+"""
+    + told(PRESETS),
     examples=(
         (
             "Kinds of questions, measured on held-out ones:",
@@ -51,6 +59,14 @@ an error. Standard output stays empty.""",
         (
             "The same with five seeds; the best is kept, mean and spread are told:",
             "nlptools finetune --task classify -m bert-base/ --seeds 5 --valid dev.txt -o questions/ train.txt",
+        ),
+        (
+            "Without an encoder, as fastText does it:",
+            "nlptools finetune --task classify --scratch bag --valid dev.tsv -o bag/ train.tsv",
+        ),
+        (
+            "A recurrent network that begins with word vectors:",
+            "nlptools finetune --task classify --scratch lstm --vectors vectors.txt --valid dev.tsv -o lstm/ train.tsv",
         ),
         ("GLUE's RTE:", "nlptools finetune --task glue/rte -m bert-base/ --valid dev.tsv -o rte/ train.tsv"),
         (
@@ -92,7 +108,7 @@ def command(
     # what is wrong is said before torch is loaded
     finetune.check()
     if finetune.scratch is not None:
-        scratch.check(finetune.scratch, finetune.task)
+        scratch.check(finetune.scratch)
     finetunetraining.check()
     from nlptools.finetuning.job import finetune as train
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from nlptools.configs import Training, interval, option
+from nlptools.configs import Training, interval, option, text_classifiers
 from nlptools.configs.layers import layers
-from nlptools.configs.text_classifiers import ARCHITECTURES
 from nlptools.errors import UsageError
 
 TASKS = ("classify", "pair", "regress", "tag", "roles", "answer", "choice", "coreference", "seq2seq")
@@ -115,7 +114,7 @@ class Finetune:
         None,
         "Begin with nothing, classify, pair, regress: mean of word vectors and a layer, bag of n-grams (fastText), cnn,"
         " lstm, gru, rnn, transformer. Sizes and training are set for each, unless given.",
-        choices=ARCHITECTURES,
+        choices=text_classifiers.ARCHITECTURES,
     )
     multi_label: bool = option(False, "An example can have several labels at once, or none.")
     crf: bool = option(
@@ -224,6 +223,8 @@ class Finetune:
 
     def _check_scratch(self) -> None:
         """Raises UsageError for what only encoders have."""
+        if self.task.split("/")[0] not in (*text_classifiers.TASKS, "glue"):
+            raise UsageError(f"--scratch goes with {', '.join(text_classifiers.TASKS)} and glue/NAME, not {self.task}")
         if self.layers != "last" or self.layer_decay != 1.0 or self.unfreeze:
             raise UsageError("--layers, --layer-decay and --unfreeze go with --model, not --scratch")
         if self.freeze not in ("0", "all"):

@@ -15,7 +15,7 @@ from itertools import chain
 
 import numpy as np
 
-from nlptools.data.encoder_rows import Rows, bounds_of, packed, ranges
+from nlptools.data.encoder_rows import Pieces, Rows, bounds_of, packed, ranges
 from nlptools.data.features import Features, shortened
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.vectors.subwords import ngram_rows
@@ -50,6 +50,14 @@ class NGrams:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Lines, and the words of each."""
+
+    lines: Sequence[str]
+    words: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
 class TextEncoding:
     """How texts become rows.
 
@@ -57,6 +65,7 @@ class TextEncoding:
         unk: what stands for an empty text.
         max_length: most words of an example; 0: no limit.
         ngrams: of a bag; None: rows are the words in their order.
+        cut: the words of some texts, where they are known already.
     """
 
     tokenizer: Tokenizer
@@ -64,13 +73,12 @@ class TextEncoding:
     max_length: int = 0
     ngrams: NGrams | None = None
     threads: int = 1
+    cut: Cut | None = None
 
     def rows(self, texts: Sequence[Sequence[str]]) -> Features:
         """One row for each element, which is one text or two; all have as many."""
         count = len(texts[0]) if texts else 1
-        lines = [text for example in texts for text in example]
-        words = self.tokenizer.tokens_lines(lines, self.threads) if self.ngrams and self.ngrams.characters else None
-        pieces = packed(self.tokenizer.encode_lines(lines, self.threads))
+        words, pieces = self._pieces(texts)
         whole = pieces.lengths
         kept = shortened(whole.reshape(-1, count), self.max_length).ravel() if self.max_length else whole
         ids, lengths = pieces.ids[ranges(pieces.bounds[:-1], kept)].astype(np.int64), kept
@@ -89,11 +97,20 @@ class TextEncoding:
     def buckets(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
         """All buckets that the n-grams of texts are hashed onto, ascending."""
         assert self.ngrams is not None
-        lines = [text for example in texts for text in example]
-        words = self.tokenizer.tokens_lines(lines, self.threads) if self.ngrams.characters else None
-        pieces = packed(self.tokenizer.encode_lines(lines, self.threads))
+        words, pieces = self._pieces(texts)
         found: np.ndarray = np.unique(self._buckets(pieces.ids.astype(np.int64), pieces.lengths, words)[0])
         return found
+
+    def _pieces(self, texts: Sequence[Sequence[str]]) -> tuple[Sequence[Sequence[str]] | None, Pieces]:
+        """The words of all texts, where characters count, and their ids."""
+        lines = [text for example in texts for text in example]
+        characters = self.ngrams is not None and self.ngrams.characters is not None
+        if self.cut is not None and self.cut.lines == lines:
+            assert self.tokenizer.vocab is not None
+            words, ids, unk = self.cut.words, self.tokenizer.vocab.ids, self.unk
+            return words if characters else None, packed([[ids.get(word, unk) for word in row] for row in words])
+        found = self.tokenizer.tokens_lines(lines, self.threads) if characters else None
+        return found, packed(self.tokenizer.encode_lines(lines, self.threads))
 
     def _buckets(
         self, ids: np.ndarray, lengths: np.ndarray, words: Sequence[Sequence[str]] | None

@@ -24,7 +24,7 @@ from nlptools.configs.finetuning import Finetune
 from nlptools.configs.text_classifiers import Scratch, TextClassifierConfig
 from nlptools.data.bag_batches import BagBatch, BagBatches
 from nlptools.data.features import FeatureBatch, FeatureBatches, Features
-from nlptools.data.text_rows import NGrams, TextEncoding
+from nlptools.data.text_rows import Cut, NGrams, TextEncoding
 from nlptools.data.windows import Source
 from nlptools.errors import DataError, UsageError
 from nlptools.finetuning import classifiers
@@ -49,7 +49,7 @@ class FromScratch:
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
         """Raises UsageError for settings that do not go together, BundleError for what are no vectors or no tokenizer."""
         assert settings.scratch is not None
-        scratch.check(settings.scratch, settings.task)
+        scratch.check(settings.scratch)
         self.options, self.scratch, self.arch = settings, scratch, settings.scratch
         self.given = tokenizers.load(scratch.tokenizer, None, scratch.lowercase)
         self.vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
@@ -64,10 +64,16 @@ class FromScratch:
         """How texts become rows, learnt from the training examples."""
         texts = [example.texts for example in examples]
         self._texts = len(texts[0])
-        tokenizer = self._learned(texts) if self.given.vocab is None else self.given
+        tokenizer, cut = self.given, None
+        if tokenizer.vocab is None:
+            lines = [text for example in texts for text in example]
+            cut = Cut(
+                lines, tokenizer.tokens_lines(lines, threads)
+            )  # once, as this takes longer than an epoch of a bag
+            tokenizer = self._learned(cut.words)
         assert tokenizer.vocab is not None
         unk = len(tokenizer.vocab) if tokenizer.vocab.unk is None else tokenizer.vocab.unk
-        made = TextEncoding(tokenizer, unk, self.options.max_length, None, threads)
+        made = TextEncoding(tokenizer, unk, self.options.max_length, None, threads, cut)
         if self.arch == "bag":
             scratch = self.scratch
             characters = None if scratch.char_ngrams is None else lengths(scratch.char_ngrams)
@@ -75,13 +81,12 @@ class FromScratch:
             ngrams = NGrams(scratch.word_ngrams, characters, scratch.buckets, first, np.empty(0, np.int64))
             made = replace(made, ngrams=ngrams)
             made = replace(made, ngrams=replace(ngrams, known=made.buckets(texts)))
-        self._encoding = made
+        self._encoding = replace(made, cut=None)
         return made
 
     def _learned(self, texts: Sequence[Sequence[str]]) -> Tokenizer:
         """The tokenizer with the words of the training texts, the most frequent first, and those that have vectors."""
-        lines = [text for example in texts for text in example]
-        counts = Counter(chain.from_iterable(self.given.tokens_lines(lines)))
+        counts = Counter(chain.from_iterable(texts))
         for special in SPECIAL:
             counts.pop(special, None)
         kept = sorted((w for w, n in counts.items() if n >= self.scratch.min_count), key=lambda w: (-counts[w], w))

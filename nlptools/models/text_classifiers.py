@@ -64,13 +64,14 @@ class TextClassifier(nn.Module):
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Draw the weights: uniform within 1/E (bag) or 1/4 for words, as PyTorch has them for layers, zeros for n-grams."""
+        """Draw the weights: those of words uniform within 1/E (bag) or 0.02, those of layers as PyTorch has them."""
         for module in self.modules():
             reset: Any = getattr(module, "reset_parameters", None)
             if reset is not None:
                 reset()
         weight = self.token_embedding.weight
-        bound = 1 / self.config.embedding_size if self.is_bag else 0.25
+        # small: what is learnt of few texts has to outweigh what words began with (Kim 2014 takes 0.25)
+        bound = 1 / self.config.embedding_size if self.is_bag else 0.02
         weight.uniform_(-bound, bound)
         if self.is_bag:
             self.sequence.output.weight.zero_()

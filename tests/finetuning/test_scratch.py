@@ -197,7 +197,9 @@ def test_long_texts_are_cut_and_rare_words_unknown(tmp_path: Path) -> None:
 
 def test_words_that_are_called_as_marks(tmp_path: Path) -> None:
     rows = [("<pad> <unk> good", "yes"), ("<unk> bad", "no")] * 40
-    done = train(tmp_path, "mean", table(tmp_path / "a.tsv", rows), tmp_path / "a.tsv", tokenizer="whitespace", epochs=30.0)
+    done = train(
+        tmp_path, "mean", table(tmp_path / "a.tsv", rows), tmp_path / "a.tsv", tokenizer="whitespace", epochs=30.0
+    )
     assert done.metrics["valid_accuracy"] == 1.0
 
 
