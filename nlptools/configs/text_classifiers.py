@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "dropout": 0.0,
         "word_dropout": 0.0,
     },
-    "cnn": {**_COMMON, "epochs": 3.0, "dim": 300, "hidden_size": 100, "dropout": 0.5, "word_dropout": 0.1},
+    "cnn": {**_COMMON, "epochs": 4.0, "dim": 300, "hidden_size": 100, "dropout": 0.5, "word_dropout": 0.2},
     "lstm": _RECURRENT,
     "gru": _RECURRENT,
     "rnn": _RECURRENT,
