@@ -67,9 +67,7 @@ class Predictor:
                     batch_tokens=self.settings.batch_tokens,
                 )
                 assert found is not None
-                made = self.kind.decode(
-                    found, window.features, window.examples, **kinds.beside(self.kind, self.model)
-                )
+                made = self.kind.decode(found, window.features, window.examples, **kinds.beside(self.kind, self.model))
                 yield list(window.examples), made
             if window.error is not None:
                 raise window.error

@@ -12,8 +12,8 @@ from nlptools.configs.vectors import Convert
 @make_command(
     "convert",
     Convert,
-    formats="""Formats follow from names unless --from and --to say otherwise; what a file holds decides nothing but for .bin, and for
-standard input and pipes, which are JSON lines, npy or else word2vec by their first byte.
+    formats="""Formats follow from names unless --from and --to say otherwise; what a file holds decides nothing but for .bin,
+and for standard input and pipes, which are JSON lines, npy or else word2vec by their first byte.
 
 word2vec (.txt, .w2v, -): a line with the numbers of words and dimensions, then a word and its numbers per line, separated by
 spaces; numbers have six significant digits where these give the same float32 again, else nine. word2vec-binary (.bin): the

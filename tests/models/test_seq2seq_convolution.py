@@ -59,7 +59,8 @@ def decode(model: Convolution, targets: Tensor, source: Tensor, mask: Tensor | N
 
 
 def close(a: Tensor, b: Tensor) -> bool:
-    return a.shape == b.shape and torch.allclose(a, b, atol=5e-6 * max(20.0, float(b.abs().max())))  # sums of values that large
+    """Equal up to the rounding of sums of values that large."""
+    return a.shape == b.shape and torch.allclose(a, b, atol=5e-6 * max(20.0, float(b.abs().max())))
 
 
 variants = pytest.mark.parametrize("changes", [{}, {"kernel_size": 1}, {"kernel_size": 3, "share_embeddings": False}])
