@@ -102,9 +102,9 @@ def worker(options: argparse.Namespace) -> Callable[[], float]:
         model = SentenceTransformer(options.model, device="cpu")
         job = functools.partial(model.encode, lines, show_progress_bar=False)
     else:
-        from nlptools import text_embedder
         from nlptools.ahead import one_ahead
         from nlptools.configs import Compute
+        from nlptools.embedders import text_embedder
 
         compute = Compute(device="cpu", precision=options.worker, threads=options.threads)
         embedder = text_embedder.load(options.model, None, compute)

@@ -54,10 +54,11 @@ def transformers_side(directory: str, dtype: torch.dtype, batch: int, count: int
 
 def our_side(directory: str, precision: str) -> Callable[[], float]:
     """New tokens per second of our decoding."""
-    from nlptools import artifacts, bundle, decoding
+    from nlptools import artifacts, bundle
     from nlptools.backend import Backend
     from nlptools.configs import Compute
     from nlptools.configs.lm import Generate
+    from nlptools.decoding import generation
 
     backend = Backend.detect(Compute(precision=precision))
     path = Path(directory)
@@ -67,7 +68,7 @@ def our_side(directory: str, precision: str) -> Callable[[], float]:
 
     def once() -> float:
         begin = time.perf_counter()
-        found = decoding.generate(model, prompts().tolist(), settings, backend, eos=-1)
+        found = generation.generate(model, prompts().tolist(), settings, backend, eos=-1)
         np.save(f"{directory}/nlptools-{precision}.npy", np.array([row[0].ids for row in found]))
         return PROMPTS * NEW / (time.perf_counter() - begin)
 

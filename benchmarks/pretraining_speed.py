@@ -59,8 +59,8 @@ def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
     from nlptools.configs import Compute, Training
     from nlptools.configs.encoders import EncoderConfig
     from nlptools.models.bert import BertWithHeads
-    from nlptools.pretraining_models import HEADS
-    from nlptools.pretraining_objectives import Masked
+    from nlptools.pretraining.models import HEADS
+    from nlptools.pretraining.objectives import Masked
     from nlptools.train.loop import Fit
 
     backend = Backend.detect(Compute(precision=precision))

@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from nlptools.description import describe as describe
+    from nlptools.embedders.text_embedder import TextEmbedder as TextEmbedder
     from nlptools.embeddings.training import train_vectors as train_vectors
     from nlptools.finetuning.job import finetune as finetune
     from nlptools.language_model import LanguageModel as LanguageModel
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from nlptools.sequences.corpus import walks as walks
     from nlptools.text.extraction import extract as extract
     from nlptools.text.tokenizer import load as tokenizer
-    from nlptools.text_embedder import TextEmbedder as TextEmbedder
     from nlptools.tokenization import build_vocab as build_vocab
     from nlptools.tokenization import tokenize as tokenize
     from nlptools.training import train_lm as train_lm
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _WHERE = {
     "LanguageModel": "nlptools.language_model:LanguageModel",
     "Predictor": "nlptools.prediction:Predictor",
-    "TextEmbedder": "nlptools.text_embedder:TextEmbedder",
+    "TextEmbedder": "nlptools.embedders.text_embedder:TextEmbedder",
     "Translator": "nlptools.translation:Translator",
     "align_vectors": "nlptools.vectors.alignment:align",
     "bleu": "nlptools.metrics.corpus:bleu",

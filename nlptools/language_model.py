@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 
-from nlptools import bundle, decoding, messages, scoring
+from nlptools import bundle, messages, scoring
 from nlptools.backend import Backend
 from nlptools.configs.lm import Generate, Score
-from nlptools.continuation import Continuation, cut
 from nlptools.data import corpus
+from nlptools.decoding import generation
+from nlptools.decoding.continuation import Continuation, cut
 from nlptools.streams import Block
 
 
@@ -132,7 +133,7 @@ class LanguageModel:
         """
         ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
         watch = _Watch(self, ids, settings, on_text) if settings.stop or on_text else None
-        found = decoding.generate(
+        found = generation.generate(
             self.model,
             ids,
             settings,

@@ -12,9 +12,9 @@ from nlptools.configs.finetuning import Predict
 from nlptools.errors import BundleError, UsageError, display
 
 if TYPE_CHECKING:
+    from nlptools.embedders.text_embedder import TextEmbedder
     from nlptools.language_model import LanguageModel
     from nlptools.prediction import Predictor
-    from nlptools.text_embedder import TextEmbedder
     from nlptools.translation import Translator
 
 
@@ -39,7 +39,7 @@ def load(
         UsageError: settings that this model cannot follow, or of another kind of model.
         Unavailable: no such device or precision.
     """
-    from nlptools import sentence_steps
+    from nlptools.embedders import sentence_steps
 
     compute = compute or Compute(device=device, precision=precision, threads=threads)
     steps = None if others else sentence_steps.read(Path(path))
@@ -57,7 +57,7 @@ def load(
         from nlptools.prediction import Predictor
 
         return Predictor(first, backend, settings if isinstance(settings, Predict) else None)
-    from nlptools.text_embedder import TextEmbedder
+    from nlptools.embedders.text_embedder import TextEmbedder
 
     return TextEmbedder(first, steps, backend, settings)
 

@@ -20,16 +20,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools import bundle, messages, sentence_steps, streams, text_embedder
+from nlptools import bundle, messages, streams
 from nlptools.configs.export import Export
 from nlptools.configs.layers import Layers, layers
+from nlptools.embedders import sentence_steps, text_embedder
+from nlptools.embedders.sentence_steps import SentenceSteps
 from nlptools.errors import CheckFailed, Unavailable, UsageError, display
 from nlptools.finetuning import outputs
 from nlptools.finetuning.kind import noted
 from nlptools.layers import pooling
 from nlptools.models import plain_bert
 from nlptools.models.bert import BertWithHeads
-from nlptools.sentence_steps import SentenceSteps
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _HEADS = ("sequence", "tokens", "spans", "choice")  # heads that can be exported

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from nlptools import artifacts, bundle, decoding, forced, messages, streams
+from nlptools import artifacts, bundle, messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate
@@ -19,6 +19,7 @@ from nlptools.data import pairs, parallel
 from nlptools.data.pair_batches import PairBatches
 from nlptools.data.parallel import Counts, ParallelCorpus
 from nlptools.data.segmentations import Sampling
+from nlptools.decoding import forced, generation
 from nlptools.errors import BundleError, UsageError
 from nlptools.metrics.bleu import Bleu
 from nlptools.models import hf, registry
@@ -279,7 +280,7 @@ class _HeldOut:
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
         never = vocab.never_said(self.eos, model.vocab_size)
-        found = decoding.translate(model, said, settings, self.backend, eos=self.eos, forbidden=never, stop=stop)
+        found = generation.translate(model, said, settings, self.backend, eos=self.eos, forbidden=never, stop=stop)
         if found is None:
             return None
         outputs = iter(found)

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nlptools import bundle, decoding, forced, messages
+from nlptools import bundle, messages
 from nlptools.backend import Backend
 from nlptools.configs.lm import Generate
 from nlptools.configs.seq2seq import Translate
-from nlptools.continuation import Continuation
+from nlptools.decoding import forced, generation
+from nlptools.decoding.continuation import Continuation
 from nlptools.errors import BundleError, DataError, display
 from nlptools.language_model import LineScore, stop_at
 from nlptools.metrics import minimum_risk
@@ -94,7 +95,7 @@ class Translator:
         settings = resolved(settings or Generate())
         ids = self._source_ids(lines, options)
         starts = self._prefix_ids(len(lines), options, prefixes, first)
-        found = decoding.translate(
+        found = generation.translate(
             self.model,
             ids,
             settings,

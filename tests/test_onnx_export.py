@@ -13,13 +13,14 @@ import torch
 from tiny_bundles import words_bundle
 from tiny_encoders import WORDS, encoder_bundle
 
-from nlptools import bundle, onnx_export, text_embedder
+from nlptools import bundle, onnx_export
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.export import Export
 from nlptools.configs.layers import layers
 from nlptools.data.features import Features, rows_of_texts
+from nlptools.embedders import text_embedder
 from nlptools.errors import CheckFailed, OutputError, Unavailable, UsageError
 from nlptools.finetuning import kind, outputs
 from nlptools.models.bert import BertWithHeads

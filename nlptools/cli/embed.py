@@ -13,7 +13,7 @@ from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.embed import Embed, EmbedWords
 
 if TYPE_CHECKING:
-    from nlptools.embedder import Embedder
+    from nlptools.embedders.contract import Embedder
     from nlptools.streams import Block
 
 _WINDOW = 8192  # lines that are sorted by length together
@@ -106,7 +106,7 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
 
 
 def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors: str) -> Embedder:
-    from nlptools import word_embedder
+    from nlptools.embedders import word_embedder
     from nlptools.errors import UsageError
 
     if word_embedder.is_vectors(model):
@@ -115,7 +115,7 @@ def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors:
         raise UsageError(
             f"{model} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
         )
-    from nlptools import text_embedder
+    from nlptools.embedders import text_embedder
 
     return text_embedder.load(model, embed, compute)
 

@@ -13,7 +13,7 @@ from nlptools.configs.vectors import Neighbors
 from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from nlptools.embedder import Embedder
+    from nlptools.embedders.contract import Embedder
     from nlptools.streams import Block
     from nlptools.vectors.nearest import Answer
     from nlptools.vectors.table import Vectors
@@ -102,13 +102,13 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
 
 def _embedder(model: str, table: Vectors, errors: str) -> Embedder:
     """What turns queries into vectors. Raises UsageError if these are no match for the table's."""
-    from nlptools import word_embedder
+    from nlptools.embedders import word_embedder
 
     made: Embedder
     if word_embedder.is_vectors(model):
         made = word_embedder.load(model, errors=errors)
     else:
-        from nlptools import text_embedder
+        from nlptools.embedders import text_embedder
 
         made = text_embedder.load(model)
     if made.dimensions != table.dimensions:

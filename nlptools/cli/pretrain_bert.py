@@ -69,7 +69,7 @@ def command(
     pretraining.check()
     streams.check_inputs(inputs)
     streams.check_inputs(pretraining.held_out)
-    from nlptools.pretraining import train_bert
+    from nlptools.pretraining.job import train_bert
 
     record = invocation()
     train_bert(inputs, trainbert, pretraining, compute, encoding_errors=common.encoding_errors, invocation=record)

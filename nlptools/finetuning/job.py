@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools import bundle, messages, sentence_steps, streams
+from nlptools import bundle, messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, frozen
@@ -19,6 +19,7 @@ from nlptools.configs.layers import Layers, layers
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.data.features import Encoding, FeatureBatch, FeatureBatches, Features
 from nlptools.data.windows import Source
+from nlptools.embedders import sentence_steps
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.finetuning import kind as kinds
 from nlptools.finetuning import outputs, rates, repeats

@@ -15,7 +15,7 @@ from nlptools.streams import Output
 from nlptools.vectors.array_writer import ArrayWriter, decimals
 
 if TYPE_CHECKING:
-    from nlptools.embedder import Units
+    from nlptools.embedders.contract import Units
 
 
 class UnitWriter:

@@ -15,9 +15,9 @@ from tiny_encoder_decoders import BACKEND, EOS, FORMS, PAD, VOCABULARY, some_sou
 from torch import Tensor
 
 from nlptools.configs.lm import Generate
-from nlptools.continuation import read_sources
-from nlptools.decoding import translate
-from nlptools.forced import alignments, pair_scores
+from nlptools.decoding.continuation import read_sources
+from nlptools.decoding.forced import alignments, pair_scores
+from nlptools.decoding.generation import translate
 from nlptools.layers.cross_entropy import summed_cross_entropy
 from nlptools.models import registry
 from nlptools.train.optim import AdamW

@@ -8,9 +8,9 @@ import torch
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
 
 from nlptools.configs.lm import Generate
-from nlptools.decoding import translate
+from nlptools.decoding.forced import pair_scores
+from nlptools.decoding.generation import translate
 from nlptools.errors import BundleError
-from nlptools.forced import pair_scores
 from nlptools.models.ensemble import Ensemble
 
 SOURCES = some_sources(4, 0, 7, 2)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools import text_embedder
 from nlptools.backend import cpu_has_bf16
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
+from nlptools.embedders import text_embedder
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from test_pretraining_objectives import VOCAB, batch, bert, electra
+from pretraining.test_pretraining_objectives import VOCAB, batch, bert, electra
 
-from nlptools import bundle, pretraining_models, pretraining_objectives
+from nlptools import bundle
 from nlptools.configs.pretraining import TrainBert
 from nlptools.errors import BundleError, UsageError
 from nlptools.models.doors import bert as door
 from nlptools.models.electra import parts
-from nlptools.pretraining_objectives import DISCRIMINATOR_WEIGHT, Masked, Replaced
+from nlptools.pretraining import models, objectives
+from nlptools.pretraining.objectives import DISCRIMINATOR_WEIGHT, Masked, Replaced
 from nlptools.text import huggingface, tokenizer
 
 transformers = pytest.importorskip("transformers")
@@ -83,7 +84,7 @@ def test_the_losses_of_electra_are_theirs(embedding: int) -> None:
     torch.manual_seed(11)
     masked, targets = torch.from_numpy(rows.masked), torch.from_numpy(rows.targets)
     chances = torch.rand(len(masked), 1, dtype=torch.float64)
-    drawn = pretraining_objectives.draw(out.logits.detach().reshape(-1, VOCAB)[masked], chances)
+    drawn = objectives.draw(out.logits.detach().reshape(-1, VOCAB)[masked], chances)
     given = inputs(rows)
     ids = given["input_ids"].reshape(-1).clone()
     ids[masked] = drawn
@@ -132,19 +133,19 @@ def test_saved_directories_open_there(tmp_path: Path, pieces: Any) -> None:
 
     model = bert().eval()
     (tmp_path / "bert").mkdir()
-    pretraining_models.save(tmp_path / "bert", model, model.state_dict(), pieces, {})
+    models.save(tmp_path / "bert", model, model.state_dict(), pieces, {})
     out, mine = opened("BertForPreTraining", tmp_path / "bert"), hidden(model)
     for layer, expected in zip(mine.layers, out.hidden_states, strict=True):
         assert close(layer[real], expected[real])
     assert close(model.masked_logits(mine.last[real]), out.prediction_logits[real])
     first = mine.last.reshape(-1, 16)
-    logits = pretraining_objectives.next_sentence_logits(model, first, torch.tensor([0, 13, 26]))
+    logits = objectives.next_sentence_logits(model, first, torch.tensor([0, 13, 26]))
     assert close(logits, out.seq_relationship_logits)
     assert close(mine.last[real], opened("BertModel", tmp_path / "bert").last_hidden_state[real])
 
     pair = electra().eval()
     (tmp_path / "electra").mkdir()
-    pretraining_models.save(tmp_path / "electra", pair, pair.state_dict(), pieces, {})
+    models.save(tmp_path / "electra", pair, pair.state_dict(), pieces, {})
     mine, out = hidden(pair.discriminator), opened("ElectraForPreTraining", tmp_path / "electra")
     assert close(pair.discriminator.replaced(mine.last)[real], out.logits[real])
     mine, out = hidden(pair.generator), opened("ElectraForMaskedLM", tmp_path / "electra" / "generator")
@@ -199,7 +200,7 @@ def test_going_on_with_a_bert_of_theirs(
     name: str, change: Any, new: str, tmp_path: Path, pieces: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = published(name, tmp_path / "m", pieces, change)
-    start = pretraining_models.start(TrainBert(init=str(tmp_path / "m"), dropout=0.2), VOCAB, 0)
+    start = models.start(TrainBert(init=str(tmp_path / "m"), dropout=0.2), VOCAB, 0)
     assert start.config.hidden_dropout == start.config.attention_dropout == 0.2
     made = start.model()
     assert made.heads == ("pooler", "masked", "next_sentence")
@@ -218,21 +219,21 @@ def test_going_on_with_an_electra_of_theirs(tmp_path: Path, pieces: Any, capsys:
     more = {"embedding_size": 8}
     model = published("ElectraForPreTraining", tmp_path / "m", pieces, **more)
     options = TrainBert(init=str(tmp_path / "m"), objective="electra", generator_size=0.5)
-    made = pretraining_models.start(options, VOCAB, 0).model()
+    made = models.start(options, VOCAB, 0).model()
     assert "no generator, a new one is drawn" in capsys.readouterr().err
     _, mine = parts(made.state_dict())
     mine = door.weights_to_hf(mine, made.discriminator.config)
     assert all(torch.equal(mine[key], tensor) for key, tensor in model.state_dict().items() if key in mine)
     # its generator, of sizes of its own
     other = published("ElectraForMaskedLM", tmp_path / "m" / "generator", pieces, **more)
-    made = pretraining_models.start(options, VOCAB, 0).model()
+    made = models.start(options, VOCAB, 0).model()
     assert made.generator.config.hidden_size == 16
     mine, _ = parts(made.state_dict())
     mine = door.weights_to_hf(mine, made.generator.config)
     shared = "electra.embeddings."
     for key, tensor in other.state_dict().items():
         assert key not in mine or key.startswith(shared) or torch.equal(mine[key], tensor), key
-    masked = pretraining_models.start(TrainBert(init=str(tmp_path / "m" / "generator"), objective="mlm"), VOCAB, 0)
+    masked = models.start(TrainBert(init=str(tmp_path / "m" / "generator"), objective="mlm"), VOCAB, 0)
     assert masked.model().heads == ("masked",)
 
 
@@ -243,7 +244,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, pieces: Any) -> No
 
     def start(name: str, objective: str, vocab_size: int = VOCAB, **more: Any) -> Any:
         options = TrainBert(init=str(tmp_path / name), objective=objective, **more)
-        return pretraining_models.start(options, vocab_size, 0)
+        return models.start(options, vocab_size, 0)
 
     with pytest.raises(UsageError, match="is a BERT, not an ELECTRA"):
         start("bert", "electra")
@@ -269,8 +270,8 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, pieces: Any) -> No
 def test_what_was_saved_is_gone_on_with(tmp_path: Path, pieces: Any, capsys: pytest.CaptureFixture[str]) -> None:
     pair = electra(max_position_embeddings=128)
     (tmp_path / "m").mkdir()
-    pretraining_models.save(tmp_path / "m", pair, pair.state_dict(), pieces, {})
-    made = pretraining_models.start(TrainBert(init=str(tmp_path / "m"), objective="electra"), VOCAB, 0).model()
+    models.save(tmp_path / "m", pair, pair.state_dict(), pieces, {})
+    made = models.start(TrainBert(init=str(tmp_path / "m"), objective="electra"), VOCAB, 0).model()
     assert capsys.readouterr().err == ""
     for (name, mine), other in zip(made.state_dict().items(), pair.state_dict().values(), strict=True):
         rows = VOCAB if name.endswith("token_embedding.weight") else len(mine)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from nlptools.backend import Backend
-from nlptools.continuation import padded
+from nlptools.decoding.continuation import padded
 
 _ROWS = 512  # positions of which all logits are held at a time
 

@@ -14,13 +14,14 @@ import torch
 from tiny_bundles import words_bundle
 from tiny_encoders import WORDS, encoder_bundle
 
-from nlptools import bundle, text_embedder
+from nlptools import bundle
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
+from nlptools.embedders import text_embedder
+from nlptools.embedders.sentence_steps import Dense, SentenceSteps
 from nlptools.errors import BundleError, DataError, InputError, UsageError
 from nlptools.layers import pooling
-from nlptools.sentence_steps import Dense, SentenceSteps
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.vocab import Vocab
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from nlptools.backend import Backend
+from nlptools.embedders.pieces import Batch
 from nlptools.models import packed_bert
-from nlptools.pieces import Batch
 
 
 def count(model: Any, is_encoder: bool) -> int:

@@ -10,15 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from nlptools import pretraining_measures as measures
-from nlptools import pretraining_objectives as objectives
 from nlptools.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.data.pretraining_batches import PretrainingBatch
 from nlptools.models.bert import BertWithHeads
 from nlptools.models.electra import Electra, generator_config, parts
-from nlptools.pretraining_objectives import Masked, Replaced
+from nlptools.pretraining import measures, objectives
+from nlptools.pretraining.objectives import Masked, Replaced
 from nlptools.train.loop import Fit
 
 VOCAB = 70

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nlptools.configs.lm import Generate
-from nlptools.decoding import sample
+from nlptools.decoding.generation import sample
 
 
 def expected(logits: torch.Tensor, settings: Generate) -> np.ndarray:

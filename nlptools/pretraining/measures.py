@@ -16,7 +16,7 @@ from torch.nn import functional as F
 from nlptools.backend import Backend
 from nlptools.layers.cross_entropy import chunk_rows, log_sum_exp
 from nlptools.models.electra import Electra
-from nlptools.pretraining_objectives import (
+from nlptools.pretraining.objectives import (
     DISCRIMINATOR_WEIGHT,
     Masked,
     Replaced,

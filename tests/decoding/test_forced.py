@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tiny_encoder_decoders import BACKEND, EOS, PAD, next_scores, some_sources, tiny
 from torch import Tensor
 
-from nlptools import forced
-from nlptools.forced import alignments, pair_scores
+from nlptools.decoding import forced
+from nlptools.decoding.forced import alignments, pair_scores
 
 PAIRS = [
     (source, target) for source, target in zip(some_sources(4, 0, 6, 1), some_sources(2, 3, 0, 7, seed=1), strict=True)

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tiny_encoder_decoders import BACKEND, EOS, PAD, next_scores, some_sources, tiny
 
 from nlptools.configs.lm import Generate
-from nlptools.constraints import Rows, bans, penalize
-from nlptools.decoding import translate
+from nlptools.decoding.constraints import Rows, bans, penalize
+from nlptools.decoding.generation import translate
 
 BEAM = Generate(beam=3, max_new_tokens=12)
 GREEDY = Generate(temperature=0, max_new_tokens=12)

@@ -30,7 +30,7 @@ import numpy as np
 
 from nlptools import messages, streams
 from nlptools.configs.embed import Embed, EmbedWords
-from nlptools.embedder import Units
+from nlptools.embedders.contract import Units
 from nlptools.errors import DataError, UsageError, display
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -143,7 +143,7 @@ def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
 
 
 class WordEmbedder:
-    """See the module's docstring; fulfils `nlptools.embedder.Embedder`."""
+    """See the module's docstring; fulfils `nlptools.embedders.contract.Embedder`."""
 
     def __init__(self, vectors: Vectors, tokenizer: Tokenizer | None = None, settings: Embed | None = None) -> None:
         """Plain means until `weigh_by_documents` or `smooth` is called. Raises UsageError, see `check`."""

@@ -20,7 +20,7 @@ from nlptools.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from nlptools.bundle import Bundle
-    from nlptools.sentence_steps import SentenceSteps
+    from nlptools.embedders.sentence_steps import SentenceSteps
 
 Array = np.ndarray[Any, Any]
 

@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools import word_embedder
 from nlptools.configs.embed import Embed, EmbedWords
-from nlptools.embedder import Embedder
+from nlptools.embedders import word_embedder
+from nlptools.embedders.contract import Embedder
+from nlptools.embedders.word_embedder import SMOOTH, WordEmbedder, count, is_vectors, load
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.text import tokenizer as tokenizers
 from nlptools.vectors.formats import save
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
-from nlptools.word_embedder import SMOOTH, WordEmbedder, count, is_vectors, load
 
 NAMES = ["the", "cat", "sat", "on", "mat", "Paris", "US", "us"]
 ROWS = np.random.default_rng(0).standard_normal((len(NAMES), 5), dtype=np.float32)

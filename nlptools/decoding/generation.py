@@ -15,10 +15,10 @@ import torch
 from torch import Tensor
 
 from nlptools.backend import Backend
-from nlptools.beam import beam_search
 from nlptools.configs.lm import Generate
-from nlptools.constraints import Ban, Rows, bans, penalize
-from nlptools.continuation import Continuation, Opening, Watch, cut, next_logits, prefill, read_sources
+from nlptools.decoding.beam import beam_search
+from nlptools.decoding.constraints import Ban, Rows, bans, penalize
+from nlptools.decoding.continuation import Continuation, Opening, Watch, cut, next_logits, prefill, read_sources
 
 
 @torch.inference_mode()

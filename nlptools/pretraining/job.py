@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from nlptools import messages, pretraining_models, streams
+from nlptools import messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
@@ -20,9 +20,10 @@ from nlptools.data.instances import check
 from nlptools.data.masking import Masking, Vocabulary
 from nlptools.data.pretraining_batches import Layout, Phase, PretrainingBatches, in_order_batches, phases
 from nlptools.errors import UsageError
-from nlptools.pretraining_measures import NAMES, measure
-from nlptools.pretraining_models import Start
-from nlptools.pretraining_objectives import Masked, Replaced
+from nlptools.pretraining import models
+from nlptools.pretraining.measures import NAMES, measure
+from nlptools.pretraining.models import Start
+from nlptools.pretraining.objectives import Masked, Replaced
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.train.job import Trained, run_job
@@ -60,7 +61,7 @@ def train_bert(
     if tokenizer.vocab is None:
         raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab makes one")
     vocab = masking.vocabulary(tokenizer)
-    start = pretraining_models.start(settings, len(vocab), vocab.pad)
+    start = models.start(settings, len(vocab), vocab.pad)
     task = _Pretraining(settings, run, compute.seed, inputs, tokenizer, vocab, start, encoding_errors)
     return run_job(task, run, compute, invocation)
 
@@ -190,7 +191,7 @@ class _Pretraining:
         return partial(measure, batches, backend)
 
     def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        pretraining_models.save(directory, model, weights, self.tokenizer, record)
+        models.save(directory, model, weights, self.tokenizer, record)
 
     def advice(self, name: str) -> str:
         return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"

@@ -13,9 +13,9 @@ from tiny_models import tiny as tiny_language_model
 
 from nlptools.backend import cpu_has_bf16
 from nlptools.configs.lm import Generate
-from nlptools.continuation import Continuation
-from nlptools.decoding import generate, translate
-from nlptools.forced import pair_scores
+from nlptools.decoding.continuation import Continuation
+from nlptools.decoding.forced import pair_scores
+from nlptools.decoding.generation import generate, translate
 
 SOURCES = some_sources(5, 0, 9, 1, 5, 3)
 GREEDY = Generate(temperature=0, max_new_tokens=10, logprobs=True)

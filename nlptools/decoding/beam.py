@@ -19,8 +19,8 @@ from torch import Tensor
 
 from nlptools.backend import Backend
 from nlptools.configs.lm import Generate
-from nlptools.constraints import Ban, Rows, penalize
-from nlptools.continuation import Continuation, Opening, next_logits
+from nlptools.decoding.constraints import Ban, Rows, penalize
+from nlptools.decoding.continuation import Continuation, Opening, next_logits
 from nlptools.layers.cross_entropy import log_sum_exp
 
 _COMPACT = 8  # finished inputs leave the batch when they are one in so many

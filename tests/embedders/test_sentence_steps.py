@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from nlptools import artifacts
-from nlptools import sentence_steps as door
+from nlptools.embedders import sentence_steps as door
 from nlptools.errors import BundleError
 
 TYPE = "sentence_transformers.models."

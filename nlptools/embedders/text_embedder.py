@@ -23,17 +23,18 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from nlptools import bundle, hidden_states, messages, pieces, sentence_steps
+from nlptools import bundle, messages
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.layers import Layers, layers
-from nlptools.embedder import Units
+from nlptools.embedders import hidden_states, pieces, sentence_steps
+from nlptools.embedders.contract import Units
+from nlptools.embedders.pieces import Batch, Cutting, Prepared
+from nlptools.embedders.sentence_steps import SentenceSteps
 from nlptools.errors import DataError, InputError, UsageError, display, reason
 from nlptools.layers import packed, pooling
 from nlptools.layers.linear import ACTIVATIONS
-from nlptools.pieces import Batch, Cutting, Prepared
-from nlptools.sentence_steps import SentenceSteps
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 

@@ -1,0 +1,1 @@
+"""What turns lines into vectors: `embed`."""

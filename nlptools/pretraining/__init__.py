@@ -1,0 +1,1 @@
+"""Pretraining encoders from text: `pretrain-bert`."""
