@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,6 +93,16 @@ def english() -> list[str]:
 
     lines = [line.strip() for text in topics.values() for line in text.split("\n")]
     return [line for line in lines if line]
+
+
+@pytest.fixture(autouse=True)
+def own_messages() -> Iterator[None]:
+    """Each test begins with messages as a library has them, whatever a command before it was told in this process."""
+    from nlptools import messages
+
+    before, messages.settings = messages.settings, messages.Settings()
+    yield
+    messages.settings = before
 
 
 @pytest.fixture
