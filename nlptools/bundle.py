@@ -155,13 +155,14 @@ def save_encoder(
     weights: Mapping[str, Any],
     tokenizer: Tokenizer,
     *,
+    arch: str = "bert",
     training: Mapping[str, Any],
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the bundle of a BERT or ELECTRA with the heads that `model` has; the manifest last.
+    """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
 
     Args:
-        model: a `models.bert.BertWithHeads`.
+        model: a `models.bert.BertWithHeads`, or of another `arch`, such as a `models.text_classifiers.TextClassifier`.
         more: more for config.json, such as `id2label`; what stands under "nlptools" is added to what we note there.
 
     Raises:
@@ -171,26 +172,8 @@ def save_encoder(
     from nlptools.models import hf
 
     more = dict(more or {})
-    ours = {"arch": "bert", **more.pop("nlptools", {})}
+    ours = {"arch": arch, **more.pop("nlptools", {})}
     config = {**hf.config_to_hf(model.config, model.heads), **more, "nlptools": ours}
-    check_tokenizer(directory, tokenizer, config)
-    _save(directory, "bert", weights, model.config, config, None, training, tokenizer.save(directory))
-
-
-def save_classifier(
-    directory: Path,
-    model: Any,
-    weights: Mapping[str, Any],
-    tokenizer: Tokenizer,
-    *,
-    training: Mapping[str, Any],
-    more: Mapping[str, Any] | None = None,
-) -> None:
-    """Write the bundle of a `models.text_classifiers.TextClassifier`, as `save_encoder` does for encoders."""
-    from nlptools.models import hf
-
-    arch, more = "text-classifier", dict(more or {})
-    config = {**hf.config_to_hf(model.config), **more, "nlptools": {"arch": arch, **more.pop("nlptools", {})}}
     check_tokenizer(directory, tokenizer, config)
     _save(directory, arch, weights, model.config, config, None, training, tokenizer.save(directory))
 

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
-from typing import TypeVar
+from typing import IO, TypeVar
 
 from nlptools.errors import StreamError, display, reason
 
@@ -157,14 +157,30 @@ def write_whole(path: str | Path, data: bytes | str) -> None:
     Raises:
         StreamError: disk full or another write error.
     """
-    target = Path(path)
+    _fill(Path(path), lambda stream: stream.write(data if isinstance(data, bytes) else data.encode()))
+
+
+def copy_whole(source: str | Path, path: str | Path) -> None:
+    """Copy a file so that its new name never stands for half of it.
+
+    Raises:
+        OSError: `source` cannot be opened.
+        StreamError: disk full or another write error.
+    """
+    import shutil  # with all its archives, slow to import
+
+    with open(source, "rb") as given:
+        _fill(Path(path), lambda stream: shutil.copyfileobj(given, stream))
+
+
+def _fill(target: Path, write: Callable[[IO[bytes]], object]) -> None:
     try:
         handle, temporary = temporary_file(target)
         try:
             with open(handle, "wb") as stream:
-                stream.write(data if isinstance(data, bytes) else data.encode())
+                write(stream)
             publish(temporary, target)
         finally:
             discard(temporary)
     except OSError as error:
-        raise StreamError(f"{display(str(path))}: write failed: {reason(error)}") from None
+        raise StreamError(f"{display(str(target))}: write failed: {reason(error)}") from None

@@ -28,7 +28,7 @@ from nlptools.scoring import perplexity
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.train.job import Trained, run_job
+from nlptools.train.job import Spooled, Trained, run_job
 from nlptools.train.loop import LOSS, Criterion, Evaluate
 
 BLEU = Criterion("bleu", higher_is_better=True)
@@ -78,7 +78,7 @@ class _Texts:
 
     def check(self) -> None:
         """Raises InputError or UsageError when something cannot be opened."""
-        streams.check_inputs([*self.train_names, *self.run.held_out])
+        streams.check_inputs(self.train_names, self.run.held_out)
 
     @property
     def train_names(self) -> list[str]:
@@ -101,28 +101,6 @@ class _Texts:
         if side_by_side:
             return pairs.read_parallel(names[0], names[1], self.errors)
         return pairs.read_pairs(names, self.errors)
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Encoded pairs to train on, and held-out ones to measure on."""
-
-    train: ParallelCorpus
-    valid: ParallelCorpus | None
-    texts: _Texts
-
-    def digests(self) -> dict[str, str | None]:
-        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
-
-    def paths(self) -> list[str | None]:
-        return [str(self.train.path), str(self.valid.path) if self.valid else None]
-
-    def record(self) -> dict[str, Any]:
-        def told(part: ParallelCorpus, names: Sequence[str]) -> dict[str, Any]:
-            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
-
-        valid = told(self.valid, self.texts.run.held_out) if self.valid else None
-        return {"train": told(self.train, self.texts.train_names), "valid": valid}
 
 
 @dataclass(frozen=True)
@@ -149,7 +127,7 @@ class _EncoderDecoder:
     def settings(self) -> dict[str, Any]:
         return asdict(self.options)
 
-    def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Pairs:
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[ParallelCorpus]:
         options = self.options
         sampling = Sampling(options.sample, options.sample, self.seed) if options.sample else None
         train = self._spool(
@@ -167,7 +145,7 @@ class _EncoderDecoder:
             most = self._longest(0)
             more = {"max_source_length": most, "max_target_length": most, "what": "validation data"}
             valid = self._spool(blocks, directory / "valid", backend, **more)
-        return _Pairs(train, valid, self.texts)
+        return Spooled(train, valid, self.texts.train_names, self.run.held_out)
 
     def _spool(self, blocks: Iterator[pairs.PairBlock], path: Path, backend: Backend, **more: Any) -> ParallelCorpus:
         return parallel.spool(
@@ -181,12 +159,12 @@ class _EncoderDecoder:
         most = self.config.max_position_embeddings
         return min(asked or most, most - 1)
 
-    def open(self, paths: list[str | None]) -> _Pairs:
+    def open(self, paths: list[str | None]) -> Spooled[ParallelCorpus]:
         train, valid = (None if p is None else parallel.open_spooled(Path(p)) for p in paths)
         assert train is not None
-        return _Pairs(train, valid, self.texts)
+        return Spooled(train, valid, self.texts.train_names, self.run.held_out)
 
-    def announce(self, data: _Pairs, seconds: float) -> None:
+    def announce(self, data: Spooled[ParallelCorpus], seconds: float) -> None:
         valid = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
         messages.note(f"text: {_told(data.train.counts)}{valid} ({seconds:.1f} s)")
         _warn_of_unknown(data.train.counts)
@@ -203,7 +181,7 @@ class _EncoderDecoder:
     def objective(self, model: Any) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing)
 
-    def source(self, data: _Pairs, backend: Backend) -> PairBatches:
+    def source(self, data: Spooled[ParallelCorpus], backend: Backend) -> PairBatches:
         return PairBatches(
             data.train,
             batch_tokens=self.run.batch_tokens,
@@ -216,7 +194,7 @@ class _EncoderDecoder:
             world_size=backend.world_size,
         )
 
-    def evaluate(self, data: _Pairs, backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[ParallelCorpus], backend: Backend) -> Evaluate | None:
         if data.valid is None:
             return None
         held_out = _HeldOut(self, data.valid, backend)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import io
 import os
 import stat
@@ -78,17 +79,18 @@ def all_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[Block]:
         yield from blocks(path, errors)
 
 
-def check_inputs(paths: Sequence[str]) -> list[str]:
-    """`paths`, or standard input when there is none, after a look at each: all of them can be opened.
+def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str]:
+    """`paths`, or standard input when there is none, after a look at each, and at those of `held_out`: all can be opened.
 
     Raises:
         InputError: see `blocks`.
         UsageError: `-` stands more than once.
     """
     names = [str(path) for path in paths] or ["-"]
-    if names.count("-") > 1:
+    looked_at = [*names, *map(str, held_out)]
+    if looked_at.count("-") > 1:
         raise UsageError("'-' (standard input) may stand only once")
-    for name in names:
+    for name in looked_at:
         if name == "-":
             _announce_terminal()
         else:
@@ -204,6 +206,7 @@ def _check_readable(name: str) -> None:
         raise InputError(f"{display(name)}: permission denied")
 
 
+@functools.cache  # a command looks at its inputs before torch is loaded, and the function it calls does so again
 def _announce_terminal() -> None:
     if 0 not in _closed_streams and os.isatty(0):
         from nlptools import messages

@@ -22,7 +22,7 @@ from nlptools.models import hf, registry
 from nlptools.objectives import CausalLM
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.train.job import Trained, run_job
+from nlptools.train.job import Spooled, Trained, run_job
 from nlptools.train.loop import LOSS, Criterion, Evaluate
 
 
@@ -48,36 +48,11 @@ def train_lm(
     settings.check()
     run.check()
     compute = compute or Compute()
-    inputs = streams.check_inputs(inputs)
-    if run.valid is not None:
-        streams.check_inputs([run.valid])
+    inputs = streams.check_inputs(inputs, run.held_out)
     tokenizer, eos = _tokenizer(settings)
     _config(settings, tokenizer, eos)
     task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, encoding_errors)
     return run_job(task, run, compute, invocation)
-
-
-@dataclass(frozen=True)
-class _Text:
-    """Encoded text, to train on and to measure on."""
-
-    train: Corpus
-    valid: Corpus | None
-    inputs: Sequence[str]
-    held_out: str | None
-
-    def digests(self) -> dict[str, str | None]:
-        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
-
-    def paths(self) -> list[str | None]:
-        return [str(self.train.path), str(self.valid.path) if self.valid else None]
-
-    def record(self) -> dict[str, Any]:
-        def told(part: Corpus, names: Sequence[str | None]) -> dict[str, Any]:
-            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
-
-        valid = told(self.valid, [self.held_out]) if self.valid else None
-        return {"train": told(self.train, self.inputs), "valid": valid}
 
 
 @dataclass(frozen=True)
@@ -98,23 +73,23 @@ class _LanguageModel:
     def settings(self) -> dict[str, Any]:
         return asdict(self.options)
 
-    def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Text:
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[Corpus]:
         train = self._spool(self.inputs, directory / "train.bin", backend)
         valid = None
         if held_out and self.run.valid is not None:
             valid = self._spool([self.run.valid], directory / "valid.bin", backend)
-        return _Text(train, valid, self.inputs, self.run.valid)
+        return Spooled(train, valid, self.inputs, self.run.held_out)
 
     def _spool(self, inputs: Sequence[str], path: Path, backend: Backend) -> Corpus:
         blocks = streams.all_blocks(inputs, self.encoding_errors)
         return corpus.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads)
 
-    def open(self, paths: list[str | None]) -> _Text:
+    def open(self, paths: list[str | None]) -> Spooled[Corpus]:
         train, valid = (None if p is None else corpus.open_spooled(Path(p)) for p in paths)
         assert train is not None
-        return _Text(train, valid, self.inputs, self.run.valid)
+        return Spooled(train, valid, self.inputs, self.run.held_out)
 
-    def announce(self, data: _Text, seconds: float) -> None:
+    def announce(self, data: Spooled[Corpus], seconds: float) -> None:
         def told(counts: Counts) -> str:
             unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
             return f"{counts.tokens:,} tokens in {counts.documents:,} documents{unknown}"
@@ -135,12 +110,12 @@ class _LanguageModel:
     def objective(self, model: Any) -> CausalLM:
         return CausalLM(model)
 
-    def source(self, data: _Text, backend: Backend) -> Any:
+    def source(self, data: Spooled[Corpus], backend: Backend) -> Any:
         kind = ContiguousStreams if registry.model_class(self.options.arch).streams else ShuffledWindows
         where = {"rank": backend.rank, "world_size": backend.world_size}
         return kind(data.train, self.options.context, self.run.batch_size, seed=self.seed, **where)
 
-    def evaluate(self, data: _Text, backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
         """The numbers that `score --per total` gives for the validation text."""
         valid = data.valid
         if valid is None:

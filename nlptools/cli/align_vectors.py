@@ -95,7 +95,9 @@ def _check(source: str, target: str, align: Align, written: Written, precision: 
 
     written.check()
     precision.check()
-    streams.check_inputs([path for path in (align.dictionary, precision.test) if path is not None])
+    read = [path for path in (align.dictionary, precision.test) if path is not None]
+    if read:
+        streams.check_inputs(read)
     if [source, target, align.dictionary, precision.test].count("-") > 1:
         raise UsageError("'-' (standard input) may stand only once")
     outputs = [path for path in (written.output, written.target_output, precision.report) if path is not None]

@@ -67,8 +67,7 @@ def command(
     # what is wrong is said before torch is loaded
     trainbert.check()
     pretraining.check()
-    streams.check_inputs(inputs)
-    streams.check_inputs(pretraining.held_out)
+    streams.check_inputs(inputs, pretraining.held_out)
     from nlptools.pretraining.job import train_bert
 
     record = invocation()

@@ -48,9 +48,7 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     # what is wrong is said before torch is loaded
     trainlm.check()
     training.check()
-    streams.check_inputs(inputs)
-    if training.valid is not None:
-        streams.check_inputs([training.valid])
+    streams.check_inputs(inputs, training.held_out)
     from nlptools.training import train_lm
 
     record = invocation()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of, ranges
+from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of
 from nlptools.data.tasks.examples import Choice
 from nlptools.errors import UsageError
 from nlptools.text.tokenizer import Tokenizer
@@ -30,11 +30,6 @@ class ChoiceFeatures:
     examples: np.ndarray  # (N + 1,) int64
     labels: np.ndarray  # (N,) int64, number of the right ending; IGNORED where none is given
     cut_rows: int  # rows in which the context or the ending was cut
-
-    def rows_of(self, examples: np.ndarray) -> np.ndarray:
-        """The rows of some examples, one after another: (B * K,) where all of them have K endings."""
-        examples = np.asarray(examples, np.int64)
-        return ranges(self.examples[examples], self.examples[examples + 1] - self.examples[examples])
 
 
 def choice_features(

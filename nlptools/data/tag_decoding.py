@@ -70,22 +70,6 @@ def constraints(names: Sequence[str], scheme: str) -> Constraints:
     return Constraints(may[1:, 1:], may[0, 1:], may[1:, 0])
 
 
-def breaches(tags: np.ndarray, sentences: np.ndarray, allowed: Constraints) -> np.ndarray:
-    """The words, of W, whose tag may not stand behind the one before it, or may not end the sentence.
-
-    Args:
-        tags: (W,) int64.
-        sentences: (N + 1,) where the words of each sentence begin, and the end.
-    """
-    bad = np.zeros(len(tags), np.bool_)
-    bad[1:] = ~allowed.follows[tags[:-1], tags[1:]]
-    some = np.diff(sentences) > 0
-    first, last = sentences[:-1][some], sentences[1:][some] - 1
-    bad[first] = ~allowed.begins[tags[first]]
-    bad[last] |= ~allowed.ends[tags[last]]
-    return np.flatnonzero(bad)
-
-
 def best_tags(
     scores: np.ndarray,
     sentences: np.ndarray,

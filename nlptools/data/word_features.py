@@ -51,10 +51,6 @@ class WordFeatures:
         starts, stops = self.words[rows], self.words[np.asarray(rows) + 1]
         return np.isin(starts, self.sentences), np.isin(stops, self.sentences)
 
-    def word_labels(self, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """`labels` (W,) of the words that the rows answer for: (B, W) int64, as `places` has them; IGNORED behind."""
-        return padded(labels, self.words, rows, IGNORED)
-
     def piece_labels(self, labels: np.ndarray, all_pieces: bool = False) -> np.ndarray:
         """`labels` (W,) at the pieces of all rows, IGNORED elsewhere: (P,) int64.
 

@@ -59,9 +59,7 @@ def train_vectors(
     write, run, devices = run is not None, run or VectorRun(), devices or Devices()
     kind = output_format(run)
     settings.check(kind)
-    inputs = streams.check_inputs(inputs)
-    if run.valid is not None:
-        streams.check_inputs([run.valid])
+    inputs = streams.check_inputs(inputs, [] if run.valid is None else [run.valid])
     directory = run.run or (run.output if kind == "bundle" and write else None)
     if directory is None and run.max_time is not None:
         raise UsageError("--max-time has nowhere to save to", hint="--run DIR, or -o DIR")

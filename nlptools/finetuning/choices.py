@@ -23,7 +23,7 @@ from nlptools.data.features import WEIGHT, Encoding, Features, with_types
 from nlptools.data.tasks.examples import Choice
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.reading import read
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError
 from nlptools.finetuning import kind
 from nlptools.train.loop import Criterion
 
@@ -47,11 +47,7 @@ class Choices:
     @staticmethod
     def new(settings: Finetune, files: Files) -> Choices:
         """See `kind.new`."""
-        if settings.class_weights != "none":
-            raise UsageError("--class-weights does not go with --task choice")
-        if settings.best not in ("auto", "loss", "accuracy"):
-            raise UsageError(f"--best {settings.best}: expected one of auto, loss, accuracy")
-        return Choices(kind.options(files), settings.best)
+        return Choices(kind.options(files), kind.chosen(settings, ("loss", "accuracy")))
 
     @staticmethod
     def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Choices:

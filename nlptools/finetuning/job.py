@@ -62,8 +62,7 @@ def finetune(
         told: dict[str, Any] = {"encoding_errors": encoding_errors, "invocation": invocation}
         return seq2seq.finetune(inputs, settings, run, compute, files or Files(), **told)
     kind = kinds.new(settings, files or Files())
-    names = streams.check_inputs(inputs)
-    streams.check_inputs([*names, *run.held_out])
+    names = streams.check_inputs(inputs, run.held_out)
     reader = _reader(settings, scratch, encoding_errors)
     text = Text(kind, tuple(names), run.valid, encoding_errors)
     learnt: list[Kind] = []  # how good a model is may depend on what the data tell

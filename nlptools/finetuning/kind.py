@@ -128,6 +128,15 @@ def new(settings: Finetune, files: Files) -> Kind:
     return made
 
 
+def chosen(settings: Finetune, names: Sequence[str]) -> str:
+    """What --best says, of a task that has these `names` to choose by and no class weights. Raises UsageError."""
+    if settings.class_weights != "none":
+        raise UsageError(f"--class-weights does not go with --task {settings.task}")
+    if settings.best not in ("auto", *names):
+        raise UsageError(f"--best {settings.best}: expected one of auto, {', '.join(names)}")
+    return settings.best
+
+
 def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
     """The kind of the task of a model directory. Raises BundleError when it has none."""
     noted = found.config.get("nlptools", {}).get("task", {})

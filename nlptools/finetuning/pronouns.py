@@ -25,7 +25,7 @@ from nlptools.data.tasks.coreference import predictions_line
 from nlptools.data.tasks.examples import Coreference
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.reading import read
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError
 from nlptools.finetuning import kind
 from nlptools.train.loop import Criterion
 
@@ -51,11 +51,7 @@ class Pronouns:
     @staticmethod
     def new(settings: Finetune, files: Files) -> Pronouns:
         """See `kind.new`."""
-        if settings.class_weights != "none":
-            raise UsageError("--class-weights does not go with --task coreference")
-        if settings.best not in ("auto", "loss", "accuracy", "f1"):
-            raise UsageError(f"--best {settings.best}: expected one of auto, loss, accuracy, f1")
-        return Pronouns(kind.options(files), settings.best)
+        return Pronouns(kind.options(files), kind.chosen(settings, ("loss", "accuracy", "f1")))
 
     @staticmethod
     def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Pronouns:

@@ -6,8 +6,6 @@ seed, and some runs fail, which a single number hides.
 
 from __future__ import annotations
 
-import os
-import shutil
 import statistics
 from collections.abc import Callable
 from dataclasses import replace
@@ -102,9 +100,7 @@ def _keep(directory: Path, best: Path, summary: dict[str, Any]) -> None:
     for name in names:
         if name == rundir.RECORD:
             continue
-        temporary = directory / f".{name}.{os.getpid()}"
-        shutil.copyfile(best / name, temporary)
-        durable.publish(temporary, directory / name)
+        durable.copy_whole(best / name, directory / name)
     record = artifacts.read_json(best / rundir.RECORD)
     artifacts.write_json(directory / rundir.RECORD, {**record, "repeats": summary})
     artifacts.write_manifest(directory, names)

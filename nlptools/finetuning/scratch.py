@@ -159,7 +159,8 @@ class FromScratch:
     ) -> None:
         """See `reader.Reader`."""
         assert self._encoding is not None
-        bundle.save_classifier(directory, model, weights, self._encoding.tokenizer, training=training, more=more)
+        tokenizer = self._encoding.tokenizer
+        bundle.save_encoder(directory, model, weights, tokenizer, arch="text-classifier", training=training, more=more)
 
 
 @torch.no_grad()

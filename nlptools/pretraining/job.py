@@ -26,7 +26,7 @@ from nlptools.pretraining.models import Start
 from nlptools.pretraining.objectives import Masked, Replaced
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.train.job import Trained, run_job
+from nlptools.train.job import Spooled, Trained, run_job
 from nlptools.train.loop import LOSS, Criterion, Evaluate, total_steps
 
 _MARKS = 3  # [CLS], and [SEP] after each segment
@@ -55,8 +55,7 @@ def train_bert(
     settings.check()
     run.check()
     compute = compute or Compute()
-    inputs = streams.check_inputs(inputs)
-    streams.check_inputs(run.held_out)
+    inputs = streams.check_inputs(inputs, run.held_out)
     tokenizer = tokenizers.load(str(settings.tokenizer or settings.init))
     if tokenizer.vocab is None:
         raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab makes one")
@@ -64,29 +63,6 @@ def train_bert(
     start = models.start(settings, len(vocab), vocab.pad)
     task = _Pretraining(settings, run, compute.seed, inputs, tokenizer, vocab, start, encoding_errors)
     return run_job(task, run, compute, invocation)
-
-
-@dataclass(frozen=True)
-class _Text:
-    """Documents to train on and to measure on."""
-
-    train: Documents
-    valid: Documents | None
-    inputs: Sequence[str]
-    held_out: str | None
-
-    def digests(self) -> dict[str, str | None]:
-        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
-
-    def paths(self) -> list[str | None]:
-        return [str(self.train.path), str(self.valid.path) if self.valid else None]
-
-    def record(self) -> dict[str, Any]:
-        def told(part: Documents, names: Sequence[str | None]) -> dict[str, Any]:
-            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
-
-        valid = told(self.valid, [self.held_out]) if self.valid else None
-        return {"train": told(self.train, self.inputs), "valid": valid}
 
 
 @dataclass(frozen=True)
@@ -111,12 +87,12 @@ class _Pretraining:
     def settings(self) -> dict[str, Any]:
         return asdict(self.options)
 
-    def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Text:
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[Documents]:
         train = self._spool(self.inputs, directory / "train", backend, "training data")
         valid = None
         if held_out and self.run.valid is not None:
             valid = self._spool([self.run.valid], directory / "valid", backend, "validation data")
-        return _Text(train, valid, self.inputs, self.run.valid)
+        return Spooled(train, valid, self.inputs, self.run.held_out)
 
     def _spool(self, inputs: Sequence[str], path: Path, backend: Backend, what: str) -> Documents:
         found = documents.spool(
@@ -134,12 +110,12 @@ class _Pretraining:
             raise UsageError(f"{what}: {error}", hint=error.hint) from None
         return found
 
-    def open(self, paths: list[str | None]) -> _Text:
+    def open(self, paths: list[str | None]) -> Spooled[Documents]:
         train, valid = (None if p is None else documents.open_spooled(Path(p)) for p in paths)
         assert train is not None
-        return _Text(train, valid, self.inputs, self.run.valid)
+        return Spooled(train, valid, self.inputs, self.run.held_out)
 
-    def announce(self, data: _Text, seconds: float) -> None:
+    def announce(self, data: Spooled[Documents], seconds: float) -> None:
         held_out = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
         messages.note(f"text: {_told(data.train.counts)}{held_out} ({seconds:.1f} s)")
         counts = data.train.counts
@@ -156,7 +132,7 @@ class _Pretraining:
     def objective(self, model: Any) -> Any:
         return Replaced(model) if self.options.objective == "electra" else Masked(model)
 
-    def source(self, data: _Text, backend: Backend) -> PretrainingBatches:
+    def source(self, data: Spooled[Documents], backend: Backend) -> PretrainingBatches:
         where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
         made = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
         if self.options.long_phase is None:
@@ -182,7 +158,7 @@ class _Pretraining:
             short=options.short_rate,
         )
 
-    def evaluate(self, data: _Text, backend: Backend) -> Evaluate | None:
+    def evaluate(self, data: Spooled[Documents], backend: Backend) -> Evaluate | None:
         if data.valid is None:
             return None
         where = {"rank": backend.rank, "world_size": backend.world_size}

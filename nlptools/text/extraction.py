@@ -9,53 +9,20 @@ spaces goes; the iteration goes on until nothing changes, not to 1e-4; of equals
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from nlptools.errors import UsageError
-from nlptools.text.words import ABBREVIATIONS, BEFORE_NUMBERS, split_words
+from nlptools.text.sentences import split_sentences
+from nlptools.text.words import split_words
 
 _DAMPING, _TOLERANCE, _ROUNDS, _DIGITS = 0.85, 1e-10, 500, 6
-_CLOSING = "\"'’”»)\\]"
-_MARK = re.compile(rf"[.!?…]+[{_CLOSING}]*(?=\s)|[。！？]+[」』”’）]*")
-_WORD_BEFORE = re.compile(r"[^\s\"'’“”«»()\[\]]*$")
-_OPENING = "\"'“„‘«¿¡([*-–—"  # what may stand before the first word of a sentence
 
 
-def split_sentences(text: str) -> list[str]:
-    """The sentences of `text`, without the white space around them; none is empty.
-
-    A sentence ends with its line, and at `.`, `!`, `?` or `…` (with closing quotes and brackets) before white space,
-    unless what follows is in lower case, or the period belongs to an abbreviation, to initials or to the number that the
-    sentence begins with; at `。`, `！`, `？` always.
-    """
-    sentences = []
-    for line in text.split("\n"):
-        begin = 0
-        for mark in _MARK.finditer(line):
-            if mark[0][0] in "。！？" or _ends(line[begin : mark.start()], mark[0], line[mark.end() :].lstrip()):
-                sentences.append(line[begin : mark.end()])
-                begin = mark.end()
-        sentences.append(line[begin:])
-    return [sentence.strip() for sentence in sentences if sentence.strip()]
-
-
-def _ends(before: str, mark: str, after: str) -> bool:
-    """Whether `mark`, between what came before it in the sentence and what follows, is its end."""
-    first = after.lstrip(_OPENING)[:1]
-    if first.islower():
-        return False
-    if mark != ".":
-        return True
-    found = _WORD_BEFORE.search(before)
-    word = found[0] if found else ""
-    if word in BEFORE_NUMBERS:
-        return not first.isdigit()
-    initials = word != "I" and all(len(part) == 1 and part.isupper() for part in word.split("."))  # J, U.S
-    number_of_a_list = word.isdigit() and not before.removesuffix(word).strip()
-    return not (initials or number_of_a_list or word in ABBREVIATIONS)
+def sentences_of(text: str) -> list[str]:
+    """The sentences of `text`, see `sentences.split_sentences`; each line ends one, too. None is empty."""
+    return [sentence for line in text.split("\n") for sentence in split_sentences(line)]
 
 
 def text_rank(sentences: Sequence[str]) -> np.ndarray:
@@ -111,5 +78,5 @@ def extract(text: str, number: int = 1, method: str = "textrank") -> str:
     Raises:
         UsageError: the method is unknown.
     """
-    sentences = split_sentences(text)
+    sentences = sentences_of(text)
     return " ".join(" ".join(sentences[i].split()) for i in choose(sentences, number, method))

@@ -7,9 +7,9 @@ Japanese, Arabic, Urdu, Hindi, Armenian, Ethiopic, Burmese, Khmer and their neig
 number of a list at the beginning (`1.`, `IV.`), an abbreviation that a number follows (`No. 5`), or before a German
 month or century (`3. Oktober`).
 
-Limits, on the side of too few ends: a sentence that ends with a single capital letter or with `U.S.` goes on into the
-next one; so does one before another that begins in lower case. Abbreviations outside the list end a sentence before a
-capital. Scripts that mark no ends (Thai, Lao) stay whole.
+Limits, on the side of too few ends: a sentence that ends with a single capital letter (but `I`) or with `U.S.` goes on
+into the next one; so does one before another that begins in lower case. Abbreviations outside the list end a sentence
+before a capital. Scripts that mark no ends (Thai, Lao) stay whole.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _OPENERS = "\"'“‘„‚«‹([{（［｛「『【〈《〔¿¡*_"
 _SURE = "。！？｡．؟۔।॥։።፧၊။។៕᠃᠉\u2047\u2048\u2049"
 # “ closes a German quotation, and » a French one after a space
 _CANDIDATE = re.compile(rf"[.!?…][.!?…]*(?:[{_CLOSERS}“]|[ \u00a0\u202f]»)*(?=\s)|[{_SURE}][{_SURE}!?…]*[{_CLOSERS}]*")
-_NEXT = re.compile(rf"\s*[{re.escape(_OPENERS)}]*")
+_NEXT = re.compile(rf"\s*(?:[-–—]+\s*)?[{re.escape(_OPENERS)}]*")  # a dash opens a sentence, and goes on with one
 _LAST_WORD = re.compile(r"\S+\Z")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}\Z")  # e.g, U.S, z.B, Ph.D
 _LIST_NUMBER = re.compile(r"(?:\d{1,3}|[IVXLCivxlc]{1,5}|[^\W\d_])\Z")
-_GOES_ON = ",;:)]}-–—/&=+%،؛、，；："
+_GOES_ON = ",;:)]}/&=+%،؛、，；："
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _CLOSED = re.compile(rf"[{_CLOSERS}]\Z")
 _LOOK_BACK = 40  # characters before a dot in which the word before it is looked for
@@ -91,7 +91,7 @@ def _stays(text: str, start: int, mark: int, place: int) -> bool:
         return False
     word = found.group().lstrip(_OPENERS + "-–—/")
     if len(word) == 1 and word.isalpha() and (word.isupper() or word.islower()):
-        return True
+        return word != "I" or not text[start : found.start()].strip()  # "So do I.", but "I. Newton"
     if _DOTTED.match(word) or word.lower() in _ABBREVIATIONS:
         return True
     if text[place].isdigit() and word.lower() in _BEFORE_NUMBERS:

@@ -8,10 +8,10 @@ training.json and the last messages. What differs is behind `Task`, and nothing 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from nlptools import artifacts, durable, messages
 from nlptools.backend import Backend
@@ -42,6 +42,46 @@ class Data(Protocol):
 
     def record(self) -> dict[str, Any]:
         """What training.json says about it: names, sums, counts of each part."""
+
+
+class Part(Protocol):
+    """Encoded data in files."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def counts(self) -> Any:
+        """A dataclass of numbers."""
+
+
+P = TypeVar("P", bound=Part)
+
+
+@dataclass(frozen=True)
+class Spooled(Generic[P]):
+    """Data in files, to train on and to measure on, and the names that it was read from; fulfils `Data`."""
+
+    train: P
+    valid: P | None
+    inputs: Sequence[str]
+    held_out: Sequence[str]
+
+    def digests(self) -> dict[str, str | None]:
+        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
+
+    def paths(self) -> list[str | None]:
+        return [str(self.train.path), str(self.valid.path) if self.valid else None]
+
+    def record(self) -> dict[str, Any]:
+        def told(part: P, names: Sequence[str]) -> dict[str, Any]:
+            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
+
+        valid = told(self.valid, self.held_out) if self.valid else None
+        return {"train": told(self.train, self.inputs), "valid": valid}
 
 
 D = TypeVar("D", bound=Data)

@@ -32,7 +32,6 @@ def test_by_hand():
     assert features.examples.tolist() == [0, 2, 5]
     assert features.labels.tolist() == [1, -1]
     assert features.cut_rows == 0
-    assert features.rows_of(np.array([1, 0])).tolist() == [2, 3, 4, 0, 1]
 
 
 def test_what_is_too_long():

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.data.encoder_rows import bounds_of
-from nlptools.data.tag_decoding import Transitions, best_tags, breaches, constraints
+from nlptools.data.tag_decoding import Transitions, best_tags, constraints
 from nlptools.data.tasks.schemes import SCHEMES, spans
 from nlptools.errors import UsageError
 
@@ -22,6 +22,22 @@ def allowed(names, scheme):
     rules = constraints(names, scheme)
     pairs = {(names[a], names[b]) for a, b in zip(*np.nonzero(rules.follows))}
     return pairs, [names[i] for i in np.flatnonzero(rules.begins)], [names[i] for i in np.flatnonzero(rules.ends)]
+
+
+def breaches(tags, sentences, allowed):
+    """The words, of W, whose tag may not stand behind the one before it, or may not end the sentence.
+
+    Args:
+        tags: (W,) int64.
+        sentences: (N + 1,) where the words of each sentence begin, and the end.
+    """
+    bad = np.zeros(len(tags), np.bool_)
+    bad[1:] = ~allowed.follows[tags[:-1], tags[1:]]
+    some = np.diff(sentences) > 0
+    first, last = sentences[:-1][some], sentences[1:][some] - 1
+    bad[first] = ~allowed.begins[tags[first]]
+    bad[last] |= ~allowed.ends[tags[last]]
+    return np.flatnonzero(bad)
 
 
 def test_iob2_by_hand():

@@ -55,7 +55,6 @@ def test_labels_by_hand():
         [-1, 1, 1, 0, -1],
         [-1, 2, 2, 2, -1],
     ]
-    assert features.word_labels(labels, np.array([1, 0])).tolist() == [[2, -1], [1, 0]]
     places, real = features.places(np.array([1, 0]))
     assert places.tolist() == [[1, 0], [1, 3]]
     assert real.tolist() == [[True, False], [True, True]]

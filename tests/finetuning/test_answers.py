@@ -13,12 +13,11 @@ import torch
 
 from nlptools import bundle
 from nlptools.configs.finetuning import Finetune, Predict
-from nlptools.errors import DataError, OutputError, Stopped, UsageError
+from nlptools.errors import DataError, OutputError, UsageError
 from nlptools.finetuning import answers
 from nlptools.metrics import squad
-from nlptools.train import stop
 from tests.finetuning.test_texts import predicted
-from tests.finetuning.tiny import encoder, train
+from tests.finetuning.tiny import encoder, stopped_at, train
 
 HOW: dict[str, Any] = {"task": "answer", "epochs": 8.0, "lr": 4e-3, "stride": 8, "max_question": 4}
 
@@ -174,7 +173,7 @@ def test_the_loss_by_hand() -> None:
     assert torch.equal(unknown, found)
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     path, valid = (
         questions(tmp_path / "a.json", 60, impossible=0.3),
         questions(tmp_path / "b.json", 20, 1, impossible=0.3),
@@ -182,17 +181,8 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch
     encoder(tmp_path / "encoder", hidden_dropout=0.1)
     more: dict[str, Any] = {**HOW, "epochs": 3.0}
     whole = train(tmp_path, path, valid, output=str(tmp_path / "whole"), **more)
-    calls = 0
-
-    def requested(self: stop.Stop) -> bool:
-        nonlocal calls
-        calls += 1
-        return calls == 6
-
-    with monkeypatch.context() as patched:
-        patched.setattr(stop.Stop, "requested", property(requested))
-        with pytest.raises(Stopped):
-            train(tmp_path, path, valid, **more)
+    with stopped_at(6):
+        train(tmp_path, path, valid, **more)
     again = train(tmp_path, path, valid, **more)
     assert again.metrics["valid_threshold"] == whole.metrics["valid_threshold"]
     one, other = (bundle.load(tmp_path / name) for name in ("whole", "out"))

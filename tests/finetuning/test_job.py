@@ -11,33 +11,23 @@ import torch
 
 from nlptools import artifacts, bundle
 from nlptools.configs.finetuning import Files, Finetune
-from nlptools.errors import OutputError, Stopped, UsageError
+from nlptools.errors import OutputError, UsageError
 from nlptools.finetuning import kind, rates
 from nlptools.finetuning.job import new_model
-from nlptools.train import stop
-from tests.finetuning.tiny import encoder, table, texts, train
+from tests.finetuning.tiny import encoder, stopped_at, table, texts, train
 
 
 def weights(directory: Path) -> dict[str, torch.Tensor]:
     return dict(bundle.load(directory).weights())
 
 
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
     encoder(tmp_path / "encoder", hidden_dropout=0.1, attention_dropout=0.1)
     more: dict[str, Any] = {"epochs": 2.0, "layer_decay": 0.7, "unfreeze": 0.5}
     whole = train(tmp_path, path, valid, output=str(tmp_path / "whole"), **more)
-    calls = 0
-
-    def requested(self: stop.Stop) -> bool:
-        nonlocal calls
-        calls += 1
-        return calls == 6
-
-    with monkeypatch.context() as patched:
-        patched.setattr(stop.Stop, "requested", property(requested))
-        with pytest.raises(Stopped):
-            train(tmp_path, path, valid, **more)
+    with stopped_at(6):
+        train(tmp_path, path, valid, **more)
     again = train(tmp_path, path, valid, **more)
     assert again.steps == whole.steps == 14
     assert again.metrics["valid_loss"] == whole.metrics["valid_loss"]

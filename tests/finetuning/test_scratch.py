@@ -16,12 +16,11 @@ from nlptools.backend import Backend
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, Predict
 from nlptools.configs.text_classifiers import ARCHITECTURES, PRESETS, Scratch
 from nlptools.description import describe
-from nlptools.errors import BundleError, DataError, InputError, Stopped, UsageError
+from nlptools.errors import BundleError, DataError, InputError, UsageError
 from nlptools.finetuning.job import finetune
 from nlptools.prediction import Predictor
-from nlptools.train import stop
 from nlptools.train.job import Trained
-from tests.finetuning.tiny import FP32, table, texts
+from tests.finetuning.tiny import FP32, stopped_at, table, texts
 
 SMALL = {"dim": 16, "hidden_size": 16, "word_dropout": 0.0, "dropout": 0.1, "lr": 1e-2, "epochs": 6.0, "batch_size": 16}
 BAG = {"lr": 0.1, "epochs": 6.0, "dropout": 0.0}
@@ -68,23 +67,12 @@ def test_a_word_that_says_it_all_is_found_by_each(arch: str, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("arch", ["mean", "bag", "gru"])
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(
-    arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(arch: str, tmp_path: Path) -> None:
     path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
     more: dict[str, Any] = {"epochs": 2.0, "word_dropout": 0.2}
     whole = train(tmp_path, arch, path, valid, output=str(tmp_path / "whole"), **more)
-    calls = 0
-
-    def requested(self: stop.Stop) -> bool:
-        nonlocal calls
-        calls += 1
-        return calls == 6
-
-    with monkeypatch.context() as patched:
-        patched.setattr(stop.Stop, "requested", property(requested))
-        with pytest.raises(Stopped):
-            train(tmp_path, arch, path, valid, **more)
+    with stopped_at(6):
+        train(tmp_path, arch, path, valid, **more)
     again = train(tmp_path, arch, path, valid, **more)
     assert again.steps == whole.steps == 14 and again.metrics["valid_loss"] == whole.metrics["valid_loss"]
     one, other = bundle.load(tmp_path / "whole").weights(), bundle.load(tmp_path / "out").weights()

@@ -16,7 +16,7 @@ from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.data.encoder_rows import marks_of
 from nlptools.data.features import Encoding, Features
 from nlptools.data.tasks.examples import Place, TaggedSentence
-from nlptools.errors import DataError, Stopped, UsageError
+from nlptools.errors import DataError, UsageError
 from nlptools.finetuning import kind
 from nlptools.finetuning.tags import Tags
 from nlptools.layers.crf import Crf
@@ -24,8 +24,7 @@ from nlptools.metrics import conll, spans
 from nlptools.prediction import Predictor
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.vocab import Vocab
-from nlptools.train import stop
-from tests.finetuning.tiny import FP32, WORDS, encoder, train
+from tests.finetuning.tiny import FP32, WORDS, encoder, stopped_at, train
 
 
 def sentences(count: int, seed: int = 0, longest: int = 8) -> list[list[tuple[str, str]]]:
@@ -337,21 +336,12 @@ def test_the_best_of_several_is_the_best_by_what_the_tags_tell(tmp_path: Path) -
     assert summary["mean"] == pytest.approx(sum(values) / 2)
 
 
-def test_a_run_that_was_stopped_goes_on_with_its_field(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_stopped_goes_on_with_its_field(tmp_path: Path) -> None:
     path = columns(tmp_path / "a.txt", sentences(60))
     more: dict[str, Any] = {"task": "tag", "crf": True, "epochs": 2.0}
     train(tmp_path, path, path, output=str(tmp_path / "whole"), **more)
-    calls = 0
-
-    def requested(self: stop.Stop) -> bool:
-        nonlocal calls
-        calls += 1
-        return calls == 3
-
-    with monkeypatch.context() as patched:
-        patched.setattr(stop.Stop, "requested", property(requested))
-        with pytest.raises(Stopped):
-            train(tmp_path, path, path, **more)
+    with stopped_at(3):
+        train(tmp_path, path, path, **more)
     train(tmp_path, path, path, **more)
     one, other = bundle.load(tmp_path / "whole").weights(), bundle.load(tmp_path / "out").weights()
     assert one["crf.follows"].abs().max() > 0 and all(torch.equal(tensor, other[name]) for name, tensor in one.items())

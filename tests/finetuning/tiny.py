@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import pytest
 import torch
 
 from nlptools import bundle
 from nlptools.configs import Compute
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.errors import Stopped
 from nlptools.finetuning.job import finetune
 from nlptools.models.bert import BertWithHeads
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.vocab import Vocab
+from nlptools.train import stop
 from nlptools.train.job import Trained
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", *(f"w{i}" for i in range(20))]
@@ -69,3 +75,12 @@ def train(tmp_path: Path, train: Path, valid: Path | None = None, task: str = "c
     files = Files(**{name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__})
     settings = Finetune(task=task, model=str(tmp_path / "encoder"), **changes)
     return finetune([str(train)], settings, run, FP32, files)
+
+
+@contextmanager
+def stopped_at(call: int) -> Iterator[None]:
+    """The body trains, and is stopped when it asks for the `call`th time whether it is to stop."""
+    asked = itertools.count(1)
+    requested = property(lambda self: next(asked) == call)
+    with mock.patch.object(stop.Stop, "requested", requested), pytest.raises(Stopped):
+        yield

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlptools.errors import UsageError
-from nlptools.text.extraction import METHODS, choose, extract, split_sentences, text_rank
+from nlptools.text.extraction import METHODS, choose, extract, sentences_of, text_rank
 
 TEXTS = st.text("ab AB1.!?\"')…。\n\t", max_size=60)
 
@@ -36,18 +36,18 @@ TEXTS = st.text("ab AB1.!?\"')…。\n\t", max_size=60)
     ],
 )
 def test_sentences(text, expected):
-    assert split_sentences(text) == expected
+    assert sentences_of(text) == expected
 
 
 @given(TEXTS)
 def test_sentences_are_the_text_in_order_and_nothing_else(text):
-    assert "".join("".join(split_sentences(text)).split()) == "".join(text.split())
-    assert all(s == s.strip() != "" for s in split_sentences(text))
+    assert "".join("".join(sentences_of(text)).split()) == "".join(text.split())
+    assert all(s == s.strip() != "" for s in sentences_of(text))
 
 
 @given(TEXTS, TEXTS)
 def test_a_line_end_is_always_an_end(first, second):
-    assert split_sentences(f"{first}\n{second}") == split_sentences(first) + split_sentences(second)
+    assert sentences_of(f"{first}\n{second}") == sentences_of(first) + sentences_of(second)
 
 
 def test_two_sentences_that_share_a_word_vote_for_each_other_alone():
@@ -83,7 +83,7 @@ def test_ranks_are_shared_out(sentences):
 
 def test_the_best_sentences_come_in_the_order_of_the_text():
     text = "Hello all. The cat sat on the mat. Dogs bark. The cat left the mat. A cat on a mat is happy."
-    assert choose(split_sentences(text), 2) == [1, 3]
+    assert choose(sentences_of(text), 2) == [1, 3]
     assert extract(text) == "The cat sat on the mat."
     assert extract(text, 2) == "The cat sat on the mat. The cat left the mat."
     assert extract(text, 2, "lead") == "Hello all. The cat sat on the mat."
@@ -96,7 +96,7 @@ def test_of_equals_the_first_is_taken():
 @pytest.mark.parametrize("method", METHODS)
 @given(text=TEXTS, number=st.integers(1, 4))
 def test_a_summary_is_one_line_made_of_sentences(method, text, number):
-    sentences = split_sentences(text)
+    sentences = sentences_of(text)
     chosen = choose(sentences, number, method)
     assert chosen == sorted(set(chosen))
     assert len(chosen) == min(number, len(sentences))

@@ -17,7 +17,7 @@ from nlptools.text.sentences import split_sentences
         "Dr. Smith met J. R. Brown at 5 p.m. in the U.S. embassy. | Mr. and Mrs. Hill, Ph.D. students, came.",
         "It cost 3.50, see No. 5 and fig. 3, i.e. nothing. | No. | Version 2.0 is at www.example.org.",
         "1. First item. | 2. Second item. | IV. Fourth item. | In 1999. | Then again.",
-        "Yahoo! is big. | She wrote… nothing. | What? – Yes.",
+        "Yahoo! is big. | She wrote… nothing. | What? | – Yes.",
         "¿Qué? | ¡No! | La Sra. Díaz vive aquí. | «Sí.» | Bien.",
         "Am 3. Oktober kam z. B. Dr. Müller, bzw. Hr. Maier. | Es war 12. | Im 19. Jahrhundert „war es so.“ | Gut.",
         "M. Dupont et Mme Durand sont là. | « Vraiment ? » | Oui !",
