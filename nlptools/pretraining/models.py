@@ -14,7 +14,7 @@ from typing import Any
 from nlptools import artifacts, bundle, messages
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.pretraining import TrainBert
-from nlptools.errors import BundleError, InputError, UsageError, display
+from nlptools.errors import BundleError, UsageError, display
 from nlptools.models import electra, registry
 from nlptools.models.bert import BertWithHeads
 from nlptools.models.electra import Electra
@@ -134,7 +134,6 @@ class _Found:
 
 def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Found:
     """The encoder in a directory. Raises InputError, UsageError, BundleError."""
-    _refuse_tensorflow(directory)
     bundle.check_directory(directory)
     artifacts.verify(directory)
     arch, model = bundle.load_model(directory, artifacts.read_json(directory / "config.json"))
@@ -152,21 +151,6 @@ def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Found:
         )
     config = replace(config, hidden_dropout=options.dropout, attention_dropout=options.dropout)
     return _Found(config, model.heads, dict(model.state_dict()))
-
-
-def _refuse_tensorflow(path: Path) -> None:
-    """Raise BundleError for a checkpoint as Google published them."""
-    folder = path if path.is_dir() else path.parent
-    stem = "*" if path.is_dir() else path.name.split(".index")[0].split(".data-")[0].split(".meta")[0]
-    if (path.is_dir() and (path / "config.json").is_file()) or not folder.is_dir():
-        return
-    if next(folder.glob(f"{stem}.ckpt*.index"), None) or next(folder.glob(f"{stem}.index"), None):
-        raise BundleError(
-            f"{display(str(path))}: a TensorFlow checkpoint, expected config.json and model.safetensors",
-            hint="transformers converts it: BertForPreTraining.from_pretrained(..., from_tf=True).save_pretrained(...)",
-        )
-    if not path.exists():
-        raise InputError(f"{display(str(path))}: no such model directory")
 
 
 def _tell(directory: Path, has: tuple[str, ...], wanted: tuple[str, ...]) -> None:

@@ -168,8 +168,14 @@ def test_tensorflow_checkpoints_are_refused_with_a_hint(call: Run, text: Path, n
     (text / "checkpoint").mkdir()
     for file in ("bert_config.json", "bert_model.ckpt.index", "bert_model.ckpt.data-00000-of-00001", "vocab.txt"):
         (text / "checkpoint" / file).write_bytes(b"[MASK]\n")
-    done = call("pretrain-bert", "-t", "tok", "--init", name, "-o", "m", "train.txt")
-    assert done.code == 78 and "a TensorFlow checkpoint" in done.err and "from_tf=True" in done.err
+    train_more = ("pretrain-bert", "-t", "tok", "--init", name, "-o", "m", "train.txt")
+    for command in (
+        train_more,
+        ("embed", name, "train.txt"),
+        ("finetune", "--task", "classify", "-m", name, "-o", "m", "train.txt"),
+    ):
+        done = call(*command)
+        assert done.code == 78 and "a TensorFlow checkpoint" in done.err and "from_tf=True" in done.err
 
 
 def test_what_is_no_model_is_refused(call: Run, text: Path) -> None:
