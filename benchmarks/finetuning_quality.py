@@ -18,14 +18,13 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import side_by_side
 from embedding_speed import minilm
+from side_by_side import nlptools
 
 _HELD_OUT = 500  # questions of TREC
 
@@ -142,14 +141,6 @@ def run(
     found = 100 * last, 100 * metrics[f"valid_{job.measure}"], seen / metrics["seconds"]
     print(f"{job.title}, seed {seed}: {found[0]:.2f}, best {found[1]:.2f}, {found[2]:.1f} examples/s", flush=True)
     return found
-
-
-def nlptools(*arguments: str) -> None:
-    """Run a command. Ends the program on errors."""
-    print("  $ nlptools", *arguments, flush=True)
-    done = subprocess.run([sys.executable, "-m", "nlptools", *arguments])
-    if done.returncode:
-        raise SystemExit(f"nlptools {arguments[0]} ended with status {done.returncode}")
 
 
 if __name__ == "__main__":

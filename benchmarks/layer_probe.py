@@ -13,8 +13,6 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +21,7 @@ from typing import Any
 import numpy as np
 import side_by_side
 import torch
+from side_by_side import nlptools
 
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.reading import read
@@ -51,8 +50,7 @@ def vectors(model: str, layers: str, text: Sequence[Any], folder: Path) -> np.nd
     lines, out = folder / "lines", folder / "vectors.npy"
     lines.write_text("".join(" ".join(sentence.words) + "\n" for sentence in text), encoding="utf-8")
     options = ["--unit", "word", "--layers", layers, "--long", "window", "--to", "npy", "-q", "--force"]
-    command = ["embed", model, *options, "--index", str(folder / "index"), "-o", str(out), str(lines)]
-    subprocess.run([sys.executable, "-m", "nlptools", *command], check=True)
+    nlptools("embed", model, *options, "--index", folder / "index", "-o", out, lines)
     found: np.ndarray = np.load(out)
     assert len(found) == sum(len(sentence.words) for sentence in text), "a vector for each word"
     return found

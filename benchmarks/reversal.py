@@ -11,14 +11,13 @@ of the process included.
 from __future__ import annotations
 
 import argparse
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from random import Random
 
 import side_by_side
+from side_by_side import nlptools
 
 SYMBOLS = "abcdefghijklmnopqrst"
 COMMON = (
@@ -29,16 +28,6 @@ ARCHITECTURES = {
     "rnn": "--hidden 128 --lr 3e-3 --steps 1200",
     "convolution": "--layers 3 --hidden 128 --lr 2e-3 --steps 1800",
 }
-
-
-def nlptools(*arguments: str, stdin: str = "") -> str:
-    """Run a command; what it wrote. Ends the program on errors, but not when a training met its time limit."""
-    done = subprocess.run(
-        [sys.executable, "-m", "nlptools", *arguments], input=stdin, stdout=subprocess.PIPE, text=True
-    )
-    if done.returncode not in (0, 75):
-        raise SystemExit(f"nlptools {arguments[0]} ended with status {done.returncode}")
-    return done.stdout
 
 
 def sequences(count: int, seed: int) -> list[list[str]]:

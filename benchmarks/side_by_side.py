@@ -12,7 +12,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+STOPPED = 75  # status of a training that ended early with everything saved
 Measure = Callable[[], float]  # does the job once and returns its speed
 
 
@@ -76,6 +78,28 @@ def seconds(job: Callable[[], object]) -> float:
     begin = time.perf_counter()
     job()
     return time.perf_counter() - begin
+
+
+def nlptools(*arguments: object, stdin: Path | str | None = None, stdout: Path | None = None) -> str:
+    """Run a command, and show it; what it wrote to standard output. Ends the program on errors.
+
+    Args:
+        stdin: a file, or text; None: nothing.
+        stdout: a file for what it writes, which is then not returned.
+    """
+    files = [f"< {stdin}"] if isinstance(stdin, Path) else [], [f"> {stdout}"] if stdout else []
+    print("  $ nlptools", *arguments, *files[0], *files[1], flush=True)
+    command = [sys.executable, "-m", "nlptools", *map(str, arguments)]
+    given = stdin.read_bytes() if isinstance(stdin, Path) else (stdin or "").encode()
+    done = subprocess.run(command, input=given, stdout=subprocess.PIPE)
+    if done.returncode not in (0, STOPPED):
+        raise SystemExit(f"nlptools {arguments[0]} ended with status {done.returncode}")
+    if done.returncode == STOPPED:
+        print("  stopped before its time; what follows is of the best model until then")
+    if stdout is None:
+        return done.stdout.decode()
+    stdout.write_bytes(done.stdout)
+    return ""
 
 
 def machine() -> str:

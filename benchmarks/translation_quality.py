@@ -14,13 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import side_by_side
+from side_by_side import nlptools
 
 # options of each architecture: the preset is one of Transformers
 ARCHITECTURES = {
@@ -30,26 +29,6 @@ ARCHITECTURES = {
     "convolution": "--layers 4 --hidden 256 --dropout 0.3 --epochs 40 --average 5",
 }
 SETS = {"val": "val", "test 2016": "test_2016_flickr"}
-STOPPED = 75  # status of a training that ended early with everything saved
-
-
-def nlptools(*arguments: str, stdin: Path | None = None, stdout: Path | None = None) -> str:
-    """Run a command; what it wrote to standard output, when that was not to go to a file. Ends the program on errors."""
-    print(
-        "  $ nlptools",
-        *arguments,
-        *(["<", str(stdin)] if stdin else []),
-        *([">", str(stdout)] if stdout else []),
-        flush=True,
-    )
-    given = stdin.open("rb") if stdin else None
-    taken = stdout.open("wb") if stdout else subprocess.PIPE
-    done = subprocess.run([sys.executable, "-m", "nlptools", *arguments], stdin=given, stdout=taken)
-    if done.returncode not in (0, STOPPED):
-        raise SystemExit(f"nlptools {arguments[0]} ended with status {done.returncode}")
-    if done.returncode == STOPPED:
-        print("  stopped before its time; what follows is of the best model until then")
-    return (done.stdout or b"").decode()
 
 
 def join(folder: Path, part: str, source: str, target: str, out: Path) -> None:

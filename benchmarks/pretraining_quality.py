@@ -1,0 +1,88 @@
+"""What an hour of pretraining on a CPU is worth: accuracy on SST-2 after it, beside the same encoder without it.
+
+    NLPTOOLS_DATA=DIR python benchmarks/pretraining_quality.py [--steps bert=3000,electra=3200] [--seeds 1,2,3]
+        [--only none,bert,electra] [--keep DIR]
+
+DIR/enwiki_slice (train.txt.gz, valid.txt) is articles of Wikipedia, documents between blank lines; DIR/sst2 (train.tsv,
+dev.tsv) holds sentences and 0 or 1. The commands themselves: a WordPiece vocabulary of 12,000, `pretrain-bert --preset mini`
+as BERT and as ELECTRA, and `finetune` of each, and of one without any training, once per seed. The steps should take an
+hour each on the machine at hand (`--dry-run` estimates them); minutes are printed. What is in --keep already is not made
+again, and a training that was stopped goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import tempfile
+from pathlib import Path
+
+import side_by_side
+from side_by_side import nlptools
+
+COMMON = "--preset mini --sentences auto --batch-size 64 --warmup 0.05 --log-every 100"
+HOW = {
+    "bert": f"--objective bert --lr 1e-3 {COMMON}",
+    "electra": f"--objective electra --lr 7e-4 {COMMON}",
+    "none": f"--objective bert --lr 0 --steps 1 {COMMON}",  # a step at no rate: the encoder as it is drawn
+}
+TUNING = "--task classify --epochs 4 --lr 2e-4"
+TITLES = {"none": "without pretraining", "bert": "BERT", "electra": "ELECTRA"}
+
+
+def pretrained(name: str, steps: dict[str, str], data: Path, scratch: Path) -> Path:
+    """The directory of an encoder."""
+    pieces, out = scratch / "pieces", scratch / name
+    text = data / "enwiki_slice" / "train.txt.gz"
+    if not pieces.exists():
+        nlptools("build-vocab", *["--kind", "wordpiece", "--size", "12000", "--lowercase"], "-o", pieces, text)
+    if not (out / "manifest.json").is_file():
+        how = [*HOW[name].split(), *(["--steps", steps[name]] if name in steps else [])]
+        nlptools("pretrain-bert", "-t", pieces, *how, "--valid", data / "enwiki_slice" / "valid.txt", "-o", out, text)
+    return out
+
+
+def tuned(encoder: Path, seed: str, data: Path) -> float:
+    """Accuracy on the development set, in percent."""
+    out = encoder.parent / f"{encoder.name}-sst2-{seed}"
+    if not (out / "manifest.json").is_file():
+        nlptools("finetune", *TUNING.split(), "-m", encoder, "--seed", seed, "--valid", data / "sst2" / "dev.tsv", "-o", out,
+                 data / "sst2" / "train.tsv")  # fmt: skip
+    metrics = json.loads((out / "training.json").read_text(encoding="utf-8"))["metrics"]
+    return 100 * float(metrics["valid_accuracy"])
+
+
+def minutes(encoder: Path) -> float:
+    """How long the training took."""
+    record = json.loads((encoder / "training.json").read_text(encoding="utf-8"))
+    return float(record["metrics"]["seconds"]) / 60
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", default="bert=3000,electra=3200", help="of each objective")
+    parser.add_argument("--seeds", default="1,2,3")
+    parser.add_argument("--only", default="none,bert,electra")
+    parser.add_argument("--keep", type=Path, help="directory for what is made")
+    options = parser.parse_args()
+    if "NLPTOOLS_DATA" not in os.environ:
+        raise SystemExit("NLPTOOLS_DATA must name a folder with enwiki_slice and sst2 in it")
+    data = Path(os.environ["NLPTOOLS_DATA"])
+    steps = dict(part.split("=", 1) for part in options.steps.split(","))
+    print(side_by_side.machine(), flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = options.keep or Path(temporary)
+        scratch.mkdir(parents=True, exist_ok=True)
+        table = [f"{'SST-2, dev, accuracy':<24}{'mean':>8}{'seeds':>24}{'minutes of pretraining':>26}"]
+        for name in options.only.split(","):
+            encoder = pretrained(name, steps, data, scratch)
+            found = [tuned(encoder, seed, data) for seed in options.seeds.split(",")]
+            each = " ".join(f"{value:.1f}" for value in found)
+            table.append(f"{TITLES[name]:<24}{statistics.mean(found):>8.2f}{each:>24}{minutes(encoder):>26.1f}")
+    print("", *table, sep="\n")
+
+
+if __name__ == "__main__":
+    main()
