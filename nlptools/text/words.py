@@ -21,15 +21,15 @@ from functools import lru_cache
 from nlptools.text.characters import character_class
 
 # A period after one of these does not end a sentence.
-_ABBREVIATIONS = (
+_ABBREVIATED = (
     "Mr Mrs Ms Dr Prof Messrs Mme Mlle Sr Jr St Rev Hon Fr Gen Col Maj Capt Cpt Lt Sgt Cpl Adm Cmdr Sen Rep Gov Pres "
     "Supt Det Insp Amb Asst Assoc Ave Blvd Rd Hwy Ft Mt Bros Inc Ltd Co Corp Dept Univ Jan Feb Apr Jun Jul Aug Sep "
     "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thurs Fri vs al cf ca viz approx resp incl esp ie eg rev"
 )
-ABBREVIATIONS = frozenset(_ABBREVIATIONS.split())
+_ABBREVIATIONS = frozenset(_ABBREVIATED.split())
 # ... and after one of these only when a number follows.
-_BEFORE_NUMBERS = "No Nos no nos Art Arts art p pp P Vol vol Vols Ch ch Sec sec Fig fig Figs figs Eq eq Eqs Tab Par par"
-BEFORE_NUMBERS = frozenset(_BEFORE_NUMBERS.split())
+_NUMBERED = "No Nos no nos Art Arts art p pp P Vol vol Vols Ch ch Sec sec Fig fig Figs figs Eq eq Eqs Tab Par par"
+_BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 
 _CLOSING = frozenset(".,;:!?%)]}…»”›。，、！？；：）")
 _OPENING = frozenset("([{«“‘„‹¿¡（")
@@ -72,9 +72,9 @@ def split_words(text: str) -> list[str]:
 
 def _keeps_period(stem: str, following: str) -> bool:
     """Whether the period after `stem` is part of the word."""
-    if stem in ABBREVIATIONS or (len(stem) == 1 and stem.isupper()) or following[:1].islower():
+    if stem in _ABBREVIATIONS or (len(stem) == 1 and stem.isupper()) or following[:1].islower():
         return True
-    if stem in BEFORE_NUMBERS and following[:1].isdigit():
+    if stem in _BEFORE_NUMBERS and following[:1].isdigit():
         return True
     return "." in stem and any(c.isalpha() for c in stem)
 

@@ -211,8 +211,9 @@ class _Job:
     def dry_run(self) -> Trained:
         """Build everything, take two steps, report; write nothing that stays."""
         with durable.scratch_directory("nlptools-dry-") as scratch:
+            began = time.monotonic()
             data = self.task.spool(scratch, self.backend, False)
-            self.task.announce(data, 0.0)
+            self.task.announce(data, time.monotonic() - began)
             model, backend = self._model()
             state = Fit(self.task.objective(model), self.task.source(data, backend), backend, self.run, None)
             state.objective.train()
