@@ -312,6 +312,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l intermedi
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l embedding -r -d 'Width of ELECTRA\'s embeddings; 0: --hidden.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l generator-size -r -d 'Width of ELECTRA\'s generator, as a share of --hidden.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l dropout -r -d 'Probability of dropout, that of the attention weights included.'
+complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l attention -x -a 'neighbors random' -d 'What attention begins with in a new model: in its first block, with the tokens before and behind, which saves thousands of steps (neighbors), or with chance alone, as published (random).'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l init -r -d 'Go on from the weights and sizes of this BERT or ELECTRA directory; heads that it lacks are drawn anew.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l sentences -x -a 'lines auto' -d 'Where sentences end: at line ends, or where running text has them (auto). Documents end at blank lines.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l max-length -r -d 'Tokens of a sequence, marks included.'

@@ -19,6 +19,11 @@ text into sentences. Sentences that are too long are cut into pieces, which is c
 of the tokens to be predicted (15%), 80% become [MASK], 10% a random token, 10% stay; for ELECTRA 85% become [MASK]. Several
 sequences share a row when they are short, and see themselves only.
 
+A new model begins with positions that are waves of many lengths, and with heads of its first block that look at the token
+before, behind, two before and two behind; all of it is learned on. With weights drawn at random as published (--attention
+random) a small model guesses from a bag of words for thousands of steps before it finds that order matters: after 800 steps
+of mini on an encyclopedia (16 sequences of 64 tokens, 30% masked) its loss is 6.7 a masked token, otherwise 5.7.
+
 The output is a model directory in the layout of Hugging Face: config.json, model.safetensors and the tokenizer's files. It
 opens in transformers as BertForPreTraining (--objective bert), BertForMaskedLM (mlm) or ElectraForPreTraining (electra, whose
 generator is in the directory generator/, an ElectraForMaskedLM). Besides there are training.json (how it was made), log.jsonl

@@ -104,6 +104,12 @@ class TrainBert:
     dropout: float = option(
         0.1, "Probability of dropout, that of the attention weights included.", low=0, high=0.9, metavar="P"
     )
+    attention: str = option(
+        "neighbors",
+        "What attention begins with in a new model: in its first block, with the tokens before and behind, which saves"
+        " thousands of steps (neighbors), or with chance alone, as published (random).",
+        choices=("neighbors", "random"),
+    )
     init: str | None = option(
         None,
         "Go on from the weights and sizes of this BERT or ELECTRA directory; heads that it lacks are drawn anew.",

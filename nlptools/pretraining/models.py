@@ -18,6 +18,7 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.models import electra, registry
 from nlptools.models.bert import BertWithHeads
 from nlptools.models.electra import Electra
+from nlptools.models.neighbors import look_at_neighbors
 from nlptools.text.tokenizer import Tokenizer
 
 GENERATOR = "generator"  # name of the folder
@@ -33,6 +34,7 @@ class Start:
     heads: tuple[str, ...] = ()
     generator: EncoderConfig | None = None
     weights: Mapping[str, Any] = field(default_factory=dict)
+    looks_around: bool = False  # see `models.neighbors`
 
     def model(self) -> Any:
         """The model, on the CPU in float32. Draws random numbers."""
@@ -41,6 +43,9 @@ class Start:
         else:
             model = BertWithHeads(self.config, self.heads)
         model.initialize()
+        if self.looks_around:
+            for part in (model.generator, model.discriminator) if isinstance(model, Electra) else (model,):
+                look_at_neighbors(part.encoder)
         wanted = model.state_dict()
         model.load_state_dict({name: self.weights.get(name, tensor) for name, tensor in wanted.items()})
         return model
@@ -64,9 +69,11 @@ def start(options: TrainBert, vocab_size: int, pad: int) -> Start:
         attention_dropout=options.dropout,
         pad=pad,
     )
+    around = options.attention == "neighbors"
     if family == "electra":
-        return Start(config, generator=electra.generator_config(config, options.generator_size))
-    return Start(config, HEADS[options.objective])
+        generator = electra.generator_config(config, options.generator_size)
+        return Start(config, generator=generator, looks_around=around)
+    return Start(config, HEADS[options.objective], looks_around=around)
 
 
 def save(

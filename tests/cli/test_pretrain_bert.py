@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Finished, Run
+from safetensors.torch import load_file
 
 from nlptools import bundle, cli
 from nlptools.configs.pretraining import PRESETS, TrainBert, long_phase
@@ -224,3 +225,21 @@ def test_long_phases() -> None:
     for text in ("512", "512:0", "512:1", "4:0.1", "x:0.1", "512:-1"):
         with pytest.raises(UsageError):
             long_phase(text)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "electra"])
+def test_where_attention_begins(call: Run, text: Path, objective: str) -> None:
+    """Waves, and heads that look around; or all of it drawn as published. Nothing else is told apart."""
+    found: dict[str, dict[str, Any]] = {}
+    how = ("--objective", objective, "--lr", 0, "--steps", 1)
+    for attention in ("neighbors", "random"):
+        more = (*how, "--attention", attention, "-o", attention, "train.txt")
+        assert train(call, *more).code == 0
+        found[attention] = load_file(text / attention / "model.safetensors")
+    prefix = "electra" if objective == "electra" else "bert"
+    positions = f"{prefix}.embeddings.position_embeddings.weight"
+    assert 0.015 < found["random"][positions].std() < 0.025
+    assert bool((found["neighbors"][positions][:, 8:] == 0).all())  # a quarter of the dimensions are waves
+    different = {name for name, tensor in found["random"].items() if not tensor.equal(found["neighbors"][name])}
+    query_key = {f"{prefix}.encoder.layer.0.attention.self.{part}.weight" for part in ("query", "key")}
+    assert different == {positions, *query_key}
