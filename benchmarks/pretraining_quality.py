@@ -22,11 +22,11 @@ from pathlib import Path
 import side_by_side
 from side_by_side import nlptools
 
-COMMON = "--preset mini --sentences auto --max-length 64 --batch-size 16 --dropout 0 --warmup 400 --beta2 0.98 --log-every 200"
-HOW = {  # many small steps, many tokens to be predicted, no dropout: what a short training is best spent on
-    "bert": f"--objective mlm --lr 1e-3 --mask-rate 0.3 {COMMON}",
-    "electra": f"--objective electra --lr 7e-4 --mask-rate 0.2 {COMMON}",
-    "none": f"--objective mlm --attention random --lr 0 --steps 1 {COMMON}",  # a step at no rate: the encoder as it is drawn
+COMMON = "--preset hour --sentences auto --log-every 200"
+HOW = {
+    "bert": COMMON,
+    "electra": f"{COMMON} --objective electra --lr 7e-4 --mask-rate 0.2",
+    "none": f"{COMMON} --attention random --lr 0 --steps 1",  # a step at no rate: the encoder as it is drawn
 }
 TUNING = "--task classify --epochs 4 --lr 2e-4"
 TITLES = {"none": "without pretraining", "bert": "BERT", "electra": "ELECTRA"}

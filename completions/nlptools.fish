@@ -304,7 +304,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-seq2seq' -l dump-conf
 complete -c nlptools -n '__fish_seen_subcommand_from train-seq2seq' -s h -l help -d 'Show this message and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l tokenizer -s t -r -d 'Tokenizer with [CLS], [SEP], [MASK] and [PAD]: a tokenizer.json, a vocab.txt, or a model directory; by default that of --init.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l objective -x -a 'bert mlm electra' -d 'What is learned: masked tokens and whether the second segment follows the first (bert; Devlin et al. 2019), masked tokens alone (mlm), or which tokens a generator has replaced (electra; Clark et al. 2020).'
-complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l preset -x -a 'tiny mini small medium base large electra-small electra-base' -d 'Sizes and published training with a name; --steps and --max-time make it shorter. FORMATS says what each costs.'
+complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l preset -x -a 'tiny mini hour small medium base large electra-small electra-base' -d 'Sizes and published training with a name; --steps and --max-time make it shorter. FORMATS says what each costs.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l layers -r -d 'Layers.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l hidden -r -d 'Width of the hidden states.'
 complete -c nlptools -n '__fish_seen_subcommand_from pretrain-bert' -l heads -r -d 'Attention heads.'

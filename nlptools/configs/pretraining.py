@@ -31,11 +31,24 @@ _BERT = {
 }
 # The small models of Turc et al. 2019 (arXiv:1908.08962) in size; trained as Clark et al. 2020 trained their small BERT.
 _SMALL = {**_BERT, "lr": 5e-4, "batch_size": 128, "long_phase": None}
+# The sizes of mini, and what little time is best spent on: many small steps, many predictions, short sequences, no dropout.
+_HOUR = {
+    "objective": "mlm",
+    "mask_rate": 0.3,
+    "max_length": 64,
+    "batch_size": 16,
+    "dropout": 0.0,
+    "lr": 1e-3,
+    "warmup": 400,
+    "steps": 16_000,
+    "beta2": 0.98,
+}
 # Clark et al. 2020, table 6; warm-up of 10,000 steps.
 _ELECTRA = {**_BERT, "objective": "electra", "long_phase": None}
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {**_sizes(2, 128, 2), **_SMALL},
     "mini": {**_sizes(4, 256, 4), **_SMALL},
+    "hour": {**_sizes(4, 256, 4), **_HOUR},
     "small": {**_sizes(4, 512, 8), **_SMALL},
     "medium": {**_sizes(8, 512, 8), **_SMALL},
     "base": {**_sizes(12, 768, 12), **_BERT, "batch_size": 64, "accumulate": 4},
