@@ -217,13 +217,13 @@ class _Loop:
 
     def run(self) -> Result:
         state, progress = self.state, self.state.progress
+        state.objective.train()
+        state.working.train()
         if progress.valid_pending:
             self._validate()
         while progress.step < state.total and not self._patience_is_over():
             if self._stop_everywhere():
                 break
-            state.objective.train()
-            state.working.train()
             row = state.step()
             last = progress.step >= state.total
             self._check(row)
@@ -315,6 +315,7 @@ class _Loop:
         self.state.working.eval()
         with torch.inference_mode():
             numbers = self.evaluate(self.state.working.model, lambda: self.stop.requested)
+        self.state.working.train()  # here, not at every step: to visit all modules is 5% of a step of a bag of words
         if numbers is None:
             return None
         # a loss beyond all bounds is the worst there is, and JSON has no infinity
