@@ -143,6 +143,14 @@ class Finetune:
     )
     max_answer: int = option(30, "answer: longest answer in pieces.", low=1, metavar="N")
     yes_no: bool = option(False, "answer: learn to say yes and no, too, beside places in the context.")
+    encoder_dropout: float | None = option(
+        None,
+        "Dropout while learning, that of the attention weights included; by default as the encoder's config.json has it."
+        " An encoder that was pretrained without any needs some.",
+        low=0,
+        high=0.9,
+        metavar="P",
+    )
     freeze: str = option(
         "0",
         "Leave the weights of the embeddings and the first N layers as they are, or of all.",
@@ -225,8 +233,8 @@ class Finetune:
         """Raises UsageError for what only encoders have."""
         if self.task.split("/")[0] not in (*text_classifiers.TASKS, "glue"):
             raise UsageError(f"--scratch goes with {', '.join(text_classifiers.TASKS)} and glue/NAME, not {self.task}")
-        if self.layers != "last" or self.layer_decay != 1.0 or self.unfreeze:
-            raise UsageError("--layers, --layer-decay and --unfreeze go with --model, not --scratch")
+        if self.layers != "last" or self.layer_decay != 1.0 or self.unfreeze or self.encoder_dropout is not None:
+            raise UsageError("--layers, --layer-decay, --unfreeze and --encoder-dropout go with --model, not --scratch")
         if self.freeze not in ("0", "all"):
             raise UsageError(f"--freeze {self.freeze}: with --scratch all, which are the vectors of the words, or 0")
         if self.freeze == "all" and self.scratch == "bag":

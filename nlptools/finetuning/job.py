@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -294,7 +294,7 @@ class Pretrained:
 
     def model(self, kind: Kind, seed: int) -> BertWithHeads:
         """The encoder with a new head, or with its own where it is for the same labels."""
-        return new_model(self.base, kind, seed, frozen(self.options.freeze))
+        return new_model(self.base, kind, seed, frozen(self.options.freeze), self.options.encoder_dropout)
 
     def objective(self, model: Any, kind: Kind) -> TaskLoss:
         """See `Reader`."""
@@ -314,12 +314,16 @@ class Pretrained:
         bundle.save_encoder(directory, model, weights, self.base.tokenizer, training=training, more=more)
 
 
-def new_model(base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0) -> BertWithHeads:
+def new_model(
+    base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0, dropout: float | None = None
+) -> BertWithHeads:
     """The encoder of a bundle with the head of a task, on the CPU: that of the bundle where it is for the same labels, else
-    drawn at random. A BERT without a pooler gets a new one, which is told.
+    drawn at random. A BERT without a pooler gets a new one, which is told. `dropout`: None is that of the bundle.
     """
     held: Any = base.model
     config, pooled = held.config, kind.head in ("sequence", "choice") and held.config.family == "bert"
+    if dropout is not None:
+        config = replace(config, hidden_dropout=dropout, attention_dropout=dropout)
     model = BertWithHeads(
         config, (*(("pooler",) if pooled else ()), kind.head, *kinds.more_heads(kind)), kind.num_labels
     )

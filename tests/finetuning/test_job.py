@@ -112,6 +112,10 @@ def test_a_head_for_the_same_labels_is_kept_another_is_not(tmp_path: Path) -> No
     assert torch.equal(new_model(base, same, 1).state_dict()["sequence.output.weight"], held)
     others = same.restored({"labels": ["bad", "worse"], "mean": 0.0})
     assert not torch.equal(new_model(base, others, 1).state_dict()["sequence.output.weight"], held)
+    # dropout is that of the encoder, or as told
+    as_held, told = new_model(base, same, 1), new_model(base, same, 1, dropout=0.25)
+    assert as_held.config == base.model.config
+    assert told.config.attention_dropout == told.encoder.dropout.p == told.dropout.p == 0.25 != as_held.dropout.p
 
 
 def test_a_layer_below_the_last_can_be_what_the_head_sees(tmp_path: Path) -> None:
