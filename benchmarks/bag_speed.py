@@ -48,7 +48,8 @@ def main() -> None:
     print(side_by_side.machine(), f"{options.threads} threads", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         many = Path(scratch, "many.tsv")
-        many.write_bytes((data / "train.tsv").read_bytes() * options.copies)
+        lines = (data / "train.tsv").read_text(encoding="utf-8").splitlines()
+        many.write_text("".join(f"{line}\n" for line in lines) * options.copies, encoding="utf-8")
         more = ("--epochs", str(options.epochs), "--threads", str(options.threads))
         script = os.path.abspath(__file__)
         sides = {
