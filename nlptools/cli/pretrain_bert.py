@@ -38,7 +38,8 @@ processor with 2 cores and bf16 units does some 1e16 in an hour, a GPU of 2023 s
 and decay follow. tiny to medium have the sizes of Turc et al. 2019 and the training of the small BERT of Clark et al. 2020
 (128 sequences of 128 tokens), base and large those of Devlin et al. 2019 (256 sequences of 128 tokens, of 512 in the last
 tenth of the steps, at as many tokens), the ELECTRAs those of Clark et al. 2020. hour is for two cores and an hour or less: the
-sizes of mini, masked tokens alone, 16,000 steps of 16 sequences of 64 tokens, of which 30% are to be predicted.""",
+sizes of mini, masked tokens alone, 16,000 steps of 16 sequences of 64 tokens, of which 30% are to be predicted; without
+dropout, so that finetune wants --encoder-dropout 0.1 afterwards.""",
     examples=(
         (
             "A small BERT, an hour at most; the same command again goes on (status 75):",

@@ -142,9 +142,8 @@ def test_pieces_cover_the_text(context, data):
         begin, length = int(features.begin[row]), int(features.length[row])
         first = int(features.first[row])
         real = features.rows.batch(np.array([row]), PAD).ids[0]
-        cut = (
-            first > 0 and starts[first] < ends[first - 1]
-        )  # a syllable of Hangul is several pieces: a row may begin within
+        # a syllable of Hangul is several pieces: a row may begin within
+        cut = first > 0 and starts[first] < ends[first - 1]
         assert real[begin : begin + length].tolist() == ids[first : first + length]
         for place in range(length):
             a, b = features.characters(row, begin, begin + place)
