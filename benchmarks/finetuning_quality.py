@@ -19,6 +19,7 @@ import json
 import os
 import statistics
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,22 +65,35 @@ JOBS = {
 _MARGIN = 0.5
 
 
-def main() -> None:
-    """Train, measure, print a line per run and a table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default=",".join(JOBS), help="separated by commas")
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--model", default=None)
-    parser.add_argument("--examples", type=int, default=0)
+def arguments(doc: str | None, seeds: str) -> argparse.ArgumentParser:
+    """What scripts that fine-tune for several tasks are told."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", help="separated by commas; by default all")
+    parser.add_argument("--seeds", default=seeds)
+    parser.add_argument("--model")
     parser.add_argument("--keep", type=Path, help="directory for what is made")
     parser.add_argument("rest", nargs="*", help="options of finetune, after --")
+    return parser
+
+
+def parsed(parser: argparse.ArgumentParser, jobs: Collection[str]) -> argparse.Namespace:
+    """The options, with the tasks and the encoder that are meant. Ends the program where one is unknown or there is no data."""
     options = parser.parse_args()
-    wrong = set(options.task.split(",")) - JOBS.keys()
+    options.task = options.task or ",".join(jobs)
+    wrong = set(options.task.split(",")) - set(jobs)
     if wrong:
-        parser.error(f"unknown task {', '.join(sorted(wrong))}, expected {', '.join(JOBS)}")
+        parser.error(f"unknown task {', '.join(sorted(wrong))}, expected {', '.join(jobs)}")
     if "NLPTOOLS_DATA" not in os.environ:
         raise SystemExit("NLPTOOLS_DATA must name a folder with the data")
     options.model = options.model or minilm()
+    return options
+
+
+def main() -> None:
+    """Train, measure, print a line per run and a table."""
+    parser = arguments(__doc__, "1,2,3")
+    parser.add_argument("--examples", type=int, default=0)
+    options = parsed(parser, JOBS)
     print(side_by_side.machine(), flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         scratch = options.keep or Path(temporary)

