@@ -7,6 +7,7 @@ import functools
 import math
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -67,8 +68,8 @@ class Command(click.Command):
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if self.examples:
             with formatter.section("Examples"):
-                for _, line in self.examples:
-                    formatter.write(f"{'':{formatter.current_indent}}{line}\n")
+                for _, lines in self.examples:
+                    formatter.write(textwrap.indent(f"{lines}\n", " " * formatter.current_indent))
 
     def option_groups(self, ctx: click.Context) -> list[tuple[str, list[click.Option]]]:
         """The options under the titles of their settings classes, in order of declaration."""

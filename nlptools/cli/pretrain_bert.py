@@ -24,6 +24,9 @@ before, behind, two before and two behind; all of it is learned on. With weights
 random) a small model guesses from a bag of words for thousands of steps before it finds that order matters: after 800 steps
 of mini on an encyclopedia (16 sequences of 64 tokens, 30% masked) its loss is 6.7 a masked token, otherwise 5.7.
 
+With --objective electra, --init takes a BERT as well: its encoder becomes the discriminator. A small one that begins with chance
+alone may never find a replaced token; one that has filled in masked tokens for some thousand steps finds them at once.
+
 The output is a model directory in the layout of Hugging Face: config.json, model.safetensors and the tokenizer's files. It
 opens in transformers as BertForPreTraining (--objective bert), BertForMaskedLM (mlm) or ElectraForPreTraining (electra, whose
 generator is in the directory generator/, an ElectraForMaskedLM). Besides there are training.json (how it was made), log.jsonl
@@ -48,6 +51,12 @@ dropout, so that finetune wants --encoder-dropout 0.1 afterwards.""",
         (
             "Go on with a published model on text of another field:",
             "nlptools pretrain-bert --init bert-base-uncased/ --objective mlm --lr 5e-5 --epochs 3 -o adapted/ field.txt",
+        ),
+        (
+            "A small ELECTRA in an hour: half of it as a masked language model, half as a discriminator:",
+            "nlptools pretrain-bert -t tokenizer/ --preset hour --steps 7000 -o masked/ train.txt\n"
+            "nlptools pretrain-bert --init masked/ --preset hour --objective electra --lr 5e-4 --mask-rate 0.2 --steps 7000"
+            " --valid held-out.txt -o electra/ train.txt",
         ),
         (
             "An ELECTRA, from running text on standard input:",

@@ -167,6 +167,11 @@ class _Pretraining:
         return partial(measure, batches, backend)
 
     def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        if record.get("metrics", {}).get("valid_replaced_f1") == 0:
+            messages.warn(
+                "the discriminator says of every token that it was not replaced: begin it as a masked language model"
+                " (--objective mlm, then --init)"
+            )
         models.save(directory, model, weights, self.tokenizer, record)
 
     def advice(self, name: str) -> str:

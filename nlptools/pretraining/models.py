@@ -106,28 +106,30 @@ def _given(options: TrainBert, directory: Path, vocab_size: int) -> Start:
 
 
 def _given_pair(options: TrainBert, directory: Path, found: _Found, vocab_size: int) -> Start:
-    """A discriminator, and its generator where the folder holds one that fits."""
-    if found.config.family != "electra":
-        raise UsageError(f"--init {options.init} is a BERT, not an ELECTRA", hint="--objective bert or mlm")
-    if "masked" in found.heads:
+    """A discriminator, and its generator where the folder holds one that fits; or the discriminator that begins as a masked
+    language model: Clark et al. 2020, section 3.2, saw some learn nothing at all when they did not begin with one.
+    """
+    if found.config.family == "electra" and "masked" in found.heads:
         raise UsageError(
             f"--init {options.init} is a generator, expected a discriminator", hint="--objective mlm goes on with it"
         )
     _tell(directory, found.heads, ("replaced",))
+    sizes = replace(found.config, family="electra")
     weights = {f"discriminator.{name}": tensor for name, tensor in found.weights.items()}
-    config = electra.generator_config(found.config, options.generator_size)
+    config = electra.generator_config(sizes, options.generator_size)
     if not (directory / GENERATOR / "config.json").is_file():
         messages.note(f"{display(str(directory))}: no generator, a new one is drawn")
-        return Start(found.config, generator=config, weights=weights)
+        # beside a discriminator that knows words, a generator that does not would teach it nothing for long
+        return Start(sizes, generator=config, weights=weights, looks_around=options.attention == "neighbors")
     other = _load(directory / GENERATOR, options, vocab_size)
     if "masked" not in other.heads:
         raise BundleError(f"{display(str(directory / GENERATOR))}: no head for masked tokens: not a generator")
-    sizes = ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size")
-    wrong = [name for name in sizes if getattr(other.config, name) != getattr(found.config, name)]
+    same = ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size")
+    wrong = [name for name in same if getattr(other.config, name) != getattr(sizes, name)]
     if wrong:
         raise BundleError(f"{display(str(directory / GENERATOR))}: {wrong[0]} is not that of the discriminator")
     weights |= {f"generator.{name}": tensor for name, tensor in other.weights.items()}
-    return Start(found.config, generator=other.config, weights=weights)
+    return Start(sizes, generator=other.config, weights=weights)
 
 
 @dataclass(frozen=True)

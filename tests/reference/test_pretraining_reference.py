@@ -237,6 +237,28 @@ def test_going_on_with_an_electra_of_theirs(tmp_path: Path, pieces: Any, capsys:
     assert masked.model().heads == ("masked",)
 
 
+def test_a_discriminator_begins_as_a_masked_model(
+    tmp_path: Path, pieces: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published("BertForMaskedLM", tmp_path / "m", pieces)
+    options = TrainBert(init=str(tmp_path / "m"), objective="electra", generator_size=0.5)
+    made = models.start(options, VOCAB, 0).model()
+    told = capsys.readouterr().err
+    assert "drawn anew: replaced tokens" in told and "left out: masked tokens" in told and "no generator" in told
+    encoder = models.start(TrainBert(init=str(tmp_path / "m"), objective="mlm"), VOCAB, 0).model().encoder.state_dict()
+    mine = made.discriminator.encoder.state_dict()
+    assert mine.keys() == encoder.keys() and all(torch.equal(mine[name], tensor) for name, tensor in encoder.items())
+    assert made.discriminator.config.family == "electra" and made.generator.config.hidden_size == 8
+    (tmp_path / "saved").mkdir()
+    models.save(tmp_path / "saved", made, made.state_dict(), pieces, {})
+    opened = transformers.ElectraForPreTraining.from_pretrained(tmp_path / "saved").eval()
+    made.eval()
+    ids = torch.tensor([[2, 9, 10, 11, 3]])
+    with torch.no_grad():
+        logits = made.discriminator.replaced(made.discriminator.encoder(ids).last)
+        assert torch.allclose(logits.squeeze(-1), opened(ids).logits, atol=1e-5)
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: Path, pieces: Any) -> None:
     published("BertForPreTraining", tmp_path / "bert", pieces)
     published("ElectraForPreTraining", tmp_path / "electra", pieces, embedding_size=8)
@@ -246,8 +268,6 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, pieces: Any) -> No
         options = TrainBert(init=str(tmp_path / name), objective=objective, **more)
         return models.start(options, vocab_size, 0)
 
-    with pytest.raises(UsageError, match="is a BERT, not an ELECTRA"):
-        start("bert", "electra")
     with pytest.raises(UsageError, match="knows no next sentence"):
         start("electra", "bert")
     with pytest.raises(UsageError, match="is a generator, expected a discriminator"):
