@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterable, Iterator
@@ -13,8 +14,8 @@ T = TypeVar("T")
 def one_ahead(items: Iterable[T]) -> Iterator[T]:
     """The items, in order; an error comes where the item would have come.
 
-    The thread is left behind when the caller stops early: it may be waiting for input that never comes, and must not keep
-    the process from ending.
+    When the caller stops early the thread ends with the item that it is at. Nobody waits for it: its input may never come,
+    and must not keep the process from ending.
     """
     made: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
     stopped = threading.Event()
@@ -40,3 +41,5 @@ def one_ahead(items: Iterable[T]) -> Iterator[T]:
             yield value
     finally:
         stopped.set()
+        with contextlib.suppress(queue.Empty):
+            made.get_nowait()  # a thread that waits for room goes on, and ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Iterator
 
@@ -40,3 +41,13 @@ def test_the_next_item_is_made_meanwhile_but_not_the_whole_rest() -> None:
     assert next(items) == 0
     assert started[1].wait(10)
     assert not started[5].is_set()
+
+
+def test_a_thread_that_waits_for_room_ends_with_its_caller() -> None:
+    before = set(threading.enumerate())
+    items = one_ahead(itertools.count())
+    assert next(items) == 0
+    (thread,) = set(threading.enumerate()) - before
+    items.close()
+    thread.join(10)
+    assert not thread.is_alive()
