@@ -217,7 +217,8 @@ class _Finetuning:
         return self.reader.objective(model, self.kind)
 
     def source(self, data: _Examples, backend: Backend) -> Source:
-        return self.reader.source(data.train, self.run.batch_size, self.seed, backend)
+        size = self.run.batch_size or min(512, max(32, len(data.train) // 64))
+        return self.reader.source(data.train, size, self.seed, backend)
 
     def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:
         """The measures of the task on the held-out examples, computed by the main process."""

@@ -47,6 +47,12 @@ def predicted(directory: Path, lines: list[str], **changes: Any) -> list[str]:
     return [line for some in made.lines([str(path)]) for line in some]
 
 
+def test_few_examples_are_trained_on_in_small_batches(tmp_path: Path) -> None:
+    for examples, steps in ((40, 2), (3000, 66)):  # batches of 32, of a 64th
+        done = train(tmp_path / str(examples), "bag", table(tmp_path / "a.tsv", texts(examples)), batch_size=0, epochs=1.0)
+        assert done.steps == steps
+
+
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_a_word_that_says_it_all_is_found_by_each(arch: str, tmp_path: Path) -> None:
     done = train(tmp_path, arch, table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(60, 1)))
