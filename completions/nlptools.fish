@@ -391,7 +391,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l hidden-size -r
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l depth -r -d 'Layers (lstm, gru, rnn, transformer).'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l heads -r -d 'Attention heads (transformer).'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l bidirectional -l no-bidirectional -d 'Read from both ends (lstm, gru, rnn).'
-complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l pooling -x -a 'mean max last' -d 'From states to one vector (lstm, gru, rnn, transformer); last is the end of reading.'
+complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l pooling -x -a 'mean max last both' -d 'From states to one vector (cnn, lstm, gru, rnn, transformer); last is the end of reading, both max and mean.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l kernel-sizes -r -d 'Widths of the windows (cnn).'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l dropout -r -d 'Dropout before the last layer, and between layers.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l word-dropout -r -d 'Share of words that are unknown in training, drawn anew each time.'

@@ -12,7 +12,7 @@ from nlptools.configs.embeddings import lengths
 from nlptools.errors import BundleError, UsageError
 
 ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
-POOLINGS = ("mean", "max", "last")
+POOLINGS = ("mean", "max", "last", "both")
 TASKS = ("classify", "pair", "regress")
 
 _COMMON: dict[str, Any] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.0}
@@ -39,7 +39,15 @@ PRESETS: dict[str, dict[str, Any]] = {
         "dropout": 0.0,
         "word_dropout": 0.0,
     },
-    "cnn": {**_COMMON, "epochs": 4.0, "dim": 300, "hidden_size": 100, "dropout": 0.5, "word_dropout": 0.2},
+    "cnn": {
+        **_COMMON,
+        "epochs": 4.0,
+        "dim": 100,
+        "hidden_size": 100,
+        "pooling": "both",
+        "dropout": 0.5,
+        "word_dropout": 0.3,
+    },
     "lstm": _RECURRENT,
     "gru": _RECURRENT,
     "rnn": _RECURRENT,
@@ -90,7 +98,9 @@ class Scratch:
     heads: int = option(4, "Attention heads (transformer).", low=1, metavar="N")
     bidirectional: bool = option(True, "Read from both ends (lstm, gru, rnn).")
     pooling: str = option(
-        "max", "From states to one vector (lstm, gru, rnn, transformer); last is the end of reading.", choices=POOLINGS
+        "max",
+        "From states to one vector (cnn, lstm, gru, rnn, transformer); last is the end of reading, both max and mean.",
+        choices=POOLINGS,
     )
     kernel_sizes: str = option("3,4,5", "Widths of the windows (cnn).", metavar="N,...", check=kernel_sizes)
     dropout: float = option(0.5, "Dropout before the last layer, and between layers.", low=0, high=0.99, metavar="X")

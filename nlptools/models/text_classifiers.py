@@ -142,25 +142,34 @@ class Mean(nn.Module):
         return out
 
 
+def poolings(config: TextClassifierConfig) -> tuple[str, ...]:
+    """What `layers.pooling` calls them."""
+    return ("max", "mean") if config.pooling == "both" else (config.pooling,)
+
+
 class Convolution(nn.Module):
-    """Windows of several widths, and the largest that each filter finds."""
+    """Windows of several widths, and what each filter finds at most and on average.
+
+    Windows reach over both ends, as in Kim 2014 (D14-1181), so that filters know where a text begins and ends. The mean is
+    a departure: sentences of SST-2 are told apart better with it.
+    """
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
-        self.widths = config.kernel_sizes
-        self.size = len(self.widths) * config.hidden_size
+        self.widths, self.poolings = config.kernel_sizes, poolings(config)
+        self.size = len(self.widths) * len(self.poolings) * config.hidden_size
         self.filters: Any = nn.ModuleList(Linear(w * config.embedding_size, config.hidden_size) for w in self.widths)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, E) -> (B, D for each width)."""
+        """(B, T, E) -> (B, D for each width and pooling)."""
         x = self.dropout(x) * mask[..., None]
-        lengths, columns = mask.sum(1, keepdim=True), torch.arange(x.shape[1], device=x.device)
+        lengths = mask.sum(1, keepdim=True)
         found = []
         for width, filters in zip(self.widths, self.filters, strict=True):
-            scores = filters(windows(F.pad(x, (0, 0, 0, width - 1)), width), "relu")  # (B, T, D)
-            whole = columns <= (lengths - width).clamp(min=0)
-            found.append(pool(scores, whole, ("max",)))
+            scores = filters(windows(F.pad(x, (0, 0, width - 1, width - 1)), width), "relu")  # (B, T + width - 1, D)
+            real = torch.arange(scores.shape[1], device=x.device) < (lengths + width - 1).clamp(min=1)
+            found.append(pool(scores, real, self.poolings))
         return torch.cat(found, 1)
 
 
@@ -173,18 +182,18 @@ class Recurrent(nn.Module):
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
-        self.ways = 2 if config.bidirectional else 1
-        self.size = self.ways * config.hidden_size
-        kind, sizes = _RECURRENT[config.arch], [config.embedding_size] + [self.size] * config.num_hidden_layers
+        self.ways, self.poolings = 2 if config.bidirectional else 1, poolings(config)
+        width = self.ways * config.hidden_size
+        self.size = width * len(self.poolings)
+        kind, sizes = _RECURRENT[config.arch], [config.embedding_size] + [width] * config.num_hidden_layers
         self.layers: Any = nn.ModuleList(
             nn.ModuleList(kind(sizes[i], config.hidden_size, batch_first=True) for _ in range(self.ways))
             for i in range(config.num_hidden_layers)
         )
-        self.pooling = config.pooling
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, E) -> (B, D for each way)."""
+        """(B, T, E) -> (B, D for each way and pooling)."""
         back = turned(mask) if self.ways == 2 else None
         for ways in self.layers:
             x = self.dropout(x)
@@ -193,8 +202,8 @@ class Recurrent(nn.Module):
                 read = ways[1](x.gather(1, back[..., None].expand_as(x)))[0]
                 outputs.append(read.gather(1, back[..., None].expand_as(read)))
             x = torch.cat(outputs, 2) if back is not None else outputs[0]
-        if self.pooling != "last" or back is None:
-            return pool(x, mask, (self.pooling,))
+        if self.poolings != ("last",) or back is None:
+            return pool(x, mask, self.poolings)
         there, back_again = x.chunk(2, 2)
         return torch.cat([pool(there, mask, ("last",)), back_again[:, 0]], 1)
 
@@ -211,7 +220,8 @@ class Attention(nn.Module):
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
-        D = self.size = config.hidden_size
+        D, self.poolings = config.hidden_size, poolings(config)
+        self.size = D * len(self.poolings)
         self.projection = Linear(config.embedding_size, D)
         self.positions = Sinusoids(D)
         self.blocks: Any = nn.ModuleList(
@@ -219,17 +229,16 @@ class Attention(nn.Module):
             for _ in range(config.num_hidden_layers)
         )
         self.norm = nn.LayerNorm(D)
-        self.pooling = config.pooling
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, E) -> (B, D)."""
+        """(B, T, E) -> (B, D for each pooling)."""
         x = self.projection(x)
         x = self.dropout(x + self.positions(0, x.shape[1], x))
         real = None if bool(mask.all()) else mask
         for block in self.blocks:
             x = block(x, real=real)
-        return pool(self.norm(x), mask, (self.pooling,))
+        return pool(self.norm(x), mask, self.poolings)
 
 
 _BODIES: dict[str, Any] = {"mean": Mean, "cnn": Convolution, "transformer": Attention}

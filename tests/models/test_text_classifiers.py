@@ -41,7 +41,10 @@ VARIANTS = [
     ("gru", {"pooling": "mean", "bidirectional": False}),
     ("rnn", {"pooling": "last", "num_hidden_layers": 2}),
     ("transformer", {"pooling": "mean", "num_hidden_layers": 2}),
+    ("lstm", {"pooling": "both", "num_hidden_layers": 2}),
+    ("transformer", {"pooling": "both"}),
     ("cnn", {"kernel_sizes": (2, 9)}),
+    ("cnn", {"kernel_sizes": (1, 3), "pooling": "both"}),
 ]
 
 
@@ -109,7 +112,7 @@ def test_both_ways_are_those_of_pytorch(arch: str) -> None:
 
 
 def test_convolutions_by_hand() -> None:
-    made = model("cnn", kernel_sizes=(2,), hidden_size=1, embedding_size=1)
+    made = model("cnn", kernel_sizes=(2,), hidden_size=1, embedding_size=1, pooling="both")
     with torch.no_grad():
         made.body.filters[0].weight.copy_(torch.tensor([[1.0, 10.0]]))
         made.body.filters[0].bias.fill_(0.5)
@@ -117,8 +120,8 @@ def test_convolutions_by_hand() -> None:
             torch.tensor([[[1.0], [2.0], [4.0]], [[3.0], [9.0], [9.0]]]),
             torch.tensor([[True] * 3, [True, False, False]]),
         )
-        # windows 1 2 and 2 4; a single word is filled up with a zero
-        assert made.body(x, mask).tolist() == [[42.5], [3.5]]
+        # windows 0 1, 1 2, 2 4, 4 0; and 0 3, 3 0
+        assert made.body(x, mask).tolist() == [[42.5, (10.5 + 21.5 + 42.5 + 4.5) / 4], [30.5, (30.5 + 3.5) / 2]]
 
 
 def test_words_are_dropped_in_training_only() -> None:
