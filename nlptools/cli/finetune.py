@@ -41,6 +41,11 @@ made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 
 from). The weights of --crf are there as crf.transitions, crf.start_transitions and crf.end_transitions, as pytorch-crf
 names them, those of --yes-no as nlptools.yes_no, and the head of coreference as nlptools.mentions (the rest of it is a
 BertModel); Hugging Face leaves them out.
+How far above what needs no model a run should end, in points, with an encoder of 6 layers and 384 numbers
+(all-MiniLM-L6-v2) and some passes over the data: parts of speech of UD English EWT 9 above tagging each word as it is tagged most
+often; answers of QAMR 60 (F1) above the longest run of words that the question lacks; roles of PropBank's EWT 45 (F1) above
+the nearest nouns for ARG0 and ARG1; coreference in GAP 20 (F1) above the nearest name; SICK's relatedness 25 (Pearson) above the
+share of common words. Much less means that something is wrong: the rate, the labels, too few passes.
 With --valid the weights are the best by --best; otherwise the last. A label in the --valid file that training has not seen is
 an error. Standard output stays empty.
 
