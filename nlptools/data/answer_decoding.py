@@ -2,8 +2,9 @@
 
 The score of tokens i to j of a row is start[i] + end[j] (Rajpurkar et al. 2016, D16-1264; Devlin et al. 2019,
 arXiv:1810.04805). All pairs in order and within the longest answer are compared, in the row that answers for i; that of
-the [CLS] with itself is the score of no answer, of several rows the least one. A question is left unanswered when that
-exceeds the best answer's score by more than a threshold, which is tuned on held-out questions.
+the token that stands for none (the [CLS]; see `answer_features`) with itself is the score of no answer, of several rows
+the least one. A question is left unanswered when that exceeds the best answer's score by more than a threshold, which is
+tuned on held-out questions.
 Departures from BERT's script: not the n best starts with the n best ends, but the n best of all pairs; a probability is
 the share among all pairs of the question's rows and no answer, so that it does not depend on n; texts are stretches of
 the context. The threshold lies in the middle between the two odds that it divides, and never between equal ones.
@@ -35,7 +36,7 @@ class RowAnswers(NamedTuple):
     start_logits: np.ndarray  # (B, K) float64
     end_logits: np.ndarray  # (B, K) float64
     total: np.ndarray  # (B,) float64, log of the sum of exp(score) over all pairs; -inf where there is none
-    null: np.ndarray  # (B, 2) float64, start and end logit of the [CLS]
+    null: np.ndarray  # (B, 2) float64, start and end logit of no answer
     yes_no: np.ndarray  # (B, 3) float64, logits of SPAN, YES, NO; or (B, 0)
 
 
@@ -99,7 +100,7 @@ def best_spans(
 
     Raises:
         UsageError: `n_best` below 1, or a longest answer below 0.
-        DataError: a logit of the context or of the [CLS] is not a finite number.
+        DataError: a logit of the context or of no answer is not a finite number.
     """
     if n_best < 1 or max_tokens < 0 or max_words < 0:
         raise UsageError(f"{n_best} best answers of at most {max_tokens} pieces and {max_words} words")
@@ -111,7 +112,8 @@ def best_spans(
     places = np.arange(T)
     allowed_start = (places >= features.owned_begin[rows][:, None]) & (places < features.owned_end[rows][:, None])
     allowed_end = (places >= begin) & (places < stop)
-    if not np.isfinite(logits[allowed_end | (places == 0)]).all():
+    null = features.null[rows]
+    if not np.isfinite(logits[allowed_end | (places == null[:, None])]).all():
         raise DataError("the model's scores of an answer are not finite numbers")
     longest = min(max_tokens or T, T)
     scores = np.where(allowed_start, start, -np.inf)[:, :, None] + _band(
@@ -132,7 +134,7 @@ def best_spans(
         np.take_along_axis(start, first, axis=1),
         np.take_along_axis(end, last, axis=1),
         _log_sum(flat),
-        np.stack([start[:, 0], end[:, 0]], axis=1),
+        np.stack([side[np.arange(len(rows)), null] for side in (start, end)], axis=1),
         np.zeros((len(rows), 0)) if yes_no is None else np.asarray(yes_no, np.float64),
     )
 

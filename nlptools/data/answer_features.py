@@ -1,8 +1,9 @@
 """Questions and their contexts as rows for an encoder, and where the answers stand in them: `answer`.
 
-`[CLS] question [SEP] context [SEP]`; a context that is longer than a row becomes overlapping rows (Devlin et al. 2019,
-arXiv:1810.04805). Every piece of a context knows the characters that it covers, and an answer is `context[a:b]`: text is
-never put together from pieces (`piece_offsets` tells which).
+`[CLS] question [SEP] context [SEP]`, or for a GPT `<eos> question <eos> context <eos>`; a context that is longer than a
+row becomes overlapping rows (Devlin et al. 2019, arXiv:1810.04805). Every piece of a context knows the characters that it
+covers, and an answer is `context[a:b]`: text is never put together from pieces (`piece_offsets` tells which).
+One token stands for no answer: the [CLS], or, where tokens see only what is before them, the mark at the end.
 Departures from BERT's script: windows as in `strided_windows`; the answer that a row is trained on is the shortest run
 of pieces that covers it, also where it begins inside a piece. Such ones, which do not come back exactly, are counted,
 and so are those that are longer than a row.
@@ -19,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlptools.data import strided_windows
-from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of
+from nlptools.data.encoder_rows import Marks, Rows, Segment, bounds_of, encode_once, join, marks_of
 from nlptools.data.piece_offsets import covered, touched
 from nlptools.data.tasks.examples import Question
 from nlptools.errors import UsageError
@@ -31,12 +32,13 @@ IGNORED = -1
 
 @dataclass(frozen=True)
 class AnswerFeatures:
-    """The rows of N questions. Places count the tokens of a row from 0, the [CLS].
+    """The rows of N questions. Places count the tokens of a row from 0.
 
     Of row r, the tokens from `begin[r]` to `begin[r] + length[r]` are the pieces from `first[r]` on of its context.
     """
 
     rows: Rows
+    null: np.ndarray  # (R,) int64, the place of the token that stands for no answer
     contexts: tuple[str, ...]  # of the questions: (N,)
     question: np.ndarray  # (R,) int64, the number of the question of each row; rising
     begin: np.ndarray  # (R,) int64, the place of the first piece of the context
@@ -64,7 +66,7 @@ class AnswerFeatures:
 
 @dataclass(frozen=True)
 class AnswerTargets:
-    """What R rows are trained on; 0, the [CLS], where the row does not hold the whole answer or there is none."""
+    """What R rows are trained on; `AnswerFeatures.null` where the row does not hold the whole answer or there is none."""
 
     start: np.ndarray  # (R,) int64, the place of the first token of the answer
     end: np.ndarray  # (R,) int64, that of the last one
@@ -80,6 +82,7 @@ def answer_features(
     max_length: int = 384,
     max_question: int = 64,
     step: int = 128,
+    marks: Marks | None = None,
     threads: int = 1,
 ) -> AnswerFeatures:
     """Rows for questions, those of a question one after another; at least one each.
@@ -88,12 +91,13 @@ def answer_features(
         max_length: most tokens of a row, marks included.
         max_question: most pieces of a question; the rest of it is cut off.
         step: pieces of the context from one row to the next.
+        marks: None: those that the tokenizer of an encoder has.
 
     Raises:
         UsageError: the sizes leave no room for the context.
         BundleError: the tokenizer lacks a special token.
     """
-    marks = marks_of(tokenizer)
+    marks = (marks or marks_of(tokenizer)).with_end
     if max_length < max_question + 4 or max_question < 1 or step < 1:
         raise UsageError(
             f"rows of {max_length} tokens with {max_question} for the question, {step} apart: "
@@ -106,7 +110,7 @@ def answer_features(
     starts, ends, words = covered(tokenizer, list(dict.fromkeys(contexts)), told.bounds)
 
     units = told.lengths[context]
-    room = max_length - 3 - sizes
+    room = max_length - marks.count(2) - sizes
     windows = strided_windows.cut(
         np.ones(int(units.sum()), np.int64), bounds_of(units), room, np.minimum(step, room), empty=True
     )
@@ -117,6 +121,7 @@ def answer_features(
     rows, (_, begin) = join(marks, segments)
     return AnswerFeatures(
         rows,
+        begin + length if marks.causal else np.zeros_like(begin),
         contexts,
         of_row,
         begin,
@@ -134,7 +139,7 @@ def answer_features(
 def answer_targets(features: AnswerFeatures, questions: Sequence[Question]) -> AnswerTargets:
     """Where the rows hold the first answer of each of the N questions that `features` are of."""
     begins = bounds_of(np.bincount(features.question, minlength=len(questions)))
-    start, end = np.zeros((2, len(features.rows)), np.int64)
+    start, end = features.null.copy(), features.null.copy()
     kind = np.full(len(features.rows), IGNORED, np.int64)
     classes = {"yes": YES, "no": NO, "none": SPAN}
     inexact = outside = 0
@@ -153,8 +158,8 @@ def answer_targets(features: AnswerFeatures, questions: Sequence[Question]) -> A
             continue
         first, last = (begin + piece - features.first[rows] for piece in found)
         inside = (first >= 0) & (last < features.length[rows])
-        start[rows] = np.where(inside, features.begin[rows] + first, 0)
-        end[rows] = np.where(inside, features.begin[rows] + last, 0)
+        start[rows] = np.where(inside, features.begin[rows] + first, features.null[rows])
+        end[rows] = np.where(inside, features.begin[rows] + last, features.null[rows])
         if question.yes_no is not None:
             kind[rows] = np.where(inside, classes[question.yes_no], SPAN)
         if not inside.any():

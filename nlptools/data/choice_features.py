@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of
+from nlptools.data.encoder_rows import Marks, Rows, Segment, bounds_of, encode_once, join, marks_of
 from nlptools.data.tasks.examples import Choice
 from nlptools.errors import UsageError
 from nlptools.text.tokenizer import Tokenizer
@@ -33,21 +33,28 @@ class ChoiceFeatures:
 
 
 def choice_features(
-    examples: Sequence[Choice], tokenizer: Tokenizer, *, max_length: int, threads: int = 1
+    examples: Sequence[Choice],
+    tokenizer: Tokenizer,
+    *,
+    max_length: int,
+    marks: Marks | None = None,
+    threads: int = 1,
 ) -> ChoiceFeatures:
     """Rows for contexts and endings.
 
     Args:
         max_length: most tokens of a row, marks included.
+        marks: None: those that the tokenizer of an encoder has.
 
     Raises:
         UsageError: `max_length` leaves no room.
         BundleError: the tokenizer lacks a special token.
     """
-    marks = marks_of(tokenizer)
-    room = max_length - 3
+    marks = marks or marks_of(tokenizer)
+    room = max_length - marks.count(2)
     if room < 2:
-        raise UsageError(f"rows of {max_length} tokens: expected at least 5, for a context and an ending")
+        least = 2 + marks.count(2)
+        raise UsageError(f"rows of {max_length} tokens: expected at least {least}, for a context and an ending")
     counts = np.array([len(example.endings) for example in examples], np.int64)
     contexts, context = encode_once(tokenizer, [example.context for example in examples], threads)
     endings, ending = encode_once(tokenizer, [text for example in examples for text in example.endings], threads)

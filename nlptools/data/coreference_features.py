@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.data.encoder_rows import Rows, Segment, bounds_of, encode_once, join, marks_of
+from nlptools.data.encoder_rows import Marks, Rows, Segment, bounds_of, encode_once, join, marks_of
 from nlptools.data.piece_offsets import covered, touched
 from nlptools.data.tasks.examples import Coreference
 from nlptools.errors import DataError, UsageError
@@ -35,12 +35,18 @@ class CoreferenceFeatures:
 
 
 def coreference_features(
-    examples: Sequence[Coreference], tokenizer: Tokenizer, *, max_length: int, threads: int = 1
+    examples: Sequence[Coreference],
+    tokenizer: Tokenizer,
+    *,
+    max_length: int,
+    marks: Marks | None = None,
+    threads: int = 1,
 ) -> CoreferenceFeatures:
     """Rows for texts.
 
     Args:
         max_length: most tokens of a row, marks included.
+        marks: None: those that the tokenizer of an encoder has.
 
     Raises:
         UsageError: `max_length` leaves no room.
@@ -48,10 +54,10 @@ def coreference_features(
             leaves out; with file and line.
         BundleError: the tokenizer lacks a special token.
     """
-    marks = marks_of(tokenizer)
-    room = max_length - 2
+    marks = marks or marks_of(tokenizer)
+    room = max_length - marks.count(1)
     if room < 3:
-        raise UsageError(f"rows of {max_length} tokens: expected at least 5, for three mentions")
+        raise UsageError(f"rows of {max_length} tokens: expected at least {3 + marks.count(1)}, for three mentions")
     found, which = encode_once(tokenizer, [example.text for example in examples], threads)
     texts = list(dict.fromkeys(example.text for example in examples))
     starts, ends, _ = covered(tokenizer, texts, found.bounds)
@@ -63,11 +69,12 @@ def coreference_features(
         pieces = _mentions(example, starts[here], ends[here])
         chosen = _nearest(pieces, here.stop - here.start, room, example)
         cut += len(chosen) < here.stop - here.start
-        spans[n] = 1 + np.searchsorted(chosen, pieces)
+        spans[n] = np.searchsorted(chosen, pieces)
         kept.append(here.start + chosen)
     lengths = np.array([len(chosen) for chosen in kept], np.int64)
     flat = found.ids[np.concatenate(kept)] if kept else found.ids
-    rows, _ = join(marks, [Segment(flat, bounds_of(lengths)[:-1], lengths)])
+    rows, (begin,) = join(marks, [Segment(flat, bounds_of(lengths)[:-1], lengths)])
+    spans += begin[:, None, None]
     for n in range(len(examples)):
         for first, last in spans[n].tolist():
             rows.types[rows.bounds[n] + first : rows.bounds[n] + last + 1] = 1

@@ -1,5 +1,9 @@
 """Rows of tokens for an encoder, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, one after another in flat arrays.
 
+For a GPT they are `<eos> a` or `<eos> a <eos> b` (Radford et al. 2018, "Improving language understanding by generative
+pre-training": start, delimiter, and what the last token has seen). Departure: no mark at the end, so that transformers, which
+takes the last token that is no padding, finds the same one.
+
 A row of tokens is put together from segments, each a stretch of some flat array of pieces, for all rows at once; padding
 is added when a batch is taken. Thus 100,000 rows of any lengths take five bytes a token.
 Shapes: R rows, B rows of a batch, T longest of them, P tokens of all rows, N texts.
@@ -8,7 +12,7 @@ Shapes: R rows, B rows of a batch, T longest of them, P tokens of all rows, N te
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -20,12 +24,35 @@ from nlptools.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Marks:
-    """The special tokens that rows are made with."""
+    """The special tokens that rows are made with, and how.
 
-    cls: int
-    sep: int
+    Attributes:
+        cls: what a row begins with; None: nothing.
+        sep: what stands between segments; None: nothing.
+        pad: what fills up rows, and stands in one that would be empty.
+        unk: what stands for a word without pieces.
+        closes: whether `sep` stands behind the last segment, too.
+        causal: whether tokens see only what is before them, so that the last one speaks for its row, the last piece for its
+            word, and what a text has to be read with comes before it.
+        before_word: what is tokenized with a word of a sentence, before it.
+    """
+
+    cls: int | None
+    sep: int | None
     pad: int
     unk: int
+    closes: bool = True
+    causal: bool = False
+    before_word: str = ""
+
+    def count(self, segments: int) -> int:
+        """How many marks a row of so many segments has."""
+        return (self.cls is not None) + (segments - 1 + self.closes) * (self.sep is not None)
+
+    @property
+    def with_end(self) -> Marks:
+        """The same with a mark at the end where tokens are `causal`, which nothing else than that mark sees all of."""
+        return replace(self, closes=True) if self.causal else self
 
 
 @dataclass(frozen=True)
@@ -106,7 +133,19 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
             f"the tokenizer has no {', '.join(missing)}",
             hint="the tokenizer of an encoder has [CLS], [SEP], [PAD] and [UNK]",
         )
-    return Marks(**given)
+    return Marks(given["cls"], given["sep"], given["pad"], given["unk"])
+
+
+def marks_of_gpt(tokenizer: Tokenizer, eos: int, ours: bool = True) -> Marks:
+    """What rows for a GPT are made with: its end-of-text token stands for all marks.
+
+    Args:
+        ours: rows as the module has them; else as those of transformers, whose tokenizers of GPT-2 add nothing, and which
+            take the first piece of a word as those of an encoder do.
+    """
+    unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
+    given: dict[str, Any] = {"pad": eos, "unk": eos if unk is None else unk, "closes": False, "before_word": " "}
+    return Marks(eos, eos, causal=True, **given) if ours else Marks(None, None, **given)
 
 
 def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[Pieces, np.ndarray]:
@@ -127,23 +166,29 @@ def packed(lists: Sequence[Sequence[int]]) -> Pieces:
 def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarray]]:
     """Rows `[CLS] segment [SEP] segment [SEP] ...`, and the place in its row where each segment begins: (R,) each.
 
-    [CLS] is of the type of the first segment, a [SEP] of that of the segment before it.
+    [CLS] is of the type of the first segment, a [SEP] of that of the segment before it. No row is empty: see `Marks.pad`.
     """
-    lengths: np.ndarray = np.add.reduce([segment.lengths + 1 for segment in segments]) + 1
+    lengths: np.ndarray = np.add.reduce([segment.lengths for segment in segments]) + marks.count(len(segments))
+    empty = np.flatnonzero(lengths == 0)
+    lengths[empty] = 1
     bounds = bounds_of(lengths)
     ids = np.empty(bounds[-1], np.int32)
     types = np.empty(bounds[-1], np.uint8)
-    ids[bounds[:-1]] = marks.cls
-    types[bounds[:-1]] = segments[0].type
-    begin = np.ones(len(lengths), np.int64)
+    if marks.cls is not None:
+        ids[bounds[:-1]] = marks.cls
+        types[bounds[:-1]] = segments[0].type
+    begin = np.full(len(lengths), int(marks.cls is not None), np.int64)
     begins = []
-    for segment in segments:
+    for number, segment in enumerate(segments, 1):
         begins.append(begin)
         places = bounds[:-1] + begin
         ids[ranges(places, segment.lengths)] = segment.ids[ranges(segment.starts, segment.lengths)]
-        ids[places + segment.lengths] = marks.sep
-        types[ranges(places, segment.lengths + 1)] = segment.type
-        begin = begin + segment.lengths + 1
+        marked = int(marks.sep is not None and (marks.closes or number < len(segments)))
+        if marked:
+            ids[places + segment.lengths] = marks.sep
+        types[ranges(places, segment.lengths + marked)] = segment.type
+        begin = begin + segment.lengths + marked
+    ids[bounds[empty]], types[bounds[empty]] = marks.pad, segments[0].type
     return Rows(ids, types, bounds), begins
 
 

@@ -1,7 +1,7 @@
 """What an encoder sees of the examples of a task, as flat arrays: tokens, segments, targets; and batches of them.
 
-A row is one sequence, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`. An example has one row, or several that belong together:
-the endings of a choice, the windows of a long text (`Features.examples`).
+A row is one sequence, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, or a GPT's: see `encoder_rows`. An example has one row,
+or several that belong together: the endings of a choice, the windows of a long text (`Features.examples`).
 Shapes: N rows, B rows of a batch, T length.
 """
 
@@ -128,7 +128,7 @@ def rows_of_texts(texts: Sequence[Sequence[str]], encoding: Encoding) -> Feature
     ids = encoding.tokenizer.encode_lines([text for example in texts for text in example], encoding.threads)
     pieces = packed(ids)
     lengths = pieces.lengths.reshape(-1, count)  # (N, 1 or 2)
-    kept = shortened(lengths, encoding.max_length - 1 - count)
+    kept = shortened(lengths, encoding.max_length - encoding.marks.count(count))
     starts = pieces.bounds[:-1].reshape(-1, count)
     segments = [
         Segment(pieces.ids, starts[:, i], kept[:, i], type=i if encoding.types > 1 else 0) for i in range(count)

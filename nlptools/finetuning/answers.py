@@ -1,9 +1,10 @@
 """The task answer: a place in a context that answers a question, yes, no, or no answer at all.
 
-Devlin et al. 2019, sections 4.2 and 4.3: how well each token begins and ends the answer; the [CLS] stands for none. Long
-contexts become windows, each learnt from by itself: see `data.answer_features` and `data.answer_decoding`. Yes and no
-(`yes_no`): three classes of the first token, as in Alberti et al. 2019 (arXiv:1901.08634).
-Departures: the softmax is over the [CLS] and the context, not over question and padding. Training data in which no question
+Devlin et al. 2019, sections 4.2 and 4.3: how well each token begins and ends the answer; one stands for none: the [CLS],
+or the mark at the end of a GPT's row. Long contexts become windows, each learnt from by itself: see
+`data.answer_features` and `data.answer_decoding`. Yes and no (`yes_no`): three classes of the token that stands for none,
+as in Alberti et al. 2019 (arXiv:1901.08634).
+Departures: the softmax is over that token and the context, not over question and padding. Training data in which no question
 is without an answer make a model that always answers.
 Shapes: N questions, R rows, B rows of a batch, T tokens of a row, C numbers of a token: 2, or 5 with yes and no.
 """
@@ -38,6 +39,7 @@ from nlptools.train.loop import Criterion
 
 _LENGTH = 384  # tokens of a window, unless --max-length says otherwise
 _ROWS = 32  # rows whose answers are looked for together
+_NONE = 2  # in `_places`: the token that stands for no answer
 
 
 class Answered(NamedTuple):
@@ -163,6 +165,7 @@ class Answers:
             max_length=length,
             max_question=max(1, min(self.max_question, length // 2 - 2)),
             step=self.stride,
+            marks=encoding.marks,
             threads=encoding.threads,
         )
         rows = with_types(found.rows, encoding)
@@ -184,7 +187,7 @@ class Answers:
 
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
         place, start, end, *kinds, weight = targets
-        each = _losses(logits, place > 0, start, end, kinds[0] if kinds else None)
+        each = _losses(logits, place, start, end, kinds[0] if kinds else None)
         return (each * weight).sum()
 
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
@@ -195,13 +198,13 @@ class Answers:
         order = np.argsort([len(row) for row in outputs], kind="stable")
         for begin in range(0, len(order), _ROWS):
             rows = order[begin : begin + _ROWS]
-            logits, allowed = _padded([outputs[i] for i in rows]), _padded([place[_row(found, i)] for i in rows]) > 0
-            kinds = logits[:, 0, 2:] if self.yes_no else None
+            logits, places = _padded([outputs[i] for i in rows]), _padded([place[_row(found, i)] for i in rows])
+            kinds = logits[np.arange(len(rows)), found.null[rows], 2:] if self.yes_no else None
             sizes = {"n_best": self.candidates, "max_tokens": self.max_answer}
             batches.append(best_spans(found, rows, logits[:, :, :2], yes_no=kinds, **sizes))
             if wanted is not None:
                 labels = [wanted.start, wanted.end, *((wanted.yes_no,) if self.yes_no else ())]
-                each = (torch.from_numpy(array) for array in (logits, allowed, *(label[rows] for label in labels)))
+                each = (torch.from_numpy(array) for array in (logits, places, *(label[rows] for label in labels)))
                 losses[rows] = _losses(*each).numpy()
         records = answers(found, [e.id for e in examples], batches, n_best=self.candidates, required=self.required)
         count = np.bincount(found.question, minlength=len(records))
@@ -259,11 +262,11 @@ def _tell(found: AnswerFeatures, wanted: AnswerTargets, count: int) -> None:
 
 
 def _places(found: AnswerFeatures) -> np.ndarray:
-    """(tokens of all rows,) int8: 1 where an answer can be, the [CLS] for none and the context; else 0."""
+    """(tokens of all rows,) int8: 1 where an answer can be, in the context, _NONE at the token for none; else 0."""
     place = np.zeros(len(found.rows.ids), np.int8)
     starts = found.rows.bounds[:-1]
-    place[starts] = 1
     place[ranges(starts + found.begin, found.length)] = 1
+    place[starts + found.null] = _NONE
     return place
 
 
@@ -279,16 +282,18 @@ def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
     return out
 
 
-def _losses(logits: Tensor, allowed: Tensor, start: Tensor, end: Tensor, kinds: Tensor | None = None) -> Tensor:
+def _losses(logits: Tensor, place: Tensor, start: Tensor, end: Tensor, kinds: Tensor | None = None) -> Tensor:
     """(B,) the loss of each row: the mean of those of beginning and end, and that of yes and no, where it is known.
 
-    logits (B, T, C), allowed (B, T), start and end (B,) places, kinds (B,) classes.
+    logits (B, T, C), place (B, T) as of `_places`, start and end (B,) places, kinds (B,) classes.
     """
-    judged = logits[:, :, :2].masked_fill(~allowed[:, :, None], -math.inf)
+    judged = logits[:, :, :2].masked_fill((place <= 0)[:, :, None], -math.inf)
     each = (
         F.cross_entropy(judged[:, :, 0], start, reduction="none")
         + F.cross_entropy(judged[:, :, 1], end, reduction="none")
     ) / 2
     if kinds is not None:
-        each = each + F.cross_entropy(logits[:, 0, 2:], kinds, reduction="none", ignore_index=IGNORED)
+        rows = torch.arange(len(logits), device=logits.device)
+        judged = logits[rows, (place == _NONE).int().argmax(1), 2:]
+        each = each + F.cross_entropy(judged, kinds, reduction="none", ignore_index=IGNORED)
     return each

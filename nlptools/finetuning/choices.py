@@ -87,7 +87,8 @@ class Choices:
         """Any number of endings goes with any model."""
 
     def features(self, examples: Sequence[Choice], encoding: Encoding, labelled: bool) -> Features:
-        found = choice_features(examples, encoding.tokenizer, max_length=encoding.max_length, threads=encoding.threads)
+        how: dict[str, Any] = {"max_length": encoding.max_length, "marks": encoding.marks, "threads": encoding.threads}
+        found = choice_features(examples, encoding.tokenizer, **how)
         made = Features(with_types(found.rows, encoding), examples=found.examples, cut=found.cut_rows)
         if not labelled:
             return made

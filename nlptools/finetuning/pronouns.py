@@ -90,9 +90,8 @@ class Pronouns:
         """There are no other labels than those."""
 
     def features(self, examples: Sequence[Coreference], encoding: Encoding, labelled: bool) -> Features:
-        found = coreference_features(
-            examples, encoding.tokenizer, max_length=encoding.max_length, threads=encoding.threads
-        )
+        how: dict[str, Any] = {"max_length": encoding.max_length, "marks": encoding.marks, "threads": encoding.threads}
+        found = coreference_features(examples, encoding.tokenizer, **how)
         targets: dict[str, np.ndarray] = {"spans": found.spans.reshape(-1, 6)}
         if labelled:
             targets |= {"label": found.labels, WEIGHT: np.ones(len(examples), np.float32)}

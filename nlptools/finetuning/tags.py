@@ -1,8 +1,9 @@
 """The tasks tag and roles: a label for each word, alone or as a part of a span.
 
-Devlin et al. 2019, section 5.3: a linear layer on the first piece of each word. Long sentences become overlapping rows, and
-each word is answered for by the one in which it has most context. Semantic roles: Shi & Lin 2019 (arXiv:1904.05255), one
-predicate at a time; see `data.word_features` for both. `crf`: a conditional random field over the words (`layers.crf`).
+Devlin et al. 2019, section 5.3: a linear layer on the first piece of each word, of a GPT the last. Long sentences become
+overlapping rows, and each word is answered for by the one in which it has most context. Semantic roles: Shi & Lin 2019
+(arXiv:1904.05255), one predicate at a time; see `data.word_features` for both. `crf`: a conditional random field over the
+words (`layers.crf`).
 Departures: spans are learnt and predicted as IOB2, whatever their scheme in the files; of their tags the best sequence that
 keeps to the scheme is taken, not the best tag of each word by itself. With a field, and in windows, the words that a row
 answers for are a sequence of their own in training; in prediction a sentence is one.
@@ -216,6 +217,7 @@ class Tags:
             [e.words for e in examples],
             encoding.tokenizer,
             max_length=encoding.max_length,
+            marks=encoding.marks,
             predicates=[e.predicate for e in examples] if self.name == "roles" else None,
             threads=encoding.threads,
         )
@@ -262,7 +264,7 @@ class Tags:
         words: WordFeatures = features.more
         flat = np.concatenate([np.zeros((0, self.num_labels), np.float32), *outputs])
         starts = np.repeat(words.rows.bounds[:-1], np.diff(words.words))
-        scores = flat[starts + words.first]  # (W, K)
+        scores = flat[starts + words.speaker]  # (W, K)
         between = None
         if crf is not None:
             weights = (crf.follows, crf.begins, crf.ends)

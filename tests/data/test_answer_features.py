@@ -10,10 +10,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from nlptools.data.answer_decoding import best_spans
 from nlptools.data.answer_features import IGNORED, NO, SPAN, YES, answer_features, answer_targets
+from nlptools.data.encoder_rows import Marks
 from nlptools.data.tasks.examples import Answer, Place, Question
 from nlptools.errors import UsageError
-from tests.data.span_tokenizers import PAD, letters, minilm, shown
+from tests.data.span_tokenizers import PAD, SEP, UNK, letters, minilm, shown
 
 LETTERS = letters()
 HERE = Place("-", 1)
@@ -183,3 +185,23 @@ def test_every_answer_of_qamr_comes_back():
             found.add(number)
         assert len(found) == len(questions) - targets.outside
         assert max_length < 384 or targets.outside == 0
+
+
+GPT = Marks(cls=SEP, sep=SEP, pad=PAD, unk=UNK, closes=False, causal=True, before_word=" ")
+
+
+def test_where_tokens_see_only_what_is_before_them():
+    questions = [ask("a b c d e f", "e f", id="1"), ask("a b", id="2", yes_no="no")]
+    features = answer_features(questions, LETTERS, max_length=8, max_question=1, step=2, marks=GPT)
+    made = [shown(LETTERS, features.rows.batch(np.array([row]), PAD).ids[0]) for row in range(3)]
+    assert [" ".join(row) for row in made] == [
+        "[SEP] q [SEP] a b c d [SEP]",
+        "[SEP] q [SEP] c d e f [SEP]",
+        "[SEP] q [SEP] a b [SEP]",
+    ]
+    assert features.null.tolist() == [7, 7, 5]  # the mark at the end has seen all of the row
+    targets = answer_targets(features, questions)
+    assert (targets.start.tolist(), targets.end.tolist()) == ([7, 5, 5], [7, 6, 5])
+    logits = np.zeros((3, 8, 2))
+    logits[np.arange(3), features.null] = [[1, 2], [3, 4], [5, 6]]
+    assert best_spans(features, np.arange(3), logits).null.tolist() == [[1, 2], [3, 4], [5, 6]]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nlptools.data import features
-from nlptools.data.encoder_rows import Marks, Rows
+from nlptools.data.encoder_rows import Marks, Rows, marks_of_gpt
 from nlptools.data.features import WEIGHT, Encoding, FeatureBatches, Features, rows_of_texts
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.vocab import Vocab
@@ -144,3 +144,27 @@ def test_padding_and_batches_change_nothing(count: int) -> None:
         alone = features.batch(made, np.array([i]), 0)
         assert whole.ids[i][whole.mask[i]].tolist() == alone.ids[0].tolist() == rows(made)[i]
         assert whole.types[i][whole.mask[i]].tolist() == alone.types[0].tolist()
+
+
+GPT = Marks(cls=3, sep=3, pad=3, unk=3, closes=False, causal=True)
+BARE = Marks(cls=None, sep=None, pad=0, unk=1, closes=False)
+
+
+def test_rows_of_a_gpt_by_hand() -> None:
+    ours, theirs = replace(ENCODING, marks=GPT, types=1), replace(ENCODING, marks=BARE, types=1)
+    one = [("a b",), ("",), ("a b c d a b c d",)]
+    assert rows(rows_of_texts(one, ours)) == [[3, 4, 5], [3], [3, 4, 5, 6, 7, 4, 5, 6]]
+    assert rows(rows_of_texts(one, theirs)) == [[4, 5], [0], [4, 5, 6, 7, 4, 5, 6, 7]]
+    two = [("a b", "c"), ("", ""), ("a a a a a", "b b")]
+    assert rows(rows_of_texts(two, ours)) == [[3, 4, 5, 3, 6], [3, 3], [3, 4, 4, 4, 4, 3, 5, 5]]
+    assert rows(rows_of_texts(two, theirs)) == [[4, 5, 6], [0], [4, 4, 4, 4, 4, 5, 5]]
+    assert rows_of_texts([("a", "b")], ours).rows.types.max() == 0
+    assert [GPT.count(1), GPT.count(2), GPT.with_end.count(2), BARE.count(2), BARE.with_end.count(2)] == [1, 2, 3, 0, 0]
+
+
+def test_what_a_gpt_makes_rows_with() -> None:
+    vocab = Vocab(["<unk>", "</s>", "a"])
+    marks = marks_of_gpt(NamedTokenizer("whitespace", vocab), 1)
+    assert (marks.cls, marks.sep, marks.pad, marks.unk, marks.causal) == (1, 1, 1, 0, True)
+    theirs = marks_of_gpt(NamedTokenizer("whitespace", Vocab(["<|endoftext|>"])), 0, ours=False)
+    assert (theirs.cls, theirs.sep, theirs.pad, theirs.unk, theirs.causal) == (None, None, 0, 0, False)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.data.encoder_rows import encode_once, marks_of, padded
+from nlptools.data.encoder_rows import Marks, encode_once, marks_of, padded
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.roles import read_roles
 from nlptools.data.word_features import IGNORED, number_labels, word_features
@@ -211,3 +211,24 @@ def test_the_predicates_of_a_file():
             assert marked in ([], predicate)
             held += bool(marked)
         assert held >= len(found)
+
+
+GPT = Marks(cls=SEP, sep=SEP, pad=PAD, unk=UNK, closes=False, causal=True, before_word=" ")
+
+
+def test_where_tokens_see_only_what_is_before_them():
+    features = word_features([["ab", "c"], ["\x01", "d"]], LETTERS, max_length=8, marks=GPT)
+    assert [tokens(features, row) for row in (0, 1)] == ["[SEP] a ##b c", "[SEP] [UNK] d"]
+    assert features.first.tolist() == [1, 3, 1, 2] and features.speaker.tolist() == [2, 3, 1, 2]
+    assert features.piece_labels(np.arange(4)).tolist() == [-1, -1, 0, 1, -1, 2, 3]
+    assert features.piece_labels(np.arange(4), all_pieces=True).tolist() == [-1, 0, 0, 1, -1, 2, 3]
+    words, scores = features.pick(np.array([0]), np.arange(4)[None])
+    assert words.tolist() == [0, 1] and scores.tolist() == [2, 3]
+    # the predicate comes before the sentence, whose words could not know it otherwise
+    features = word_features([["he", "ran"], ["ab", "cd", "e"]], LETTERS, max_length=8, predicates=[1, 2], marks=GPT)
+    assert [tokens(features, row) for row in range(len(features.rows))] == [
+        "[SEP] r ##a ##n [SEP] h ##e",
+        "[SEP] r ##a ##n [SEP] r ##a ##n",
+        "[SEP] e [SEP] a ##b c ##d e",
+    ]
+    assert features.first.tolist() == [5, 5, 3, 5, 7] and features.speaker.tolist() == [6, 7, 4, 6, 7]
