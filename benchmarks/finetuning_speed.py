@@ -125,8 +125,8 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import FinetuneTraining
     from nlptools.data.features import FeatureBatches
-    from nlptools.finetuning import job, outputs
     from nlptools.finetuning import kind as kinds
+    from nlptools.finetuning import outputs, pretrained
     from nlptools.train.loop import Fit
 
     kind, examples = examples_of(task, options)
@@ -134,9 +134,9 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     backend = Backend.detect(Compute(threads=options.threads))
     features = kind.features(examples, kinds.encoding(base, 0, options.threads), True)
     batches = FeatureBatches(features, _BATCH, seed=1, pad=int(base.model.config.pad))
-    model = job.new_model(base, kind, 1)
+    model = pretrained.new_model(base, kind, 1)
     run = FinetuneTraining(output="", steps=10**6, batch_size=_BATCH)
-    fit = Fit(job.TaskLoss(model, kind, outputs.LAST), batches, backend, run, None)
+    fit = Fit(pretrained.TaskLoss(model, kind, outputs.LAST), batches, backend, run, None)
     fit.objective.train()
     fit.working.train()
 

@@ -31,7 +31,7 @@ class Bundle:
 
     path: Path
     arch: str
-    model: LanguageModel  # or a contract.EncoderDecoder, a BertWithHeads, a TextClassifier: see `is_...`
+    model: LanguageModel  # or a contract.EncoderDecoder, a TaskHeads, a TextClassifier: see `is_...`
     tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
@@ -55,6 +55,13 @@ class Bundle:
         return self.arch in registry.ENCODERS
 
     @property
+    def is_task_gpt(self) -> bool:
+        """Whether the model is a GPT with heads of tasks in place of the next word."""
+        from nlptools.models import registry
+
+        return self.arch in registry.TASK_GPTS
+
+    @property
     def is_text_classifier(self) -> bool:
         """Whether the model judges whole texts and has no encoder that was pretrained: what `finetune --scratch` makes."""
         from nlptools.models import registry
@@ -64,11 +71,11 @@ class Bundle:
     @property
     def has_task(self) -> bool:
         """Whether the model may have a head for a task."""
-        return self.is_encoder or self.is_text_classifier
+        return self.is_encoder or self.is_task_gpt or self.is_text_classifier
 
     @property
     def eos(self) -> int:
-        """The end-of-text token; in language models it also stands before the first token. Encoders have none."""
+        """The end-of-text token; in GPTs and other language models it also stands before the first token. Encoders have none."""
         if self.is_encoder_decoder:
             model: Any = self.model
             return int(model.config.eos)
@@ -164,7 +171,8 @@ def save_encoder(
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
 
     Args:
-        model: a `models.bert.BertWithHeads`, or of another `arch`, such as a `models.text_classifiers.TextClassifier`.
+        model: a `models.bert.BertWithHeads`, or of another `arch`, such as a `models.gpt_tasks.GPTWithHeads` or a
+            `models.text_classifiers.TextClassifier`.
         more: more for config.json, such as `id2label`; what stands under "nlptools" is added to what we note there.
 
     Raises:

@@ -28,8 +28,9 @@ def load(
     settings: Embed | Predict | None = None,
 ) -> LanguageModel | Translator | Predictor | TextEmbedder:
     """The model in the directory `path`: a language model (ours, or a Hugging Face GPT-2), an encoder-decoder (ours, or a
-    MarianMT), what `finetune` made (or a BertForSequenceClassification and its like) as a `Predictor`, another encoder or
-    a sentence-transformers directory as a `TextEmbedder`. Encoder-decoders make an ensemble with `others`.
+    MarianMT), what `finetune` made (or a BertForSequenceClassification, a GPT2ForSequenceClassification and their like) as
+    a `Predictor`, another encoder or a sentence-transformers directory as a `TextEmbedder`. Encoder-decoders make an
+    ensemble with `others`.
 
     Args:
         settings: of a predictor (`Predict`) or an embedder (`Embed`).
@@ -73,7 +74,7 @@ def load_speaking(path: str | Path, *others: str | Path, compute: Compute | None
 
 def predicts(found: bundle.Bundle) -> bool:
     """Whether a directory holds a model of a task, for `Predictor`."""
-    from nlptools.models.bert import TASK_HEADS
+    from nlptools.models.task_heads import TASK_HEADS
 
     task = found.config.get("nlptools", {}).get("task")
     return task is not None or bool(set(getattr(found.model, "heads", ())) & set(TASK_HEADS))
@@ -83,9 +84,10 @@ def _speaking(loaded: list[bundle.Bundle], compute: Compute) -> LanguageModel | 
     from nlptools.backend import Backend
 
     for each in loaded:
-        if each.is_encoder or predicts(each):
+        if each.has_task or predicts(each):
+            what = "a model for a task" if each.is_task_gpt else "an encoder"
             raise UsageError(
-                f"{display(str(each.path))} is an encoder, which says no text",
+                f"{display(str(each.path))} is {what}, which says no text",
                 hint="embed makes vectors with it, finetune trains it for a task, predict does the task",
             )
     backend = Backend.detect(compute)

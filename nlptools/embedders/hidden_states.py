@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from nlptools.backend import Backend
 from nlptools.embedders.pieces import Batch
+from nlptools.layers import packed
 from nlptools.models import packed_bert
 
 
@@ -28,12 +28,7 @@ def of(model: Any, is_encoder: bool, batch: Batch, layers: range, backend: Backe
     ids = backend.put(batch.ids)
     if is_encoder:
         return packed_bert.hidden_states(model, ids, backend.put(batch.positions), batch.groups, layers)
-    parts: list[list[Tensor]] = [[] for _ in layers]
-    for group in batch.groups:
-        states = _states(model, ids[group.start : group.end].view(group.count, group.length))
-        for part, number in zip(parts, layers, strict=True):
-            part.append(states[number].flatten(0, 1))
-    return [torch.cat(part) for part in parts]
+    return packed.by_group(lambda rows: _states(model, rows), ids, batch.groups, layers)
 
 
 def _layers(model: Any) -> Any:

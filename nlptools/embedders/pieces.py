@@ -130,7 +130,7 @@ def encoder(loaded: Bundle) -> Any:
             hint="embed takes a BERT, an ELECTRA, a sentence-transformers directory, a language model or word vectors",
         )
     model: Any = loaded.model
-    return model.encoder if loaded.is_encoder else model
+    return model.encoder if loaded.is_encoder or loaded.is_task_gpt else model
 
 
 def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: int) -> Prepared:

@@ -1,31 +1,27 @@
-"""Fine-tuning an encoder from examples to bundle: `finetune`."""
+"""Fine-tuning a model from examples to bundle: `finetune`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
-from nlptools import bundle, messages, streams
+from nlptools import messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, frozen
-from nlptools.configs.layers import Layers, layers
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.layers import layers
 from nlptools.configs.text_classifiers import Scratch
-from nlptools.data.features import Encoding, FeatureBatch, FeatureBatches, Features
+from nlptools.data.features import Features
 from nlptools.data.windows import Source
-from nlptools.embedders import sentence_steps
-from nlptools.errors import BundleError, DataError, UsageError, display
+from nlptools.errors import DataError, UsageError
 from nlptools.finetuning import kind as kinds
-from nlptools.finetuning import outputs, rates, repeats
+from nlptools.finetuning import outputs, pretrained, repeats
 from nlptools.finetuning.kind import Kind
 from nlptools.finetuning.reader import Reader
-from nlptools.models.bert import TASK_HEADS, BertWithHeads
 from nlptools.train.job import Trained, run_job
 from nlptools.train.loop import Criterion, Evaluate
 
@@ -41,7 +37,7 @@ def finetune(
     encoding_errors: str = "strict",
     invocation: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train an encoder, or with `settings.scratch` a text classifier, on the examples of `inputs` (files; none or `-`:
+    """Train an encoder or a GPT, or with `settings.scratch` a text classifier, on the examples of `inputs` (files; none or `-`:
     standard input) into `run.output`.
 
     With `settings.seeds` or `settings.folds` it is trained several times, in directories within `run.output`, and the
@@ -138,7 +134,7 @@ class _Examples:
 
 @dataclass
 class _Finetuning:
-    """A task on top of an encoder, as `train.job.Task`. `kind` knows what the data tell when they are read."""
+    """A task on top of a model, as `train.job.Task`. `kind` knows what the data tell when they are read."""
 
     options: Finetune
     run: FinetuneTraining
@@ -265,119 +261,4 @@ def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Reader:
         return FromScratch(settings, scratch or Scratch(), errors)
     if scratch is not None and scratch.vectors is not None:
         raise UsageError("--vectors goes with --scratch", hint="--scratch mean")
-    assert settings.model is not None
-    steps = sentence_steps.read(Path(settings.model))  # of sentence-transformers, where the encoder may be in a folder
-    base = bundle.load(settings.model if steps is None else steps.encoder)
-    if not base.is_encoder:
-        raise BundleError(f"{display(settings.model)}: no encoder", hint="finetune begins with a BERT or an ELECTRA")
-    sizes: Any = base.model.config  # type: ignore[attr-defined]
-    which = layers(settings.layers)
-    if not range(sizes.num_hidden_layers + 1)[which.begin : which.end]:
-        raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
-    return Pretrained(base, settings)
-
-
-@dataclass(frozen=True)
-class Pretrained:
-    """An encoder, of which `base` has the weights; fulfils `reader.Reader`."""
-
-    base: bundle.Bundle
-    options: Finetune
-
-    def settings(self) -> dict[str, Any]:
-        """See `Reader`."""
-        return {}
-
-    def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
-        """See `Reader`."""
-        made: Encoding = kinds.encoding(self.base, self.options.max_length, threads)
-        return made
-
-    def model(self, kind: Kind, seed: int) -> BertWithHeads:
-        """The encoder with a new head, or with its own where it is for the same labels."""
-        return new_model(self.base, kind, seed, frozen(self.options.freeze), self.options.encoder_dropout)
-
-    def objective(self, model: Any, kind: Kind) -> TaskLoss:
-        """See `Reader`."""
-        options = self.options
-        return TaskLoss(model, kind, layers(options.layers), options.layer_decay, options.unfreeze)
-
-    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
-        """See `Reader`."""
-        held: Any = self.base.model
-        where = {"rank": backend.rank, "world_size": backend.world_size}
-        return FeatureBatches(features, batch_size, seed=seed, pad=int(held.config.pad), **where)
-
-    def save(
-        self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
-    ) -> None:
-        """See `Reader`."""
-        bundle.save_encoder(directory, model, weights, self.base.tokenizer, training=training, more=more)
-
-
-def new_model(
-    base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0, dropout: float | None = None
-) -> BertWithHeads:
-    """The encoder of a bundle with the head of a task, on the CPU: that of the bundle where it is for the same labels, else
-    drawn at random. A BERT without a pooler gets a new one, which is told. `dropout`: None is that of the bundle.
-    """
-    held: Any = base.model
-    config, pooled = held.config, kind.head in ("sequence", "choice") and held.config.family == "bert"
-    if dropout is not None:
-        config = replace(config, hidden_dropout=dropout, attention_dropout=dropout)
-    model = BertWithHeads(
-        config, (*(("pooler",) if pooled else ()), kind.head, *kinds.more_heads(kind)), kind.num_labels
-    )
-    torch.manual_seed(seed)
-    model.initialize()
-    kind.begin(model)
-    weights = base.weights()
-    same = kind.head in held.heads and held.num_labels == kind.num_labels
-    same &= all(
-        base.config.get(key) == value for key, value in kind.config().items() if key in ("id2label", "problem_type")
-    )
-    if not same:
-        weights = {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, "crf")}
-    missing, _ = model.load_state_dict(weights, strict=False)
-    if any(name.startswith("encoder.pooler") for name in missing):
-        messages.note(f"{display(str(base.path))}: has no pooler, a new one is learnt")
-    rates.freeze(model, freeze)
-    return model
-
-
-class TaskLoss(nn.Module):
-    """The loss of a task's head on top of an encoder, as a weighted sum; an objective (see `objectives`)."""
-
-    def __init__(self, model: Any, kind: Kind, which: Layers, decay: float = 1.0, unfreeze: float = 0.0) -> None:
-        """`decay`, `unfreeze`: see `rates.Rates`."""
-        super().__init__()
-        self.model, self.kind, self.which = model, kind, which
-        self.rates = rates.of(self, model.config.num_hidden_layers, decay, unfreeze)
-
-    def counts(self, batch: FeatureBatch) -> dict[str, float]:
-        """What the loss is divided by: the sum of the weights."""
-        return {"loss": batch.weight}
-
-    def arrays(self, batch: FeatureBatch) -> tuple[np.ndarray, ...]:
-        """What `forward` needs of a batch, to be put on the device."""
-        return batch.ids, batch.mask, batch.types, *batch.targets
-
-    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
-        """(B, T) ids, mask and types, and what the kind calls targets -> the sum of the losses."""
-        hidden = outputs.hidden_states(self.model, self.kind.head, self.which, ids, mask, types)
-        given: tuple[Tensor, ...] = ()
-        if self.kind.head in outputs.OF_SPANS:
-            given, targets = (targets[0].view(len(ids), -1, 2),), targets[1:]
-        logits = self.model.task_logits(self.kind.head, hidden, *given)
-        return {"loss": self.kind.loss(logits.float(), *targets, **kinds.beside(self.kind, self.model))}
-
-    def rate_factors(self, epoch: float) -> dict[str, float]:
-        """See `rates.Rates.at`."""
-        return self.rates.at(epoch)
-
-    def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
-        return {}
-
-    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """See `carry`."""
+    return pretrained.opened(settings)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nlptools import bundle
 from nlptools.configs.finetuning import Files, Finetune, Predict, changed
-from nlptools.data.encoder_rows import marks_of
+from nlptools.data.encoder_rows import marks_of, marks_of_gpt
 from nlptools.data.features import Encoding, Features
 from nlptools.data.tasks.options import Options
 from nlptools.errors import BundleError, UsageError, display
@@ -61,7 +61,7 @@ class Kind(Protocol):
 
     @property
     def head(self) -> str:
-        """One of `models.bert.TASK_HEADS`."""
+        """One of `models.task_heads.TASK_HEADS`."""
 
     @property
     def unit(self) -> str:
@@ -148,7 +148,8 @@ def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
     if not head or name not in KINDS:
         raise BundleError(
             f"{display(str(found.path))}: no model that `finetune` made, and none that judges texts",
-            hint="predict takes the directories of finetune, and BertForSequenceClassification and its like",
+            hint="predict takes the directories of finetune, BertForSequenceClassification, GPT2ForSequenceClassification"
+            " and their like",
         )
     _check(name, settings)
     made: Kind = _class(name).opened(found, settings, files)
@@ -195,8 +196,10 @@ def tuned(kind: Kind) -> tuple[str, ...]:
     return names
 
 
-def encoding(found: bundle.Bundle, max_length: int, threads: int) -> Any:
+def encoding(found: bundle.Bundle, max_length: int, threads: int, training: bool = False) -> Any:
     """How texts become rows for the model of a directory: an `Encoding`, or a `TextEncoding` of a text classifier.
+
+    `training`: rows of a GPT are as ours are, whoever made the directory.
 
     Raises:
         BundleError: the vocabulary of an encoder lacks a mark.
@@ -206,7 +209,11 @@ def encoding(found: bundle.Bundle, max_length: int, threads: int) -> Any:
     model: Any = found.model
     most = int(model.config.max_position_embeddings)
     longest = min(max_length or most, most)
-    return Encoding(found.tokenizer, marks_of(found.tokenizer), longest, int(model.config.type_vocab_size), threads)
+    if found.is_encoder:
+        types = int(model.config.type_vocab_size)
+        return Encoding(found.tokenizer, marks_of(found.tokenizer), longest, types, threads)
+    marks = marks_of_gpt(found.tokenizer, found.eos, training or found.starts_with_eos)
+    return Encoding(found.tokenizer, marks, longest, 1, threads)
 
 
 def noted(config: Mapping[str, Any], key: str, default: Any) -> Any:

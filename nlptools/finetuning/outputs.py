@@ -17,21 +17,21 @@ from nlptools.data.pair_batches import cut_batches
 from nlptools.finetuning import classifiers
 from nlptools.layers.packed import Group
 from nlptools.layers.pooling import choose
-from nlptools.models import packed_bert
 from nlptools.models.text_classifiers import TextClassifier
 
 LAST = Layers("sum", -1)
-_OF_FIRST = ("sequence", "choice")  # heads that see the first token only
+_OF_ROWS = ("sequence", "choice")  # heads that see one token of each row: the first, or in a GPT the last
 _OF_TOKENS = ("tokens", "spans")  # heads that say something of each token
 OF_SPANS = ("mentions",)  # heads that are told where something stands: by the first target, "spans"
 
 
 def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, types: Any) -> Any:
-    """(B, T) ids, mask and types -> (B, T, D): what the head sees, (B, 1, D) where that is the first token alone."""
-    if head in _OF_FIRST and which == LAST:
-        return model.encoder.first(ids, mask, types)
-    states = model.encoder(ids, mask, types)
-    return states.last if which == LAST else choose(states.layers, which)
+    """(B, T) ids, mask and types -> (B, T, D): what the head sees, (B, 1, D) where that is one token alone."""
+    if head in _OF_ROWS and which == LAST:
+        return model.row_states(ids, mask, types)
+    states = model.states(ids, mask, types)
+    hidden = states.last if which == LAST else choose(states.layers, which)
+    return model.of_rows(hidden, mask) if head in _OF_ROWS else hidden
 
 
 @torch.inference_mode()
@@ -76,8 +76,8 @@ def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Any]
 
 
 def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend) -> Any:
-    """What the head sees of some rows, those of equal length next to each other: (B, 1, D) where that is the first token
-    of each, else (N, D) of all.
+    """What the head sees of some rows, those of equal length next to each other: (B, 1, D) where that is one token of
+    each, else (N, D) of all.
     """
     lengths = features.lengths[rows]
     places = ranges(features.rows.bounds[rows], lengths)
@@ -87,10 +87,9 @@ def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.n
     starts = np.cumsum(lengths) - lengths
     counts = np.diff(changes, append=len(rows))
     groups = [Group(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)]
-    encoder = model.encoder
-    if head in _OF_FIRST and which == LAST:
-        return packed_bert.first_states(encoder, ids, positions, groups, types)[:, None]
-    layers = range(len(encoder.blocks) + 1)[which.begin : which.end]
-    states = packed_bert.hidden_states(encoder, ids, positions, groups, layers, types)
-    hidden = choose(states, Layers(which.kind))
-    return hidden[backend.put(starts)][:, None] if head in _OF_FIRST else hidden
+    if head in _OF_ROWS and which == LAST:
+        return model.packed_rows(ids, positions, groups, types)[:, None]
+    layers = range(len(model.encoder.blocks) + 1)[which.begin : which.end]
+    hidden = choose(model.packed_states(ids, positions, groups, layers, types), Layers(which.kind))
+    speaking = starts + lengths - 1 if model.last_speaks else starts
+    return hidden[backend.put(speaking)][:, None] if head in _OF_ROWS else hidden

@@ -1,7 +1,7 @@
 """How fast each part of an encoder learns: layer-wise decay, frozen layers, gradual unfreezing.
 
 Layer-wise decay: Howard & Ruder 2018 (arXiv:1801.06146), Clark et al. 2020 (arXiv:2003.10555). Gradual unfreezing: Howard &
-Ruder 2018. The embeddings are part 0, the blocks 1 to L, the heads, with the pooler, L + 1.
+Ruder 2018. The embeddings are part 0, the blocks 1 to L, a norm behind them L, the heads, with the pooler, L + 1.
 Departure from ELECTRA's script: the last block learns by one decay slower than the head, not by two.
 """
 
@@ -15,10 +15,12 @@ from torch import nn
 
 
 def part_of(name: str, num_layers: int) -> int:
-    """Which part a parameter of a `BertWithHeads` belongs to, 0 to `num_layers` + 1."""
+    """Which part a parameter of a `TaskHeads` belongs to, 0 to `num_layers` + 1."""
     found = re.search(r"encoder\.blocks\.(\d+)\.", name)
     if found:
         return int(found[1]) + 1
+    if "encoder.norm." in name:
+        return num_layers
     return 0 if "encoder." in name and "encoder.pooler." not in name else num_layers + 1
 
 

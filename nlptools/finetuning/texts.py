@@ -1,7 +1,7 @@
 """The tasks classify, pair and regress: one text or two, and a label, several labels or a number.
 
-Devlin et al. 2019, section 4.1: a linear layer on the first token's vector.
-Departure: a head for numbers begins with the mean of the training data as its bias.
+Devlin et al. 2019, section 4.1: a linear layer on the first token's vector; of a GPT the last one's (Radford et al. 2018).
+Departure: a head for numbers begins with the mean of the training data as its bias, where it has one.
 Shapes: N examples, B of a batch, K labels.
 """
 
@@ -201,7 +201,7 @@ class Texts:
 
     @torch.no_grad()
     def begin(self, model: Any) -> None:
-        if self.name == "regress":
+        if self.name == "regress" and model.sequence.output.bias is not None:
             model.sequence.output.bias.fill_(self.mean)
 
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:

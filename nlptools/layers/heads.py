@@ -54,23 +54,30 @@ class ReplacedTokenHead(nn.Module):
 
 
 class SequenceHead(nn.Module):
-    """What a whole sequence is: K numbers of the vector of its first token.
+    """What a whole sequence is: K numbers of the vector of the token that stands for it.
 
     BERT's vector has been through the pooler already; ELECTRA's goes through a layer of this head first.
     """
 
     def __init__(
-        self, hidden_size: int, num_labels: int, dense: bool, dropout: float, first_dropout: bool = True
+        self,
+        hidden_size: int,
+        num_labels: int,
+        dense: bool,
+        dropout: float,
+        first_dropout: bool = True,
+        bias: bool = True,
     ) -> None:
         """Args:
         dense: whether there is a layer with an exact GELU before the last one.
         dropout: before each layer; before the first of two only with `first_dropout`.
+        bias: whether the last layer has one.
         """
         super().__init__()
         self.dropout = Dropout(dropout)
         self.first_dropout = first_dropout
         self.dense = Linear(hidden_size, hidden_size) if dense else None
-        self.output = Linear(hidden_size, num_labels)
+        self.output = Linear(hidden_size, num_labels, bias=bias)
 
     def forward(self, vectors: Tensor) -> Tensor:
         """(B, D) -> (B, K)."""

@@ -8,7 +8,7 @@ Shapes: N tokens of all sequences, B sequences, T length in a group, H heads, K 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -46,6 +46,21 @@ def attend(packed: Tensor, num_heads: int, groups: Sequence[Group]) -> Tensor:
         rows = packed[group.start : group.end].view(*shape[:2], 3, *shape[2:])
         _attend_group(rows, out[group.start : group.end].view(shape))
     return out
+
+
+def by_group(
+    states: Callable[[Tensor], Sequence[Tensor]], ids: Tensor, groups: Sequence[Group], layers: range
+) -> list[Tensor]:
+    """The hidden states (N, D) of each of `layers`, by a model that takes sequences of one length at a time.
+
+    `states`: (B, T) ids -> (B, T, D) of all layers. `ids`: (N,).
+    """
+    parts: list[list[Tensor]] = [[] for _ in layers]
+    for group in groups:
+        found = states(ids[group.start : group.end].view(group.count, group.length))
+        for part, number in zip(parts, layers, strict=True):
+            part.append(found[number].flatten(0, 1))
+    return [torch.cat(part) for part in parts]
 
 
 def attend_from_first(packed: Tensor, num_heads: int, groups: Sequence[Group]) -> Tensor:

@@ -9,6 +9,7 @@ Shapes: B batch, T length, E embedding, D hidden, V vocabulary, N positions, K l
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -16,12 +17,14 @@ from torch import Tensor, nn
 
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import DataError
-from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.heads import MaskedTokenHead, MentionHead, Pooler, ReplacedTokenHead, SequenceHead
+from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.linear import Linear
+from nlptools.layers.packed import Group
 from nlptools.layers.transformer import Block
+from nlptools.models import packed_bert
 from nlptools.models.contract import Hidden
+from nlptools.models.task_heads import TASK_HEADS, TaskHeads
 
 _ROWS = 64
 
@@ -115,36 +118,25 @@ class Bert(nn.Module):
 
 
 PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
-TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions")
 HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, "crf")
 
 
-class BertWithHeads(nn.Module):
-    """An encoder with the heads it was, or is to be, pretrained or fine-tuned with.
+class BertWithHeads(TaskHeads):
+    """An encoder with the heads it was, or is to be, pretrained or fine-tuned with. In a BERT the heads "sequence" and
+    "choice" need the pooler.
 
     Attributes:
         encoder: the `Bert`; "pooler" is a part of it.
         masked: which token stands at a masked position (BERT, and ELECTRA's generator), or None.
         next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
         replaced: whether each token was replaced (ELECTRA's discriminator), or None.
-        sequence: labels of a whole sequence, or a number; or None. In a BERT it needs the pooler.
-        tokens: labels of each token, or None.
-        spans: whether each token begins, and whether it ends, an answer; or None.
-        choice: how well a sequence fits, to be compared with others; or None. In a BERT it needs the pooler.
-        yes_no: beside "spans", whether the answer is a span, yes or no, of the first token; or None.
-        mentions: which name a pronoun means, of the vectors of all three; or None.
-        crf: how well labels of neighbouring tokens go together, beside "tokens"; or None.
+        sequence, tokens, spans, choice, yes_no, mentions, crf: see `TaskHeads`.
     """
-
-    runs_in_16_bits = True
 
     def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2) -> None:
         """`num_labels`: K, of the heads "sequence", "tokens" and "crf"."""
-        super().__init__()
-        self.config = config
-        self.heads = heads
-        self.num_labels = num_labels
-        D, eps, dropout = config.hidden_size, config.layer_norm_eps, config.hidden_dropout
+        super().__init__(config, heads, num_labels)
+        D, eps = config.hidden_size, config.layer_norm_eps
         self.encoder = Bert(config, pooler="pooler" in heads)
         # ELECTRA's generator always takes the exact GELU
         activation = config.activation if config.family == "bert" else "gelu"
@@ -152,25 +144,7 @@ class BertWithHeads(nn.Module):
         self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
         self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
-        dense = config.family == "electra"
-        self.sequence = SequenceHead(D, num_labels, dense, dropout) if "sequence" in heads else None
-        self.choice = SequenceHead(D, 1, dense, dropout, first_dropout=False) if "choice" in heads else None
-        self.tokens = Linear(D, num_labels) if "tokens" in heads else None
-        self.spans = Linear(D, 2) if "spans" in heads else None
-        self.crf = Crf(num_labels) if "crf" in heads else None
-        self.yes_no = Linear(D, 3) if "yes_no" in heads else None
-        self.mentions = MentionHead(D, config.activation, dropout) if "mentions" in heads else None
-        self.dropout = Dropout(dropout)
-
-    @torch.no_grad()
-    def initialize(self) -> None:
-        """Draw all weights as BERT does."""
-        for name, parameter in self.named_parameters():
-            if parameter.dim() >= 2:
-                parameter.normal_(std=self.config.initializer_range)
-            else:
-                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
-        self.encoder.initialize()
+        self.add_heads(dense=config.family == "electra")
 
     def masked_logits(self, hidden: Tensor) -> Tensor:
         """(N, D) hidden states -> (N, V). The model has to have the head."""
@@ -178,31 +152,30 @@ class BertWithHeads(nn.Module):
         out: Tensor = self.masked.logits(hidden, self.encoder.token_embedding.weight)
         return out
 
-    def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
-        """(B, T, D) last hidden states -> what the head of TASK_HEADS gives, which the model has to have.
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """See `TaskHeads`."""
+        found: Hidden = self.encoder(ids, mask, types)
+        return found
 
-        "sequence": (B, K); "choice": (B,); "tokens": (B, T, K); "spans": (B, T, 2), begin and end,
-        or (B, T, 5) with a head "yes_no", whose three count at the first token; "mentions": (B, 3) with `spans` (B, 3, 2), the
-        first and last position of each in its row, or in (N, D) hidden states of all rows end to end.
-        """
-        if head == "tokens":
-            assert self.tokens is not None
-            out: Tensor = self.tokens(self.dropout(hidden))
-        elif head == "spans":
-            assert self.spans is not None
-            out = self.spans(hidden)
-            if self.yes_no is not None:
-                out = torch.cat([out, self.yes_no(hidden)], -1)
-        elif head == "mentions":
-            assert self.mentions is not None and spans is not None
-            if hidden.dim() == 3:
-                B, T, _ = hidden.shape
-                hidden, spans = hidden.flatten(0, 1), spans + T * torch.arange(B, device=spans.device)[:, None, None]
-            out = self.mentions(hidden, spans)
-        else:
-            chosen = self.sequence if head == "sequence" else self.choice
-            assert chosen is not None
-            pooler = self.encoder.pooler
-            out = chosen(hidden[:, 0] if pooler is None else pooler(hidden))
-            out = out if head == "sequence" else out.squeeze(-1)
-        return out
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """See `TaskHeads`."""
+        first: Tensor = self.encoder.first(ids, mask, types)
+        return first
+
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """See `TaskHeads`."""
+        return packed_bert.hidden_states(self.encoder, ids, positions, groups, layers, types)
+
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+    ) -> Tensor:
+        """See `TaskHeads`."""
+        return packed_bert.first_states(self.encoder, ids, positions, groups, types)
+
+    def vectors(self, hidden: Tensor) -> Tensor:
+        """See `TaskHeads`; through the pooler where there is one."""
+        pooler = self.encoder.pooler
+        found: Tensor = hidden[:, 0] if pooler is None else pooler(hidden)
+        return found

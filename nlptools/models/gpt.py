@@ -17,6 +17,7 @@ from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import TiedProjection
 from nlptools.layers.transformer import Block
+from nlptools.models.contract import Hidden
 
 _ROWS = 64
 
@@ -99,10 +100,26 @@ class GPT(nn.Module):
             raise DataError(
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
-        x = self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
+        x = self._embedded(ids, positions)
         for i, block in enumerate(self.blocks):
             x = block(x, None if state is None else state.cache.layers[i], attend)
         return self.norm(x).view(rows, T, -1), state
+
+    def states(self, ids: Tensor) -> Hidden:
+        """(B, T) ids, padded on the right -> the hidden states of all layers, the last one behind the norm."""
+        T = ids.shape[1]
+        if self.max_context < T:
+            raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")
+        layers = [self._embedded(ids, torch.arange(T, device=ids.device))]
+        for block in self.blocks:
+            layers.append(block(layers[-1]))
+        layers[-1] = self.norm(layers[-1])
+        return Hidden(layers[-1], tuple(layers))
+
+    def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
+        """What goes into the first block: (..., T) -> (..., T, D)."""
+        x: Tensor = self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
+        return x
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""

@@ -31,11 +31,11 @@ _OURS: dict[str, tuple[str, str, Any]] = {  # model_type: architecture, class, c
 
 
 def config_to_hf(config: Any, heads: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The content of config.json for a model of ours; an encoder has `heads`."""
+    """The content of config.json for a model of ours; an encoder has `heads`, and so has a GPT for tasks."""
     if isinstance(config, EncoderConfig):
         return bert.config_to_hf(config, heads)
     if isinstance(config, GPTConfig):
-        return gpt2.config_to_hf(config)
+        return gpt2.config_to_hf(config, heads)
     if isinstance(config, TransformerConfig) and marian.has_a_name(config):
         return marian.config_to_hf(config)
     kind, name = next((kind, name) for kind, (_, name, held) in _OURS.items() if isinstance(config, held))
@@ -54,7 +54,7 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
     """
     kind = data.get("model_type")
     if kind == "gpt2":
-        return "transformer", gpt2.config_from_hf(data)
+        return gpt2.TASKS if gpt2.is_for_a_task(data) else "transformer", gpt2.config_from_hf(data)
     if not isinstance(kind, str) or kind not in (*_OURS, *marian.KINDS, *bert.KINDS):
         raise BundleError(
             f"config.json: model_type {kind!r:.80} is not a model of ours,"
@@ -74,7 +74,7 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
 
 def weights_to_hf(arch: str, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:
     """The model's weights under the names, in the layout and with the number of rows that the field expects."""
-    if arch == "transformer":
+    if arch in ("transformer", gpt2.TASKS):
         return gpt2.weights_to_hf(weights, config)
     if arch == "bert":
         return bert.weights_to_hf(weights, config)
@@ -91,7 +91,7 @@ def weights_from_hf(
     Raises:
         BundleError: a weight is missing, unknown, or has another shape than the configuration says.
     """
-    if arch == "transformer":
+    if arch in ("transformer", gpt2.TASKS):
         return gpt2.weights_from_hf(weights, wanted, config)
     if arch == "bert":
         return bert.weights_from_hf(weights, wanted, config)
@@ -104,13 +104,16 @@ def weights_from_hf(
 
 
 def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mapping[str, Any]) -> dict[str, Any]:
-    """What a model's class wants to know besides its configuration: of an encoder, the `heads` that a directory with
-    this config.json has, and their `num_labels`.
+    """What a model's class wants to know besides its configuration: of an encoder or a GPT for tasks, the `heads` that a
+    directory with this config.json has, and their `num_labels`.
     """
+    said = data.get("architectures")
+    names = said if isinstance(said, list) else ()
+    if arch == gpt2.TASKS:
+        return {"heads": gpt2.heads_in(weights, names), "num_labels": gpt2.labels_in(weights)}
     if arch != "bert":
         return {}
-    said = data.get("architectures")
-    heads = bert.heads_in(weights, config, said if isinstance(said, list) else ())
+    heads = bert.heads_in(weights, config, names)
     return {"heads": heads, "num_labels": bert.labels_in(weights, config)}
 
 

@@ -8,14 +8,16 @@ Shapes: N tokens of all sequences, D hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from nlptools.layers import packed
 from nlptools.layers.packed import Group
-from nlptools.models.bert import Bert
+
+if TYPE_CHECKING:
+    from nlptools.models.bert import Bert
 
 
 def hidden_states(

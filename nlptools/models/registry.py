@@ -27,6 +27,8 @@ ENCODER_DECODERS = {
 }
 # encoders, with whatever heads they have
 ENCODERS = {"bert": ("nlptools.models.bert:BertWithHeads", "nlptools.configs.encoders:EncoderConfig")}
+# GPTs with heads of tasks in place of the next word
+TASK_GPTS = {"gpt-tasks": ("nlptools.models.gpt_tasks:GPTWithHeads", "nlptools.configs.lm:GPTConfig")}
 # classifiers of texts that were not pretrained
 TEXT_CLASSIFIERS = {
     "text-classifier": (
@@ -47,7 +49,7 @@ def config_class(name: str) -> Any:
 
 
 def _resolve(name: str, column: int) -> Any:
-    known = {**ARCHITECTURES, **ENCODER_DECODERS, **ENCODERS, **TEXT_CLASSIFIERS}
+    known = {**ARCHITECTURES, **ENCODER_DECODERS, **ENCODERS, **TASK_GPTS, **TEXT_CLASSIFIERS}
     if name not in known:
         close = get_close_matches(name, known, n=1)
         guess = f"did you mean {close[0]}? " if close else ""

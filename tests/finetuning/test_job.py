@@ -13,7 +13,7 @@ from nlptools import artifacts, bundle
 from nlptools.configs.finetuning import Files, Finetune
 from nlptools.errors import OutputError, UsageError
 from nlptools.finetuning import kind, rates
-from nlptools.finetuning.job import new_model
+from nlptools.finetuning.pretrained import new_model
 from tests.finetuning.tiny import encoder, stopped_at, table, texts, train
 
 

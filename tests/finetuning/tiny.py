@@ -17,9 +17,11 @@ from nlptools import bundle
 from nlptools.configs import Compute
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.lm import GPTConfig
 from nlptools.errors import Stopped
 from nlptools.finetuning.job import finetune
 from nlptools.models.bert import BertWithHeads
+from nlptools.models.gpt import GPT
 from nlptools.text.named import NamedTokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.train import stop
@@ -48,6 +50,23 @@ def encoder(directory: Path, family: str = "bert", pooler: bool = True, **change
     return directory
 
 
+GPT_WORDS = ["</s>", "<unk>", "good", "bad", *(f"w{i}" for i in range(20))]
+
+
+def gpt(directory: Path, **changes: Any) -> Path:
+    """The directory of a language model without any training."""
+    sizes: dict[str, Any] = {"vocab_size": len(GPT_WORDS), "hidden_size": 32, "num_hidden_layers": 2}
+    sizes |= {"num_attention_heads": 2, "intermediate_size": 64, "max_position_embeddings": 24}
+    config = GPTConfig(**{**sizes, "initializer_range": 0.1, **changes})
+    torch.manual_seed(0)
+    model = GPT(config)
+    model.initialize()
+    directory.mkdir(parents=True)
+    tokenizer = NamedTokenizer("whitespace", Vocab(GPT_WORDS))
+    bundle.save(directory, "transformer", model, model.state_dict(), tokenizer, eos=0, document="line", training={})
+    return directory
+
+
 def texts(count: int, seed: int = 0, words: tuple[str, ...] = ("good", "bad")) -> list[tuple[str, str]]:
     """(text, label): which of `words` stands in the text."""
     rng, made = random.Random(seed), []
@@ -73,7 +92,7 @@ def train(tmp_path: Path, train: Path, valid: Path | None = None, task: str = "c
     how = {"lr": 3e-3, "epochs": 4.0, "output": str(tmp_path / "out"), "save_every": "never", "batch_size": 16}
     run = FinetuneTraining(**{**how, "valid": valid and str(valid), **{name: changes.pop(name) for name in names}})
     files = Files(**{name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__})
-    settings = Finetune(task=task, model=str(tmp_path / "encoder"), **changes)
+    settings = Finetune(**{"task": task, "model": str(tmp_path / "encoder"), **changes})
     return finetune([str(train)], settings, run, FP32, files)
 
 

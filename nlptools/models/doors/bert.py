@@ -50,11 +50,6 @@ _BLOCK = {
     "feed_forward.down": ("output.dense",),
     "feed_forward_norm": ("output.LayerNorm",),
 }
-_OURS = {  # heads that transformers has no word for: it leaves them out when it opens the directory
-    "yes_no": "nlptools.yes_no",
-    "mentions.dense": "nlptools.mentions.dense",
-    "mentions.output": "nlptools.mentions.output",
-}
 _HEADS = {
     "bert": {
         "masked.transform": "cls.predictions.transform.dense",
@@ -65,7 +60,7 @@ _HEADS = {
         "choice.output": "classifier",
         "tokens": "classifier",
         "spans": "qa_outputs",
-        **_OURS,
+        **parts.OUR_HEADS,
     },
     "electra": {
         "masked.transform": "generator_predictions.dense",
@@ -79,13 +74,8 @@ _HEADS = {
         "choice.output": "classifier",
         "tokens": "classifier",
         "spans": "qa_outputs",
-        **_OURS,
+        **parts.OUR_HEADS,
     },
-}
-_CRF = {  # as the package pytorch-crf names them; transformers ignores them
-    "crf.follows": "crf.transitions",
-    "crf.begins": "crf.start_transitions",
-    "crf.ends": "crf.end_transitions",
 }
 _CLASSES = {  # which class of theirs holds which heads
     ("bert", frozenset({"pooler", "masked", "next_sentence"})): "BertForPreTraining",
@@ -220,8 +210,8 @@ def _fitted(name: str, theirs: list[str], tensors: list[Tensor], target: Tensor)
 
 def _names(name: str, family: str) -> list[str]:
     """What a weight of ours is called outside: three names for stacked queries, keys and values."""
-    if name in _CRF:
-        return [_CRF[name]]
+    if name in parts.CRF:
+        return [parts.CRF[name]]
     part, kind = name.rsplit(".", 1)
     if not part.startswith("encoder."):
         return [f"{_HEADS[family][part]}.{kind}"]

@@ -1,9 +1,9 @@
-"""The door to GPT-2 directories, which keep linear maps as (in, out): those are transposed."""
+"""The door to GPT-2 directories, which keep linear maps as (in, out): those are transposed. Heads of tasks are not."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from nlptools.configs.lm import GPTConfig
 from nlptools.errors import BundleError
 from nlptools.models.doors import parts
+from nlptools.models.task_heads import TASK_HEADS
 
 _BLOCK = {
     "attention_norm": "ln_1",
@@ -21,6 +22,19 @@ _BLOCK = {
     "feed_forward.down": "mlp.c_proj",
 }
 _TOP = {"token_embedding": "wte", "position_embedding": "wpe", "norm": "ln_f"}
+_HEADS = {
+    "sequence.output": "score",
+    "tokens": "classifier",
+    "spans": "qa_outputs",
+    "choice.output": "nlptools.choice.output",
+    **parts.OUR_HEADS,
+}
+_TASK_CLASSES = {
+    "sequence": "GPT2ForSequenceClassification",
+    "tokens": "GPT2ForTokenClassification",
+    "spans": "GPT2ForQuestionAnswering",
+}
+TASKS = "gpt-tasks"  # our name of the architecture with heads of tasks
 _IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight")
 _SIZES = {
     "vocab_size": "vocab_size",
@@ -37,12 +51,14 @@ _SIZES = {
 }
 
 
-def config_to_hf(config: GPTConfig) -> dict[str, Any]:
-    """The content of config.json."""
+def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The content of config.json: of a language model, or with the `heads` of tasks."""
+    named = [_TASK_CLASSES[head] for head in heads if head in _TASK_CLASSES]
+    name = named[0] if named else "GPT2Model" if heads else "GPT2LMHeadModel"
     inner = config.intermediate_size
     return {
         "model_type": "gpt2",
-        "architectures": ["GPT2LMHeadModel"],
+        "architectures": [name],
         **{theirs: getattr(config, ours) for ours, theirs in _SIZES.items()},
         "n_ctx": config.max_position_embeddings,
         "n_inner": None if inner == 4 * config.hidden_size else inner,
@@ -68,14 +84,47 @@ def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
     return config
 
 
+def is_for_a_task(data: Mapping[str, Any]) -> bool:
+    """Whether a config.json is of a model with heads of tasks, ours or another's; else it is a language model."""
+    ours, said = data.get("nlptools"), data.get("architectures")
+    if isinstance(ours, dict) and "arch" in ours:
+        return bool(ours["arch"] == TASKS)
+    return bool(_named(said))
+
+
+def _named(said: Any) -> list[str]:
+    """The heads that "architectures" in a config.json names."""
+    names = said if isinstance(said, list) else []
+    return [head for head, name in _TASK_CLASSES.items() if name in names]
+
+
+def heads_in(weights: Mapping[str, Tensor], architectures: Sequence[str] = ()) -> tuple[str, ...]:
+    """The heads that a directory's weights hold, or that its config.json names, in the order of TASK_HEADS."""
+    names = {parts.plain(name, "transformer.") for name in weights}
+    found = {ours.split(".")[0] for ours, theirs in _HEADS.items() if f"{theirs}.weight" in names}
+    found |= set(_named(architectures))
+    if "crf.transitions" in names:
+        found.add("crf")
+    return tuple(name for name in (*TASK_HEADS, "crf") if name in found)
+
+
+def labels_in(weights: Mapping[str, Tensor]) -> int:
+    """The number of labels that the head of a directory has; 2 where it has none."""
+    for name, tensor in weights.items():
+        if parts.plain(name, "transformer.") in ("score.weight", "classifier.weight") and tensor.dim() == 2:
+            return len(tensor)
+    return 2
+
+
 def weights_to_hf(weights: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
     """The model's weights under the names and in the layout of GPT-2."""
     out = {}
     for name, tensor in weights.items():
-        if name == "token_embedding.weight":
+        if name.removeprefix("encoder.") == "token_embedding.weight":
             tensor = tensor[: config.vocab_size]
         theirs, transposed = _name(name)
-        out["transformer." + theirs] = (tensor.t() if transposed else tensor).contiguous()
+        prefix = "" if _is_of_a_head(name) else "transformer."
+        out[prefix + theirs] = (tensor.t() if transposed else tensor).contiguous()
     return out
 
 
@@ -88,15 +137,21 @@ def weights_from_hf(
     for name, target in wanted.items():
         theirs, transposed = _name(name)
         tensor = parts.taken(left, theirs)
-        if name == "token_embedding.weight" and config is not None:
+        if name.removeprefix("encoder.") == "token_embedding.weight" and config is not None:
             parts.check_rows(theirs, tensor, target, config.vocab_size)
-        out[name] = parts.fitted(name, theirs, tensor.t() if transposed else tensor, target)
+        out[name] = parts.fitted(name.removeprefix("encoder."), theirs, tensor.t() if transposed else tensor, target)
     parts.refuse_unknown([name for name in left if not _IGNORED.fullmatch(name)])
     return out
 
 
 def _name(name: str) -> tuple[str, bool]:
     """(GPT-2's name of a weight of ours, whether it is stored transposed)."""
+    if name in parts.CRF:
+        return parts.CRF[name], False
+    if _is_of_a_head(name):
+        part, kind = name.rsplit(".", 1)
+        return f"{_HEADS[part]}.{kind}", False
+    name = name.removeprefix("encoder.")
     found = re.fullmatch(r"blocks\.(\d+)\.(.+)\.(weight|bias)", name)
     if found:
         layer, part, kind = found.groups()
@@ -104,3 +159,8 @@ def _name(name: str) -> tuple[str, bool]:
         return f"h.{layer}.{_BLOCK[part]}.{kind}", linear
     part, kind = name.rsplit(".", 1)
     return f"{_TOP[part]}.{kind}", False
+
+
+def _is_of_a_head(name: str) -> bool:
+    """Whether a weight of ours belongs to a head."""
+    return name.split(".")[0] in (*TASK_HEADS, "crf")

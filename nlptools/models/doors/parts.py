@@ -22,6 +22,16 @@ ACTIVATIONS = {  # what configurations call them: what they are here
     "silu": "swish",
 }
 _EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight")
+OUR_HEADS = {  # heads that transformers has no word for: it leaves them out when it opens the directory
+    "yes_no": "nlptools.yes_no",
+    "mentions.dense": "nlptools.mentions.dense",
+    "mentions.output": "nlptools.mentions.output",
+}
+CRF = {  # as the package pytorch-crf names them; transformers ignores them
+    "crf.follows": "crf.transitions",
+    "crf.begins": "crf.start_transitions",
+    "crf.ends": "crf.end_transitions",
+}
 
 
 def built(kind: Any, values: Mapping[str, Any]) -> Any:

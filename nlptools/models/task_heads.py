@@ -1,0 +1,134 @@
+"""Heads of tasks on top of hidden states: what a BERT, an ELECTRA and a GPT that are fine-tuned have in common.
+
+Shapes: B batch, T length, N positions, D hidden, K labels.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.layers.crf import Crf
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.heads import MentionHead, SequenceHead
+from nlptools.layers.linear import Linear
+from nlptools.layers.packed import Group
+from nlptools.models.contract import Hidden
+
+TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions")
+
+
+class TaskHeads(nn.Module):
+    """A model that reads whole texts, as `encoder`, with the heads of tasks.
+
+    Attributes:
+        sequence: labels of a whole sequence, or a number; or None.
+        tokens: labels of each token, or None.
+        spans: whether each token begins, and whether it ends, an answer; or None.
+        choice: how well a sequence fits, to be compared with others; or None.
+        yes_no: beside "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
+        mentions: which name a pronoun means, of the vectors of all three; or None.
+        crf: how well labels of neighbouring tokens go together, beside "tokens"; or None.
+    """
+
+    runs_in_16_bits = True
+    last_speaks = False  # whether the last token stands for its row, not the first
+
+    encoder: Any
+    heads: tuple[str, ...]
+    num_labels: int
+
+    def __init__(self, config: Any, heads: tuple[str, ...], num_labels: int) -> None:
+        """`num_labels`: K, of the heads "sequence", "tokens" and "crf". The heads come by `add_heads`."""
+        super().__init__()
+        self.config = config
+        self.heads = heads
+        self.num_labels = num_labels
+
+    def add_heads(self, dense: bool = False, bias: bool = True) -> None:
+        """Make the heads of tasks. `dense`, `bias`: of those for whole sequences, see `SequenceHead`."""
+        heads, K, D, dropout = self.heads, self.num_labels, self.config.hidden_size, self.config.hidden_dropout
+        self.sequence = SequenceHead(D, K, dense, dropout, bias=bias) if "sequence" in heads else None
+        self.choice = SequenceHead(D, 1, dense, dropout, first_dropout=False, bias=bias) if "choice" in heads else None
+        self.tokens = Linear(D, K) if "tokens" in heads else None
+        self.spans = Linear(D, 2) if "spans" in heads else None
+        self.crf = Crf(K) if "crf" in heads else None
+        self.yes_no = Linear(D, 3) if "yes_no" in heads else None
+        self.mentions = MentionHead(D, self.config.activation, dropout) if "mentions" in heads else None
+        self.dropout = Dropout(dropout)
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw all weights: those of heads as BERT does, those of the encoder as it does itself."""
+        for name, parameter in self.named_parameters():
+            if parameter.dim() >= 2:
+                parameter.normal_(std=self.config.initializer_range)
+            else:
+                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+        self.encoder.initialize()
+
+    @abstractmethod
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """The hidden states of all layers; see `contract.Encoder`."""
+
+    @abstractmethod
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """(B, T) -> (B, 1, D): the last hidden state of the token that stands for each row."""
+
+    def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, 1, D): that of the token that stands for each row. `mask` (B, T), True = real; None: all is."""
+        if not self.last_speaks:
+            return hidden[:, :1]
+        if mask is None:
+            return hidden[:, -1:]
+        rows = torch.arange(len(hidden), device=hidden.device)
+        return hidden[rows, mask.sum(1) - 1][:, None]
+
+    @abstractmethod
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """The hidden states (N, D) of `layers` for sequences end to end; see `packed_bert.hidden_states`."""
+
+    @abstractmethod
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+    ) -> Tensor:
+        """(B, D): the last hidden state of the token that stands for each sequence, of sequences end to end."""
+
+    def vectors(self, hidden: Tensor) -> Tensor:
+        """(B, 1 or more, D) -> (B, D): what the heads for whole sequences see, of the first position."""
+        return hidden[:, 0]
+
+    def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
+        """(B, T, D) last hidden states -> what the head of TASK_HEADS gives, which the model has to have.
+
+        "sequence": (B, K); "choice": (B,), both of the first position, where the token has to be that stands for its row;
+        "tokens": (B, T, K); "spans": (B, T, 2), begin and end,
+        or (B, T, 5) with a head "yes_no", whose three count at the token for no answer; "mentions": (B, 3) with `spans`
+        (B, 3, 2), the first and last position of each in its row, or in (N, D) hidden states of all rows end to end.
+        """
+        if head == "tokens":
+            assert self.tokens is not None
+            out: Tensor = self.tokens(self.dropout(hidden))
+        elif head == "spans":
+            assert self.spans is not None
+            out = self.spans(hidden)
+            if self.yes_no is not None:
+                out = torch.cat([out, self.yes_no(hidden)], -1)
+        elif head == "mentions":
+            assert self.mentions is not None and spans is not None
+            if hidden.dim() == 3:
+                B, T, _ = hidden.shape
+                hidden, spans = hidden.flatten(0, 1), spans + T * torch.arange(B, device=spans.device)[:, None, None]
+            out = self.mentions(hidden, spans)
+        else:
+            chosen = self.sequence if head == "sequence" else self.choice
+            assert chosen is not None
+            out = chosen(self.vectors(hidden))
+            out = out if head == "sequence" else out.squeeze(-1)
+        return out
