@@ -29,7 +29,7 @@ COMMANDS = {
     "train-lm": ("Training", "Train a language model on text."),
     "train-seq2seq": ("Training", "Train a translation or summarization model on pairs of texts."),
     "pretrain-bert": ("Training", "Train a BERT or an ELECTRA on text."),
-    "finetune": ("Training", "Train an encoder for a task: labels, tags, answers, choices from examples."),
+    "finetune": ("Training", "Train an encoder or a GPT for a task: labels, tags, answers, choices from examples."),
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers, tags, answers, choices."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),

@@ -31,7 +31,7 @@ A conditional random field (--crf), prompts, windows over long texts and a null 
 def command(model: str, export: Export, common: Common) -> None:
     """Write an encoder or a fine-tuned model as an ONNX file.
 
-    MODEL is a directory of a BERT or an ELECTRA, of sentence-transformers, or one that finetune made. The file is compared
+    MODEL is a directory of a BERT or an ELECTRA, of sentence-transformers, or one that finetune made of one. The file is compared
     with the model on batches of several sizes before it gets its name. Needs the packages onnx and onnxscript, and
     onnxruntime to compare: pip install 'nlptools[onnx]'.
     """

@@ -1,4 +1,4 @@
-"""nlptools finetune: encoders for a task, from examples."""
+"""nlptools finetune: encoders and GPTs for a task, from examples."""
 
 from __future__ import annotations
 
@@ -36,11 +36,15 @@ always taking the name nearest to the pronoun.
 seq2seq: lines of `source TAB target`, and -m is a directory that
 train-seq2seq made, which learns on by the same means; train-seq2seq --init has more options.
 The output is a model directory that opens in Hugging Face as BertForSequenceClassification, BertForTokenClassification,
-BertForQuestionAnswering or BertForMultipleChoice (and as Electra's), with the same logits; besides training.json (how it was
+BertForQuestionAnswering or BertForMultipleChoice (and as Electra's), or as GPT2ForSequenceClassification,
+GPT2ForTokenClassification or GPT2ForQuestionAnswering, with the same logits; besides training.json (how it was
 made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue
 from). The weights of --crf are there as crf.transitions, crf.start_transitions and crf.end_transitions, as pytorch-crf
-names them, those of --yes-no as nlptools.yes_no, and the head of coreference as nlptools.mentions (the rest of it is a
-BertModel); Hugging Face leaves them out.
+names them, those of --yes-no as nlptools.yes_no, the head of coreference as nlptools.mentions (the rest of it is a
+BertModel or a GPT2Model), and that of a GPT's choices as nlptools.choice; Hugging Face leaves them out.
+A GPT reads the end-of-text token, a text and, where there is a second one, the same token and that; the last token has seen all
+of it and stands for it. The predicate of roles comes before its sentence, and of several equal words it is not told which is
+meant. No answer, yes and no are judged at one more end-of-text token behind the context.
 How far above what needs no model a run should end, in points, with an encoder of 6 layers and 384 numbers
 (all-MiniLM-L6-v2) and some passes over the data: parts of speech of UD English EWT 9 above tagging each word as it is tagged most
 often; answers of QAMR 60 (F1) above the longest run of words that the question lacks; roles of PropBank's EWT 45 (F1) above
@@ -73,6 +77,10 @@ said otherwise:
             "A recurrent network that begins with word vectors:",
             "nlptools finetune --task classify --scratch lstm --vectors vectors.txt --valid dev.tsv -o lstm/ train.tsv",
         ),
+        (
+            "On top of a language model, ours or a GPT-2:",
+            "nlptools finetune --task classify -m gpt2/ --valid dev.tsv -o classifier/ train.tsv",
+        ),
         ("GLUE's RTE:", "nlptools finetune --task glue/rte -m bert-base/ --valid dev.tsv -o rte/ train.tsv"),
         (
             "Named entities, from CoNLL's columns:",
@@ -104,11 +112,11 @@ def command(
     compute: Compute,
     common: Common,
 ) -> None:
-    """Train an encoder for a task: labels, tags, answers, choices from examples.
+    """Train an encoder or a GPT for a task: labels, tags, answers, choices from examples.
 
-    A BERT or an ELECTRA gets a head for the task and both learn together. Examples of like length are trained on together. A
-    run that was stopped, by a signal, a time limit or a crash, is continued by the same command and ends with the weights it
-    would have had anyway.
+    A BERT, an ELECTRA or a GPT gets a head for the task and both learn together. Examples of like length are trained on
+    together. A run that was stopped, by a signal, a time limit or a crash, is continued by the same command and ends with the
+    weights it would have had anyway.
     """
     # what is wrong is said before torch is loaded
     finetune.check()

@@ -73,8 +73,8 @@ def command(
     """Answer with a fine-tuned model: labels, numbers, tags, answers, choices.
 
     MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
-    BertForQuestionAnswering, BertForMultipleChoice, or ELECTRA of that kind. Lines are computed many at a time, those of like
-    length together, which does not change what comes out.
+    BertForQuestionAnswering, BertForMultipleChoice, or ELECTRA or GPT-2 of that kind. Lines are computed many at a time,
+    those of like length together, which does not change what comes out.
     """
     predict.check()
     from nlptools import streams

@@ -149,6 +149,11 @@ FORMATS: Sections = [
                 "ElectraForSequenceClassification; id2label has the names of labels. See nlptools-describe(1).",
             ),
             Term(
+                "GPTs for tasks",
+                "What nlptools-finetune(1) makes of a language model is told from one by architectures, such as "
+                "GPT2ForSequenceClassification, and by nlptools.arch. It says no text any more.",
+            ),
+            Term(
                 "generator/",
                 "In the directory of an ELECTRA that was pretrained here, a model of its own: the generator of the tokens "
                 "that are to be found out. Only more pretraining wants it.",

@@ -106,7 +106,8 @@ class Finetune:
     )
     model: str | None = option(
         None,
-        "Directory of the encoder to begin with: a BERT or ELECTRA; seq2seq: of a model that train-seq2seq made.",
+        "Directory of the model to begin with: a BERT, an ELECTRA or a GPT (GPT-2, train-lm --arch transformer); seq2seq: of one"
+        " that train-seq2seq made.",
         short="-m",
         metavar="DIR",
     )
@@ -122,7 +123,7 @@ class Finetune:
     )
     label_pieces: str = option(
         "first",
-        "tag, roles: which pieces of a word learn its label. The first one speaks for it in any case.",
+        "tag, roles: which pieces of a word learn its label. The first one, of a GPT the last, speaks for it in any case.",
         choices=("first", "all"),
     )
     best: str = option(

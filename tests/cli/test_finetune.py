@@ -96,3 +96,33 @@ def test_questions_from_examples_to_official_scores(call: Run, tmp_path: Path) -
     assert f"squad2:f1\t{best:.4f}\t30" in scored.text
     again = call("predict", "out", "--threads", 1, "--predictions", "p.json", "valid.json")
     assert again.code == 73 and "p.json" in again.err
+
+
+def test_on_top_of_a_language_model(call: Run, tmp_path: Path) -> None:
+    """From text to a language model, to a classifier, to answers."""
+    table(tmp_path / "train.tsv", texts(200))
+    table(tmp_path / "valid.tsv", texts(40, 1))
+    (tmp_path / "text.txt").write_text("".join(f"{text}\n" for text, _ in texts(60)))
+    sizes = ("--layers", 2, "--hidden", 32, "--heads", 2, "--context", 64, "--steps", 4, "--threads", 1)
+    assert call("build-vocab", "--special", "<unk>,</s>", "-o", "vocab.tsv", "text.txt").code == 0
+    made = call("train-lm", "-t", "vocab.tsv", *sizes, "-o", "lm", "text.txt")
+    assert made.code == 0, made.err
+    how = ("--lr", "3e-3", "--epochs", 2, "--threads", 1, "--save-every", "never", "--encoder-dropout", "0.1")
+    done = call("finetune", "--task", "classify", "-m", "lm", "--valid", "valid.tsv", *how, "-o", "out", "train.tsv")
+    assert done.code == 0 and done.out == b"" and "validation accuracy" in done.err, done.err
+    config = json.loads((tmp_path / "out" / "config.json").read_text())
+    assert config["architectures"] == ["GPT2ForSequenceClassification"] and config["pad_token_id"] == 1
+    said = call("predict", "out", "--threads", 1, stdin="w1 good w2\n\nbad w3")
+    assert said.code == 0 and {line.split("\t")[0] for line in said.lines} <= {"good", "bad"} and len(said.lines) == 3
+    assert call("describe", "out").code == 0 and call("embed", "out", "--to", "jsonl", stdin="w1").code == 0
+    encoder(tmp_path / "encoder")
+    refused = {
+        "a model for a task, which says no text": (
+            call("generate", "out", stdin="w1"),
+            call("score", "out", stdin="w1"),
+        ),
+        "is a gpt-tasks": (call("train-lm", "-t", "lm", "--init", "out", "-o", "x", "text.txt"),),
+        "is no BERT and no ELECTRA": (call("pretrain-bert", "-t", "encoder", "--init", "out", "-o", "x", "text.txt"),),
+    }
+    for told, calls in refused.items():
+        assert all(found.code == 2 and told in found.err and found.out == b"" for found in calls), calls
