@@ -212,7 +212,8 @@ def encoding(found: bundle.Bundle, max_length: int, threads: int, training: bool
     if found.is_encoder:
         types = int(model.config.type_vocab_size)
         return Encoding(found.tokenizer, marks_of(found.tokenizer), longest, types, threads)
-    marks = marks_of_gpt(found.tokenizer, found.eos, training or found.starts_with_eos)
+    ours = found.config.get("nlptools", {}).get("arch") == found.arch
+    marks = marks_of_gpt(found.tokenizer, found.eos, training or ours)
     return Encoding(found.tokenizer, marks, longest, 1, threads)
 
 

@@ -193,3 +193,20 @@ def test_their_language_models_are_finetuned(tmp_path: Path) -> None:
     ours = Predictor(bundle.load(tmp_path / "out"), Backend.detect(FP32), Predict())
     made = ours.kind.features(list(ours.kind.read([str(path)], False, "strict")), ours.encoding, False)
     assert (made.rows.ids[made.rows.bounds[:-1]] == 0).all()  # they begin with the end-of-text token
+
+
+def test_what_they_make_of_our_language_model_answers_here(tmp_path: Path) -> None:
+    gpt(tmp_path / "lm")
+    torch.manual_seed(0)
+    model = transformers.GPT2ForSequenceClassification.from_pretrained(tmp_path / "lm", pad_token_id=0).eval()
+    model.save_pretrained(tmp_path / "theirs")
+    for name in ("nlptools_tokenizer.json", "vocab.tsv"):
+        (tmp_path / "theirs" / name).write_bytes((tmp_path / "lm" / name).read_bytes())
+    assert "nlptools" in bundle.load(tmp_path / "theirs").config
+    path = table(tmp_path / "a.tsv", [(text,) for text, _ in texts(10)])
+    lines = predicted(tmp_path / "theirs", path, probabilities=True)
+    encode = bundle.load(tmp_path / "theirs").tokenizer.encode
+    for line, (text, _) in zip(lines, texts(10), strict=True):
+        with torch.inference_mode():
+            expected = model(torch.tensor([encode(text)])).logits[0].softmax(-1)
+        assert np.allclose([float(share) for share in line.split("\t")], expected.numpy(), atol=1e-4)

@@ -86,10 +86,8 @@ def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
 
 def is_for_a_task(data: Mapping[str, Any]) -> bool:
     """Whether a config.json is of a model with heads of tasks, ours or another's; else it is a language model."""
-    ours, said = data.get("nlptools"), data.get("architectures")
-    if isinstance(ours, dict) and "arch" in ours:
-        return bool(ours["arch"] == TASKS)
-    return bool(_named(said))
+    ours = data.get("nlptools")  # transformers keeps what we noted of a language model that it makes a classifier of
+    return (isinstance(ours, dict) and ours.get("arch") == TASKS) or bool(_named(data.get("architectures")))
 
 
 def _named(said: Any) -> list[str]:
