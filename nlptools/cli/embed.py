@@ -115,8 +115,10 @@ def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors:
         raise UsageError(
             f"{model} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
         )
+    from nlptools import backend
     from nlptools.embedders import text_embedder
 
+    backend.remember_few_kernels()
     return text_embedder.load(model, embed, compute)
 
 
