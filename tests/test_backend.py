@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 import torch
 
@@ -31,8 +33,6 @@ def test_ranks_from_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_ranks_from_srun(monkeypatch: pytest.MonkeyPatch) -> None:
-    import os
-
     said = {"STEP_ID": "0", "STEP_NUM_TASKS": "4", "PROCID": "3", "LOCALID": "1", "JOB_ID": "123456",
             "LAUNCH_NODE_IPADDR": "10.0.0.7", "STEP_TASKS_PER_NODE": "2(x2)"}  # fmt: skip
     for name in ("MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):  # so that what is set here is taken back
@@ -108,3 +108,11 @@ def test_training_on_a_gpu_equals_training_on_the_cpu(tmp_path, english) -> None
         rows = [json.loads(line) for line in (tmp_path / device / "log.jsonl").read_text().split("\n") if line]
         losses.append([row["loss"] for row in rows if row["kind"] == "train"])
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_kernels_are_forgotten_unless_the_environment_says_how_many_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")  # to be put back as it was
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")
+    backend.remember_few_kernels()
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7" and int(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"]) < 100

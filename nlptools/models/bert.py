@@ -19,6 +19,7 @@ from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import DataError
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
+from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import Group
 from nlptools.layers.transformer import Block
@@ -67,11 +68,7 @@ class Bert(nn.Module):
     @torch.no_grad()
     def initialize(self) -> None:
         """Draw the weights as BERT does: normal, biases 0, norms 1."""
-        for name, parameter in self.named_parameters():
-            if parameter.dim() >= 2:
-                parameter.normal_(std=self.config.initializer_range)
-            else:
-                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+        draw_as_bert(self, self.config.initializer_range)
         self.token_embedding.weight[self.config.pad].zero_()
         self.token_embedding.weight[self.vocab_size :].zero_()
 

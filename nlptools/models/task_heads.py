@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MentionHead, SequenceHead
+from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import Group
 from nlptools.models.contract import Hidden
@@ -61,14 +62,9 @@ class TaskHeads(nn.Module):
         self.mentions = MentionHead(D, self.config.activation, dropout) if "mentions" in heads else None
         self.dropout = Dropout(dropout)
 
-    @torch.no_grad()
     def initialize(self) -> None:
         """Draw all weights: those of heads as BERT does, those of the encoder as it does itself."""
-        for name, parameter in self.named_parameters():
-            if parameter.dim() >= 2:
-                parameter.normal_(std=self.config.initializer_range)
-            else:
-                parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
+        draw_as_bert(self, self.config.initializer_range)
         self.encoder.initialize()
 
     @abstractmethod

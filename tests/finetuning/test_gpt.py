@@ -29,7 +29,7 @@ from tests.finetuning.test_choices import choices
 from tests.finetuning.test_pronouns import gap
 from tests.finetuning.test_tags import columns, sentences
 from tests.finetuning.test_texts import predicted
-from tests.finetuning.tiny import FP32, gpt, stopped_at, table, texts, train
+from tests.finetuning.tiny import FP32, gpt, stop_and_go_on, table, texts, train
 from tests.tiny_bundles import words_bundle
 
 
@@ -150,16 +150,7 @@ def test_pronouns(tmp_path: Path, base: Path) -> None:
 
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
     gpt(tmp_path / "encoder", embedding_dropout=0.1, hidden_dropout=0.1, attention_dropout=0.1)
-    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
-    more: dict[str, Any] = {"epochs": 2.0, "layer_decay": 0.7, "unfreeze": 0.5}
-    whole = train(tmp_path, path, valid, output=str(tmp_path / "whole"), **more)
-    with stopped_at(6):
-        train(tmp_path, path, valid, **more)
-    again = train(tmp_path, path, valid, **more)
-    assert again.steps == whole.steps == 14
-    assert again.metrics["valid_loss"] == whole.metrics["valid_loss"]
-    one, other = weights(tmp_path / "whole"), weights(tmp_path / "out")
-    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+    stop_and_go_on(tmp_path)
 
 
 def test_frozen_layers_stay_as_they_are(tmp_path: Path, base: Path) -> None:

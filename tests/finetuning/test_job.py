@@ -14,7 +14,7 @@ from nlptools.configs.finetuning import Files, Finetune
 from nlptools.errors import OutputError, UsageError
 from nlptools.finetuning import kind, rates
 from nlptools.finetuning.pretrained import new_model
-from tests.finetuning.tiny import encoder, stopped_at, table, texts, train
+from tests.finetuning.tiny import encoder, stop_and_go_on, table, texts, train
 
 
 def weights(directory: Path) -> dict[str, torch.Tensor]:
@@ -22,17 +22,8 @@ def weights(directory: Path) -> dict[str, torch.Tensor]:
 
 
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(tmp_path: Path) -> None:
-    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
     encoder(tmp_path / "encoder", hidden_dropout=0.1, attention_dropout=0.1)
-    more: dict[str, Any] = {"epochs": 2.0, "layer_decay": 0.7, "unfreeze": 0.5}
-    whole = train(tmp_path, path, valid, output=str(tmp_path / "whole"), **more)
-    with stopped_at(6):
-        train(tmp_path, path, valid, **more)
-    again = train(tmp_path, path, valid, **more)
-    assert again.steps == whole.steps == 14
-    assert again.metrics["valid_loss"] == whole.metrics["valid_loss"]
-    one, other = weights(tmp_path / "whole"), weights(tmp_path / "out")
-    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+    stop_and_go_on(tmp_path)
 
 
 def test_seeds_tell_mean_and_spread_and_keep_the_best(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -103,3 +103,17 @@ def stopped_at(call: int) -> Iterator[None]:
     requested = property(lambda self: next(asked) == call)
     with mock.patch.object(stop.Stop, "requested", requested), pytest.raises(Stopped):
         yield
+
+
+def stop_and_go_on(tmp_path: Path) -> None:
+    """A run with the encoder in `tmp_path` that is stopped and continued ends with the weights of one that is not."""
+    path, valid = table(tmp_path / "a.tsv", texts(100)), table(tmp_path / "b.tsv", texts(30, 1))
+    more: dict[str, Any] = {"epochs": 2.0, "layer_decay": 0.7, "unfreeze": 0.5}
+    whole = train(tmp_path, path, valid, output=str(tmp_path / "whole"), **more)
+    with stopped_at(6):
+        train(tmp_path, path, valid, **more)
+    again = train(tmp_path, path, valid, **more)
+    assert again.steps == whole.steps == 14
+    assert again.metrics["valid_loss"] == whole.metrics["valid_loss"]
+    one, other = (dict(bundle.load(tmp_path / name).weights()) for name in ("whole", "out"))
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
