@@ -39,22 +39,6 @@ def _keep_freed_memory() -> None:
 _keep_freed_memory()
 os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")  # large blocks in huge pages, for the same reason
 
-_KERNELS = 32
-
-
-def remember_few_kernels() -> None:
-    """Let products on a CPU forget what they have made for all but the last few shapes. Call it before the first of them.
-
-    They keep code and workspace for the last 1,024 shapes, a few hundred KB each. Where sequences of any lengths stand end to
-    end hardly any shape comes back, and memory grows by hundreds of MB on the way. What the environment says comes first.
-    """
-    for name in (
-        "ONEDNN_PRIMITIVE_CACHE_CAPACITY",
-        "LRU_CACHE_CAPACITY",
-    ):  # of oneDNN, and of what PyTorch has around it
-        os.environ.setdefault(name, str(_KERNELS))
-
-
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
@@ -66,6 +50,18 @@ if TYPE_CHECKING:
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _BUCKET = 1 << 25  # elements that are summed over processes in one message
+_KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # of oneDNN, and of PyTorch around it
+_KERNELS = 32
+
+
+def remember_few_kernels() -> None:
+    """Let products on a CPU forget what they have made for all but the last few shapes. Call it before the first of them.
+
+    They keep code and workspace for the last 1,024 shapes, a few hundred KB each. Where sequences of any lengths stand end to
+    end hardly any shape comes back, and memory grows by hundreds of MB on the way. What the environment says comes first.
+    """
+    for cache in _KERNEL_CACHES:
+        os.environ.setdefault(cache, str(_KERNELS))
 
 
 @dataclass(frozen=True)
