@@ -119,8 +119,8 @@ def _given_pair(options: TrainBert, directory: Path, found: _Found, vocab_size: 
     config = electra.generator_config(sizes, options.generator_size)
     if not (directory / GENERATOR / "config.json").is_file():
         messages.note(f"{display(str(directory))}: no generator, a new one is drawn")
-        # beside a discriminator that knows words, a generator that does not would teach it nothing for long
-        return Start(sizes, generator=config, weights=weights, looks_around=options.attention == "neighbors")
+        around = options.attention == "neighbors" and _began_with_neighbors(directory)
+        return Start(sizes, generator=config, weights=weights, looks_around=around)
     other = _load(directory / GENERATOR, options, vocab_size)
     if "masked" not in other.heads:
         raise BundleError(f"{display(str(directory / GENERATOR))}: no head for masked tokens: not a generator")
@@ -130,6 +130,13 @@ def _given_pair(options: TrainBert, directory: Path, found: _Found, vocab_size: 
         raise BundleError(f"{display(str(directory / GENERATOR))}: {wrong[0]} is not that of the discriminator")
     weights |= {f"generator.{name}": tensor for name, tensor in other.weights.items()}
     return Start(sizes, generator=other.config, weights=weights)
+
+
+def _began_with_neighbors(directory: Path) -> bool:
+    """Whether the positions in a directory began as waves, which a new generator that shares them can look around by."""
+    record = directory / "training.json"
+    settings = artifacts.read_json(record).get("settings", {}) if record.is_file() else {}
+    return isinstance(settings, dict) and settings.get("attention") == "neighbors" and settings.get("init") is None
 
 
 @dataclass(frozen=True)

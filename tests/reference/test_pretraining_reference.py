@@ -259,6 +259,16 @@ def test_a_discriminator_begins_as_a_masked_model(
         assert torch.allclose(logits.squeeze(-1), opened(ids).logits, atol=1e-5)
 
 
+def test_a_new_generator_looks_around_where_positions_began_as_waves(tmp_path: Path, pieces: Any) -> None:
+    published("BertForMaskedLM", tmp_path / "m", pieces)
+    options = TrainBert(init=str(tmp_path / "m"), objective="electra", generator_size=0.5)
+    assert not models.start(options, VOCAB, 0).looks_around  # nobody knows how these began
+    for told, around in (({"attention": "neighbors", "init": None}, True), ({"attention": "random", "init": None}, False),
+                         ({"attention": "neighbors", "init": "x"}, False)):  # fmt: skip
+        (tmp_path / "m" / "training.json").write_text(json.dumps({"settings": told}))
+        assert models.start(options, VOCAB, 0).looks_around == around
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: Path, pieces: Any) -> None:
     published("BertForPreTraining", tmp_path / "bert", pieces)
     published("ElectraForPreTraining", tmp_path / "electra", pieces, embedding_size=8)
