@@ -414,7 +414,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l move-answers -
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l sentences -r -d 'answer: QAMR\'s sentences, if not in wiki-sentences.tsv beside the file or above it.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l output -s o -r -d 'Directory of the model and its training record.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l valid -r -d 'Held-out examples to measure on, in a file as those to train on.'
-complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l batch-size -r -d 'Examples per step and process; 0: a 64th of all, from 32 to 512.'
+complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l batch-size -r -d 'Examples per step and process; 0: a 32nd of all, from 32 to 1024.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l epochs -r -d 'Passes over the data, unless --steps is given.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l steps -r -d 'Optimizer steps; 0 leaves it to --epochs.'
 complete -c nlptools -n '__fish_seen_subcommand_from finetune' -l max-time -r -d 'Stop after this long with everything saved (status 75).'

@@ -247,7 +247,9 @@ class FinetuneTraining(Training):
     """Training options"""
 
     valid: str | None = option(None, "Held-out examples to measure on, in a file as those to train on.", metavar="FILE")
-    batch_size: int = option(32, "Examples per step and process; 0: a 64th of all, from 32 to 512.", low=0, metavar="N")
+    batch_size: int = option(
+        32, "Examples per step and process; 0: a 32nd of all, from 32 to 1024.", low=0, metavar="N"
+    )
     epochs: float = option(3.0, "Passes over the data, unless --steps is given.", low=0, metavar="X")
     lr: float = option(5e-5, "Peak learning rate.", low=0, metavar="X")
     min_lr: float = option(0.0, "Final learning rate, as a share of the peak.", low=0, high=1, metavar="X")

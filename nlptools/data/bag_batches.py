@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
 
+from nlptools.ahead import one_ahead
 from nlptools.data.encoder_rows import bounds_of, ranges
 from nlptools.data.features import WEIGHT, Features
 
@@ -47,7 +49,7 @@ def text_lengths(features: Features, texts: int) -> np.ndarray:
 def bag_rows(features: Features, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(P,) ids and (B C,) lengths of some rows; `lengths`: `text_lengths` of all."""
     places = ranges(features.rows.bounds[rows], features.lengths[rows])
-    return features.rows.ids[places].astype(np.int64), lengths[rows].ravel()
+    return np.take(features.rows.ids, places).astype(np.int64), lengths[rows].ravel()
 
 
 class BagBatches:
@@ -70,15 +72,21 @@ class BagBatches:
         return self._epoch + self._position / self.steps
 
     def __iter__(self) -> Iterator[BagBatch]:
+        for batches in one_ahead(self._blocks(self._epoch, self._position)):
+            if self._position == self.steps:
+                self._epoch, self._position = self._epoch + 1, 0
+            for batch in batches:
+                self._position += 1
+                yield batch
+
+    def _blocks(self, epoch: int, position: int) -> Iterator[list[BagBatch]]:
+        """The batches from one on without end, those of some thousand examples at a time and of one epoch only."""
         size = max(1, _BLOCK // self.batch_size) * self.batch_size
-        while True:
-            order = np.random.default_rng([self.seed, self._epoch]).permutation(len(self.features))
-            while self._position < self.steps:
-                begin = self._position * self.batch_size
-                for batch in self._batches(order[begin : begin + size]):
-                    self._position += 1
-                    yield batch
-            self._epoch, self._position = self._epoch + 1, 0
+        for number in count(epoch):
+            order = np.random.default_rng([self.seed, number]).permutation(len(self.features))
+            for begin in range(position * self.batch_size, len(order), size):
+                yield list(self._batches(order[begin : begin + size]))
+            position = 0
 
     def state(self) -> dict[str, Any]:
         """See `Source`."""

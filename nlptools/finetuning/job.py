@@ -213,7 +213,7 @@ class _Finetuning:
         return self.reader.objective(model, self.kind)
 
     def source(self, data: _Examples, backend: Backend) -> Source:
-        size = self.run.batch_size or min(512, max(32, len(data.train) // 64))
+        size = self.run.batch_size or min(1024, max(32, len(data.train) // 32))
         return self.reader.source(data.train, size, self.seed, backend)
 
     def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:

@@ -41,7 +41,6 @@ from nlptools.vectors.table import Vectors
 
 SPECIAL = ("<pad>", "<unk>")
 UNK = 1
-_SMALL = 64  # numbers of a row of a bag
 
 
 class FromScratch:
@@ -152,8 +151,6 @@ class FromScratch:
         if backend.world_size > 1:
             raise UsageError("--scratch trains in one process")
         if self.arch == "bag":
-            if self.scratch.dim <= _SMALL:
-                torch.set_num_threads(1)  # to share out products of such rows takes longer than they do
             return BagBatches(features, batch_size, texts=self._texts, seed=seed)
         return FeatureBatches(features, batch_size, seed=seed, pad=classifiers.PAD)
 

@@ -25,8 +25,8 @@ class RowAdaGrad:
         self.table, self.pending = table, pending
         self.sums = torch.zeros(len(table), device=table.device)
         self.steps = 0
-        self.squares = {name: torch.zeros_like(p) for name, p in module.named_parameters() if p.requires_grad}
-        self.module = module
+        self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self.squares = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
@@ -34,7 +34,7 @@ class RowAdaGrad:
         self.steps += 1
         waiting = self.pending.take()
         scale *= sum(len(lengths) for _, lengths, _ in waiting)  # an example's own gradient, not its share of the mean
-        for name, parameter in self.module.named_parameters():
+        for name, parameter in self.parameters.items():
             if parameter.grad is None:
                 continue
             gradient = parameter.grad * scale
@@ -42,9 +42,12 @@ class RowAdaGrad:
             parameter.addcdiv_(gradient, self.squares[name].sqrt().add_(_EPS), value=-rate)
         for rows, lengths, means in waiting:
             means = means * scale
-            self.sums.index_add_(0, rows, means.square().mean(1).repeat_interleave(lengths))
+            bags = torch.arange(len(lengths), device=rows.device).repeat_interleave(
+                lengths, output_size=len(rows)
+            )  # (P,)
+            self.sums.index_add_(0, rows, means.square().mean(1).index_select(0, bags))
             steps = self.sums.index_select(0, rows).sqrt_().add_(_EPS).reciprocal_().mul_(-rate)
-            self.table.index_add_(0, rows, means.repeat_interleave(lengths, 0).mul_(steps[:, None]))
+            self.table.index_add_(0, rows, means.index_select(0, bags).mul_(steps[:, None]))
 
     def state(self) -> dict[str, Tensor]:
         """All sums, for a checkpoint."""

@@ -48,7 +48,7 @@ def predicted(directory: Path, lines: list[str], **changes: Any) -> list[str]:
 
 
 def test_few_examples_are_trained_on_in_small_batches(tmp_path: Path) -> None:
-    for examples, steps in ((40, 2), (3000, 66)):  # batches of 32, of a 64th
+    for examples, steps in ((40, 2), (3000, 33)):  # batches of 32, of a 32nd
         done = train(
             tmp_path / str(examples), "bag", table(tmp_path / "a.tsv", texts(examples)), batch_size=0, epochs=1.0
         )
