@@ -173,6 +173,10 @@ class Tags:
         if self.name == "tag":
             written = examples[0].scheme
             columns = len(fields_of(next(row.text for row in examples[0].rows if row.word is not None)))
+            if len(examples) == 1 and 2 * sum(" " in word for word in examples[0].words) > len(examples[0].words):
+                told = "one sentence, and most of its words have spaces in them"
+                hint = "texts with a label each are --task classify; a blank line stands between sentences"
+                raise DataError(told, path=path, line=examples[0].place.line, hint=hint)
         scheme = schemes.PLAIN if written == schemes.PLAIN else _INSIDE
         seen = {tag for e in examples for tag in _gold(e)}
         if len(seen) < 2:

@@ -110,6 +110,11 @@ def test_a_tag_unseen_in_training_is_named_with_file_and_line(tmp_path: Path) ->
         train(tmp_path, path, valid, task="tag")
     with pytest.raises(DataError, match="only one class: every tag is 'O'"):
         train(tmp_path, columns(tmp_path / "c.txt", [[("w1", "O")]]), task="tag", force=True)
+    texts = tmp_path / "texts.tsv"
+    texts.write_text("a fine film\tgood\nnot so fine\tbad\n", encoding="utf-8")
+    with pytest.raises(DataError, match="one sentence, and most of its words have spaces") as caught:
+        train(tmp_path, str(texts), task="tag", force=True)
+    assert "--task classify" in str(caught.value.hint)
 
 
 def iob1(made: list[list[tuple[str, str]]]) -> list[list[tuple[str, str]]]:
