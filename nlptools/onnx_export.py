@@ -127,7 +127,7 @@ class Graph(nn.Module):
             pooled = pooling.pool(states[-1], mask, self.steps.pooling)
             return (text_embedder.after_pooling(pooled, self.steps),)
         assert self.head is not None
-        hidden = states[-1] if self.which == outputs.LAST else pooling.choose(states, self.which)
+        hidden = states[-1] if self.which == outputs.LAST else self.model.put_together(states, self.which)
         logits = self.model.task_logits(self.head, hidden)
         if self.head != "spans":
             return (logits,)

@@ -35,7 +35,7 @@ def fine_tuned(path: Path, *heads: str, family: str = "bert", seed: int = 1, **t
     """A small encoder with these heads and random weights, wide enough for outputs that differ."""
     config = EncoderConfig(len(WORDS), 8, 2, 2, 12, family, 4 if family == "electra" else 0, max_position_embeddings=20)
     torch.manual_seed(seed)
-    model = BertWithHeads(config, heads, 3)
+    model = BertWithHeads(config, heads, 3, 2 if "layer_concat" in heads else 1)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.copy_(torch.randn(parameter.shape)).mul_(0.5)
@@ -93,10 +93,13 @@ def test_logits_of_a_text_and_a_graph_that_is_wrong(tmp_path: Path, monkeypatch:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["m", "m.onnx", "other"]
 
 
-def test_logits_of_tokens_of_several_layers(tmp_path: Path) -> None:
-    path = fine_tuned(tmp_path / "m", "tokens", family="electra", layers="mean:1:3")
+@pytest.mark.parametrize("layers", ["mean:1:3", "mix", "concat:1:3"])
+def test_logits_of_tokens_of_several_layers(tmp_path: Path, layers: str) -> None:
+    head = layers.partition(":")[0]
+    more = () if head == "mean" else (f"layer_{head}",)
+    path = fine_tuned(tmp_path / "m", "tokens", *more, family="electra", layers=layers)
     exported(path, opset=17)
-    features, wanted = ours(path, "tokens", "mean:1:3")
+    features, wanted = ours(path, "tokens", layers)
     (found,) = answers(tmp_path / "m.onnx", features)
     for row, expected in zip(found, wanted, strict=True):
         np.testing.assert_allclose(row[: len(expected)], expected, atol=1e-4)

@@ -89,6 +89,10 @@ said otherwise:
             "nlptools finetune --task tag -m bert-base/ --lr 1e-4 --valid eng.testa -o ner/ eng.train",
         ),
         (
+            "What a frozen encoder's layers know, by weights that are learnt (ELMo's way):",
+            "nlptools finetune --task tag -m bert-base/ --freeze all --layers mix --lr 1e-3 -o mix/ eng.train",
+        ),
+        (
             "Parts of speech, from CoNLL-U:",
             "nlptools finetune --task tag --label-column upos -m bert-base/ --valid dev.conllu -o pos/ train.conllu",
         ),

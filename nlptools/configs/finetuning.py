@@ -160,7 +160,9 @@ class Finetune:
     )
     layers: str = option(
         "last",
-        "Which layers the head sees: last, N, sum:A:B or mean:A:B (slices; `all` for A:B). 0 is what the embeddings give.",
+        "Which layers the head sees: last, N, sum:A:B, mean:A:B (slices; `all` for A:B), concat:A:B with a map back to the"
+        " size of one, or mix, all with weights that are learnt; mix:FILE begins with those of a JSON list. 0 is what the"
+        " embeddings give.",
         metavar="LAYERS",
         check=layers,
     )
@@ -207,8 +209,6 @@ class Finetune:
             raise UsageError("expected either --model DIR or --scratch ARCH")
         if self.scratch is not None:
             self._check_scratch()
-        if layers(self.layers).kind in ("concat", "mix"):
-            raise UsageError(f"--layers {self.layers}: a head is as wide as one layer", hint="sum:A:B or mean:A:B")
         if self.folds == 1:
             raise UsageError("--folds 1 leaves nothing to train on")
         if self.folds and self.seeds > 1:

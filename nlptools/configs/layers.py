@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
+from pathlib import Path
 from typing import NamedTuple
 
-from nlptools.errors import UsageError
+from nlptools.errors import DataError, InputError, UsageError, display, reason
 
 KINDS = ("sum", "mean", "concat")
-_EXPECTED = "last, a number, sum:A:B, mean:A:B or concat:A:B (all in place of A:B), or mix:FILE"
+_EXPECTED = "last, a number, sum:A:B, mean:A:B or concat:A:B (all in place of A:B), mix or mix:FILE"
 
 
 class Layers(NamedTuple):
@@ -17,7 +20,11 @@ class Layers(NamedTuple):
     kind: str  # one of KINDS, or mix
     begin: int | None = None
     end: int | None = None
-    file: str | None = None  # of mix: a JSON list with a weight for each layer, layer 0 included
+    file: str | None = None  # of mix: a JSON list with a weight for each layer, layer 0 included; None: they are learnt
+
+    def count(self, layers: int) -> int:
+        """How many of `layers` layers, layer 0 included, are taken."""
+        return len(range(layers)[self.begin : self.end])
 
 
 def layers(text: str) -> Layers:
@@ -28,6 +35,8 @@ def layers(text: str) -> Layers:
         number = int(text)
         return Layers("sum", number, number + 1 if number != -1 else None)
     kind, _, which = text.partition(":")
+    if text == "mix":
+        return Layers("mix")
     if kind == "mix" and which:
         return Layers("mix", file=which)
     if kind in KINDS and which == "all":
@@ -37,3 +46,19 @@ def layers(text: str) -> Layers:
         raise UsageError(f"not a choice of layers: {text!r}, expected {_EXPECTED}")
     begin, end = (None if number is None else int(number) for number in found.groups())
     return Layers(kind, begin, end)
+
+
+def mix_weights(path: str, layers: int) -> list[float]:
+    """The weights of a mix of `layers` layers, a JSON list. Raises InputError, DataError, UsageError."""
+    try:
+        found = json.loads(Path(path).read_bytes())
+    except OSError as error:
+        raise InputError(f"{display(path)}: {reason(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not valid JSON: {error}", path=path) from None
+    good = isinstance(found, list) and all(type(x) in (int, float) and math.isfinite(x) for x in found)
+    if not good:
+        raise DataError("expected a list of numbers, one for each layer", path=path)
+    if len(found) != layers:
+        raise UsageError(f"--layers: {display(path)} holds {len(found)} weights, the model has {layers} layers")
+    return [float(x) for x in found]

@@ -11,8 +11,6 @@ Shapes: N tokens of a batch, B sequences, D dimensions.
 from __future__ import annotations
 
 import bisect
-import json
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,12 +25,12 @@ from nlptools import bundle, messages
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
-from nlptools.configs.layers import Layers, layers
+from nlptools.configs.layers import Layers, layers, mix_weights
 from nlptools.embedders import hidden_states, pieces, sentence_steps
 from nlptools.embedders.contract import Units
 from nlptools.embedders.pieces import Batch, Cutting, Prepared
 from nlptools.embedders.sentence_steps import SentenceSteps
-from nlptools.errors import DataError, InputError, UsageError, display, reason
+from nlptools.errors import UsageError, display
 from nlptools.layers import packed, pooling
 from nlptools.layers.linear import ACTIVATIONS
 
@@ -212,26 +210,9 @@ def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:
         if not chosen:
             raise UsageError(f"--layers: no such layers: the model has {count}, numbered 0 to {count - 1}")
         return chosen, None
-    weights = _weights(str(which.file))
-    if len(weights) != count:
-        raise UsageError(
-            f"--layers: {display(str(which.file))} holds {len(weights)} weights, the model has {count} layers"
-        )
-    return everything, weights
-
-
-def _weights(path: str) -> list[float]:
-    """The weights in a JSON list. Raises InputError, DataError."""
-    try:
-        found = json.loads(Path(path).read_bytes())
-    except OSError as error:
-        raise InputError(f"{display(path)}: {reason(error)}") from None
-    except (ValueError, RecursionError) as error:
-        raise DataError(f"not valid JSON: {error}", path=path) from None
-    good = isinstance(found, list) and all(type(x) in (int, float) and math.isfinite(x) for x in found)
-    if not good:
-        raise DataError("expected a list of numbers, one for each layer", path=path)
-    return [float(x) for x in found]
+    if which.file is None:
+        raise UsageError("--layers mix: expected mix:FILE, with a weight for each layer")
+    return everything, mix_weights(which.file, count)
 
 
 def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:

@@ -239,14 +239,16 @@ class _Finetuning:
         return evaluate
 
     def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        more, metrics = self.kind.config(), record.get("metrics", {})
+        more, metrics, which = self.kind.config(), record.get("metrics", {}), layers(self.options.layers)
         tuned = {name: metrics[f"valid_{name}"] for name in kinds.tuned(self.kind) if f"valid_{name}" in metrics}
         task = {
             **more.pop("nlptools", {}).get("task", {}),
             **tuned,
             "max_length": self.options.max_length,
-            "layers": self.options.layers,
+            "layers": self.options.layers.partition(":")[0] if which.kind == "mix" else self.options.layers,
         }
+        if "layer_mix.weight" in weights:  # as `embed --layers mix:FILE` takes them
+            task["layer_weights"] = [round(float(w), 6) for w in weights["layer_mix.weight"]]
         self.reader.save(directory, model, weights, record, {**more, "nlptools": {"task": task}})
 
     def advice(self, name: str) -> str:

@@ -16,7 +16,6 @@ from nlptools.data.features import Features
 from nlptools.data.pair_batches import cut_batches
 from nlptools.finetuning import classifiers
 from nlptools.layers.packed import Group
-from nlptools.layers.pooling import choose
 from nlptools.models.text_classifiers import TextClassifier
 
 LAST = Layers("sum", -1)
@@ -30,7 +29,7 @@ def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, typ
     if head in _OF_ROWS and which == LAST:
         return model.row_states(ids, mask, types)
     states = model.states(ids, mask, types)
-    hidden = states.last if which == LAST else choose(states.layers, which)
+    hidden = states.last if which == LAST else model.put_together(states.layers, which)
     return model.of_rows(hidden, mask) if head in _OF_ROWS else hidden
 
 
@@ -90,6 +89,6 @@ def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.n
     if head in _OF_ROWS and which == LAST:
         return model.packed_rows(ids, positions, groups, types)[:, None]
     layers = range(len(model.encoder.blocks) + 1)[which.begin : which.end]
-    hidden = choose(model.packed_states(ids, positions, groups, layers, types), Layers(which.kind))
+    hidden = model.put_together(model.packed_states(ids, positions, groups, layers, types), Layers(which.kind))
     speaking = starts + lengths - 1 if model.last_speaks else starts
     return hidden[backend.put(speaking)][:, None] if head in _OF_ROWS else hidden

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from nlptools import bundle, messages
 from nlptools.backend import Backend
 from nlptools.configs.finetuning import Finetune, frozen
-from nlptools.configs.layers import Layers, layers
+from nlptools.configs.layers import Layers, layers, mix_weights
 from nlptools.data.features import Encoding, FeatureBatch, FeatureBatches, Features
 from nlptools.embedders import sentence_steps
 from nlptools.errors import BundleError, UsageError, display
@@ -24,7 +24,7 @@ from nlptools.finetuning.kind import Kind
 from nlptools.models.bert import BertWithHeads
 from nlptools.models.gpt import GPT
 from nlptools.models.gpt_tasks import GPTWithHeads
-from nlptools.models.task_heads import TASK_HEADS, TaskHeads
+from nlptools.models.task_heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 
 
 def opened(settings: Finetune) -> Pretrained:
@@ -38,7 +38,7 @@ def opened(settings: Finetune) -> Pretrained:
         )
     sizes = base.model.config
     which = layers(settings.layers)
-    if not range(sizes.num_hidden_layers + 1)[which.begin : which.end]:
+    if not which.count(sizes.num_hidden_layers + 1):
         raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
     return Pretrained(base, settings)
 
@@ -61,7 +61,10 @@ class Pretrained:
 
     def model(self, kind: Kind, seed: int) -> TaskHeads:
         """The model with a new head, or with its own where it is for the same labels."""
-        return new_model(self.base, kind, seed, frozen(self.options.freeze), self.options.encoder_dropout)
+        options = self.options
+        model = new_model(self.base, kind, seed, layers(options.layers), options.encoder_dropout)
+        rates.freeze(model, frozen(options.freeze))
+        return model
 
     def objective(self, model: Any, kind: Kind) -> TaskLoss:
         """See `Reader`."""
@@ -88,44 +91,55 @@ class Pretrained:
 
 
 def new_model(
-    base: bundle.Bundle, kind: Kind, seed: int, freeze: int | None = 0, dropout: float | None = None
+    base: bundle.Bundle, kind: Kind, seed: int, which: Layers = outputs.LAST, dropout: float | None = None
 ) -> TaskHeads:
     """The model of a bundle with the head of a task, on the CPU: that of the bundle where it is for the same labels, else
-    drawn at random. A BERT without a pooler gets a new one, which is told. `dropout`: None is that of the bundle.
+    drawn at random. A BERT without a pooler gets a new one, which is told.
+
+    Args:
+        which: the layers that the head sees.
+        dropout: None: that of the bundle.
     """
     held: Any = base.model
     config, heads = held.config, (kind.head, *kinds.more_heads(kind))
+    heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
+    sees = which.count(config.num_hidden_layers + 1)
     if dropout is not None:
         config = replace(config, **{name: dropout for name in vars(config) if name.endswith("_dropout")})
     model: TaskHeads
     if base.is_encoder:
         pooled = kind.head in ("sequence", "choice") and config.family == "bert"
-        model = BertWithHeads(config, ("pooler", *heads) if pooled else heads, kind.num_labels)
+        model = BertWithHeads(config, ("pooler", *heads) if pooled else heads, kind.num_labels, sees)
     else:
-        model = GPTWithHeads(config, heads, kind.num_labels)
+        model = GPTWithHeads(config, heads, kind.num_labels, sees)
     torch.manual_seed(seed)
     model.initialize()
     kind.begin(model)
-    missing, _ = model.load_state_dict(_weights(base, kind), strict=False)
+    missing, _ = model.load_state_dict(_weights(base, kind, which), strict=False)
+    if which.file is not None:
+        weights = torch.tensor(mix_weights(which.file, config.num_hidden_layers + 1))
+        model.load_state_dict({"layer_mix.weight": weights}, strict=False)
     if any(name.startswith("encoder.pooler") for name in missing):
         messages.note(f"{display(str(base.path))}: has no pooler, a new one is learnt")
-    rates.freeze(model, freeze)
     return model
 
 
-def _weights(base: bundle.Bundle, kind: Kind) -> dict[str, Tensor]:
-    """The weights of a bundle under the names of a `TaskHeads`; heads only where they are for the labels of the kind."""
+def _weights(base: bundle.Bundle, kind: Kind, which: Layers) -> dict[str, Tensor]:
+    """The weights of a bundle under the names of a `TaskHeads`; heads only where they are for the labels of the kind, and
+    see the same layers.
+    """
     held = base.model
     weights: dict[str, Tensor] = base.weights()
     if not isinstance(held, TaskHeads):
         return {f"encoder.{name}": tensor for name, tensor in weights.items()}
     same = kind.head in held.heads and held.num_labels == kind.num_labels
+    same &= layers(kinds.noted(base.config, "layers", "last")) == which._replace(file=None)
     same &= all(
         base.config.get(key) == value for key, value in kind.config().items() if key in ("id2label", "problem_type")
     )
     if same:
         return weights
-    return {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, "crf")}
+    return {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, *BESIDE_HEADS)}
 
 
 class TaskLoss(nn.Module):

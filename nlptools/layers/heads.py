@@ -6,6 +6,8 @@ Shapes: B batch, N positions, D hidden, E embedding, V vocabulary, K labels, M n
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -119,6 +121,22 @@ def mean_of_spans(hidden: Tensor, spans: Tensor) -> Tensor:
     shares = ((places >= first) & (places <= last)) / (last - first + 1)  # (B M, N)
     means: Tensor = shares.to(hidden.dtype) @ hidden
     return means.view(B, M, -1)
+
+
+class LayerMix(nn.Module):
+    """A weighted sum of the hidden states of all layers, that of the embeddings included.
+
+    Peters et al. 2018 (arXiv:1802.05365, equation 1). Departure: plain weights, as `embed --layers mix:FILE` takes them, not
+    the softmax of others times a factor. They begin equal, with a sum of 1.
+    """
+
+    def __init__(self, num_layers: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.full((num_layers,), 1 / num_layers))
+
+    def forward(self, states: Sequence[Tensor]) -> Tensor:
+        """(..., D) of each layer -> (..., D)."""
+        return torch.stack([w * state for w, state in zip(self.weight, states, strict=True)]).sum(0)
 
 
 class Pooler(nn.Module):

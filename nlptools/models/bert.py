@@ -25,7 +25,7 @@ from nlptools.layers.packed import Group
 from nlptools.layers.transformer import Block
 from nlptools.models import packed_bert
 from nlptools.models.contract import Hidden
-from nlptools.models.task_heads import TASK_HEADS, TaskHeads
+from nlptools.models.task_heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
 
 _ROWS = 64
 
@@ -115,7 +115,7 @@ class Bert(nn.Module):
 
 
 PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
-HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, "crf")
+HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, *BESIDE_HEADS)
 
 
 class BertWithHeads(TaskHeads):
@@ -127,12 +127,14 @@ class BertWithHeads(TaskHeads):
         masked: which token stands at a masked position (BERT, and ELECTRA's generator), or None.
         next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
         replaced: whether each token was replaced (ELECTRA's discriminator), or None.
-        sequence, tokens, spans, choice, yes_no, mentions, crf: see `TaskHeads`.
+        sequence, tokens, spans, choice, yes_no, mentions, crf, layer_mix, layer_concat: see `TaskHeads`.
     """
 
-    def __init__(self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2) -> None:
-        """`num_labels`: K, of the heads "sequence", "tokens" and "crf"."""
-        super().__init__(config, heads, num_labels)
+    def __init__(
+        self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2, concatenated: int = 1
+    ) -> None:
+        """`num_labels`, `concatenated`: see `TaskHeads`."""
+        super().__init__(config, heads, num_labels, concatenated)
         D, eps = config.hidden_size, config.layer_norm_eps
         self.encoder = Bert(config, pooler="pooler" in heads)
         # ELECTRA's generator always takes the exact GELU

@@ -25,9 +25,11 @@ class GPTWithHeads(TaskHeads):
 
     last_speaks = True
 
-    def __init__(self, config: GPTConfig, heads: tuple[str, ...] = (), num_labels: int = 2) -> None:
-        """`num_labels`: K, of the heads "sequence", "tokens" and "crf"."""
-        super().__init__(config, heads, num_labels)
+    def __init__(
+        self, config: GPTConfig, heads: tuple[str, ...] = (), num_labels: int = 2, concatenated: int = 1
+    ) -> None:
+        """`num_labels`, `concatenated`: see `TaskHeads`."""
+        super().__init__(config, heads, num_labels, concatenated)
         self.encoder = GPT(config)
         self.add_heads(bias=False)
 

@@ -105,16 +105,17 @@ def weights_from_hf(
 
 def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mapping[str, Any]) -> dict[str, Any]:
     """What a model's class wants to know besides its configuration: of an encoder or a GPT for tasks, the `heads` that a
-    directory with this config.json has, and their `num_labels`.
+    directory with this config.json has, their `num_labels`, and how many layers they see `concatenated`.
     """
     said = data.get("architectures")
     names = said if isinstance(said, list) else ()
     if arch == gpt2.TASKS:
-        return {"heads": gpt2.heads_in(weights, names), "num_labels": gpt2.labels_in(weights)}
-    if arch != "bert":
+        heads, labels = gpt2.heads_in(weights, names), gpt2.labels_in(weights)
+    elif arch == "bert":
+        heads, labels = bert.heads_in(weights, config, names), bert.labels_in(weights, config)
+    else:
         return {}
-    heads = bert.heads_in(weights, config, names)
-    return {"heads": heads, "num_labels": bert.labels_in(weights, config)}
+    return {"heads": heads, "num_labels": labels, "concatenated": parts.concatenated_in(weights)}
 
 
 def least_weights(config: Any) -> int:

@@ -12,15 +12,19 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs.layers import Layers
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.heads import MentionHead, SequenceHead
+from nlptools.layers.heads import LayerMix, MentionHead, SequenceHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import Group
+from nlptools.layers.pooling import choose
 from nlptools.models.contract import Hidden
 
 TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions")
+LAYER_HEADS = ("layer_mix", "layer_concat")  # what makes one layer of several for them, where that is learnt
+BESIDE_HEADS = ("crf", *LAYER_HEADS)
 
 
 class TaskHeads(nn.Module):
@@ -34,6 +38,8 @@ class TaskHeads(nn.Module):
         yes_no: beside "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
         mentions: which name a pronoun means, of the vectors of all three; or None.
         crf: how well labels of neighbouring tokens go together, beside "tokens"; or None.
+        layer_mix: what the heads see is a weighted sum of all layers; or None.
+        layer_concat: it is a map of several layers side by side; or None.
     """
 
     runs_in_16_bits = True
@@ -43,12 +49,18 @@ class TaskHeads(nn.Module):
     heads: tuple[str, ...]
     num_labels: int
 
-    def __init__(self, config: Any, heads: tuple[str, ...], num_labels: int) -> None:
-        """`num_labels`: K, of the heads "sequence", "tokens" and "crf". The heads come by `add_heads`."""
+    def __init__(self, config: Any, heads: tuple[str, ...], num_labels: int, concatenated: int = 1) -> None:
+        """The heads come by `add_heads`.
+
+        Args:
+            num_labels: K, of the heads "sequence", "tokens" and "crf".
+            concatenated: layers that "layer_concat" takes.
+        """
         super().__init__()
         self.config = config
         self.heads = heads
         self.num_labels = num_labels
+        self.concatenated = concatenated
 
     def add_heads(self, dense: bool = False, bias: bool = True) -> None:
         """Make the heads of tasks. `dense`, `bias`: of those for whole sequences, see `SequenceHead`."""
@@ -60,6 +72,8 @@ class TaskHeads(nn.Module):
         self.crf = Crf(K) if "crf" in heads else None
         self.yes_no = Linear(D, 3) if "yes_no" in heads else None
         self.mentions = MentionHead(D, self.config.activation, dropout) if "mentions" in heads else None
+        self.layer_mix = LayerMix(self.config.num_hidden_layers + 1) if "layer_mix" in heads else None
+        self.layer_concat = Linear(self.concatenated * D, D, bias=False) if "layer_concat" in heads else None
         self.dropout = Dropout(dropout)
 
     def initialize(self) -> None:
@@ -95,6 +109,14 @@ class TaskHeads(nn.Module):
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
     ) -> Tensor:
         """(B, D): the last hidden state of the token that stands for each sequence, of sequences end to end."""
+
+    def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
+        """(..., D) of each layer -> (..., D): what the heads see of those that `which` names. Raises UsageError."""
+        if self.layer_mix is not None:
+            mixed: Tensor = self.layer_mix(states)
+            return mixed
+        chosen = choose(states, which)
+        return chosen if self.layer_concat is None else self.layer_concat(chosen)
 
     def vectors(self, hidden: Tensor) -> Tensor:
         """(B, 1 or more, D) -> (B, D): what the heads for whole sequences see, of the first position."""

@@ -244,6 +244,7 @@ def test_words_of_several_tokens(tmp_path: Path, how: str, rows: list[int]) -> N
         ({"truncate_dim": 9}, "the vectors have 8 dimensions"),
         ({"pooling": "model"}, "no sentence-transformers directory"),
         ({"prompt": "a " * 10}, "no room for a line"),
+        ({"layers": "mix"}, "expected mix:FILE"),
     ],
 )
 def test_settings_that_the_model_cannot_follow(load: Load, settings: dict[str, Any], message: str) -> None:

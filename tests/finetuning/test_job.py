@@ -6,15 +6,18 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from nlptools import artifacts, bundle
-from nlptools.configs.finetuning import Files, Finetune
+from nlptools.backend import Backend
+from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import OutputError, UsageError
-from nlptools.finetuning import kind, rates
+from nlptools.finetuning import kind, outputs, rates
 from nlptools.finetuning.pretrained import new_model
-from tests.finetuning.tiny import encoder, stop_and_go_on, table, texts, train
+from nlptools.prediction import Predictor
+from tests.finetuning.tiny import FP32, encoder, gpt, stop_and_go_on, table, texts, train
 
 
 def weights(directory: Path) -> dict[str, torch.Tensor]:
@@ -119,6 +122,55 @@ def test_a_layer_below_the_last_can_be_what_the_head_sees(tmp_path: Path) -> Non
     assert bundle.load(tmp_path / "out").config["nlptools"]["task"]["layers"] == "1"
     with pytest.raises(UsageError, match="the model has layers 0 to 2"):
         train(tmp_path, path, layers="7")
+
+
+@pytest.mark.parametrize(
+    ("how", "head", "shape"), [("mix", "layer_mix", (3,)), ("concat:-2:", "layer_concat", (32, 64))]
+)
+@pytest.mark.parametrize("make", [encoder, gpt])
+def test_what_makes_one_layer_of_several_is_learnt(
+    tmp_path: Path, make: Any, how: str, head: str, shape: tuple[int, ...]
+) -> None:
+    make(tmp_path / "encoder")
+    path, valid = table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(40, 1))
+    done = train(tmp_path, path, valid, layers=how)
+    assert done.metrics["valid_accuracy"] == 1.0
+    found = bundle.load(tmp_path / "out")
+    learnt = found.weights()[f"{head}.weight"]
+    assert found.model.heads[-1] == head and learnt.shape == shape
+    assert found.config["nlptools"]["task"]["layers"] == how
+    # rows end to end, as when predicting, and padded, as in training
+    predictor = Predictor(found, Backend.detect(FP32), Predict(probabilities=True))
+    made: Any = predictor.kind
+    examples = list(made.read([str(valid)], False, "strict"))
+    features = made.features(examples, predictor.encoding, False)
+    packed = outputs.logits(found.model, made.head, features, predictor.backend, predictor.which)
+    assert packed is not None
+    with torch.inference_mode():
+        for row, expected in enumerate(packed):
+            batch = features.rows.batch(np.array([row]), 0)
+            arrays = [torch.from_numpy(array) for array in (batch.ids, batch.mask, batch.types)]
+            seen = outputs.hidden_states(found.model, made.head, predictor.which, *arrays)
+            assert np.allclose(found.model.task_logits(made.head, seen)[0].numpy(), expected, atol=1e-4)
+    # it goes on where the same layers are seen, and is new elsewhere
+    again = new_model(found, made, 5, predictor.which).state_dict()
+    assert torch.equal(again[f"{head}.weight"], learnt)
+    fresh = new_model(found, made, 5).state_dict()
+    assert f"{head}.weight" not in fresh
+    assert not torch.equal(fresh["sequence.output.weight"], found.weights()["sequence.output.weight"])
+
+
+def test_a_mix_begins_as_told_and_ends_in_a_form_that_embed_takes(tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", texts(40))
+    (tmp_path / "mix.json").write_text("[0.5, 0, 2]")
+    train(tmp_path, path, layers=f"mix:{tmp_path / 'mix.json'}", freeze="all", lr=0.0, epochs=1.0)
+    found = bundle.load(tmp_path / "out")
+    assert found.weights()["layer_mix.weight"].tolist() == [0.5, 0, 2]
+    task = found.config["nlptools"]["task"]
+    assert task["layers"] == "mix" and task["layer_weights"] == [0.5, 0, 2]
+    (tmp_path / "mix.json").write_text("[0.5, 0]")
+    with pytest.raises(UsageError, match="holds 2 weights, the model has 3 layers"):
+        train(tmp_path, path, layers=f"mix:{tmp_path / 'mix.json'}", force=True)
 
 
 def test_electra_learns_too(tmp_path: Path) -> None:

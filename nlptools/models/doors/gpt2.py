@@ -11,7 +11,7 @@ from torch import Tensor
 from nlptools.configs.lm import GPTConfig
 from nlptools.errors import BundleError
 from nlptools.models.doors import parts
-from nlptools.models.task_heads import TASK_HEADS
+from nlptools.models.task_heads import BESIDE_HEADS, TASK_HEADS
 
 _BLOCK = {
     "attention_norm": "ln_1",
@@ -103,7 +103,7 @@ def heads_in(weights: Mapping[str, Tensor], architectures: Sequence[str] = ()) -
     found |= set(_named(architectures))
     if "crf.transitions" in names:
         found.add("crf")
-    return tuple(name for name in (*TASK_HEADS, "crf") if name in found)
+    return tuple(name for name in (*TASK_HEADS, *BESIDE_HEADS) if name in found)
 
 
 def labels_in(weights: Mapping[str, Tensor]) -> int:
@@ -161,4 +161,4 @@ def _name(name: str) -> tuple[str, bool]:
 
 def _is_of_a_head(name: str) -> bool:
     """Whether a weight of ours belongs to a head."""
-    return name.split(".")[0] in (*TASK_HEADS, "crf")
+    return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)

@@ -26,6 +26,8 @@ OUR_HEADS = {  # heads that transformers has no word for: it leaves them out whe
     "yes_no": "nlptools.yes_no",
     "mentions.dense": "nlptools.mentions.dense",
     "mentions.output": "nlptools.mentions.output",
+    "layer_mix": "nlptools.layer_mix",
+    "layer_concat": "nlptools.layer_concat",
 }
 CRF = {  # as the package pytorch-crf names them; transformers ignores them
     "crf.follows": "crf.transitions",
@@ -90,3 +92,9 @@ def refuse_unknown(names: list[str]) -> None:
     """Raise BundleError for weights that nobody took."""
     if names:
         raise BundleError(f"model.safetensors: unknown weight {names[0]} (and {len(names) - 1} more)")
+
+
+def concatenated_in(weights: Mapping[str, Tensor]) -> int:
+    """How many layers the head "layer_concat" of a directory takes; 1 where there is none."""
+    found = weights.get(f"{OUR_HEADS['layer_concat']}.weight")
+    return 1 if found is None or found.dim() != 2 else max(1, found.shape[1] // max(1, found.shape[0]))
