@@ -16,6 +16,7 @@ import numpy as np
 
 from nlptools.data import instances
 from nlptools.data.documents import Documents
+from nlptools.data.encoder_rows import ranges
 from nlptools.data.instances import Instances
 from nlptools.data.masking import Masking, Vocabulary, hide
 from nlptools.data.packing import pack
@@ -269,20 +270,20 @@ def _make(
             the batch.
     """
     vocab, (B, T) = layout.vocab, shape
-    chosen = _ranges(plan.bounds[rows], plan.bounds[rows + 1] - plan.bounds[rows])
+    chosen = ranges(plan.bounds[rows], plan.bounds[rows + 1] - plan.bounds[rows])
     part, counts = plan.instances.take(chosen), plan.bounds[rows + 1] - plan.bounds[rows]
     lengths = part.lengths
-    in_row = _ranges(np.zeros_like(counts), counts)  # number of each sequence within its row, from 0
+    in_row = ranges(np.zeros_like(counts), counts)  # number of each sequence within its row, from 0
     reached = np.cumsum(lengths) - lengths
     row_start = reached[np.arange(len(lengths)) - in_row]  # what was reached where its row begins
     firsts = np.repeat(np.arange(len(rows)), counts) * T + reached - row_start
 
     types, positions, sequences, owner = (np.zeros(B * T, np.int64) for _ in range(4))
-    everywhere = _ranges(firsts, lengths)
+    everywhere = ranges(firsts, lengths)
     positions[everywhere] = everywhere - np.repeat(firsts, lengths)
     sequences[everywhere] = np.repeat(in_row + 1, lengths)
     owner[everywhere] = np.repeat(np.arange(len(lengths)), lengths)
-    types[_ranges(firsts + 2 + part.first_length, lengths - 2 - part.first_length)] = 1
+    types[ranges(firsts + 2 + part.first_length, lengths - 2 - part.first_length)] = 1
     ids, begins = _tokens(documents, layout, part, firsts, B * T)
     numbers = None
     if done is not None:
@@ -308,7 +309,7 @@ def _tokens(
         (firsts + 1, part.first, part.first_length),
         (firsts + 2 + part.first_length, part.second, part.second_length),
     ):
-        places, sources = _ranges(to, lengths), _ranges(start, lengths)
+        places, sources = ranges(to, lengths), ranges(start, lengths)
         ids[places] = documents.ids[sources]
         if layout.masking.unit != "token":
             inner = np.flatnonzero(~vocab.begins[ids[places]])
@@ -316,10 +317,3 @@ def _tokens(
             found = documents.sentences[np.searchsorted(documents.sentences, asked)] == asked
             begins[places[inner]] = found
     return ids, begins
-
-
-def _ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """start, start + 1, ... for each, as many as its length says, one after another."""
-    places = np.repeat(starts - np.cumsum(lengths) + lengths, lengths)
-    places += np.arange(len(places))
-    return places
