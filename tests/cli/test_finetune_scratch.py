@@ -15,7 +15,7 @@ def test_text_classifiers_without_pretraining(call: Run, tmp_path: Path) -> None
     table(tmp_path / "valid.tsv", texts(40, 1))
     how = ("--task", "classify", "--scratch", "bag", "--valid", "valid.tsv", "-o", "bag", "train.tsv")
     dumped = call("finetune", *how, "--epochs", "20", "--dump-config").text
-    for line in ('scratch = "bag"', "lr = 0.07", "batch_size = 0", "epochs = 20.0", "clip = 0.0"):
+    for line in ('scratch = "bag"', "lr = 0.08", "batch_size = 0", "epochs = 20.0", "clip = 0.0"):
         assert line in dumped.split("\n")
     done = call("finetune", *how, "--epochs", "20", "--batch-size", "16", "--lr", "0.1")
     assert done.code == 0 and done.out == b"" and "nlptools predict bag FILE" in done.err
