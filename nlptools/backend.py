@@ -55,14 +55,17 @@ _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")  # of
 _KERNELS = 32
 
 
-def remember_few_kernels() -> None:
-    """Let products on a CPU forget what they have made for all but the last few shapes. Call it before the first of them.
+def expect_new_shapes() -> None:
+    """Keep memory in bounds where sequences of any lengths stand end to end and hardly any shape comes back. Call it before
+    the first product. What the environment says comes first.
 
-    They keep code and workspace for the last 1,024 shapes, a few hundred KB each. Where sequences of any lengths stand end to
-    end hardly any shape comes back, and memory grows by hundreds of MB on the way. What the environment says comes first.
+    Products on a CPU keep code and workspace for the last 1,024 shapes, a few hundred KB each: here for the last few. And
+    blocks of ever new sizes cut up the heap unless they begin at multiples of 2 MiB; at one size they had better not, see
+    `_keep_freed_memory`.
     """
     for cache in _KERNEL_CACHES:
         os.environ.setdefault(cache, str(_KERNELS))
+    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
 @dataclass(frozen=True)

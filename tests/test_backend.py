@@ -112,7 +112,9 @@ def test_training_on_a_gpu_equals_training_on_the_cpu(tmp_path, english) -> None
 
 def test_kernels_are_forgotten_unless_the_environment_says_how_many_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
-    monkeypatch.setenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0")  # to be put back as it was
-    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY")
-    backend.remember_few_kernels()
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "THP_MEM_ALLOC_ENABLE"):
+        monkeypatch.setenv(name, "0")  # to be put back as it was
+        monkeypatch.delenv(name)
+    backend.expect_new_shapes()
     assert os.environ["LRU_CACHE_CAPACITY"] == "7" and int(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"]) < 100
+    assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"

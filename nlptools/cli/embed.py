@@ -118,7 +118,7 @@ def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors:
     from nlptools import backend
     from nlptools.embedders import text_embedder
 
-    backend.remember_few_kernels()
+    backend.expect_new_shapes()
     return text_embedder.load(model, embed, compute)
 
 

@@ -86,7 +86,7 @@ def command(
         from nlptools import bundle
 
         found = bundle.load(model)
-        from nlptools.backend import Backend, remember_few_kernels
+        from nlptools.backend import Backend, expect_new_shapes
         from nlptools.prediction import Predictor
 
         if found.is_encoder_decoder:
@@ -96,7 +96,7 @@ def command(
             for some in seq2seq.lines(found, backend, predict, files, names, common.encoding_errors):
                 out.write_lines(some)
             return
-        remember_few_kernels()
+        expect_new_shapes()
         predictor = Predictor(found, Backend.detect(compute), predict, files)
         for some in predictor.lines(names, common.encoding_errors, lines.force):
             out.write_lines(some)
