@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from conftest import Finished, Run
+from running import rows
 from safetensors.torch import load_file
 
 from nlptools import bundle, cli
@@ -44,11 +45,6 @@ def text(tokenizer: Path, english: list[str], tmp_path: Path) -> Path:
 
 def train(call: Run, *more: Any, **kwargs: Any) -> Finished:
     return call("pretrain-bert", *(() if "--init" in more else ("-t", "tok")), *SMALL, *more, **kwargs)
-
-
-def rows(directory: Path, kind: str) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (directory / "log.jsonl").read_text().split("\n") if line]
-    return [row for row in found if row["kind"] == kind]
 
 
 def record(directory: Path) -> dict[str, Any]:

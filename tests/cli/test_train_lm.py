@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 from conftest import Run, environment
+from running import Running, rows
 
 SMALL = ("--layers", 2, "--hidden", 32, "--heads", 2, "--context", 16, "--batch-size", 4, "--threads", 1, "-q")
 
@@ -36,10 +36,6 @@ def train(call: Run, *more: Any, **kwargs: Any) -> Any:
 
 def weights(directory: Path) -> str:
     return hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
-
-
-def rows(directory: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (directory / "log.jsonl").read_text().split("\n") if line]
 
 
 @pytest.mark.parametrize("arch", ["transformer", "lstm"])
@@ -73,20 +69,8 @@ def test_standard_input_is_the_same_as_a_file(call: Run, text: Path) -> None:
     assert weights(text / "a") != weights(text / "c")
 
 
-def start(*args: Any, cwd: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "nlptools", "train-lm", "-t", "vocab.tsv", *map(str, SMALL), *map(str, args)]
-    return subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE)
-
-
-def wait_for_step(directory: Path, step: int) -> None:
-    for _ in range(1200):
-        found = []
-        with contextlib.suppress(ValueError):  # a line that is being written
-            found = rows(directory) if (directory / "log.jsonl").is_file() else []
-        if any(r.get("step", 0) >= step for r in found):
-            return
-        time.sleep(0.05)
-    raise AssertionError("training did not get going")
+def start(directory: Path, *args: Any) -> Running:
+    return Running(directory, "train-lm", "-t", "vocab.tsv", *SMALL, *args)
 
 
 LONG = ("--dropout", 0.1, "--valid", "valid.txt", "--valid-every", 20, "--save-every", 15, "--log-every", 1)
@@ -98,11 +82,10 @@ def test_interrupted_in_every_way_and_continued_the_weights_are_the_same(call: R
     assert train(call, *args, "-o", "whole").code == 0
     for number, code, step in ((signal.SIGTERM, 75, 5), (signal.SIGKILL, -9, 35), (signal.SIGINT, 75, 50),
                                (signal.SIGUSR1, 75, 70), (signal.SIGKILL, -9, 90)):  # fmt: skip
-        process = start(*args, "-o", "parts", cwd=text)
-        wait_for_step(text / "parts", step)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == code, err
+        running = start(text / "parts", *args)
+        running.wait_for_step(step)
+        found, err = running.stop(number)
+        assert found == code, err
         if code == 75:
             assert b"the same command continues" in err and err.count(b"\n") == 2
             assert call("generate", "parts", "--max-new-tokens", 2, stdin="x\n").code == 0  # usable as it is
@@ -119,11 +102,10 @@ def test_the_mean_of_checkpoints_survives_interruptions(call: Run, text: Path) -
     args = ("--steps", 120, "--average", 3, "--lr", "1e-2", *LONG, "train.txt")
     assert train(call, *args, "-o", "whole").code == 0
     for number, code, step in ((signal.SIGKILL, -9, 25), (signal.SIGTERM, 75, 45), (signal.SIGKILL, -9, 85)):
-        process = start(*args, "-o", "parts", cwd=text)
-        wait_for_step(text / "parts", step)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == code, err
+        running = start(text / "parts", *args)
+        running.wait_for_step(step)
+        found, err = running.stop(number)
+        assert found == code, err
     assert train(call, *args, "-o", "parts").code == 0
     assert weights(text / "parts") == weights(text / "whole")
     records = [json.loads((text / name / "training.json").read_text())["metrics"] for name in ("whole", "parts")]
@@ -152,11 +134,10 @@ def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text:
     args = ("--steps", 60, "--save-every", 1, "--log-every", 1, "train.txt")
     assert train(call, *args, "-o", "whole").code == 0
     for step, delay in ((3, 0.0), (10, 0.013), (20, 0.027), (30, 0.041)):
-        process = start(*args, "-o", "parts", cwd=text)
-        wait_for_step(text / "parts", step)
+        running = start(text / "parts", *args)
+        running.wait_for_step(step)
         time.sleep(delay)
-        process.kill()
-        process.communicate(timeout=60)
+        running.stop(signal.SIGKILL)
     done = train(call, *args, "-o", "parts")
     assert done.code == 0 and "damaged" not in done.err, done.err
     assert weights(text / "parts") == weights(text / "whole")
@@ -164,14 +145,11 @@ def test_killed_while_saving_there_is_always_a_whole_checkpoint(call: Run, text:
 
 
 def test_a_second_signal_ends_at_once(text: Path) -> None:
-    process = start("--steps", 100000, "--log-every", 1, "-o", "lm", "train.txt", cwd=text)
-    wait_for_step(text / "lm", 2)
-    process.send_signal(signal.SIGSTOP)
-    process.send_signal(signal.SIGTERM)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    process.communicate(timeout=60)
-    assert process.returncode in (-signal.SIGTERM, -signal.SIGINT)
+    running = start(text / "lm", "--steps", 100000, "--log-every", 1, "train.txt")
+    running.wait_for_step(2)
+    for number in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT):
+        running.process.send_signal(number)
+    assert running.stop(signal.SIGCONT)[0] in (-signal.SIGTERM, -signal.SIGINT)
 
 
 def test_a_time_limit_stops_with_everything_saved(call: Run, text: Path) -> None:
@@ -205,14 +183,13 @@ def test_two_processes_train_what_one_does(text: Path, call: Run) -> None:
 
 
 def test_one_run_at_a_time_per_directory(text: Path, call: Run) -> None:
-    process = start("--steps", 100000, "--log-every", 1, "-o", "lm", "train.txt", cwd=text)
+    running = start(text / "lm", "--steps", 100000, "--log-every", 1, "train.txt")
     try:
-        wait_for_step(text / "lm", 1)
+        running.wait_for_step(1)
         done = train(call, "--steps", 5, "-o", "lm", "train.txt")
-        assert done.code == 73 and "locked by another run (host" in done.err and str(process.pid) in done.err
+        assert done.code == 73 and "locked by another run (host" in done.err and str(running.process.pid) in done.err
     finally:
-        process.kill()
-        process.communicate()
+        running.stop(signal.SIGKILL)
 
 
 def test_a_directory_with_something_else_is_refused(call: Run, text: Path) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 from conftest import Finished, Run, environment
+from running import Running, rows
 
 from nlptools import bundle
 
@@ -67,11 +66,6 @@ def train(call: Run, *more: Any, **kwargs: Any) -> Finished:
 
 def weights(directory: Path) -> str:
     return hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
-
-
-def rows(directory: Path, kind: str | None = None) -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in (directory / "log.jsonl").read_text().split("\n") if line]
-    return [row for row in found if kind is None or row["kind"] == kind]
 
 
 def record(directory: Path) -> dict[str, Any]:
@@ -188,22 +182,6 @@ def test_each_side_with_its_own_vocabulary(call: Run, text: Path) -> None:
 # -- stopping and going on --------------------------------------------------------------------------------------------
 
 
-def start(*args: Any, cwd: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "nlptools", "train-seq2seq", *map(str, SMALL), *map(str, args)]
-    return subprocess.Popen(command, cwd=cwd, env=environment(), stderr=subprocess.PIPE)
-
-
-def wait_for_step(directory: Path, step: int) -> None:
-    for _ in range(1200):
-        found = []
-        with contextlib.suppress(ValueError, OSError):  # a line that is being written
-            found = rows(directory)
-        if any(row.get("step", 0) >= step for row in found):
-            return
-        time.sleep(0.05)
-    raise AssertionError("training did not get going")
-
-
 INTERRUPTED = ("--steps", 150, "--dropout", 0.1, "--average", 2, "--valid", "valid.tsv", "--valid-every", 40,
                "--save-every", 15, "--log-every", 1, "train.tsv")  # fmt: skip
 
@@ -212,11 +190,10 @@ def interrupt(call: Run, text: Path, args: tuple[Any, ...], signals: tuple[tuple
     """A run that is stopped at these steps and continued ends as one that never was."""
     assert call("train-seq2seq", *SMALL, *args, "-o", "whole").code == 0
     for number, step in signals:
-        process = start(*args, "-o", "parts", cwd=text)
-        wait_for_step(text / "parts", step)
-        process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == (-9 if number == signal.SIGKILL else 75), err
+        running = Running(text / "parts", "train-seq2seq", *SMALL, *args)
+        running.wait_for_step(step)
+        code, err = running.stop(number)
+        assert code == (-9 if number == signal.SIGKILL else 75), err
     done = call("train-seq2seq", *SMALL, *args, "-o", "parts")
     assert done.code == 0, done.err
     assert weights(text / "parts") == weights(text / "whole")

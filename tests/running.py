@@ -1,0 +1,48 @@
+"""Training commands that tests stop while they run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from conftest import environment
+
+
+def rows(directory: Path, kind: str | None = None) -> list[dict[str, Any]]:
+    """What a run has logged, or what of this kind."""
+    found = [json.loads(line) for line in (directory / "log.jsonl").read_text().split("\n") if line]
+    return [row for row in found if kind in (None, row["kind"])]
+
+
+class Running:
+    """A training command at work. `directory` is what its -o names; it may hold the log of earlier parts of the run."""
+
+    def __init__(self, directory: Path, *command: Any) -> None:
+        self.directory = directory
+        self.before = self._step()
+        args = [sys.executable, "-m", "nlptools", *map(str, command), "-o", directory.name]
+        self.process = subprocess.Popen(args, cwd=directory.parent, env=environment(), stderr=subprocess.PIPE)
+
+    def _step(self) -> int:
+        with contextlib.suppress(ValueError, OSError):  # a line that is being written, no log yet
+            return max((int(row.get("step", 0)) for row in rows(self.directory)), default=0)
+        return 0
+
+    def wait_for_step(self, step: int) -> None:
+        """Until this process itself, not an earlier one, has logged `step` or a later one: it listens to signals."""
+        until = time.monotonic() + 60
+        while self._step() < max(step, self.before + 1):
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < until, "training did not get going"
+            time.sleep(0.01)
+
+    def stop(self, number: int) -> tuple[int, bytes]:
+        """What it exits with after this signal, and what it said."""
+        self.process.send_signal(number)
+        _, err = self.process.communicate(timeout=60)
+        return self.process.returncode, err
