@@ -22,12 +22,12 @@ from torch import Tensor, nn
 
 from nlptools import bundle, messages, streams
 from nlptools.configs.export import Export
-from nlptools.configs.layers import Layers, layers
+from nlptools.configs.layers import Layers
 from nlptools.embedders import sentence_steps, text_embedder
 from nlptools.embedders.sentence_steps import SentenceSteps
 from nlptools.errors import CheckFailed, Unavailable, UsageError, display
 from nlptools.finetuning import outputs
-from nlptools.finetuning.kind import noted
+from nlptools.finetuning.kind import seen_layers
 from nlptools.layers import pooling
 from nlptools.models import plain_bert
 from nlptools.models.bert import BertWithHeads
@@ -160,7 +160,7 @@ def _graph(path: Path, settings: Export) -> Graph:
         raise UsageError(f"{display(str(path))}: weights of {size / 2**30:.1f} GiB, an ONNX file holds less than 2")
     _tell(model, result, steps)
     model.requires_grad_(True).eval()
-    which = layers(noted(found.config, "layers", "last"))
+    which = seen_layers(found)
     return Graph(model, result, which, steps, heads[0] if result == "logits" else None)
 
 

@@ -12,7 +12,6 @@ from nlptools import bundle, messages
 from nlptools.ahead import one_ahead
 from nlptools.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
-from nlptools.configs.layers import layers
 from nlptools.data.features import Features
 from nlptools.finetuning import kind as kinds
 from nlptools.finetuning import outputs
@@ -45,7 +44,7 @@ class Predictor:
         self.kind: Kind = kinds.opened(found, settings, files or Files())
         most = settings.max_length or kinds.noted(found.config, "max_length", 0)
         self.encoding = kinds.encoding(found, most, backend.threads)
-        self.which = layers(kinds.noted(found.config, "layers", "last"))
+        self.which = kinds.seen_layers(found)
         self.model: Any = backend.for_inference(found.model)
         self.cut = 0  # examples so far that were too long
 

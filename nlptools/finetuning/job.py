@@ -245,7 +245,7 @@ class _Finetuning:
             **more.pop("nlptools", {}).get("task", {}),
             **tuned,
             "max_length": self.options.max_length,
-            "layers": self.options.layers.partition(":")[0] if which.kind == "mix" else self.options.layers,
+            "layers": "mix" if which.kind == "mix" else self.options.layers,
         }
         if "layer_mix.weight" in weights:  # as `embed --layers mix:FILE` takes them
             task["layer_weights"] = [round(float(w), 6) for w in weights["layer_mix.weight"]]

@@ -15,11 +15,13 @@ from torch import Tensor
 
 from nlptools import bundle
 from nlptools.configs.finetuning import Files, Finetune, Predict, changed
+from nlptools.configs.layers import Layers, layers
 from nlptools.data.encoder_rows import marks_of, marks_of_gpt
 from nlptools.data.features import Encoding, Features
 from nlptools.data.tasks.options import Options
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.finetuning import classifiers
+from nlptools.models.task_heads import LAYER_HEADS
 from nlptools.train.loop import Criterion
 
 # the name of a task, as --task has it: its kind
@@ -223,6 +225,18 @@ def noted(config: Mapping[str, Any], key: str, default: Any) -> Any:
     if type(value) is not type(default):
         raise BundleError(f'config.json: "nlptools", "task": {key} is {value!r:.80}')
     return value
+
+
+def seen_layers(found: bundle.Bundle) -> Layers:
+    """The layers that the head of a bundle sees. Raises BundleError for a choice that it lacks the weights for."""
+    said = noted(found.config, "layers", "last")
+    which, model = layers(said), found.model
+    needed = f"layer_{which.kind}"
+    if needed in LAYER_HEADS and needed not in getattr(model, "heads", ()):
+        raise BundleError(
+            f"{display(str(found.path))}: config.json says layers {said!r:.80}, their weights are missing"
+        )
+    return which
 
 
 def beside(kind: Kind, model: Any) -> dict[str, Any]:

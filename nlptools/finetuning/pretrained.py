@@ -133,7 +133,7 @@ def _weights(base: bundle.Bundle, kind: Kind, which: Layers) -> dict[str, Tensor
     if not isinstance(held, TaskHeads):
         return {f"encoder.{name}": tensor for name, tensor in weights.items()}
     same = kind.head in held.heads and held.num_labels == kind.num_labels
-    same &= layers(kinds.noted(base.config, "layers", "last")) == which._replace(file=None)
+    same &= kinds.seen_layers(base) == which._replace(file=None)
     same &= all(
         base.config.get(key) == value for key, value in kind.config().items() if key in ("id2label", "problem_type")
     )

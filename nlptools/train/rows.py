@@ -42,9 +42,8 @@ class RowAdaGrad:
             parameter.addcdiv_(gradient, self.squares[name].sqrt().add_(_EPS), value=-rate)
         for rows, lengths, means in waiting:
             means = means * scale
-            bags = torch.arange(len(lengths), device=rows.device).repeat_interleave(
-                lengths, output_size=len(rows)
-            )  # (P,)
+            numbers = torch.arange(len(lengths), device=rows.device)
+            bags = numbers.repeat_interleave(lengths, output_size=len(rows))  # (P,)
             self.sums.index_add_(0, rows, means.square().mean(1).index_select(0, bags))
             steps = self.sums.index_select(0, rows).sqrt_().add_(_EPS).reciprocal_().mul_(-rate)
             self.table.index_add_(0, rows, means.index_select(0, bags).mul_(steps[:, None]))

@@ -13,7 +13,7 @@ import torch
 from nlptools import artifacts, bundle
 from nlptools.backend import Backend
 from nlptools.configs.finetuning import Files, Finetune, Predict
-from nlptools.errors import OutputError, UsageError
+from nlptools.errors import BundleError, OutputError, UsageError
 from nlptools.finetuning import kind, outputs, rates
 from nlptools.finetuning.pretrained import new_model
 from nlptools.prediction import Predictor
@@ -171,6 +171,19 @@ def test_a_mix_begins_as_told_and_ends_in_a_form_that_embed_takes(tmp_path: Path
     (tmp_path / "mix.json").write_text("[0.5, 0]")
     with pytest.raises(UsageError, match="holds 2 weights, the model has 3 layers"):
         train(tmp_path, path, layers=f"mix:{tmp_path / 'mix.json'}", force=True)
+
+
+@pytest.mark.parametrize("said", ["mix", "concat:all"])
+def test_layers_that_only_the_config_speaks_of_are_refused(tmp_path: Path, said: str) -> None:
+    encoder(tmp_path / "encoder")
+    train(tmp_path, table(tmp_path / "a.tsv", texts(40)), epochs=1.0)
+    path = tmp_path / "out/config.json"
+    config = json.loads(path.read_text())
+    config["nlptools"]["task"]["layers"] = said
+    path.write_text(json.dumps(config))
+    (tmp_path / "out/manifest.json").unlink()  # which would call it damaged
+    with pytest.raises(BundleError, match=f"config.json says layers '{said}', their weights are missing"):
+        Predictor(bundle.load(tmp_path / "out"), Backend.detect(FP32), Predict())
 
 
 def test_electra_learns_too(tmp_path: Path) -> None:
