@@ -9,7 +9,7 @@ Multi30k's test_2016_flickr when NLPTOOLS_DATA has it, otherwise invented senten
 All sides decode at most 128 tokens with a beam of 5, scores divided by length. transformers has batches of 32, sorted by
 length, and its default search, whose end is ours, too. CTranslate2 (not among our requirements: pip install ctranslate2)
 has one worker with all cores and the batch size that is fastest for it; it ends a search as soon as it has 5 hypotheses,
-as is its way.
+which is ours with --early-stopping, a side of its own.
 Texts are tokenized beforehand for the others, and detokenized afterwards; ours is timed from text to text.
 Tokens are those of the translated text, counted in one way for all.
 """
@@ -105,8 +105,9 @@ def our_side(model_dir: str, lines: list[str], precision: str) -> Side:
     from nlptools.configs.lm import Generate
     from nlptools.loading import load
 
-    model: Any = load(model_dir, precision=precision)
-    settings = Generate(beam=BEAM, length_penalty=1.0, max_new_tokens=MOST)
+    model: Any = load(model_dir, precision=precision.removesuffix("early"))
+    early = precision.endswith("early")
+    settings = Generate(beam=BEAM, length_penalty=1.0, max_new_tokens=MOST, early_stopping=early)
     return (lambda: list(model.translate(lines, settings))), lambda row: row[0].text
 
 
@@ -160,6 +161,7 @@ def sides(with_ctranslate2: bool) -> dict[str, str]:
     out = {f"transformers, {p}": f"transformers-{p}" for p in precisions}
     if with_ctranslate2:
         out |= {"CTranslate2, fp32": "ctranslate2-float32", "CTranslate2, int8": "ctranslate2-int8"}
+        out["nlptools, fp32, early stopping"] = "nlptools-fp32early"
     return out | {f"nlptools, {p}": f"nlptools-{p}" for p in precisions}
 
 

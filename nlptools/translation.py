@@ -21,7 +21,7 @@ from nlptools.language_model import LineScore, stop_at
 from nlptools.metrics import minimum_risk
 from nlptools.models.ensemble import Ensemble
 
-DEFAULT_BEAM, DEFAULT_BATCH = 5, 64
+DEFAULT_BEAM = 5
 _MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
 
 
@@ -186,10 +186,9 @@ class Translator:
 
 def resolved(settings: Generate) -> Generate:
     """`settings` with the defaults of encoder-decoders: beam search, unless an option of sampling is given."""
-    size = settings.batch_size or DEFAULT_BATCH
     if settings.beam is not None:
-        return replace(settings, batch_size=size)
-    return replace(settings, batch_size=size, beam=0 if settings.samples else max(DEFAULT_BEAM, settings.nbest))
+        return settings
+    return replace(settings, beam=0 if settings.samples else max(DEFAULT_BEAM, settings.nbest))
 
 
 def _tokens(loaded: bundle.Bundle) -> tuple[Any, ...]:

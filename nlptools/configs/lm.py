@@ -184,6 +184,11 @@ class Generate:
         "What is raised to that power: the length, end included (simple), or (5 + length) / 6 (gnmt: Wu et al. 2016).",
         choices=("simple", "gnmt"),
     )
+    early_stopping: bool = option(
+        False,
+        "End the beam search of a line once as many hypotheses have ended as the beam is wide, even if one that is alive may"
+        " become better: a little faster, and how CTranslate2 ends it.",
+    )
     num_samples: int = option(1, "Samples to give of each prompt or source, joined by tabs.", low=1, metavar="K")
     nbest: int = option(1, "Best hypotheses of the beam to give, joined by tabs.", low=1, metavar="K")
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
@@ -193,7 +198,10 @@ class Generate:
     json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt", or the source under "source".')
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
-        None, "Lines decoded together. Default: 32; 64 for encoder-decoders.", low=1, metavar="N"
+        None,
+        "Lines decoded together. Default: 32; for encoder-decoders what makes 640 rows or 4,096 source tokens.",
+        low=1,
+        metavar="N",
     )
     shard: str | None = option(
         None,

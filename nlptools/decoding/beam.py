@@ -3,8 +3,9 @@
 Graves 2012 (arXiv:1211.3711). Hypotheses are ranked by log-probability divided by length to the power of the length
 penalty, or by the form of Wu et al. 2016 (GNMT, arXiv:1609.08144, section 7) with its coverage penalty. The search of an
 input ends when as many hypotheses have ended as the beam is wide and none that is alive is better than the worst of them
-at its present length; that is when `transformers` ends it. Where the limit of new tokens ends it, what has not ended comes
-in only if fewer have ended than are asked for (`transformers` ranks all together). A beam of 1 is greedy search.
+at its present length; that is when `transformers` ends it. With `early_stopping` as many are enough. Where the limit of
+new tokens ends it, what has not ended comes in only if fewer have ended than are asked for (`transformers` ranks all
+together). A beam of 1 is greedy search.
 Shapes: n inputs still searched, K hypotheses of each, V vocabulary, S source positions.
 """
 
@@ -168,6 +169,8 @@ class _Search:
             return True
         if len(self.done[i]) < self.K:
             return False
+        if self.settings.early_stopping:
+            return True
         worst = sorted(map(_score, self.done[i]), reverse=True)[self.K - 1]
         return worst >= float(self.totals[i, 0]) / self._norm(length)
 

@@ -7,7 +7,7 @@ continuation does not depend on its batch mates. Shapes: B rows, T prompt length
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,10 @@ from nlptools.configs.lm import Generate
 from nlptools.decoding.beam import beam_search
 from nlptools.decoding.constraints import Ban, Rows, bans, penalize
 from nlptools.decoding.continuation import Continuation, Opening, Watch, cut, next_logits, prefill, read_sources
+
+# Sources that are decoded together unless the user says how many: what makes so many rows of hypotheses or samples and so
+# many source tokens, but never fewer than that. Fewer rows leave products small, more of them leave the cache.
+_MOST_ROWS, _MOST_TOKENS, _FEWEST_SOURCES = 640, 4096, 8
 
 
 @torch.inference_mode()
@@ -72,15 +76,13 @@ def translate(
 ) -> list[list[Continuation]] | None:
     """`settings.count` outputs of an encoder-decoder for each source, in the order of the sources.
 
-    Sources (without end token) of like length are decoded together, `settings.batch` of them. They are numbered from
-    `first` for seeding. `prefixes`: what each output has to begin with. Returns None when `stop()` turned true.
+    Sources (without end token) of like length are decoded together. They are numbered from `first` for seeding.
+    `prefixes`: what each output has to begin with. Returns None when `stop()` turned true.
     """
     found: list[list[Continuation]] = [[] for _ in sources]
-    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))  # the longest first: memory is known at once
-    for begin in range(0, len(order), settings.batch):
+    for group in _alike(sources, settings):
         if stop is not None and stop():
             return None
-        group = order[begin : begin + settings.batch]
         opening = read_sources(
             model,
             [sources[i] for i in group],
@@ -104,6 +106,18 @@ def translate(
         for i, outputs in zip(group, done, strict=True):
             found[i] = outputs
     return found
+
+
+def _alike(sources: Sequence[Sequence[int]], settings: Generate) -> Iterator[list[int]]:
+    """Which sources are decoded together: the longest first, so that it is known at once whether memory suffices."""
+    order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
+    width = max(settings.beam or 1, settings.num_samples)
+    begin = 0
+    while begin < len(order):
+        most = min(_MOST_TOKENS // (len(sources[order[begin]]) + 1), _MOST_ROWS // width)
+        size = settings.batch_size or max(_FEWEST_SOURCES, most)
+        yield order[begin : begin + size]
+        begin += size
 
 
 @torch.inference_mode()
