@@ -76,7 +76,9 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
         raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory, or --force")
     if resume == "never":
         raise OutputError(f"{name}: exists", hint="--force replaces it")
-    different = [key for key, value in fingerprint.items() if record.get("fingerprint", {}).get(key) != value]
+    marks = record.get("fingerprint", {})
+    # an option that a run before its time knows nothing of is off
+    different = [key for key, value in fingerprint.items() if (marks[key] != value if key in marks else bool(value))]
     if different:
         raise OutputError(
             f"{name}: holds a run with other settings ({', '.join(different)})",

@@ -170,6 +170,17 @@ def test_a_run_goes_on_with_the_same_settings_and_data_only(tmp_path: Path) -> N
     with pytest.raises(errors.OutputError, match="other text"):
         run_job(Halves(points=21), run, COMPUTE)
     assert run_job(Halves(), replace(run, average=2, keep=3), COMPUTE).steps == 5
+    path = tmp_path / "run/training.json"
+    record = json.loads(path.read_text())
+    off = next(key for key, value in record["fingerprint"].items() if value == 0)
+    for forgotten, fits in ((off, True), ("scale", False)):  # as a run that was begun before there was this option
+        kept = {key: value for key, value in record["fingerprint"].items() if key != forgotten}
+        path.write_text(json.dumps({**record, "fingerprint": kept}))
+        if fits:
+            assert run_job(Halves(), run, COMPUTE).steps == 5
+        else:
+            with pytest.raises(errors.OutputError, match=r"other settings \(scale\)"):
+                run_job(Halves(), run, COMPUTE)
 
 
 @pytest.mark.parametrize("taken", [True, False])
