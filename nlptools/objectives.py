@@ -9,9 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
-from nlptools.layers.cross_entropy import summed_cross_entropy
+from nlptools.layers.cross_entropy import summed_cross_entropy, summed_r_drop
 
 if TYPE_CHECKING:
     from nlptools.data.pair_batches import PairBatch
@@ -63,13 +64,14 @@ class Seq2Seq(nn.Module):
     """Cross-entropy of each target token given the source and the target tokens before it, in nats.
 
     With `label_smoothing` e, the target distribution gives 1 - e to the token and spreads e evenly over the vocabulary
-    (Szegedy et al. 2016); the loss is then no longer the log of a perplexity.
+    (Szegedy et al. 2016); the loss is then no longer the log of a perplexity. With `r_drop` each pair is read twice, with
+    dropout of its own, and that times the distance of the two distributions is part of the loss (Liang et al. 2021).
     """
 
-    def __init__(self, model: Any, label_smoothing: float = 0.0) -> None:
+    def __init__(self, model: Any, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
         super().__init__()
         self.model = model
-        self.label_smoothing = label_smoothing
+        self.label_smoothing, self.r_drop = label_smoothing, r_drop
 
     def counts(self, batch: PairBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
@@ -82,17 +84,17 @@ class Seq2Seq(nn.Module):
     def forward(self, source: Tensor, mask: Tensor, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
         """(B, S) source and its mask, (B, T) inputs and targets -> the sum of the losses."""
         model = self.model
+        twice = self.r_drop > 0 and self.training
+        if twice:
+            source, mask, inputs = (torch.cat([x, x]) for x in (source, mask, inputs))
         hidden, _ = model(inputs, model.encode(source, mask))
-        flat = hidden.reshape(-1, hidden.shape[-1])
-        loss = summed_cross_entropy(
-            flat,
-            model.output_weight(),
-            targets.reshape(-1),
-            model.vocab_size,
-            smoothing=self.label_smoothing,
-            bias_V=model.logit_bias,
-        )
-        return {"loss": loss}
+        flat, flat_targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+        weight, vocab_size = model.output_weight(), model.vocab_size
+        more = {"smoothing": self.label_smoothing, "bias_V": model.logit_bias}
+        if twice:
+            pair = flat.view(2, -1, flat.shape[1])
+            return {"loss": summed_r_drop(pair, weight, flat_targets, vocab_size, self.r_drop, **more)}
+        return {"loss": summed_cross_entropy(flat, weight, flat_targets, vocab_size, **more)}
 
     def carry(self) -> dict[str, Tensor]:
         """Nothing goes on from batch to batch."""

@@ -179,7 +179,7 @@ class _EncoderDecoder:
         return model
 
     def objective(self, model: Any) -> Seq2Seq:
-        return Seq2Seq(model, self.options.label_smoothing)
+        return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
 
     def source(self, data: Spooled[ParallelCorpus], backend: Backend) -> PairBatches:
         return PairBatches(
@@ -253,7 +253,7 @@ class _HeldOut:
 
     def _bleu(self, model: Any, stop: Callable[[], bool] | None) -> float | None:
         beam = self.task.run.valid_beam
-        settings = Generate(beam=beam if beam > 1 else 0, temperature=0, batch_size=128)
+        settings = Generate(beam=beam if beam > 1 else 0, temperature=0)
         said = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None

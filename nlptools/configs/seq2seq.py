@@ -242,6 +242,14 @@ class TrainSeq2Seq:
     label_smoothing: float = option(
         0.1, "Share of the target distribution spread evenly.", low=0, high=0.9, metavar="E"
     )
+    r_drop: float = option(
+        0.0,
+        "Read each pair twice, with dropout drawn for each, and keep both answers together with this weight (Liang et al."
+        " 2021; 5 is usual): better on few pairs, a step takes twice as long. 0: off.",
+        low=0,
+        high=100,
+        metavar="X",
+    )
     sample: float = option(
         0.0,
         "Draw the segmentation of each word anew every epoch (SentencePiece only): smoothing of a unigram model's"
@@ -263,6 +271,8 @@ class TrainSeq2Seq:
             raise UsageError(f"--hidden {self.hidden} is not an even multiple of --heads {self.heads}")
         if self.arch == "convolution" and self.kernel % 2 == 0:
             raise UsageError(f"--kernel {self.kernel} is even, expected an odd number")
+        if self.r_drop and not (self.dropout or self.attention_dropout or self.activation_dropout):
+            raise UsageError("--r-drop needs --dropout: without it both answers are the same")
         if (self.source is None) != (self.target is None):
             raise UsageError("--source and --target go together")
         if self.preset is not None and self.arch != "transformer":

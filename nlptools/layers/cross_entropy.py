@@ -47,6 +47,31 @@ def summed_cross_entropy(
     return loss
 
 
+def summed_r_drop(
+    hidden_2ND: Tensor,
+    weight_VD: Tensor,
+    targets_N: Tensor,
+    vocab_size: int,
+    rate: float,
+    *,
+    smoothing: float = 0.0,
+    bias_V: Tensor | None = None,
+) -> Tensor:
+    """Cross-entropy of two passes over the same targets, and `rate` times how far their distributions p and q lie apart.
+
+    Liang et al. 2021, "R-Drop: regularized dropout for neural networks" (arXiv:2106.14448), halved, so that it is the
+    cross-entropy itself where dropout does nothing: summed over the N targets, in nats, the mean of both cross-entropies
+    plus rate/4 (KL(p|q) + KL(q|p)). The rest as in `summed_cross_entropy`; `hidden_2ND` (2, N, D) holds both passes.
+    """
+    kept = targets_N >= 0
+    if not bool(kept.all()):
+        hidden_2ND, targets_N = hidden_2ND[:, kept], targets_N[kept]
+    loss: Tensor = _SummedRDrop.apply(  # type: ignore[no-untyped-call]
+        hidden_2ND, weight_VD, targets_N, vocab_size, rate, smoothing, bias_V
+    )
+    return loss
+
+
 def log_probabilities(
     hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int, bias_V: Tensor | None = None
 ) -> Tensor:
@@ -138,6 +163,79 @@ class _SummedCrossEntropy(torch.autograd.Function):
         scale = grad_outputs[0]
         bias = None if d_bias is None else d_bias.mul_(scale).to(ctx.bias_dtype)
         return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), None, None, None, bias
+
+
+class _SummedRDrop(torch.autograd.Function):
+    """As `_SummedCrossEntropy`. With d = log p - log q, the gradient of KL(p|q) is p (d - KL(p|q)) for the logits of p and
+    q - p for those of q.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden_2ND: Tensor,
+        weight_VD: Tensor,
+        targets_N: Tensor,
+        vocab_size: int,
+        rate: float,
+        smoothing: float,
+        bias_V: Tensor | None,
+    ) -> Tensor:
+        N, D = hidden_2ND.shape[1:]
+        loss = torch.zeros((), dtype=torch.float32, device=hidden_2ND.device)
+        d_hidden = hidden_2ND.new_empty(hidden_2ND.shape)
+        d_weight = torch.zeros_like(weight_VD, dtype=torch.float32)
+        d_bias = None if bias_V is None else torch.zeros_like(bias_V, dtype=torch.float32)
+        padded = None if bias_V is None else _with_padding(bias_V, vocab_size, len(weight_VD), weight_VD.dtype)
+        size = chunk_rows(weight_VD) // 2
+        for start in range(0, N, size):
+            rows = slice(start, start + size)
+            hidden = hidden_2ND[:, rows].reshape(-1, D)
+            logits = F.linear(hidden, weight_VD, padded)  # (2 rows, V), then their gradient
+            logits[:, vocab_size:] = 0
+            loss += _apart(logits[:, :vocab_size].view(2, -1, vocab_size), targets_N[rows], rate, smoothing)
+            d_hidden[:, rows] = (logits @ weight_VD).view(2, -1, D)
+            d_weight += logits.t() @ hidden
+            if d_bias is not None:
+                d_bias[:vocab_size] += logits[:, :vocab_size].sum(0, dtype=torch.float32)
+        if smoothing:
+            flat = hidden_2ND.reshape(-1, D)
+            loss -= _smooth(flat, weight_VD[:vocab_size], smoothing / 2, bias_V, d_hidden.view(-1, D), d_weight)
+            if d_bias is not None:
+                d_bias[:vocab_size] -= smoothing / vocab_size * N
+        ctx.save_for_backward(d_hidden, d_weight, d_bias)
+        ctx.weight_dtype = weight_VD.dtype
+        ctx.bias_dtype = None if bias_V is None else bias_V.dtype
+        return loss
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        d_hidden, d_weight, _, _, _, bias = _SummedCrossEntropy.backward(ctx, *grad_outputs)
+        return d_hidden, d_weight, None, None, None, None, bias
+
+
+def _apart(logits_2NV: Tensor, targets_N: Tensor, rate: float, smoothing: float) -> Tensor:
+    """The loss of `summed_r_drop` but for what smoothing spreads evenly. `logits_2NV` become its gradient."""
+    _, N, V = logits_2NV.shape
+    loss = torch.zeros((), dtype=torch.float32, device=logits_2NV.device)
+    size = max(1, _BLOCK_ELEMENTS // (4 * V)) if logits_2NV.device.type == "cpu" else N
+    for start in range(0, N, size):
+        rows = slice(start, start + size)
+        block = logits_2NV[:, rows].float()
+        right = targets_N[rows].expand(2, -1)[..., None]  # (2, rows, 1)
+        chosen = block.gather(2, right)
+        logs = block.log_softmax(-1)
+        loss += (smoothing * chosen - logs.gather(2, right)).sum() / 2  # of smoothing e, the normalizer counts e, too
+        p, d = logs.exp(), logs[0] - logs[1]
+        apart = torch.stack([(p[0] * d).sum(-1, keepdim=True), -(p[1] * d).sum(-1, keepdim=True)])
+        loss += rate / 4 * apart.sum()
+        gradient = apart.mul_(-rate / 4).add_(0.5 + rate / 4) * p
+        gradient[0].addcmul_(p[0], d, value=rate / 4)
+        gradient[1].addcmul_(p[1], d, value=-rate / 4)
+        gradient.sub_(p.flip(0), alpha=rate / 4)
+        gradient.scatter_add_(2, right, gradient.new_full(right.shape, (smoothing - 1) / 2))
+        logits_2NV[:, rows] = gradient
+    return loss
 
 
 def _with_padding(bias_V: Tensor, vocab_size: int, rows: int, dtype: torch.dtype) -> Tensor:

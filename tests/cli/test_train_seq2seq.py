@@ -210,6 +210,22 @@ def test_interrupted_and_continued_the_weights_are_the_same(call: Run, text: Pat
     interrupt(call, text, args, ((signal.SIGTERM, 5), (signal.SIGKILL, 50)))
 
 
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_pairs_that_are_read_twice(call: Run, text: Path, arch: str) -> None:
+    """The distance of the two passes is part of the loss in training, not of the held-out one."""
+    args = ("-t", "words", "--vocab", "vocab.tsv", "--arch", arch, "--steps", 10, "--dropout", 0.3, "--log-every", 1,
+            "--valid", "valid.tsv", "--valid-every", 1)  # fmt: skip
+    for name, rate in (("once", 0), ("twice", "1e-6"), ("apart", 20)):
+        done = call("train-seq2seq", *SMALL, *args, "--r-drop", rate, "train.tsv", "-o", name)
+        assert done.code == 0, done.err
+    first = {name: rows(text / name, "train")[0]["loss"] for name in ("once", "twice", "apart")}
+    assert first["once"] == pytest.approx(first["twice"], rel=0.05)
+    assert first["apart"] > first["twice"]
+    held_out = {name: rows(text / name, "valid") for name in ("twice", "apart")}
+    assert held_out["twice"][0]["loss"] == pytest.approx(held_out["apart"][0]["loss"], rel=0.02)
+    assert held_out["twice"][-1]["loss"] != held_out["apart"][-1]["loss"]
+
+
 @pytest.fixture
 def pieces(text: Path, english: list[str]) -> Path:
     """A SentencePiece model of English, and pairs of English lines."""
@@ -385,6 +401,7 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
         (("--hidden", 18, "--heads", 4, "train.tsv"), b"", 2, "--hidden 18 is not an even multiple of --heads 4"),
         (("--preset", "iwslt", "--arch", "rnn", "train.tsv"), b"", 2, "--preset iwslt is a Transformer"),
         (("--arch", "convolution", "--kernel", 4, "train.tsv"), b"", 2, "--kernel 4 is even"),
+        (("--r-drop", 5, "--dropout", 0, "train.tsv"), b"", 2, "--r-drop needs --dropout"),
         (("--batch-size", 0, "train.tsv"), b"", 2, "--batch-tokens 0 needs --batch-size"),
         (("--sample", 0.1, "train.tsv"), b"", 2, "sampling the source side"),
         (("--average", 2, "--save-every", "never", "train.tsv"), b"", 2, "--average has nothing to average"),
