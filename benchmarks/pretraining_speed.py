@@ -1,12 +1,14 @@
 """Sequences per second of masked-LM pretraining in BERT base's shape, beside plain transformers loops.
 
-    python benchmarks/pretraining_speed.py [--objective bert|mlm] [--sequences N] [--layers N] [--rounds N] [--steps N]
+    python benchmarks/pretraining_speed.py [--objective bert|mlm] [--sequences N] [--layers N] [--packed]
+        [--rounds N] [--steps N] [--against SIDE]
 
 The other side is `BertForPreTraining` (or `BertForMaskedLM`) in the loop that one writes by hand: its own loss over the whole
 vocabulary at every position, `torch.optim.AdamW` (fused), `clip_grad_norm_`; in fp32 and under bf16 autocast. Ours is the
 training step of `pretrain-bert` itself, in bf16 where the processor has it, and in fp32. All sides get rows of 128 tokens of
 which 15% are masked, dropout 0.1; `--packed` gives our rows two sequences each, as rows of real text often have.
-All four sides stay in memory, 4 to 7 GB each; `--sequences 16` takes less.
+All sides stay in memory, 4 to 7 GB each: where 24 GB are all there is, `--against fp32` and `--against autocast` run our
+fastest one beside one of the others.
 """
 
 from __future__ import annotations
@@ -127,6 +129,7 @@ def main() -> None:
     parser.add_argument("--packed", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2)
+    parser.add_argument("--against", default="", help="only our fastest side, and of theirs those whose name has this")
     parser.add_argument("--worker", metavar="SIDE", help=argparse.SUPPRESS)
     options = parser.parse_args()
     import torch
@@ -145,6 +148,9 @@ def main() -> None:
     sides = {"transformers, fp32": "theirs-fp32", "nlptools, fp32": "ours-fp32"}
     if Backend.detect().precision == "bf16":
         sides |= {"transformers, bf16 autocast": "theirs-bf16", "nlptools, bf16": "ours-bf16"}
+    if options.against:
+        fastest = list(sides)[-1]
+        sides = {n: s for n, s in sides.items() if n == fastest or ("theirs" in s and options.against in n)}
     given = [f"--{name}={getattr(options, name)}" for name in ("objective", "sequences", "layers", "steps")]
     given += ["--packed"] if options.packed else []
     workers = {name: side_by_side.Worker(__file__, kind, *given) for name, kind in sides.items()}

@@ -522,7 +522,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from generate' -l logprobs -l no
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l json -l no-json -d 'Write JSON lines.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l json-input -l no-json-input -d 'Read JSON lines with the prompt under "prompt", or the source under "source".'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l echo -l no-echo -d 'Write the prompt before its continuation, or the source and a tab before its outputs.'
-complete -c nlptools -n '__fish_seen_subcommand_from generate' -l batch-size -r -d 'Lines decoded together. Default: 32; for encoder-decoders what makes 640 rows or 4,096 source tokens.'
+complete -c nlptools -n '__fish_seen_subcommand_from generate' -l batch-size -r -d 'Lines decoded together. Default: 32; for encoder-decoders what makes 320 rows or 4,096 source tokens.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l shard -r -d 'Take part I of N (from 1) of the input\'s lines; the outputs of all parts concatenate.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l skip-done -l no-skip-done -d 'Go on after the lines that the output file has, with the same command.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l coverage-penalty -r -d 'Weight of what is left of the source in the score of a beam\'s hypotheses (Wu et al. 2016).'

@@ -199,7 +199,7 @@ class Generate:
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
         None,
-        "Lines decoded together. Default: 32; for encoder-decoders what makes 640 rows or 4,096 source tokens.",
+        "Lines decoded together. Default: 32; for encoder-decoders what makes 320 rows or 4,096 source tokens.",
         low=1,
         metavar="N",
     )

@@ -22,7 +22,7 @@ from nlptools.decoding.continuation import Continuation, Opening, Watch, cut, ne
 
 # Sources that are decoded together unless the user says how many: what makes so many rows of hypotheses or samples and so
 # many source tokens, but never fewer than that. Fewer rows leave products small, more of them leave the cache.
-_MOST_ROWS, _MOST_TOKENS, _FEWEST_SOURCES = 640, 4096, 8
+_MOST_ROWS, _MOST_TOKENS, _FEWEST_SOURCES = 320, 4096, 8
 
 
 @torch.inference_mode()
