@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.layers.cache import KeyValues
-from nlptools.layers.dropout import keep_mask
+from nlptools.layers.dropout import as_factors, keep_mask
 from nlptools.layers.linear import Linear
 
 _CHUNK_SCORES = 1 << 20  # scores handled at a time: they stay in the cache
@@ -262,7 +262,7 @@ def _attend(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B
         g = slice(start, start + size)
         scores = torch.baddbmm(bias[rows[g]] if len(bias.shape) == 3 else bias, q[g], k[g].transpose(1, 2))
         torch.softmax(scores, -1, out=weights[g])
-        dropped = weights[g] if kept is None else torch.mul(weights[g], kept[g], out=scores)
+        dropped = weights[g] if kept is None else torch.mul(weights[g], as_factors(kept[g], q.dtype), out=scores)
         torch.bmm(dropped, v[g], out=by_head[g])
     out = torch.empty(B, T, G // B, K, dtype=q.dtype)
     torch.mul(by_head.view(B, G // B, T, K).transpose(1, 2), scale, out=out)
@@ -279,7 +279,7 @@ def _attend_backward(ctx: Any, d_joined: Tensor, dq: Tensor, dk: Tensor, dv: Ten
     d_out = d_joined.view(B, T, D // K, K).transpose(1, 2).reshape(G, T, K) * ctx.scale
     for start in range(0, G, ctx.size):
         g = slice(start, start + ctx.size)
-        mask = None if kept is None else kept[g].to(q.dtype)
+        mask = None if kept is None else as_factors(kept[g], q.dtype)
         dropped = weights[g] if mask is None else weights[g] * mask
         torch.bmm(dropped.transpose(1, 2), d_out[g], out=dv[g])
         d_weights = torch.bmm(d_out[g], v[g].transpose(1, 2))

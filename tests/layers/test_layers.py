@@ -74,12 +74,22 @@ def test_dropout_drops_that_share_and_keeps_the_expectation(p: float) -> None:
     assert torch.equal(layer.eval()(x), x)
 
 
-def test_dropout_scales_the_gradient_like_the_output() -> None:
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_dropout_scales_the_gradient_like_the_output(dtype: torch.dtype) -> None:
     torch.manual_seed(4)
-    x = torch.randn(50, 50, requires_grad=True)
-    out = dropout.Dropout(0.3).train()(x)
-    (grad,) = torch.autograd.grad(out.sum(), x)
-    assert torch.allclose(grad, (out / x).detach(), atol=1e-5)
+    x = torch.ones(50, 50, dtype=dtype, requires_grad=True)
+    residual = torch.full_like(x, 2.0, requires_grad=True)
+    layer = dropout.Dropout(0.25).train()
+    for out, added in ((layer(x), 0.0), (layer.add(residual, x), 2.0)):
+        assert out.dtype == dtype
+        dropped = out == added
+        assert 300 < int(dropped.sum()) < 950
+        expected = torch.where(dropped, added, added + 4 / 3).to(dtype)
+        assert torch.allclose(out, expected, rtol=1e-6)  # the very number in 16 bits
+        gradient = torch.full_like(out, 3.0)
+        of_x, of_residual = torch.autograd.grad(out, (x, residual), gradient, allow_unused=True)
+        assert torch.allclose(of_x, torch.where(dropped, 0.0, 4.0).to(dtype), rtol=1e-6)
+        assert of_residual is None if added == 0.0 else torch.equal(of_residual, gradient)
 
 
 @pytest.mark.parametrize("causal", [True, False])
