@@ -23,6 +23,7 @@ import numpy as np
 import side_by_side
 
 VOCAB, LENGTH, MASKED, FIRST = 30522, 128, 0.15, 1000  # tokens below FIRST are special or unused in Google's vocabulary
+_WARM_UP = 12  # steps until memory no longer grows
 
 
 def theirs(options: argparse.Namespace, bf16: bool) -> Callable[[], float]:
@@ -138,7 +139,8 @@ def main() -> None:
         torch.set_num_threads(len(os.sched_getaffinity(0)))
         side, precision = options.worker.split("-")
         measure = theirs(options, precision == "bf16") if side == "theirs" else ours(options, precision)
-        measure()  # memory that is touched for the first time is slow
+        for _ in range(-(-_WARM_UP // options.steps)):  # memory that is touched for the first time is slow
+            measure()
         side_by_side.serve(measure)
         return
 
