@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import as_factors, keep_mask
 from nlptools.layers.linear import Linear
+from nlptools.layers.places import Places
 
 _CHUNK_SCORES = 1 << 20  # scores handled at a time: they stay in the cache
 _FEW_QUERIES = 16  # of a sequence: with so many, plain products are faster than PyTorch's kernel on a CPU
@@ -64,20 +65,24 @@ class SelfAttention(nn.Module):
         joined = self.output(attended.transpose(1, 2).reshape(B, T, D))
         return joined
 
-    def first(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, 1, D): what `forward` gives the first position, which attends to all real ones."""
+    def at(self, x: Tensor, places: Places, mask: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (M, D): what `forward` gives those places, where attention is not causal."""
         B, T, D = x.shape
         weight, bias, H = self.query_key_value.weight, self.query_key_value.bias, self.num_heads
-        query = F.linear(x[:, :1], weight[:D], bias[:D]).view(B, 1, H, D // H)
+        query = F.linear(places.queries(x), weight[:D], bias[:D]).view(B, -1, H, D // H)
         both = F.linear(x, weight[D:], bias[D:]).view(B, T, 2, H, D // H)
+        mask = None if mask is None else places.queries(mask.squeeze(1))  # (B, Q, T)
         dropout = self.dropout if self.training else 0.0
-        if _keeps_weights(query, dropout, 1, T):
-            attended = _CrossAttention.apply(query, both, real, dropout)  # type: ignore[no-untyped-call]
+        if _keeps_weights(query, dropout, query.shape[1], T):
+            attended = _CrossAttention.apply(query, both, real, dropout, mask)  # type: ignore[no-untyped-call]
         else:
             key, value = both.permute(2, 0, 3, 1, 4).unbind(0)
-            mask = None if real is None else real[:, None, None]
-            attended = attend(query.transpose(1, 2), key, value, mask, dropout).transpose(1, 2).reshape(B, 1, D)
-        joined: Tensor = self.output(attended)
+            if mask is not None:
+                mask = mask[:, None]
+            elif real is not None:
+                mask = real[:, None, None]
+            attended = attend(query.transpose(1, 2), key, value, mask, dropout).transpose(1, 2)
+        joined: Tensor = self.output(attended.reshape(-1, D).index_select(0, places.wanted))
         return joined
 
 
@@ -212,26 +217,29 @@ class _SelfAttention(torch.autograd.Function):
 
 
 class _CrossAttention(torch.autograd.Function):
-    """(B, T, H, K) queries, (B, S, 2, H, K) keys and values -> (B, T, D); see `_attend`."""
+    """(B, T, H, K) queries, (B, S, 2, H, K) keys and values -> (B, T, D); see `_attend`. `mask` (B, T, S), True = attend,
+    replaces `real`."""
 
     @staticmethod
-    def forward(ctx: Any, query: Tensor, key_value: Tensor, real: Tensor | None, p: float) -> Tensor:
+    def forward(
+        ctx: Any, query: Tensor, key_value: Tensor, real: Tensor | None, p: float, mask: Tensor | None = None
+    ) -> Tensor:
         B, T, H, K = query.shape
         q = query.transpose(1, 2).reshape(B * H, T, K)
         if q.data_ptr() == query.data_ptr():
             q = q.clone()
         k, v = key_value.permute(2, 0, 3, 1, 4).reshape(2, B * H, -1, K)
-        return _attend(ctx, q, k, v, _bias(real, q.dtype), p, B)
+        return _attend(ctx, q, k, v, _bias(real if mask is None else mask, q.dtype), p, B)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         q, k = ctx.saved_tensors[:2]
         B, T, D = grad_outputs[0].shape
         G, S, K = k.shape
         dq, gradients = torch.empty_like(q), torch.empty(2, G, S, K, dtype=q.dtype)
         _attend_backward(ctx, grad_outputs[0], dq, gradients[0], gradients[1])
         d_query = dq.view(B, D // K, T, K).transpose(1, 2).contiguous()
-        return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
+        return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None
 
 
 def _bias(allowed: Tensor | None, dtype: torch.dtype) -> Tensor:

@@ -54,7 +54,9 @@ class _DroppedSum(torch.autograd.Function):
     def forward(ctx: Any, residual: Tensor | None, x: Tensor, p: float) -> Tensor:
         kept, ctx.scale = keep_mask(x.shape, p)
         ctx.save_for_backward(kept)
-        return torch.addcmul(_nothing(x) if residual is None else residual, x, as_factors(kept, x.dtype), value=ctx.scale)
+        return torch.addcmul(
+            _nothing(x) if residual is None else residual, x, as_factors(kept, x.dtype), value=ctx.scale
+        )
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor, None]:

@@ -16,6 +16,7 @@ from nlptools.layers.attention import CrossAttention, SelfAttention, Source
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
+from nlptools.layers.places import Places
 
 
 class FeedForward(nn.Module):
@@ -78,12 +79,12 @@ class Block(nn.Module):
             x = self._around(self.cross_attention_norm, x, lambda x: self.cross_attention(x, layer, source))
         return self._around(self.feed_forward_norm, x, self.feed_forward)
 
-    def first(self, x: Tensor, real: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, 1, D): what `forward` gives the first position where attention is not causal."""
-        attended = self.attention.first(self.attention_norm(x) if self.pre_norm else x, real)
-        first = self.dropout.add(x[:, :1], attended)
+    def at(self, x: Tensor, places: Places, mask: Tensor | None = None, real: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (M, D): what `forward` gives those places, where attention is not causal."""
+        attended = self.attention.at(self.attention_norm(x) if self.pre_norm else x, places, mask, real)
+        found = self.dropout.add(places.select(x), attended)
         return self._around(
-            self.feed_forward_norm, first if self.pre_norm else self.attention_norm(first), self.feed_forward
+            self.feed_forward_norm, found if self.pre_norm else self.attention_norm(found), self.feed_forward
         )
 
     def source_weights(

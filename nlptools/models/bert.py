@@ -22,6 +22,7 @@ from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import Group
+from nlptools.layers.places import Places
 from nlptools.layers.transformer import Block
 from nlptools.models import packed_bert
 from nlptools.models.contract import Hidden
@@ -88,15 +89,27 @@ class Bert(nn.Module):
         return Hidden(layers[-1], tuple(layers))
 
     def first(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """(B, T) ids -> (B, 1, D): the last hidden state of the first token alone.
+        """(B, T) ids -> (B, 1, D): the last hidden state of the first token alone, see `at`."""
+        return self.at(ids, Places.first(len(ids), ids.device), mask, types)[:, None]
 
-        The last block is computed for that position only, which saves five sixths of it.
+    def at(
+        self,
+        ids: Tensor,
+        places: Places,
+        mask: Tensor | None = None,
+        types: Tensor | None = None,
+        positions: Tensor | None = None,
+        attend: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T) ids -> (M, D): the last hidden states of those places. For the other arguments see `contract.Encoder`.
+
+        The last block is computed for these only, which saves up to five sixths of it.
         """
-        x = self._embedded(ids, types, None)
+        x = self._embedded(ids, types, positions)
         real = None if mask is None or bool(mask.all()) else mask
         for block in self.blocks[:-1]:
-            x = block(x, real=real)
-        out: Tensor = self.blocks[-1].first(x, real)
+            x = block(x, mask=attend, real=real)
+        out: Tensor = self.blocks[-1].at(x, places, attend, real)
         return out
 
     def _embedded(self, ids: Tensor, types: Tensor | None, positions: Tensor | None) -> Tensor:

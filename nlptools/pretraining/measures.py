@@ -15,12 +15,13 @@ from torch.nn import functional as F
 
 from nlptools.backend import Backend
 from nlptools.layers.cross_entropy import chunk_rows, log_sum_exp
+from nlptools.layers.places import Places
 from nlptools.models.electra import Electra
 from nlptools.pretraining.objectives import (
     DISCRIMINATOR_WEIGHT,
     Masked,
     Replaced,
-    encoded,
+    encoded_at,
     next_sentence_logits,
     replaced_logits,
     replacements,
@@ -100,21 +101,22 @@ def numbers(sums: Sums) -> dict[str, float]:
 
 def bert_sums(model: Any, arrays: list[Tensor]) -> Sums:
     """Sums over a batch, as `Masked.arrays` has it."""
-    ids, types, positions, sequences, masked, targets, firsts, next_sentence = arrays
-    hidden = encoded(model, ids, types, positions, sequences)
-    sums = _masked_sums(model, hidden.index_select(0, masked), targets)
+    ids, types, positions, sequences, queries, wanted, targets, next_sentence = arrays
+    hidden = encoded_at(model, ids, types, positions, sequences, Places(queries, wanted))
+    sums = _masked_sums(model, hidden[: len(targets)], targets)
     if model.next_sentence is not None:
-        logits = next_sentence_logits(model, hidden, firsts).float()
+        logits = next_sentence_logits(model, hidden[len(targets) :]).float()
         sums["next_sentence_loss"] = float(F.cross_entropy(logits, next_sentence, reduction="sum"))
         sums["next_sentence_right"] = float((logits.argmax(1) == next_sentence).sum())
-        sums["sequences"] = len(firsts)
+        sums["sequences"] = len(next_sentence)
     return sums
 
 
 def electra_sums(model: Electra, arrays: list[Tensor], random: torch.Generator) -> Sums:
     """Sums over a batch, as `Replaced.arrays` has it."""
-    ids, types, positions, sequences, masked, targets, real = arrays
-    hidden = encoded(model.generator, ids, types, positions, sequences).index_select(0, masked)
+    ids, types, positions, sequences, queries, wanted, masked, targets, real = arrays
+    places = Places(queries, wanted)
+    hidden = encoded_at(model.generator, ids, types, positions, sequences, places)
     sums = _masked_sums(model.generator, hidden, targets)
     drawn = sample(model.generator, hidden, random)
     replaced, labels = replacements(ids, masked, targets, drawn)

@@ -2,7 +2,8 @@
 
 BERT: Devlin et al. 2019 (arXiv:1810.04805), section 3.1. ELECTRA: Clark et al. 2020 (arXiv:2003.10555), section 2.
 Losses are sums, as in `objectives`; training divides each by its count and adds them. Departures: several sequences stand
-in a row and see themselves only; only the positions to be predicted go through the layer and the vocabulary of the head.
+in a row and see themselves only; only the positions to be predicted go through the last block (but for its keys and values),
+and the layer and the vocabulary of the head.
 ELECTRA's replacements are drawn by inverting the cumulative distribution, with one random number for each.
 Shapes: B rows, T positions of a row, M masked positions, N sequences, D hidden, V vocabulary.
 """
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.layers.cross_entropy import chunk_rows, summed_cross_entropy
+from nlptools.layers.places import Places, in_rows
 
 if TYPE_CHECKING:
     from nlptools.data.pretraining_batches import PretrainingBatch
@@ -42,9 +44,11 @@ class Masked(nn.Module):
 
     def arrays(self, batch: PretrainingBatch) -> tuple[np.ndarray, ...]:
         """What `forward` needs of a batch, to be put on the device."""
+        wanted = [batch.masked] if self.model.next_sentence is None else [batch.masked, batch.firsts]
         return (
             *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
-            *(batch.masked, batch.targets, batch.firsts, batch.next_sentence),
+            *in_rows(np.concatenate(wanted), *batch.ids.shape),
+            *(batch.targets, batch.next_sentence),
         )
 
     def forward(
@@ -53,16 +57,16 @@ class Masked(nn.Module):
         types: Tensor,
         positions: Tensor,
         sequences: Tensor,
-        masked: Tensor,
+        queries: Tensor,
+        wanted: Tensor,
         targets: Tensor,
-        firsts: Tensor,
         next_sentence: Tensor,
     ) -> dict[str, Tensor]:
-        """See `PretrainingBatch` -> the sums of the losses."""
-        hidden = encoded(self.model, ids, types, positions, sequences)
-        losses = {"masked": masked_loss(self.model, hidden.index_select(0, masked), targets)}
+        """See `PretrainingBatch`, and `Places` of what is masked, then of the first tokens -> the sums of the losses."""
+        hidden = encoded_at(self.model, ids, types, positions, sequences, Places(queries, wanted))
+        losses = {"masked": masked_loss(self.model, hidden[: len(targets)], targets)}
         if self.model.next_sentence is not None:
-            logits = next_sentence_logits(self.model, hidden, firsts)
+            logits = next_sentence_logits(self.model, hidden[len(targets) :])
             losses["next_sentence"] = F.cross_entropy(logits.float(), next_sentence, reduction="sum")
         return losses
 
@@ -93,6 +97,7 @@ class Replaced(nn.Module):
         real = np.flatnonzero(batch.sequences > 0)
         return (
             *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
+            *in_rows(batch.masked, *batch.ids.shape),
             *(batch.masked, batch.targets, real),
         )
 
@@ -102,13 +107,17 @@ class Replaced(nn.Module):
         types: Tensor,
         positions: Tensor,
         sequences: Tensor,
+        queries: Tensor,
+        wanted: Tensor,
         masked: Tensor,
         targets: Tensor,
         real: Tensor,
     ) -> dict[str, Tensor]:
-        """See `PretrainingBatch`; `real`: flat indexes of what is no padding -> the sums of the losses, weighted."""
+        """See `PretrainingBatch`, and `Places` of what is masked; `real`: flat indexes of what is no padding -> the sums of
+        the losses, weighted.
+        """
         generator, discriminator = self.model.generator, self.model.discriminator
-        hidden = encoded(generator, ids, types, positions, sequences).index_select(0, masked)
+        hidden = encoded_at(generator, ids, types, positions, sequences, Places(queries, wanted))
         loss = masked_loss(generator, hidden, targets)
         drawn = sample(generator, hidden.detach())
         replaced, labels = replacements(ids, masked, targets, drawn)
@@ -134,11 +143,21 @@ def visible(sequences: np.ndarray) -> np.ndarray:
 
 def encoded(model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor) -> Tensor:
     """(B, T) tokens, segments, positions, and numbers of sequences (see `visible`) -> last hidden states (B*T, D)."""
-    attend = None
-    if sequences.numel():
-        attend = sequences[:, None, :, None] == sequences[:, None, None]  # (B, 1, T, T)
-    hidden: Tensor = model.encoder(ids, None, types, positions, attend).last
+    hidden: Tensor = model.encoder(ids, None, types, positions, _attend(sequences)).last
     return hidden.reshape(-1, hidden.shape[-1])
+
+
+def encoded_at(
+    model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor, places: Places
+) -> Tensor:
+    """As `encoded` -> (M, D): those of the places alone."""
+    hidden: Tensor = model.encoder.at(ids, places, None, types, positions, _attend(sequences))
+    return hidden
+
+
+def _attend(sequences: Tensor) -> Tensor | None:
+    """(B, 1, T, T): which positions see which."""
+    return sequences[:, None, :, None] == sequences[:, None, None] if sequences.numel() else None
 
 
 def masked_loss(model: BertWithHeads, hidden: Tensor, targets: Tensor) -> Tensor:
@@ -148,10 +167,10 @@ def masked_loss(model: BertWithHeads, hidden: Tensor, targets: Tensor) -> Tensor
     return summed_cross_entropy(rows, embeddings, targets, model.config.vocab_size, bias_V=model.masked.bias)
 
 
-def next_sentence_logits(model: BertWithHeads, hidden: Tensor, firsts: Tensor) -> Tensor:
-    """(B*T, D) last hidden states, and where the N sequences begin -> (N, 2)."""
+def next_sentence_logits(model: BertWithHeads, firsts: Tensor) -> Tensor:
+    """(N, D) last hidden states of the first tokens of N sequences -> (N, 2)."""
     assert model.encoder.pooler is not None and model.next_sentence is not None
-    out: Tensor = model.next_sentence(model.encoder.pooler(hidden.index_select(0, firsts)[:, None]))
+    out: Tensor = model.next_sentence(model.encoder.pooler(firsts[:, None]))
     return out
 
 
