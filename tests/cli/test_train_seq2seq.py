@@ -349,7 +349,7 @@ def test_dry_run_leaves_nothing(call: Run, text: Path) -> None:
         ("transformer-base", ("hidden = 512", "layers = 6", "heads = 8", "intermediate = 2048", "dropout = 0.1")),
         ("transformer-big", ("hidden = 1024", "layers = 6", "heads = 16", "intermediate = 4096", "dropout = 0.3")),
         ("iwslt", ("hidden = 512", "layers = 6", "heads = 4", "intermediate = 1024", "dropout = 0.3")),
-        ("multi30k", ("hidden = 256", "layers = 3", "heads = 4", "intermediate = 512")),
+        ("multi30k", ("hidden = 128", "layers = 4", "heads = 4", "intermediate = 256")),
     ],
 )
 def test_presets(call: Run, text: Path, preset: str, expected: tuple[str, ...]) -> None:
