@@ -71,16 +71,13 @@ class SelfAttention(nn.Module):
         weight, bias, H = self.query_key_value.weight, self.query_key_value.bias, self.num_heads
         query = F.linear(places.queries(x), weight[:D], bias[:D]).view(B, -1, H, D // H)
         both = F.linear(x, weight[D:], bias[D:]).view(B, T, 2, H, D // H)
-        mask = None if mask is None else places.queries(mask.squeeze(1))  # (B, Q, T)
+        allowed = real if mask is None else places.queries(mask.squeeze(1))  # (B, T) or (B, Q, T)
         dropout = self.dropout if self.training else 0.0
         if _keeps_weights(query, dropout, query.shape[1], T):
-            attended = _CrossAttention.apply(query, both, real, dropout, mask)  # type: ignore[no-untyped-call]
+            attended = _CrossAttention.apply(query, both, allowed, dropout)  # type: ignore[no-untyped-call]
         else:
             key, value = both.permute(2, 0, 3, 1, 4).unbind(0)
-            if mask is not None:
-                mask = mask[:, None]
-            elif real is not None:
-                mask = real[:, None, None]
+            mask = None if allowed is None else allowed.view(B, 1, -1, T)
             attended = attend(query.transpose(1, 2), key, value, mask, dropout).transpose(1, 2)
         joined: Tensor = self.output(attended.reshape(-1, D).index_select(0, places.wanted))
         return joined
@@ -217,29 +214,26 @@ class _SelfAttention(torch.autograd.Function):
 
 
 class _CrossAttention(torch.autograd.Function):
-    """(B, T, H, K) queries, (B, S, 2, H, K) keys and values -> (B, T, D); see `_attend`. `mask` (B, T, S), True = attend,
-    replaces `real`."""
+    """(B, T, H, K) queries, (B, S, 2, H, K) keys and values -> (B, T, D); see `_attend`, and `_bias` for what is `allowed`."""
 
     @staticmethod
-    def forward(
-        ctx: Any, query: Tensor, key_value: Tensor, real: Tensor | None, p: float, mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(ctx: Any, query: Tensor, key_value: Tensor, allowed: Tensor | None, p: float) -> Tensor:
         B, T, H, K = query.shape
         q = query.transpose(1, 2).reshape(B * H, T, K)
         if q.data_ptr() == query.data_ptr():
             q = q.clone()
         k, v = key_value.permute(2, 0, 3, 1, 4).reshape(2, B * H, -1, K)
-        return _attend(ctx, q, k, v, _bias(real if mask is None else mask, q.dtype), p, B)
+        return _attend(ctx, q, k, v, _bias(allowed, q.dtype), p, B)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
         q, k = ctx.saved_tensors[:2]
         B, T, D = grad_outputs[0].shape
         G, S, K = k.shape
         dq, gradients = torch.empty_like(q), torch.empty(2, G, S, K, dtype=q.dtype)
         _attend_backward(ctx, grad_outputs[0], dq, gradients[0], gradients[1])
         d_query = dq.view(B, D // K, T, K).transpose(1, 2).contiguous()
-        return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None
+        return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
 
 
 def _bias(allowed: Tensor | None, dtype: torch.dtype) -> Tensor:
