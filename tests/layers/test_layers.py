@@ -74,8 +74,16 @@ def test_dropout_drops_that_share_and_keeps_the_expectation(p: float) -> None:
     assert torch.equal(layer.eval()(x), x)
 
 
+def test_dropout_scales_the_gradient_like_the_output() -> None:
+    torch.manual_seed(4)
+    x = torch.randn(50, 50, requires_grad=True)
+    out = dropout.Dropout(0.3).train()(x)
+    (grad,) = torch.autograd.grad(out.sum(), x)
+    assert torch.allclose(grad, (out / x).detach(), atol=1e-5)
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-def test_dropout_scales_the_gradient_like_the_output(dtype: torch.dtype) -> None:
+def test_dropout_in_each_type(dtype: torch.dtype) -> None:
     torch.manual_seed(4)
     x = torch.ones(50, 50, dtype=dtype, requires_grad=True)
     residual = torch.full_like(x, 2.0, requires_grad=True)
