@@ -3,9 +3,9 @@
     NLPTOOLS_DATA=DIR python benchmarks/translation_decoding_speed.py MODEL [--rounds N] [--lines N]
 
 MODEL is a MarianMT directory that translates: random weights would not do, as their sentences do not end. One of the
-transformer-base shape comes from `train-seq2seq --preset multi30k --layers 3 --hidden 256 --intermediate 512 --lr 1e-3
---epochs 32` and grow_translator.py in this folder. Sources are Multi30k's test_2016_flickr when NLPTOOLS_DATA has it,
-otherwise invented sentences of the same lengths.
+transformer-base shape comes from translation_quality.py and grow_translator.py in this folder, with the options that the README
+has for them. Sources are Multi30k's test_2016_flickr when NLPTOOLS_DATA has it, otherwise invented sentences of the same
+lengths.
 
 All sides decode at most 128 tokens with a beam of 5, scores divided by length. transformers has batches of 32, sorted by
 length, and its default search, whose end is ours, too. CTranslate2 (not among our requirements: pip install ctranslate2)
