@@ -1,12 +1,16 @@
 """Sequences per second of masked-LM pretraining in BERT base's shape, beside plain transformers loops.
 
-    python benchmarks/pretraining_speed.py [--objective bert|mlm] [--sequences N] [--layers N] [--packed]
-        [--rounds N] [--steps N] [--against SIDE]
+    python benchmarks/pretraining_speed.py [--objective bert|mlm] [--text FILE --tokenizer PATH] [--sequences N]
+        [--layers N] [--packed] [--rounds N] [--steps N] [--against SIDE]
 
 The other side is `BertForPreTraining` (or `BertForMaskedLM`) in the loop that one writes by hand: its own loss over the whole
 vocabulary at every position, `torch.optim.AdamW` (fused), `clip_grad_norm_`; in fp32 and under bf16 autocast. Ours is the
-training step of `pretrain-bert` itself, in bf16 where the processor has it, and in fp32. All sides get rows of 128 tokens of
-which 15% are masked, dropout 0.1; `--packed` gives our rows two sequences each, as rows of real text often have.
+training step of `pretrain-bert` itself, in bf16 where the processor has it, and in fp32. Dropout is 0.1.
+
+With `--text`, both sides train on sequences of up to 128 tokens as BERT takes them from documents (running text, blank lines
+between documents): theirs has so many sequences a step, padded to the longest of them; ours as many rows, into which
+sequences are packed, as the command does it. Both count sequences. Without, all get full rows of random tokens of which 15%
+are masked: what the step costs, with nothing to gain from packing; `--packed` gives our rows two sequences each all the same.
 All sides stay in memory, 4 to 7 GB each: where 24 GB are all there is, `--against fp32` and `--against autocast` run our
 fastest one beside one of the others.
 """
@@ -14,15 +18,22 @@ fastest one beside one of the others.
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import tempfile
 import time
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import side_by_side
 
+if TYPE_CHECKING:
+    from nlptools.data.pretraining_batches import PretrainingBatch
+
 VOCAB, LENGTH, MASKED, FIRST = 30522, 128, 0.15, 1000  # tokens below FIRST are special or unused in Google's vocabulary
+_BATCHES = 200  # of the text that are looked at to say how full they are
 _WARM_UP = 12  # steps until memory no longer grows
 
 
@@ -36,24 +47,36 @@ def theirs(options: argparse.Namespace, bf16: bool) -> Callable[[], float]:
     kind = transformers.BertForPreTraining if options.objective == "bert" else transformers.BertForMaskedLM
     model = kind(transformers.BertConfig(num_hidden_layers=options.layers)).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
-    shape = (options.sequences, LENGTH)
+    batches = iter(source(options, pack=False))
 
-    def step() -> None:
-        ids = torch.randint(FIRST, VOCAB, shape, device=device)
-        masked = torch.rand(shape, device=device) < MASKED
-        batch = {"input_ids": ids.masked_fill(masked, 103), "labels": ids.masked_fill(~masked, -100)}
-        if options.objective == "bert":
-            batch["token_type_ids"] = (torch.arange(LENGTH, device=device) > LENGTH // 2).long().expand(shape)
-            batch["next_sentence_label"] = torch.randint(2, shape[:1], device=device)
+    def step() -> int:
+        batch = next(batches)
         with torch.autocast(device, torch.bfloat16, enabled=bf16):
-            loss = model(**batch).loss
+            loss = model(**padded(batch, options, device)).loss
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         loss.item()
+        return len(batch.firsts)
 
     return lambda: speed(step, options)
+
+
+def padded(batch: PretrainingBatch, options: argparse.Namespace, device: str) -> dict[str, Any]:
+    """A batch of one sequence in each row as `transformers` takes it, no longer than its longest sequence."""
+    import torch
+
+    longest = int((batch.sequences > 0).sum(1).max())
+    labels = np.full(batch.ids.size, -100)
+    labels[batch.masked] = batch.targets
+    arrays = {"input_ids": batch.ids, "token_type_ids": batch.types, "labels": labels.reshape(batch.ids.shape)}
+    if not batch.sequences.all():
+        arrays["attention_mask"] = batch.sequences
+    given = {name: torch.from_numpy(array[:, :longest]).to(device) for name, array in arrays.items()}
+    if options.objective == "bert":
+        given["next_sentence_label"] = torch.from_numpy(batch.next_sentence).to(device)
+    return given
 
 
 def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
@@ -72,10 +95,46 @@ def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
     model.initialize()
     model.to(backend.device)
     run = Training(output="", lr=1e-4, steps=10**6, warmup=0, weight_decay=0.01)
-    state = Fit(Masked(model), RandomBatches(options), backend, run, None)
+    batches = Counted(source(options, pack=True))
+    state = Fit(Masked(model), batches, backend, run, None)
     state.objective.train()
     state.working.train()
-    return lambda: speed(state.step, options)
+
+    def step() -> int:
+        before = batches.sequences
+        state.step()
+        return batches.sequences - before
+
+    return lambda: speed(step, options)
+
+
+def source(options: argparse.Namespace, pack: bool) -> Any:
+    """Batches of the text, or random ones."""
+    if options.spooled is None:
+        return RandomBatches(options, 2 if pack and options.packed else 1)
+    from nlptools.data import documents
+    from nlptools.data.masking import vocabulary
+    from nlptools.data.pretraining_batches import Layout, Phase, PretrainingBatches
+    from nlptools.text import tokenizer
+
+    layout = Layout(vocabulary(tokenizer.load(options.tokenizer)), next_sentence=options.objective == "bert", pack=pack)
+    found = documents.open_spooled(options.spooled)
+    return PretrainingBatches(found, layout, [Phase(LENGTH, options.sequences)], seed=0)
+
+
+class Counted:
+    """A source that counts the sequences it gave."""
+
+    def __init__(self, source: Any) -> None:
+        self.source, self.sequences = source, 0
+
+    def __iter__(self) -> Any:
+        for batch in self.source:
+            self.sequences += len(batch.firsts)
+            yield batch
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
 
 
 class RandomBatches:
@@ -83,14 +142,14 @@ class RandomBatches:
 
     batches_per_epoch, epoch = 1e6, 0.0
 
-    def __init__(self, options: argparse.Namespace) -> None:
-        self.options, self.random = options, np.random.default_rng(0)
+    def __init__(self, options: argparse.Namespace, sequences: int) -> None:
+        self.rows, self.sequences, self.random = options.sequences, sequences, np.random.default_rng(0)
 
     def __iter__(self) -> Any:
         from nlptools.data.pretraining_batches import PretrainingBatch
 
-        rows, random = self.options.sequences, self.random
-        bounds = [0, 80] if self.options.packed else [0]
+        rows, random = self.rows, self.random
+        bounds = [0, 80][: self.sequences]
         sequences = np.tile(np.searchsorted(bounds, np.arange(LENGTH), "right"), (rows, 1))
         positions = np.tile(np.arange(LENGTH), (rows, 1)) - np.array(bounds)[sequences - 1]
         firsts = (np.arange(rows)[:, None] * LENGTH + np.array(bounds)).ravel()
@@ -110,21 +169,24 @@ class RandomBatches:
         pass
 
 
-def speed(step: Callable[[], object], options: argparse.Namespace) -> float:
-    """Sequences per second."""
+def speed(step: Callable[[], int], options: argparse.Namespace) -> float:
+    """Sequences per second, of steps that say how many they took."""
     import torch
 
-    begin = time.perf_counter()
+    begin, done = time.perf_counter(), 0
     for _ in range(options.steps):
-        step()
+        done += step()
     if torch.cuda.is_available():
         torch.cuda.synchronize()
-    return options.steps * options.sequences / (time.perf_counter() - begin)
+    return done / (time.perf_counter() - begin)
 
 
-def main() -> None:
+def options() -> argparse.Namespace:
+    """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objective", choices=("bert", "mlm"), default="bert")
+    parser.add_argument("--text", help="running text to train on, blank lines between documents")
+    parser.add_argument("--tokenizer", help="a tokenizer of BERT's, of at most 30,522 pieces")
     parser.add_argument("--sequences", type=int, default=32)
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--packed", action="store_true")
@@ -132,34 +194,68 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--against", default="", help="only our fastest side, and of theirs those whose name has this")
     parser.add_argument("--worker", metavar="SIDE", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    parser.add_argument("--spooled", type=Path, help=argparse.SUPPRESS)
+    found = parser.parse_args()
+    if bool(found.text) != bool(found.tokenizer) and not found.worker:
+        parser.error("--text and --tokenizer go together")
+    return found
+
+
+def work(options: argparse.Namespace) -> None:
+    """Be one of the sides."""
     import torch
 
-    if options.worker:
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
-        side, precision = options.worker.split("-")
-        measure = theirs(options, precision == "bf16") if side == "theirs" else ours(options, precision)
-        for _ in range(-(-_WARM_UP // options.steps)):  # memory that is touched for the first time is slow
-            measure()
-        side_by_side.serve(measure)
-        return
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    side, precision = options.worker.split("-")
+    measure = theirs(options, precision == "bf16") if side == "theirs" else ours(options, precision)
+    for _ in range(-(-_WARM_UP // options.steps)):  # memory that is touched for the first time is slow
+        measure()
+    side_by_side.serve(measure)
 
+
+def spool(options: argparse.Namespace, path: Path) -> None:
+    """Encode the text, and say how much of their rows sequences fill alone and packed."""
+    from nlptools import streams
+    from nlptools.data import documents
+    from nlptools.text import tokenizer
+
+    blocks, loaded = streams.all_blocks([options.text], "strict"), tokenizer.load(options.tokenizer)
+    threads = len(os.sched_getaffinity(0))
+    documents.spool(blocks, path, loaded, longest=LENGTH - 3, sentences="auto", threads=threads)
+    options.spooled = path
+    for pack, what in ((False, "alone"), (True, "packed")):
+        batches = list(itertools.islice(source(options, pack), _BATCHES))
+        real = sum((batch.sequences > 0).sum() for batch in batches) / sum(batch.ids.size for batch in batches)
+        count = sum(len(batch.firsts) for batch in batches) / sum(len(batch.ids) for batch in batches)
+        print(f"  {what}: {count:.2f} sequences in a row, {real:.1%} of which are tokens, not padding")
+
+
+def main() -> None:
+    found = options()
+    if found.worker:
+        work(found)
+        return
     from nlptools.backend import Backend
 
     print(side_by_side.machine())
     sides = {"transformers, fp32": "theirs-fp32", "nlptools, fp32": "ours-fp32"}
     if Backend.detect().precision == "bf16":
         sides |= {"transformers, bf16 autocast": "theirs-bf16", "nlptools, bf16": "ours-bf16"}
-    if options.against:
+    if found.against:
         fastest = list(sides)[-1]
-        sides = {n: s for n, s in sides.items() if n == fastest or ("theirs" in s and options.against in n)}
-    given = [f"--{name}={getattr(options, name)}" for name in ("objective", "sequences", "layers", "steps")]
-    given += ["--packed"] if options.packed else []
-    workers = {name: side_by_side.Worker(__file__, kind, *given) for name, kind in sides.items()}
-    title = f"pretraining ({options.objective}), BERT base's shape, {options.layers} layers, length 128"
-    side_by_side.compare(f"{title}, {options.sequences} sequences", "sequences/s", dict(workers), options.rounds)
-    for worker in workers.values():
-        worker.close()
+        sides = {n: s for n, s in sides.items() if n == fastest or ("theirs" in s and found.against in n)}
+    with tempfile.TemporaryDirectory() as directory:
+        if found.text:
+            spool(found, Path(directory, "text"))
+        given = [f"--{name}={getattr(found, name)}" for name in ("objective", "sequences", "layers", "steps")]
+        given += [f"--{name}={getattr(found, name)}" for name in ("tokenizer", "spooled") if found.text]
+        given += ["--packed"] if found.packed else []
+        workers = {name: side_by_side.Worker(__file__, kind, *given) for name, kind in sides.items()}
+        title = f"pretraining ({found.objective}), BERT base's shape, {found.layers} layers, length {LENGTH}"
+        title += f", {found.sequences} {'rows of text' if found.text else 'full rows'}"
+        side_by_side.compare(title, "sequences/s", dict(workers), found.rounds)
+        for worker in workers.values():
+            worker.close()
 
 
 if __name__ == "__main__":
