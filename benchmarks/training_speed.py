@@ -3,7 +3,8 @@
     python benchmarks/training_speed.py [gpt2|char|char-dropout ...] [--rounds N] [--compile]
 
 The other side is what one writes by hand: `nn.Module`s, `F.scaled_dot_product_attention`, `F.cross_entropy`,
-`torch.optim.AdamW`, `clip_grad_norm_`. Ours is the training step of `train-lm` itself, in the precision that it picks.
+`torch.optim.AdamW`, `clip_grad_norm_`. Ours is the training step of `train-lm` itself, in fp32 and, where the processor
+has it, in bf16.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ TITLES = {
     "char": "training, 6 layers, 384 wide, context 256, 16 sequences, characters",
     "char-dropout": "the same with dropout 0.2",
 }
+_WARM_UP = 12  # steps until memory no longer grows
 
 
 class PlainBlock(nn.Module):
@@ -92,7 +94,7 @@ def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[
     return lambda: _speed(step, steps, batch * context)
 
 
-def ours(shape: str, steps: int, compiled: bool) -> Callable[[], float]:
+def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[], float]:
     """Tokens per second of the step that `train-lm` takes."""
     # imported here: the other side must not get what this does to the process
     from nlptools.backend import Backend
@@ -102,7 +104,7 @@ def ours(shape: str, steps: int, compiled: bool) -> Callable[[], float]:
     from nlptools.objectives import CausalLM
     from nlptools.train.loop import Fit
 
-    backend = Backend.detect(Compute(compile=compiled))
+    backend = Backend.detect(Compute(precision=precision, compile=compiled))
     vocab, context, width, layers, heads, batch, dropout = SHAPES[shape]
     rates = {"embedding_dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
     model: Any = GPT(GPTConfig(vocab, width, layers, heads, context, **rates))
@@ -150,30 +152,31 @@ def main() -> None:
     parser.add_argument("shapes", nargs="*", default=list(SHAPES))
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--worker", nargs=2, metavar=("SHAPE", "SIDE"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if arguments.worker:
-        shape, side = arguments.worker
+        shape, side, precision = arguments.worker
         torch.set_num_threads(len(os.sched_getaffinity(0)))
         steps = (2 if shape == "gpt2" else 4) * (10 if device.type == "cuda" else 1)
-        ours_side = side == "nlptools"
-        measure = ours(shape, steps, arguments.compile) if ours_side else plain(shape, device, side == "bf16", steps)
-        measure()  # memory that is touched for the first time is slow: several steps go by before the speed is steady
-        measure()
+        if side == "ours":
+            measure = ours(shape, precision, steps, arguments.compile)
+        else:
+            measure = plain(shape, device, precision == "bf16", steps)
+        for _ in range(-(-_WARM_UP // steps)):  # memory that is touched for the first time is slow
+            measure()
         side_by_side.serve(measure)
         return
 
     from nlptools.backend import Backend
 
-    precision = Backend.detect().precision
     print(side_by_side.machine())
     compiled = ["--compile"] if arguments.compile else []
+    kinds = {"plain loop, fp32": ("plain", "fp32"), "nlptools, fp32": ("ours", "fp32")}
+    if Backend.detect().precision == "bf16":
+        kinds |= {"plain loop, bf16 autocast": ("plain", "bf16"), "nlptools, bf16": ("ours", "bf16")}
     for shape in arguments.shapes:
-        kinds = {"plain loop, fp32": "fp32", "plain loop, bf16 autocast": "bf16", f"nlptools, {precision}": "nlptools"}
-        if precision != "bf16":
-            del kinds["plain loop, bf16 autocast"]
-        workers = {name: side_by_side.Worker(__file__, shape, kind, *compiled) for name, kind in kinds.items()}
+        workers = {name: side_by_side.Worker(__file__, shape, *kind, *compiled) for name, kind in kinds.items()}
         side_by_side.compare(TITLES[shape], "tokens/s", dict(workers), arguments.rounds)
         for worker in workers.values():
             worker.close()

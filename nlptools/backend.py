@@ -1,6 +1,6 @@
 """The one place that knows devices, precisions, threads and processes; everybody else computes on what it hands out.
 
-Mixed precision keeps float32 master weights: `Backend.working_copy` gives a 16-bit copy of a module to compute with,
+Mixed precision keeps float32 master weights: `Backend.for_training` gives a 16-bit copy of a module to compute with,
 `collect_gradients` brings its gradients home in float32 and `refresh` renews it after an update. Unlike autocast this
 casts each weight once per step and keeps activations in 16 bits throughout; unlike training in pure bf16, updates too
 small for 8 bits of mantissa are not lost.
@@ -130,7 +130,7 @@ class Backend:
 
     # -- mixed precision ------------------------------------------------------------------------------------------
 
-    def working_copy(self, module: torch.nn.Module) -> torch.nn.Module:
+    def for_training(self, module: torch.nn.Module) -> torch.nn.Module:
         """What to compute with: `module` itself in fp32, a copy in the working type otherwise.
 
         Raises:
@@ -138,8 +138,8 @@ class Backend:
         """
         if self.precision == "fp16":
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
-        working = module if self.precision == "fp32" else copy.deepcopy(module).to(self.dtype)
-        return working
+        _choose_float32_products()
+        return module if self.precision == "fp32" else copy.deepcopy(module).to(self.dtype)
 
     def for_inference(self, module: Any) -> Any:
         """`module` on the device, in the working type, without gradients."""
@@ -282,6 +282,19 @@ def cpu_has_bf16() -> bool:
         return True
     flags = _cpuinfo("flags").split()
     return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def _choose_float32_products() -> None:
+    """Let oneDNN multiply float32 matrices on AMD's processors with AVX-512; MKL uses half of their width.
+
+    PyTorch has no word for that but the one that permits bf16, which oneDNN rounds to only where it has units for matrices
+    (AMX). Products of 4,096 x 768 x 3,072 on two cores of an EPYC: 174 GFLOP/s by MKL, 330 by oneDNN, as exact. An LSTM
+    trains 1.3 times as fast, an RNN that translates 1.2 times. Inference has its products packed, and gains nothing.
+    """
+    flags = _cpuinfo("flags").split()
+    if _cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags):
+        with contextlib.suppress(AttributeError):  # a PyTorch before 2.9
+            torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # type: ignore[attr-defined]
 
 
 def _cpuinfo(key: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -67,6 +69,46 @@ def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
     for flag in ("amx_bf16", "avx512_bf16"):
         monkeypatch.setattr(backend, "_cpuinfo", lambda key, flag=flag: f"fpu {flag} sse")
         assert backend._precision("auto", cpu) == "bf16" and backend._precision("fp32", cpu) == "fp32"
+
+
+@pytest.fixture
+def products() -> Iterator[Any]:
+    """PyTorch's setting of float32 products, put back afterwards."""
+    setting: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before = setting.fp32_precision
+    setting.fp32_precision = "ieee"
+    yield setting
+    setting.fp32_precision = before
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "expected"),
+    [
+        ("AuthenticAMD", "fpu avx2 avx512bw avx512_bf16", "bf16"),
+        ("AuthenticAMD", "fpu avx2", "ieee"),
+        ("AuthenticAMD", "fpu avx512bw amx_tile amx_bf16", "ieee"),  # there it would not be float32
+        ("GenuineIntel", "fpu avx512bw", "ieee"),
+        ("", "", "ieee"),
+    ],
+)
+def test_who_multiplies_float32_matrices(
+    monkeypatch: pytest.MonkeyPatch, products: Any, vendor: str, flags: str, expected: str
+) -> None:
+    monkeypatch.setattr(backend, "_cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
+    Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
+    assert products.fp32_precision == expected
+
+
+@pytest.mark.parametrize(("M", "K", "N"), [(1, 8, 8), (3, 17, 5), (64, 512, 96), (300, 768, 256), (7, 4096, 33)])
+def test_training_in_fp32_multiplies_in_float32(products: Any, M: int, K: int, N: int) -> None:
+    Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
+    random = torch.Generator().manual_seed(M)
+    x, w, b = (torch.randn(*shape, generator=random) for shape in ((M, K), (K, N), (N,)))
+    batch = torch.randn(5, K, M, generator=random)
+    close = {"rtol": 0, "atol": 1e-5 * K**0.5}  # bf16 would be hundreds of times as far off
+    torch.testing.assert_close((x @ w).double(), x.double() @ w.double(), **close)
+    torch.testing.assert_close(torch.addmm(b, x, w).double(), torch.addmm(b.double(), x.double(), w.double()), **close)
+    torch.testing.assert_close(torch.bmm(x.expand(5, -1, -1), batch).double(), x.double() @ batch.double(), **close)
 
 
 @pytest.mark.parametrize(

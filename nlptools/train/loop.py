@@ -86,7 +86,7 @@ class Fit:
         self.optimizer: Any = AdamW(objective, run.beta2, run.weight_decay) if own is None else own(run)
         self.has_factors = hasattr(objective, "rate_factors")  # of the learning rate, by parameter
         self.masters = list(objective.parameters())
-        self.working: Any = backend.working_copy(objective)
+        self.working: Any = backend.for_training(objective)
         self.copies = list(self.working.parameters())
         self.forward = backend.compiled(self.working)
         self.batches: Iterator[Batch] = iter(source)
