@@ -50,7 +50,8 @@ class SelfAttention(nn.Module):
         causal = self.causal and mask is None and T > 1
         dropout = self.dropout if self.training else 0.0
         if cache is None and _keeps_weights(packed, dropout, T, T):
-            attended = _SelfAttention.apply(packed, real, dropout, causal, mask)  # type: ignore[no-untyped-call]
+            allowed = real if mask is None else mask.squeeze(1)
+            attended = _SelfAttention.apply(packed, allowed, dropout, causal)  # type: ignore[no-untyped-call]
             joined: Tensor = self.output(attended)
             return joined
         query, key, value = packed.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
@@ -188,29 +189,27 @@ def _keeps_weights(packed: Tensor, dropout: float, T: int, S: int) -> bool:
 
 
 class _SelfAttention(torch.autograd.Function):
-    """(B, T, 3, H, K) queries, keys and values -> (B, T, D); see `_attend`."""
+    """(B, T, 3, H, K) queries, keys and values -> (B, T, D); see `_attend`, and `_bias` for what is `allowed`."""
 
     @staticmethod
-    def forward(
-        ctx: Any, packed: Tensor, real: Tensor | None, p: float, causal: bool, mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(ctx: Any, packed: Tensor, allowed: Tensor | None, p: float, causal: bool) -> Tensor:
         B, T, _, H, K = packed.shape
         # a copy even where a view would do, that of one sequence: q is changed in place
         own = packed.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format)
         q, k, v = own.view(3, B * H, T, K)
-        bias = _bias(real, q.dtype) if mask is None else _bias(mask[:, 0], q.dtype)
+        bias = _bias(allowed, q.dtype)
         if causal:
             bias = bias + torch.full((T, T), -torch.inf, dtype=q.dtype).triu_(1)
         return _attend(ctx, q, k, v, bias, p, B)
 
     @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None, None]:
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
         q = ctx.saved_tensors[0]
         B, T, D = grad_outputs[0].shape
         G, _, K = q.shape
         gradients = torch.empty(3, G, T, K, dtype=q.dtype)
         _attend_backward(ctx, grad_outputs[0], gradients[0], gradients[1], gradients[2])
-        return gradients.view(3, B, D // K, T, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None, None
+        return gradients.view(3, B, D // K, T, K).permute(1, 3, 0, 2, 4).contiguous(), None, None, None
 
 
 class _CrossAttention(torch.autograd.Function):
