@@ -285,7 +285,7 @@ def cpu_has_bf16() -> bool:
 
 
 def _choose_float32_products() -> None:
-    """Let oneDNN multiply float32 matrices on AMD's processors with AVX-512; MKL uses half of their width.
+    """Let oneDNN multiply float32 matrices on AMD's processors with AVX-512, where MKL is half as fast.
 
     PyTorch has no word for that but the one that permits bf16, which oneDNN rounds to only where it has units for matrices
     (AMX). Products of 4,096 x 768 x 3,072 on two cores of an EPYC: 174 GFLOP/s by MKL, 330 by oneDNN, as exact. An LSTM
