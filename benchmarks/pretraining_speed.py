@@ -1,7 +1,7 @@
 """Sequences per second of masked-LM pretraining in BERT base's shape, beside plain transformers loops.
 
     python benchmarks/pretraining_speed.py [--objective bert|mlm] [--text FILE --tokenizer PATH] [--sequences N]
-        [--layers N] [--packed] [--rounds N] [--steps N] [--against SIDE]
+        [--layers N] [--rounds N] [--steps N] [--against SIDE]
 
 The other side is `BertForPreTraining` (or `BertForMaskedLM`) in the loop that one writes by hand: its own loss over the whole
 vocabulary at every position, `torch.optim.AdamW` (fused), `clip_grad_norm_`; in fp32 and under bf16 autocast. Ours is the
@@ -10,7 +10,7 @@ training step of `pretrain-bert` itself, in bf16 where the processor has it, and
 With `--text`, both sides train on sequences of up to 128 tokens as BERT takes them from documents (running text, blank lines
 between documents): theirs has so many sequences a step, padded to the longest of them; ours as many rows, into which
 sequences are packed, as the command does it. Both count sequences. Without, all get full rows of random tokens of which 15%
-are masked: what the step costs, with nothing to gain from packing; `--packed` gives our rows two sequences each all the same.
+are masked: what the step costs, with nothing to gain from packing.
 All sides stay in memory, 4 to 7 GB each: where 24 GB are all there is, `--against fp32` and `--against autocast` run our
 fastest one beside one of the others.
 """
@@ -95,23 +95,29 @@ def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
     model.initialize()
     model.to(backend.device)
     run = Training(output="", lr=1e-4, steps=10**6, warmup=0, weight_decay=0.01)
-    batches = Counted(source(options, pack=True))
-    state = Fit(Masked(model), batches, backend, run, None)
+    state = Fit(Masked(model), source(options, pack=True), backend, run, None)
     state.objective.train()
     state.working.train()
 
-    def step() -> int:
-        before = batches.sequences
-        state.step()
-        return batches.sequences - before
+    sequences = 0
 
+    def counted(batch: PretrainingBatch) -> PretrainingBatch:
+        nonlocal sequences
+        sequences = len(batch.firsts)
+        return batch
+
+    def step() -> int:
+        state.step()
+        return sequences
+
+    state.batches = map(counted, state.batches)
     return lambda: speed(step, options)
 
 
 def source(options: argparse.Namespace, pack: bool) -> Any:
     """Batches of the text, or random ones."""
     if options.spooled is None:
-        return RandomBatches(options, 2 if pack and options.packed else 1)
+        return RandomBatches(options.sequences)
     from nlptools.data import documents
     from nlptools.data.masking import vocabulary
     from nlptools.data.pretraining_batches import Layout, Phase, PretrainingBatches
@@ -122,37 +128,21 @@ def source(options: argparse.Namespace, pack: bool) -> Any:
     return PretrainingBatches(found, layout, [Phase(LENGTH, options.sequences)], seed=0)
 
 
-class Counted:
-    """A source that counts the sequences it gave."""
-
-    def __init__(self, source: Any) -> None:
-        self.source, self.sequences = source, 0
-
-    def __iter__(self) -> Any:
-        for batch in self.source:
-            self.sequences += len(batch.firsts)
-            yield batch
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.source, name)
-
-
 class RandomBatches:
     """A source of random tokens."""
 
     batches_per_epoch, epoch = 1e6, 0.0
 
-    def __init__(self, options: argparse.Namespace, sequences: int) -> None:
-        self.rows, self.sequences, self.random = options.sequences, sequences, np.random.default_rng(0)
+    def __init__(self, rows: int) -> None:
+        self.rows, self.random = rows, np.random.default_rng(0)
 
     def __iter__(self) -> Any:
         from nlptools.data.pretraining_batches import PretrainingBatch
 
         rows, random = self.rows, self.random
-        bounds = [0, 80][: self.sequences]
-        sequences = np.tile(np.searchsorted(bounds, np.arange(LENGTH), "right"), (rows, 1))
-        positions = np.tile(np.arange(LENGTH), (rows, 1)) - np.array(bounds)[sequences - 1]
-        firsts = (np.arange(rows)[:, None] * LENGTH + np.array(bounds)).ravel()
+        sequences = np.ones((rows, LENGTH), np.int64)
+        positions = np.tile(np.arange(LENGTH), (rows, 1))
+        firsts = np.arange(rows) * LENGTH
         while True:
             ids = random.integers(FIRST, VOCAB, (rows, LENGTH))
             masked = np.flatnonzero(random.random(ids.size) < MASKED)
@@ -181,7 +171,7 @@ def speed(step: Callable[[], int], options: argparse.Namespace) -> float:
     return done / (time.perf_counter() - begin)
 
 
-def options() -> argparse.Namespace:
+def arguments() -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--objective", choices=("bert", "mlm"), default="bert")
@@ -189,7 +179,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--tokenizer", help="a tokenizer of BERT's, of at most 30,522 pieces")
     parser.add_argument("--sequences", type=int, default=32)
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--packed", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--against", default="", help="only our fastest side, and of theirs those whose name has this")
@@ -227,11 +216,11 @@ def spool(options: argparse.Namespace, path: Path) -> None:
         batches = list(itertools.islice(source(options, pack), _BATCHES))
         real = sum((batch.sequences > 0).sum() for batch in batches) / sum(batch.ids.size for batch in batches)
         count = sum(len(batch.firsts) for batch in batches) / sum(len(batch.ids) for batch in batches)
-        print(f"  {what}: {count:.2f} sequences in a row, {real:.1%} of which are tokens, not padding")
+        print(f"  {what}: {count:.2f} sequences in a row, {real:.1%} of the places taken by tokens, the others padding")
 
 
 def main() -> None:
-    found = options()
+    found = arguments()
     if found.worker:
         work(found)
         return
@@ -249,7 +238,6 @@ def main() -> None:
             spool(found, Path(directory, "text"))
         given = [f"--{name}={getattr(found, name)}" for name in ("objective", "sequences", "layers", "steps")]
         given += [f"--{name}={getattr(found, name)}" for name in ("tokenizer", "spooled") if found.text]
-        given += ["--packed"] if found.packed else []
         workers = {name: side_by_side.Worker(__file__, kind, *given) for name, kind in sides.items()}
         title = f"pretraining ({found.objective}), BERT base's shape, {found.layers} layers, length {LENGTH}"
         title += f", {found.sequences} {'rows of text' if found.text else 'full rows'}"
