@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,3 +143,14 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
         return Finished(code, out, err.decode("utf-8", "replace"))
 
     return call
+
+
+@pytest.fixture
+def float32_products() -> Iterator[Any]:
+    """PyTorch's setting of float32 products on a CPU, at its beginning; put back afterwards."""
+    import torch
+
+    setting: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
+    before, setting.fp32_precision = setting.fp32_precision, "ieee"
+    yield setting
+    setting.fp32_precision = before

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -71,16 +70,6 @@ def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
         assert backend._precision("auto", cpu) == "bf16" and backend._precision("fp32", cpu) == "fp32"
 
 
-@pytest.fixture
-def products() -> Iterator[Any]:
-    """PyTorch's setting of float32 products, put back afterwards."""
-    setting: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = setting.fp32_precision
-    setting.fp32_precision = "ieee"
-    yield setting
-    setting.fp32_precision = before
-
-
 @pytest.mark.parametrize(
     ("vendor", "flags", "expected"),
     [
@@ -92,15 +81,15 @@ def products() -> Iterator[Any]:
     ],
 )
 def test_who_multiplies_float32_matrices(
-    monkeypatch: pytest.MonkeyPatch, products: Any, vendor: str, flags: str, expected: str
+    monkeypatch: pytest.MonkeyPatch, float32_products: Any, vendor: str, flags: str, expected: str
 ) -> None:
     monkeypatch.setattr(backend, "_cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
     Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
-    assert products.fp32_precision == expected
+    assert float32_products.fp32_precision == expected
 
 
 @pytest.mark.parametrize(("M", "K", "N"), [(1, 8, 8), (3, 17, 5), (64, 512, 96), (300, 768, 256), (7, 4096, 33)])
-def test_training_in_fp32_multiplies_in_float32(products: Any, M: int, K: int, N: int) -> None:
+def test_training_in_fp32_multiplies_in_float32(float32_products: Any, M: int, K: int, N: int) -> None:
     Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
     random = torch.Generator().manual_seed(M)
     x, w, b = (torch.randn(*shape, generator=random) for shape in ((M, K), (K, N), (N,)))

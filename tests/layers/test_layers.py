@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 from torch.nn import functional as F
@@ -218,21 +220,17 @@ def test_attention_in_bf16_is_as_near_to_the_exact_one_as_pytorchs(causal: bool)
         assert float((b.float() - a).norm()) < 1.5 * float((c.float() - a).norm()) + 1e-3 * float(a.norm())
 
 
-@pytest.mark.skipif(not hasattr(torch.backends.mkldnn, "matmul"), reason="a PyTorch without that setting")
-def test_attention_in_float32_keeps_its_weights_where_onednn_multiplies(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_attention_in_float32_keeps_its_weights_where_onednn_multiplies(
+    monkeypatch: pytest.MonkeyPatch, float32_products: Any
+) -> None:
     single, double = (torch.empty(3, 40, 3, 4, 16, dtype=t, requires_grad=True) for t in (torch.float32, torch.float64))
-    setting = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
-    before = setting.fp32_precision
-    try:
-        for told in ("ieee", "bf16"):
-            setting.fp32_precision = told
-            assert attention._keeps_weights(single, 0.0, 40, 40) == (told == "bf16")
-            assert not attention._keeps_weights(double, 0.0, 40, 40)
-            assert attention._keeps_weights(single, 0.1, 40, 40)
-        monkeypatch.setattr(attention, "_MOST_WEIGHTS", 12 * 40 * 40 - 1)
-        assert not attention._keeps_weights(single, 0.0, 40, 40)
-    finally:
-        setting.fp32_precision = before
+    for told in ("ieee", "bf16"):
+        float32_products.fp32_precision = told
+        assert attention._keeps_weights(single, 0.0, 40, 40) == (told == "bf16")
+        assert not attention._keeps_weights(double, 0.0, 40, 40)
+        assert attention._keeps_weights(single, 0.1, 40, 40)
+    monkeypatch.setattr(attention, "_MOST_WEIGHTS", 12 * 40 * 40 - 1)
+    assert not attention._keeps_weights(single, 0.0, 40, 40)
 
 
 def test_gelu_and_its_derivative_come_out_of_one_visit(monkeypatch: pytest.MonkeyPatch) -> None:
