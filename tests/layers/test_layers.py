@@ -55,53 +55,6 @@ def test_cross_entropy_in_bf16_adds_up_in_float32(monkeypatch: pytest.MonkeyPatc
     assert torch.allclose(exact, rounded, rtol=0.02)
 
 
-@pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
-def test_dropout_drops_that_share_and_keeps_the_expectation(p: float) -> None:
-    torch.manual_seed(3)
-    layer = dropout.Dropout(p).train()
-    x = torch.ones(1000, 1001)
-    out = layer(x)
-    dropped = float((out == 0).float().mean())
-    assert abs(dropped - p) < 5 * (p * (1 - p) / x.numel()) ** 0.5 + 2**-16
-    assert torch.allclose(out[out != 0], torch.tensor(1 / (1 - p)), rtol=1e-4)
-    assert abs(float(out.mean()) - 1) < 3e-3
-    # independent between neighbours and between rows
-    kept = (out != 0).double()
-    for a, b in ((kept[:, 1:], kept[:, :-1]), (kept[1:], kept[:-1]), (kept[:, 4:], kept[:, :-4])):
-        correlation = float(((a - a.mean()) * (b - b.mean())).mean() / (p * (1 - p)))
-        assert abs(correlation) < 5e-3
-    residual = torch.full_like(x, 3.0)
-    torch.manual_seed(3)
-    assert torch.allclose(layer.add(residual, x), residual + out)
-    assert torch.equal(layer.eval()(x), x)
-
-
-def test_dropout_scales_the_gradient_like_the_output() -> None:
-    torch.manual_seed(4)
-    x = torch.randn(50, 50, requires_grad=True)
-    out = dropout.Dropout(0.3).train()(x)
-    (grad,) = torch.autograd.grad(out.sum(), x)
-    assert torch.allclose(grad, (out / x).detach(), atol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
-def test_dropout_in_each_type(dtype: torch.dtype) -> None:
-    torch.manual_seed(4)
-    x = torch.ones(50, 50, dtype=dtype, requires_grad=True)
-    residual = torch.full_like(x, 2.0, requires_grad=True)
-    layer = dropout.Dropout(0.25).train()
-    for out, added in ((layer(x), 0.0), (layer.add(residual, x), 2.0)):
-        assert out.dtype == dtype
-        dropped = out == added
-        assert 300 < int(dropped.sum()) < 950
-        expected = torch.where(dropped, added, added + 4 / 3).to(dtype)
-        assert torch.allclose(out, expected, rtol=1e-6)  # the very number in 16 bits
-        gradient = torch.full_like(out, 3.0)
-        of_x, of_residual = torch.autograd.grad(out, (x, residual), gradient, allow_unused=True)
-        assert torch.allclose(of_x, torch.where(dropped, 0.0, 4.0).to(dtype), rtol=1e-6)
-        assert of_residual is None if added == 0.0 else torch.equal(of_residual, gradient)
-
-
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("p", [0.0, 0.3])
 def test_attention_that_keeps_its_weights_equals_its_definition(
