@@ -53,3 +53,27 @@ def test_dropout_in_each_type(dtype: torch.dtype) -> None:
         of_x, of_residual = torch.autograd.grad(out, (x, residual), gradient, allow_unused=True)
         assert torch.allclose(of_x, torch.where(dropped, 0.0, 4.0).to(dtype), rtol=1e-6)
         assert of_residual is None if added == 0.0 else torch.equal(of_residual, gradient)
+
+
+@pytest.mark.parametrize("p", [0.003, 0.1, 0.5, 0.998])
+@pytest.mark.parametrize("count", [1, 5, 37])
+def test_each_place_is_dropped_as_often_as_any_other(p: float, count: int) -> None:
+    torch.manual_seed(5)
+    masks, exact = 20_000, round(256 * count * p) / (256 * count)  # the nearest there is for so few elements
+    exact = min(exact, 255 / 256)
+    rates = 1 - sum(dropout.keep_mask(torch.Size((count,)), p)[0].double() for _ in range(masks)) / masks
+    assert float((rates - exact).abs().max()) < 5 * max(exact * (1 - exact), 1e-4) ** 0.5 / masks**0.5
+    scale = dropout.keep_mask(torch.Size((count,)), p)[1]
+    assert scale == pytest.approx(1 / (1 - exact))
+
+
+def test_few_elements_none_and_masks_that_come_again() -> None:
+    assert dropout.keep_mask(torch.Size((0, 3)), 0.1)[0].shape == (0, 3)
+    torch.manual_seed(6)
+    first = [dropout.keep_mask(torch.Size((3, 50)), 0.5)[0] for _ in range(2)]
+    torch.manual_seed(6)
+    again = [dropout.keep_mask(torch.Size((3, 50)), 0.5)[0] for _ in range(2)]
+    assert torch.equal(first[0], again[0])
+    assert torch.equal(first[1], again[1])
+    assert not torch.equal(*first)
+    assert dropout.keep_mask(torch.Size((100,)), 1e-9)[0].all()
