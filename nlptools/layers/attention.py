@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import as_factors, keep_mask
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import Linear, by_onednn
 from nlptools.layers.places import Places
 
 _CHUNK_SCORES = 1 << 20  # scores handled at a time: they stay in the cache
@@ -185,14 +185,7 @@ def _keeps_weights(packed: Tensor, dropout: float, T: int, S: int) -> bool:
     if packed.device.type != "cpu" or not packed.requires_grad or torch.compiler.is_compiling():
         return False
     heads = packed.shape[0] * packed.shape[-2]
-    return dropout > 0.0 or (_by_onednn(packed.dtype) and heads * T * S <= _MOST_WEIGHTS)
-
-
-def _by_onednn(dtype: torch.dtype) -> bool:
-    """Whether oneDNN makes the products: in 16 bits, and in float32 where PyTorch was told so (see `backend`)."""
-    settings = getattr(torch.backends.mkldnn, "matmul", None)  # there is none before PyTorch 2.9
-    told = dtype == torch.float32 and getattr(settings, "fp32_precision", "") == "bf16"
-    return told or dtype == torch.bfloat16
+    return dropout > 0.0 or (by_onednn(packed.dtype) and heads * T * S <= _MOST_WEIGHTS)
 
 
 class _SelfAttention(torch.autograd.Function):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from nlptools.layers import attention, cross_entropy, dropout, gelu
+from nlptools.layers import attention, cross_entropy, dropout, gelu, linear
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy
-from nlptools.layers.linear import ACTIVATIONS, Linear
+from nlptools.layers.linear import ACTIVATIONS, Linear, by_onednn
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 200])
@@ -164,6 +164,8 @@ def test_attention_in_bf16_is_as_near_to_the_exact_one_as_pytorchs(causal: bool)
     x = torch.randn(3, 40, 64)
     exact = torch.autograd.grad(layer(x).square().sum(), list(layer.parameters()))
     layer.bfloat16()
+    if not by_onednn(torch.bfloat16):
+        pytest.skip("the processor has no bf16")
     assert attention._keeps_weights(torch.empty(3, 40, 3, 4, 16, dtype=torch.bfloat16, requires_grad=True), 0, 40, 40)
     ours = torch.autograd.grad(layer(x.bfloat16()).float().square().sum(), list(layer.parameters()))
     with pytest.MonkeyPatch.context() as patch:
@@ -234,3 +236,32 @@ def test_packed_weights_give_the_same_products(dtype: torch.dtype) -> None:
     learning = Linear(24, 40)
     learning(torch.randn(100, 24)).sum().backward()
     assert learning._packed is None and learning.weight.grad is not None
+
+
+@pytest.mark.parametrize("learns", [("input", "weight", "bias"), ("weight", "bias"), ("input", "weight")])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_large_product_in_training_takes_its_bias_along(
+    learns: tuple[str, ...], dtype: torch.dtype, float32_products: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if dtype == torch.float32:
+        float32_products.fp32_precision = "bf16"
+    if not by_onednn(dtype):
+        pytest.skip("the processor has no bf16")
+    torch.manual_seed(12)
+    x, upstream = torch.randn(6, 5, 24).transpose(0, 1), torch.randn(5, 6, 40)  # x is not contiguous
+    layer = Linear(24, 40).to(dtype)
+
+    def product_and_gradients(linear_map: Any, of: torch.dtype) -> list[torch.Tensor]:
+        given = [x.detach().to(of, copy=True), layer.weight.detach().to(of), layer.bias.detach().to(of)]
+        for name, tensor in zip(("input", "weight", "bias"), given, strict=True):
+            tensor.requires_grad_(name in learns)
+        out = linear_map(*given)
+        assert ("_Product" in type(out.grad_fn).__name__) == (linear_map is linear._multiply)
+        return [out.detach(), *torch.autograd.grad(out, [t for t in given if t.requires_grad], upstream.to(of))]
+
+    monkeypatch.setattr(linear, "_LARGE", 0)
+    exact = product_and_gradients(F.linear, torch.float64)
+    plain, ours = (product_and_gradients(way, dtype) for way in (F.linear, linear._multiply))
+    for a, b, c in zip(exact, plain, ours, strict=True):
+        assert a.shape == c.shape
+        assert float((c - a).norm()) <= 1.05 * float((b - a).norm()) + 1e-6 * float(a.norm())
