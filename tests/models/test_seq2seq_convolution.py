@@ -60,7 +60,8 @@ def decode(model: Convolution, targets: Tensor, source: Tensor, mask: Tensor | N
 
 def close(a: Tensor, b: Tensor) -> bool:
     """Equal up to the rounding of sums of values that large."""
-    return a.shape == b.shape and torch.allclose(a, b, atol=5e-6 * max(20.0, float(b.abs().max())))
+    share = 1e-11 if b.dtype == torch.float64 else 5e-6
+    return a.shape == b.shape and torch.allclose(a, b, rtol=2 * share, atol=share * max(20.0, float(b.abs().max())))
 
 
 variants = pytest.mark.parametrize("changes", [{}, {"kernel_size": 1}, {"kernel_size": 3, "share_embeddings": False}])
@@ -69,7 +70,8 @@ variants = pytest.mark.parametrize("changes", [{}, {"kernel_size": 1}, {"kernel_
 @variants
 @torch.inference_mode()
 def test_a_padded_batch_equals_its_rows_one_by_one(changes: dict[str, Any]) -> None:
-    model, targets = tiny(**changes), ids(3, 6, seed=1)
+    # in float64: weights this large make more of a rounding than of what a leak of padding could be in float32
+    model, targets = tiny(**changes).double(), ids(3, 6, seed=1)
     source, mask = sources()
     together = decode(model, targets, source, mask)
     for row, length in enumerate(mask.sum(1).tolist()):
