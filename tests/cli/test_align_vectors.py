@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -15,6 +14,7 @@ from conftest import Run
 
 from nlptools.vectors.formats import load, save
 from nlptools.vectors.table import Vectors
+from tests.real_data import published
 
 COUNT = 120
 
@@ -141,12 +141,9 @@ def test_tables_that_do_not_fit(call: Run, folder: Path) -> None:
 
 def test_real_words(call: Run, tmp_path: Path) -> None:
     """Vectors of German and English words, from counts of their neighbours, find translations that were held out."""
-    data = os.environ.get("NLPTOOLS_DATA")
-    if not data:
-        pytest.skip("NLPTOOLS_DATA names no folder")
     sides = []
     for side in ("de", "en"):
-        text = (Path(data) / f"multi30k/train.{side}").read_text(encoding="utf-8").lower()
+        text = published("multi30k", f"train.{side}").read_text(encoding="utf-8").lower()
         words, inside, near = _counts(text.split("\n")[:-1])
         save(Vectors(words, _vectors(near)), str(tmp_path / f"{side}.txt"))
         sides.append((words, inside))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 import re
-from pathlib import Path
 
 import pytest
 
 from nlptools.cli import bleu as command
+from tests.real_data import published
 
 HYP = "the cat sat on the mat .\nhello there , world\n"
 REF = "the cat sat on a mat .\nhello there , my world\n"
@@ -391,9 +390,8 @@ def test_a_score_keeps_no_rows():
         assert counted.totals()[0][0].tolist() == [10000, 10000, 8000, 6000, 4000, 2000, 10000, 8000, 6000, 4000]
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 def test_wmt17(run):
-    folder = Path(os.environ["NLPTOOLS_DATA"]) / "wmt17_en_de_systems"
+    folder = published("wmt17_en_de_systems")
     hypotheses = folder / "newstest2017.C-3MA.4959.de"
     done = run("bleu", folder / "newstest2017-ref.de", "-i", hypotheses)
     # mteval-v13a.pl gives 22.67

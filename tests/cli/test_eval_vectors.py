@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from conftest import Run
 
 import nlptools
 from nlptools.configs.eval_vectors import EvalVectors
+from tests.real_data import published
 
 TABLE = "6 3\nking 1 1 0.1\nqueen 1 -1 0.1\nman 0 1 0.9\nwoman 0 -1 0.9\nboy 0 1 0.5\nthrone 9 9 1\n"
 QUESTIONS = """\
@@ -196,9 +196,8 @@ def test_the_library(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         nlptools.evaluate_vectors("v.txt", EvalVectors())
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
 def test_published_files(call: Run, files: Path) -> None:
-    folder = Path(os.environ["NLPTOOLS_DATA"])
+    folder = published()
     asked = folder / "analogies" / "questions-words.txt"
     sets = [folder / "wordsim" / name for name in ("wordsim353.tsv", "men.csv")]
     done = call(

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-from pathlib import Path
 
 import pytest
 
@@ -13,6 +11,7 @@ from nlptools import __version__
 from nlptools.cli import evaluate as command
 from nlptools.configs import bleu
 from nlptools.configs import evaluate as settings
+from tests.real_data import published
 
 GOLD, PREDICTED = "1\n0\n1\n1\n", "1\n0\n0\n1\n"
 FIVE = "a\nb\nc\na\nb\n"
@@ -56,8 +55,6 @@ EXAMPLES = [
     ("chrf", "a b\nc d\n", "a c\nc d\n"),
     ("perplexity:perplexity", None, "-1\t1\n-4\t2\n"),
 ]  # metric, gold, predicted: one of each family
-DATA = os.environ.get("NLPTOOLS_DATA")
-needs_data = pytest.mark.skipif(DATA is None, reason="NLPTOOLS_DATA names no folder of data")
 
 
 @pytest.fixture
@@ -550,18 +547,16 @@ def test_the_function():
 # -- published files --------------------------------------------------------------------------------------------------
 
 
-@needs_data
 def test_published_tags(call, tmp_path):
-    gold = Path(str(DATA)) / "conll2003/eng.testa"
+    gold = published("conll2003", "eng.testa")
     done = call("evaluate", "-m", "entity-f1", "--report", "-r", gold, gold)
     assert done.lines[0] == "processed 51578 tokens with 5942 phrases; found: 5942 phrases; correct: 5942."
     strict = call("evaluate", "-m", "entity-f1:f1", "--scheme", "iob1", "--skip-docstart", "-r", gold, gold)
     assert strict.lines[0].startswith("entity-f1:f1\t1.0000\t3250\tsentences\t")
 
 
-@needs_data
 def test_published_labels_and_numbers(call, write):
-    data = Path(str(DATA))
+    data = published()
     labels = [line.split("\t")[-1] for line in (data / "sst2/dev.tsv").read_text().removesuffix("\n").split("\n")]
     write("ones", "1\n" * len(labels))
     done = call("evaluate", "-m", "accuracy,sst-2", "-r", data / "sst2/dev.tsv", "--gold-column", 2, "-w", 10, "ones")
@@ -573,9 +568,8 @@ def test_published_labels_and_numbers(call, write):
     assert [line.split("\t")[1:3] for line in done.lines] == [["1.0000", "500"]] * 3
 
 
-@needs_data
 def test_published_translations(call):
-    folder = Path(str(DATA)) / "wmt17_en_de_systems"
+    folder = published("wmt17_en_de_systems")
     reference, hypotheses = folder / "newstest2017-ref.de", folder / "newstest2017.C-3MA.4959.de"
     done = call("evaluate", "-m", "bleu,chrf", "-b", "-w", 14, "-r", reference, hypotheses)
     alone = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -16,6 +15,7 @@ import pytest
 from conftest import Run, environment
 
 from nlptools.vectors.formats import load
+from tests.real_data import published
 
 GROUPS = [[f"{name}{i}" for i in range(6)] for name in ("cat", "sun", "sea", "ice")]
 
@@ -229,10 +229,9 @@ def test_one_word_and_one_token(call: Run) -> None:
         assert done.code == 0 and done.lines[0] == "1 2", done.err
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
 def test_factions_of_the_karate_club_are_neighbors(call: Run, tmp_path: Path) -> None:
     """Zachary 1977: the club split in two, and 34 people are known to have gone with the teacher (1) or the officer (34)."""
-    graph = Path(os.environ["NLPTOOLS_DATA"]) / "karate" / "karate.edgelist"
+    graph = published("karate", "karate.edgelist")
     walks = call("walks", "--seed", 1, graph)
     options = ("--no-shrink-windows", "--sample", 0, "--min-count", 1, "--dim", 16, "--deterministic", "--workers", 1)
     done = call("train-w2v", *options, "-o", "nodes.bin", stdin=walks.out)

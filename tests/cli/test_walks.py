@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-import os
-from pathlib import Path
 
 import pytest
+
+from tests.real_data import published
 
 EDGES = "# a square and a tail\na b\nb c\nc\td 2\nd a\n\nd e\n"
 
@@ -59,9 +59,8 @@ def test_wrong_usage(run, args):
     assert run("walks", *args, stdin=EDGES).code == 2
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
 def test_the_karate_club(run):
-    path = Path(os.environ["NLPTOOLS_DATA"]) / "karate" / "karate.edgelist"
+    path = published("karate", "karate.edgelist")
     there = {frozenset(line.split()) for line in path.read_text().split("\n") if line}
     done = run("walks", "--p", "0.25", "--q", "4", path)
     rows = [line.split(" ") for line in done.lines]

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -16,6 +13,7 @@ from nlptools.data.encoder_rows import Marks
 from nlptools.data.tasks.examples import Answer, Place, Question
 from nlptools.errors import UsageError
 from tests.data.span_tokenizers import PAD, SEP, UNK, letters, minilm, shown
+from tests.real_data import published
 
 LETTERS = letters()
 HERE = Place("-", 1)
@@ -164,12 +162,9 @@ def test_pieces_cover_the_text(context, data):
 
 
 def test_every_answer_of_qamr_comes_back():
-    folder = os.environ.get("NLPTOOLS_DATA")
-    if not folder:
-        pytest.skip("NLPTOOLS_DATA names no folder")
     qamr = pytest.importorskip("nlptools.data.tasks.qamr")
     options = pytest.importorskip("nlptools.data.tasks.options")
-    questions = list(qamr.read_qamr(str(Path(folder) / "qamr" / "filtered.dev.tsv"), options.Options()))
+    questions = list(qamr.read_qamr(str(published("qamr", "filtered.dev.tsv")), options.Options()))
     for max_length, step in ((384, 128), (40, 8)):
         features = answer_features(questions, minilm(), max_length=max_length, max_question=24, step=step)
         targets = answer_targets(features, questions)

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,6 +13,7 @@ from nlptools.data.tasks.examples import Coreference, Place
 from nlptools.data.tasks.options import Options
 from nlptools.errors import DataError, UsageError
 from tests.data.span_tokenizers import PAD, letters, minilm, shown
+from tests.real_data import published
 
 LETTERS = letters()
 
@@ -75,11 +73,8 @@ def test_mentions_are_always_there(words, data):
 
 
 def test_the_file_of_gap():
-    folder = os.environ.get("NLPTOOLS_DATA")
-    if not folder:
-        pytest.skip("NLPTOOLS_DATA names no folder")
     tokenizer = minilm()
-    examples = list(read_coreference(str(Path(folder) / "gap" / "gap-development.tsv"), Options()))
+    examples = list(read_coreference(str(published("gap", "gap-development.tsv")), Options()))
     for max_length in (48, 512):
         features = coreference_features(examples, tokenizer, max_length=max_length)
         assert features.rows.lengths.max() <= max_length

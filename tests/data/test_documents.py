@@ -18,6 +18,7 @@ from nlptools.errors import DataError, InputError, UsageError
 from nlptools.streams import Block
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.vocab import Vocab
+from tests.real_data import published
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b", "c", "dog.", "E", "Fox."]
 TOKENIZER = tokenizers.load("whitespace", Vocab(WORDS))
@@ -119,9 +120,8 @@ def test_an_error_while_reading_comes_through(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["bad"]
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder with text")
 def test_real_text(tmp_path: Path) -> None:
-    file = str(Path(os.environ["NLPTOOLS_DATA"], "enwiki_slice", "valid.txt"))
+    file = str(published("enwiki_slice", "valid.txt"))
     tokenizer = tokenizers.load("bytes")
     made = {
         kind: spool(streams.all_blocks([file]), tmp_path / kind, tokenizer, longest=1 << 20, sentences=kind)

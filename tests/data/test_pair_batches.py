@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from itertools import islice
 from pathlib import Path
@@ -18,6 +17,7 @@ from nlptools.data.pairs import read_parallel
 from nlptools.data.parallel import ParallelCorpus, spool
 from nlptools.errors import UsageError
 from nlptools.text import tokenizer as tokenizers
+from tests.real_data import published
 
 PAD, EOS, START = 0, 1, 2
 MARKS = {"pad": PAD, "eos": EOS, "start": START}
@@ -214,12 +214,8 @@ def test_a_batch_needs_a_limit() -> None:
         PairBatches(some(3), batch_tokens=0, seed=1, **MARKS)
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
 def test_real_pairs_come_out_as_they_went_in(tmp_path: Path) -> None:
-    folder = Path(os.environ["NLPTOOLS_DATA"]) / "multi30k"
-    paths = [str(folder / f"train.{side}") for side in ("en", "de")]
-    if not all(map(os.path.exists, paths)):
-        pytest.skip("no multi30k")
+    paths = [str(published("multi30k", f"train.{side}")) for side in ("en", "de")]
     characters = tokenizers.load("bytes")
     data = spool(read_parallel(*paths), tmp_path / "pairs", characters, characters, threads=1)
     expected: Counter[tuple[str, str]] = Counter()

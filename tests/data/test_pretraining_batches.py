@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -25,6 +24,7 @@ from nlptools.data.pretraining_batches import (
     phases,
 )
 from nlptools.errors import UsageError
+from tests.real_data import published
 
 PAD, UNK, CLS, SEP, MASK = range(5)
 FIRST = 10  # the token at place p of the text is FIRST + p, so that tokens tell where they come from
@@ -420,7 +420,6 @@ def test_held_out_sequences_have_the_same_masks_in_any_batch() -> None:
     assert sorted(seen) == list(range(len(documents.ids)))
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder with text")
 def test_real_text(tmp_path: Path) -> None:
     """Padding under 2 %, the share of masks, about as many random pairs as others."""
     pytest.importorskip("tokenizers")
@@ -429,7 +428,7 @@ def test_real_text(tmp_path: Path) -> None:
     letters = "abcdefghijklmnopqrstuvwxyz0123456789.,"
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *("##" + letter for letter in letters)]
     tokenizer = HuggingFace(wordpiece({token: id for id, token in enumerate(tokens)}, lowercase=True), "made")
-    file = str(Path(os.environ["NLPTOOLS_DATA"], "enwiki_slice", "valid.txt"))
+    file = str(published("enwiki_slice", "valid.txt"))
     documents = spool(streams.all_blocks([file]), tmp_path / "t", tokenizer, longest=509, sentences="auto")
     source = PretrainingBatches(documents, Layout(vocabulary(tokenizer)), [Phase(512, 4)], seed=1)
     batches = epoch_of(source)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from nlptools.errors import UsageError
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.learning import train_sentencepiece
 from nlptools.text.pieces import SentencePiece, sentencepiece_package
+from tests.real_data import published
 
 MARKS = {"pad": 0, "eos": 2, "start": 1}
 
@@ -358,12 +358,8 @@ def test_what_cannot_be_sampled_is_refused(model: object, alpha: float, told: st
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
 def test_real_text_is_drawn_whole(tmp_path: Path) -> None:
-    folder = Path(os.environ["NLPTOOLS_DATA"]) / "multi30k"
-    paths = [str(folder / f"val.{side}") for side in ("en", "de")]
-    if not all(map(os.path.exists, paths)):
-        pytest.skip("no multi30k")
+    paths = [str(published("multi30k", f"val.{side}")) for side in ("en", "de")]
     lines = [line for found in read_parallel(*paths) for line in found.targets]
     model = SentencePiece(train_sentencepiece(lines, "unigram", 1000, threads=1), "model")
     corpus = spool(read_parallel(*paths), tmp_path / "p", model, model, threads=1, sampling=Sampling(0.2, 0.2))

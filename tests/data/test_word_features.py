@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,6 +15,7 @@ from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.metrics.conll import read_columns
 from nlptools.text.tokenizer import load
 from tests.data.span_tokenizers import CLS, PAD, SEP, UNK, letters, minilm, shown
+from tests.real_data import published
 
 LETTERS = letters()
 
@@ -160,11 +158,8 @@ def test_a_row_that_fits_is_the_sentence(sentences):
 
 def test_the_real_encoder_and_a_file():
     tokenizer = minilm()
-    folder = os.environ.get("NLPTOOLS_DATA")
-    if not folder:
-        pytest.skip("NLPTOOLS_DATA names no folder")
     sentences, tags = [], []
-    for sentence in read_columns(Path(folder) / "conll2003" / "eng.testa"):
+    for sentence in read_columns(published("conll2003", "eng.testa")):
         sentences.append([row[0] for row in sentence.rows])
         tags.append([row[-1] for row in sentence.rows])
     names = sorted({tag for row in tags for tag in row})
@@ -184,10 +179,7 @@ def test_the_real_encoder_and_a_file():
 
 def test_the_predicates_of_a_file():
     tokenizer = minilm()
-    folder = os.environ.get("NLPTOOLS_DATA")
-    if not folder:
-        pytest.skip("NLPTOOLS_DATA names no folder")
-    found = list(read_roles(str(Path(folder) / "up_ewt_srl" / "en_ewt-up-dev.conllu"), Options()))
+    found = list(read_roles(str(published("up_ewt_srl", "en_ewt-up-dev.conllu")), Options()))
     found = [example for example in found if example.predicate >= 0]
     sentences, chosen = [example.words for example in found], [example.predicate for example in found]
     roles = [example.roles or () for example in found]

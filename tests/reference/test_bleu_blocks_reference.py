@@ -6,11 +6,9 @@ way of unicodedata; where their Unicode versions differ, a character is left out
 
 from __future__ import annotations
 
-import os
 import sys
 import unicodedata
 from functools import cache
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,6 +16,7 @@ from hypothesis import strategies as st
 
 from nlptools.text.bleu_blocks import SEPARATE
 from nlptools.text.mteval import split_intl
+from tests.real_data import published
 
 pytest.importorskip("sacrebleu")
 regex = pytest.importorskip("regex")
@@ -96,9 +95,8 @@ def test_intl_of_one_line(line):
     assert split_intl(line) == theirs("intl")(line).split()
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 @pytest.mark.parametrize("name", NAMES)
 def test_translations_of_wmt17(name):
-    folder = Path(os.environ["NLPTOOLS_DATA"]) / "wmt17_en_de_systems"
+    folder = published("wmt17_en_de_systems")
     for path in sorted(folder.glob("*.de"))[:3]:
         check(name, path.read_text(encoding="utf-8").split("\n")[:-1])

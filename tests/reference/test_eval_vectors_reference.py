@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,7 @@ from nlptools.configs.eval_vectors import EvalVectors
 from nlptools.vectors.evaluation import evaluate
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.table import Vectors
+from tests.real_data import published
 
 models = pytest.importorskip("gensim.models")
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
@@ -148,10 +148,9 @@ def test_pairs(tmp_path, seed, ours, theirs):
     assert found["spearman"].answered < found["spearman"].count == 150
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
 def test_published_files(tmp_path):
     """questions-words.txt and WordSim-353 on vectors that answer about half of the questions."""
-    folder = Path(os.environ["NLPTOOLS_DATA"])
+    folder = published()
     asked, compared = folder / "analogies" / "questions-words.txt", folder / "wordsim" / "wordsim353.tsv"
     rng = np.random.default_rng(0)
     rows: dict[str, np.ndarray] = {}

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from nlptools.metrics.glue import TASKS, measures
+from tests.real_data import published
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 stats = pytest.importorskip("scipy.stats")
@@ -48,15 +46,12 @@ def test_random_labels(task, seed):
     check(task, [str(label) for label in gold], [str(label) for label in predicted])
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 @pytest.mark.parametrize(
     ("task", "name", "text", "label"), [("cola", "cola/in_domain_dev.tsv", 3, 1), ("sst-2", "sst2/dev.tsv", 0, 1)]
 )
 def test_published_labels(task, name, text, label):
     """Of sentences whose length is taken for their label."""
-    path = Path(os.environ["NLPTOOLS_DATA"]) / name
-    if not path.is_file():
-        pytest.skip(f"no {name}")
+    path = published(name)
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").removesuffix("\n").split("\n")]
     rows = [row for row in rows if row[label] in ("0", "1")]  # without a heading
     gold, predicted = [row[label] for row in rows], [str(int(len(row[text]) < 60)) for row in rows]

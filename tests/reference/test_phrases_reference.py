@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import random
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +10,7 @@ from nlptools import streams
 from nlptools.configs.sequences import ENGLISH
 from nlptools.sequences.phrases import Rule, learn_and_join
 from nlptools.streams import Block
+from tests.real_data import published
 
 gensim_phrases = pytest.importorskip("gensim.models.phrases")
 pytestmark = pytest.mark.reference
@@ -68,9 +67,8 @@ def test_english(english, scoring, threshold, connectors):
     assert ours(lines, rule) == theirs(lines, rule)
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder")
 def test_an_encyclopedia():
-    path = Path(os.environ["NLPTOOLS_DATA"]) / "enwiki_slice" / "valid.txt"
+    path = published("enwiki_slice", "valid.txt")
     lines = [line.replace("_", "-") for line in streams.lines(path)]
     for rule in (Rule(), Rule(connectors=ENGLISH), Rule("npmi", 0.4)):
         assert ours(lines, rule) == theirs(lines, rule)

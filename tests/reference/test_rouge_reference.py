@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import random
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from hypothesis import strategies as st
 
 from nlptools.metrics.rouge import rouge, scores
 from nlptools.text import stemming
+from tests.real_data import published
 
 rouge_scorer = pytest.importorskip("rouge_score.rouge_scorer")
 porter = pytest.importorskip("nltk.stem.porter")
@@ -110,9 +109,8 @@ def test_stems_of_words_made_of_suffixes():
     check_stems(words)
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 def test_mails_and_their_subjects():
-    path = Path(os.environ["NLPTOOLS_DATA"]) / "aeslc" / "train.jsonl.gz"
+    path = published("aeslc", "train.jsonl.gz")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         mails = [json.loads(line) for line in file]
     check_stems(set(re.findall(r"[a-z0-9]+", " ".join(mail["text"] for mail in mails).lower())))

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import random
 from itertools import product
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +18,7 @@ from nlptools.metrics.chrf import Chrf
 from nlptools.metrics.corpus import bleu
 from nlptools.metrics.ter import Ter
 from nlptools.text.mteval_blocks import tokenize_13a, tokenize_13a_block
+from tests.real_data import published
 
 sacrebleu = pytest.importorskip("sacrebleu")
 pytestmark = pytest.mark.reference
@@ -270,11 +269,10 @@ WMT17 = {  # sacrebleu 2.6, and mteval-v13a.pl -c, which prints two decimals
 
 
 def wmt17(name):
-    folder = Path(os.environ["NLPTOOLS_DATA"]) / "wmt17_en_de_systems"
+    folder = published("wmt17_en_de_systems")
     return (folder / f"newstest2017{name}.de").read_text(encoding="utf-8").split("\n")[:-1]
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 def test_figures_of_wmt17():
     reference = [wmt17("-ref")]
     for name, (exact, mteval) in WMT17.items():
@@ -300,7 +298,6 @@ def test_figures_of_wmt17():
     assert p_values[1] == pytest.approx(0.1949025487)
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 @pytest.mark.parametrize("tokenize", ["13a", "intl", "none"])
 def test_translations_of_wmt17(tokenize):
     systems = [wmt17(f".{name}")[:600] for name in WMT17]
@@ -309,9 +306,8 @@ def test_translations_of_wmt17(tokenize):
     check(systems[0], [wmt17("-ref")[:600], *systems[1:4]], tokenize)
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 def test_official_scores_of_wmt22():
-    folder = Path(os.environ["NLPTOOLS_DATA"]) / "wmt22"
+    folder = published("wmt22")
 
     def lines(path):
         return (folder / path).read_text(encoding="utf-8").split("\n")[:-1]

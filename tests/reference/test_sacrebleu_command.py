@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from conftest import environment
+
+from tests.real_data import published
 
 pytest.importorskip("sacrebleu")
 pytestmark = pytest.mark.reference
@@ -181,9 +181,8 @@ def test_output(name, theirs, tmp_path, call):
 WMT17 = {name: f"newstest2017.{name}.de" for name in ("LIUM-NMT.4900", "online-B.0", "C-3MA.4959")}
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 def test_wmt17(tmp_path, call):
-    folder = Path(os.environ["NLPTOOLS_DATA"]) / "wmt17_en_de_systems"
+    folder = published("wmt17_en_de_systems")
     for path in folder.glob("*.de"):
         lines = path.read_text(encoding="utf-8").split("\n")[:900]  # sacrebleu takes its time
         (tmp_path / path.name).write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -6,7 +6,6 @@ import os
 import random
 import subprocess
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -20,6 +19,8 @@ from seqeval import scheme as schemes
 from seqeval.metrics import accuracy_score
 from seqeval.metrics import sequence_labeling as default
 from seqeval.metrics import v1 as strict
+
+from tests.real_data import published
 
 pytestmark = pytest.mark.reference
 
@@ -106,11 +107,9 @@ def noisy(rng, tag, tags):
 @pytest.fixture
 def conll2003(tmp_path):
     """CoNLL-2003's development set with a column of noisy predictions."""
-    folder = os.environ.get("NLPTOOLS_DATA")
-    if not folder or not Path(folder, "conll2003", "eng.testa").is_file():
-        pytest.skip("NLPTOOLS_DATA names no folder with conll2003/eng.testa")
+    source = published("conll2003", "eng.testa")
     rng, tags = random.Random(3), ["O", "I-PER", "B-PER", "I-LOC", "I-ORG", "I-MISC"]
-    lines = Path(folder, "conll2003", "eng.testa").read_text(encoding="utf-8").split("\n")
+    lines = source.read_text(encoding="utf-8").split("\n")
     path = tmp_path / "tagged"
     path.write_text("\n".join(line and f"{line} {noisy(rng, line.split()[-1], tags)}" for line in lines))
     return path

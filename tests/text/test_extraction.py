@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import UsageError
 from nlptools.text.extraction import METHODS, choose, extract, sentences_of, text_rank
+from tests.real_data import published
 
 TEXTS = st.text("ab AB1.!?\"')…。\n\t", max_size=60)
 
@@ -111,11 +110,10 @@ def test_an_unknown_method_is_refused():
         extract("A.", method="magic")
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="needs the data that NLPTOOLS_DATA names")
 def test_first_sentences_of_mails():
     import json
 
-    path = Path(os.environ["NLPTOOLS_DATA"]) / "aeslc" / "dev.jsonl"
+    path = published("aeslc", "dev.jsonl")
     bodies = [json.loads(line)["text"] for line in path.read_text(encoding="utf-8").split("\n")[:200] if line]
     for body in bodies:
         for method in METHODS:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from nlptools.data.tasks.questions import candidate, json_object, nearest, read_
 from nlptools.data.tasks.reading import read
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.metrics import squad
+from tests.real_data import published
 
 CONTEXT = "Ann saw Bob. Bob saw\u2028Ann."
 
@@ -350,9 +350,8 @@ def test_gap_predictions():
 # -- the published files ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 def test_published_files():
-    data = Path(os.environ["NLPTOOLS_DATA"])
+    data = published()
     found = [e for e in read("coreference", [str(data / "gap" / "gap-development.tsv")]) if isinstance(e, Coreference)]
     labels = [e.label for e in found]
     assert [labels.count(label) for label in ("A", "B", "neither")] == [874, 925, 201]

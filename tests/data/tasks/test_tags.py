@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -30,6 +29,7 @@ from nlptools.data.tasks.schemes import (
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics.conll import read_tags
 from nlptools.metrics.spans import entities
+from tests.real_data import published
 
 NER = """-DOCSTART- -X- O O
 
@@ -353,9 +353,8 @@ def test_roles_that_are_not_there(tmp_path):
 # -- the published files ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 def test_published_files():
-    data = Path(os.environ["NLPTOOLS_DATA"])
+    data = published()
     path = data / "conll2003" / "eng.testa"
     gold = [s for s in read("tag", [str(path)]) if isinstance(s, TaggedSentence)]
     assert len(gold) == 3250

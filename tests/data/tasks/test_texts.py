@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.reading import LAYOUTS, TASKS, read
 from nlptools.data.tasks.texts import columns_with, header_with
 from nlptools.errors import DataError, InputError, UsageError
+from tests.real_data import published
 
 
 def found(tmp_path: Path, task: str, text: str | bytes, name: str = "f.tsv", **options: object) -> list[TextExample]:
@@ -312,7 +312,6 @@ def test_the_table_of_glue_agrees_with_itself():
 # -- the published files ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif("NLPTOOLS_DATA" not in os.environ, reason="NLPTOOLS_DATA names no folder of data")
 @pytest.mark.parametrize(
     ("task", "name", "count", "labels"),
     [
@@ -327,7 +326,7 @@ def test_the_table_of_glue_agrees_with_itself():
     ],
 )
 def test_published_files(task, name, count, labels):
-    path = Path(os.environ["NLPTOOLS_DATA"]) / name
+    path = published(name)
     examples = list(read(task, [str(path)]))
     assert len(examples) == count
     seen = {example.label for example in examples}
