@@ -163,8 +163,8 @@ class LanguageModel:
             return ids
         kept = cut(ids, most, settings.room)
         if len(kept) < len(ids):
-            lost = len(ids) - len(kept)
-            messages.warn(f"prompt cut by {lost} tokens on the left to fit the context of {most}", kind="prompt cut")
+            lost = messages.counted(len(ids) - len(kept), "token")
+            messages.warn(f"prompt cut by {lost} on the left to fit the context of {most}", kind="prompt cut")
             if ids[0] == self.bundle.eos:
                 kept[0] = self.bundle.eos
         return kept

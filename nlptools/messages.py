@@ -52,6 +52,11 @@ def error(text: str) -> None:
     _write(text, show=True)
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """The count before its words: "1 line", "2,000 lines"; `many` where an s is not enough ("line was", "lines were")."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def finish() -> None:
     """Tell how many warnings of each kind were held back."""
     for kind, count in settings.repeats.items():

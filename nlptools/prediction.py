@@ -84,7 +84,7 @@ class Predictor:
                 if files is not None:
                     files.add(predictions)
         if self.cut:
-            messages.warn(f"{self.cut:,} examples are longer than the model can see, and were cut")
+            messages.warn(f"cut {messages.counted(self.cut, 'example')} longer than the model can see")
 
     def _files(self, force: bool) -> AbstractContextManager[Any]:
         """What is written besides the lines, or None."""

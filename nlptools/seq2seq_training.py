@@ -349,7 +349,8 @@ def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> 
 
 def _told(counts: Counts) -> str:
     """What was read, and what of it was left out."""
-    said = [f"{counts.pairs:,} pairs, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
+    pairs = messages.counted(counts.pairs, "pair")
+    said = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
     left_out = {"empty": counts.empty, "too long": counts.skipped}
     said += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
     said += [f"{counts.cut:,} cut"] if counts.cut else []

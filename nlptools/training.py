@@ -92,7 +92,8 @@ class _LanguageModel:
     def announce(self, data: Spooled[Corpus], seconds: float) -> None:
         def told(counts: Counts) -> str:
             unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
-            return f"{counts.tokens:,} tokens in {counts.documents:,} documents{unknown}"
+            tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
+            return f"{tokens} in {documents}{unknown}"
 
         held_out = f"; validation: {told(data.valid.counts)}" if data.valid else ""
         messages.note(f"text: {told(data.train.counts)}{held_out} ({seconds:.1f} s)")

@@ -115,7 +115,8 @@ class TextEmbedder:
         """Say how many lines were cut."""
         if self._cut:
             messages.warn(
-                f"{self._cut:,} lines longer than {self.cutting.most} tokens were cut; --long window takes in all of them"
+                f"cut {messages.counted(self._cut, 'line')} longer than {self.cutting.most} tokens; "
+                "--long window takes in all of them"
             )
 
     # -- inside -------------------------------------------------------------------------------------------------

@@ -136,7 +136,8 @@ class Answers:
         if self.yes_no and not said:
             raise DataError("--yes-no: no question is answered by yes or no", path=examples[0].place.path)
         if said and not self.yes_no:
-            messages.warn(f"{said:,} questions are answered by yes or no, which only --yes-no learns")
+            told = messages.counted(said, "question is", "questions are")
+            messages.warn(f"{told} answered by yes or no, which only --yes-no learns")
         if not said and not any(e.answers for e in examples):
             raise DataError("no question has an answer", path=examples[0].place.path)
         return replace(self, required=not any(e.impossible for e in examples))
@@ -253,12 +254,13 @@ class Answers:
 
 def _tell(found: AnswerFeatures, wanted: AnswerTargets, count: int) -> None:
     """Say what became of the questions that are trained on."""
-    messages.note(f"{count:,} questions make {len(found.rows):,} windows")
+    messages.note(f"{messages.counted(count, 'question')} in {messages.counted(len(found.rows), 'window')}")
     if wanted.inexact:
-        told = "do not begin and end where pieces do: learnt is the shortest run of pieces around them, if there is one"
-        messages.warn(f"{wanted.inexact:,} answers {told}")
+        told = messages.counted(wanted.inexact, "answer begins or ends", "answers begin or end")
+        messages.warn(f"{told} inside a piece: learnt is the shortest run of pieces around, if there is one")
     if wanted.outside:
-        messages.warn(f"{wanted.outside:,} answers are whole in no window, and not learnt")
+        told = messages.counted(wanted.outside, "answer is", "answers are")
+        messages.warn(f"{told} whole in no window, and not learnt")
 
 
 def _places(found: AnswerFeatures) -> np.ndarray:

@@ -201,7 +201,7 @@ class _Finetuning:
     def announce(self, data: _Examples, seconds: float) -> None:
         def told(part: Features) -> str:
             cut = f", {part.cut:,} cut" if part.cut else ""
-            return f"{part.num_examples:,} examples of {len(part.rows.ids):,} tokens{cut}"
+            return f"{messages.counted(part.num_examples, 'example')} of {messages.counted(len(part.rows.ids), 'token')}{cut}"
 
         valid = f"; validation: {told(data.valid)}" if data.valid else ""
         messages.note(f"text: {told(data.train)}{valid} ({seconds:.1f} s)")

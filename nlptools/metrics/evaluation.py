@@ -253,7 +253,8 @@ def _squad(asked: Sequence[Asked], data: Data, settings: Evaluate) -> Measures:
         told = f"{details['missing']} of {details['total']} questions have no prediction and count 0"
         messages.warn(f"{told}: {', '.join(details['missing_ids'][:3])}{' ...' * (details['missing'] > 3)}")
     if details["unknown"]:
-        messages.warn(f"{details['unknown']} predictions are of no question and do not count")
+        told = messages.counted(details["unknown"], "prediction is", "predictions are")
+        messages.warn(f"{told} of no question, and not counted")
     best = tuple((key, f"{details[key]:g}") for key in details if key.endswith("_thresh"))
     return _titled(asked, replace(made, signature=(*made.signature, *best)))
 

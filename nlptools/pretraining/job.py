@@ -180,8 +180,9 @@ class _Pretraining:
 
 def _told(counts: Counts) -> str:
     """What was read, and what of it was left out or cut."""
-    said = [f"{counts.tokens:,} tokens in {counts.sentences:,} sentences and {counts.documents:,} documents"]
+    tokens, sentences = messages.counted(counts.tokens, "token"), messages.counted(counts.sentences, "sentence")
+    said = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]
     said += [f"{counts.unknown:,} unknown"] if counts.unknown else []
-    said += [f"{counts.cut:,} sentences cut in pieces"] if counts.cut else []
+    said += [f"{messages.counted(counts.cut, 'sentence')} cut in pieces"] if counts.cut else []
     said += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
     return ", ".join(said)

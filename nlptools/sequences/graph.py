@@ -75,7 +75,7 @@ def read(blocks: Iterable[Block], weighted: bool = False, directed: bool = False
         else:
             ignored += len(texts) - texts.count("")
     if ignored:
-        messages.warn(f"the weights of {ignored} lines are not used (--weighted does)")
+        messages.warn(f"the weights of {messages.counted(ignored, 'line')} are not used (--weighted does)")
     pairs = np.concatenate(ends) if ends else np.zeros((0, 2), np.int32)
     if not len(pairs):
         raise DataError("no edges: expected lines of two nodes")

@@ -145,9 +145,12 @@ class _Sentences:
     def report(self) -> None:
         """Say what was done to the lines."""
         if self.cut:
-            messages.warn(f"{self.cut} lines longer than {MAX_LINE_BYTES} bytes were cut into shorter ones")
+            messages.warn(
+                f"cut {messages.counted(self.cut, 'line')} longer than {MAX_LINE_BYTES} bytes into shorter ones"
+            )
         if self.reserved:
-            messages.warn(f"in {self.reserved} lines, NUL and U+2585 (reserved by SentencePiece) became spaces")
+            told = messages.counted(self.reserved, "line")
+            messages.warn(f"in {told}, NUL and U+2585 (reserved by SentencePiece) became spaces")
 
 
 def shorter(line: str, limit: int = MAX_LINE_BYTES) -> Iterator[str]:

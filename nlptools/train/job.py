@@ -238,7 +238,7 @@ class _Job:
             checkpoints.clean()
             messages.note(
                 f"model: {_num_weights(model):,} weights on {backend.device} in {backend.precision},"
-                f" {source.batches_per_epoch:,.0f} batches per epoch"
+                f" {messages.counted(round(source.batches_per_epoch), 'batch', 'batches')} per epoch"
             )
         where = self.directory if backend.is_main else None
         log = Log(where, total_steps(source, self.run), track=self.run.track, unit=self.task.unit)
@@ -291,7 +291,7 @@ class _Job:
                 messages.note(_told(average, progress, self.task.criterion.name))
             name = display(str(self.directory))
             said = "".join([f", validation {kind} {value:.2f}" for kind, value in found.items()][-1:])
-            messages.note(f"{name}: {progress.step} steps in {_clock(progress.seconds)}{said}")
+            messages.note(f"{name}: {messages.counted(progress.step, 'step')} in {_clock(progress.seconds)}{said}")
             messages.note(f"try: {self.task.advice(name)}")
         return trained
 

@@ -116,7 +116,8 @@ def read_records(path: str, errors: str = "strict", opened: io.BufferedReader | 
     if not rows:
         checks.refuse(path, "the file is empty")
     if joined:
-        messages.warn(f"{display(path)}: {joined:,} texts of several lines are shown on one")
+        told = messages.counted(joined, "text of several lines is", "texts of several lines are")
+        messages.warn(f"{display(path)}: {told} shown on one")
     return Vectors(Words.of(names), np.stack(rows), path=path)
 
 

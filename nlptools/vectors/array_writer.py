@@ -185,7 +185,8 @@ class ArrayWriter:
             self._beside.close()
         self._out.close()
         if self._spaced:
-            messages.note(f"{self._spaced:,} texts hold spaces, which word2vec's text has as _; --to jsonl keeps them")
+            told = messages.counted(self._spaced, "text holds", "texts hold")
+            messages.note(f"{told} spaces, which word2vec's text has as _; --to jsonl keeps them")
 
     def _write_part(self, rows: Array, lines: Sequence[str]) -> None:
         if self.form == "npy":

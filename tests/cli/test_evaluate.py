@@ -244,7 +244,7 @@ def test_missing_answers_are_told(call, write):
     done = call("evaluate", "-m", "squad:exact_match", "-b", "-r", "gold", stdin='{"q2": "Oslo", "q9": ""}')
     assert (done.code, done.lines) == (0, ["50.0000"])
     assert "warning: 1 of 2 questions have no prediction and count 0: q1\n" in done.err
-    assert "warning: 1 predictions are of no question and do not count\n" in done.err
+    assert "warning: 1 prediction is of no question, and not counted\n" in done.err
 
 
 # -- texts ------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ EDGES = "# a square and a tail\na b\nb c\nc\td 2\nd a\n\nd e\n"
 def test_walks(run, tmp_path):
     done = run("walks", "--length", "5", "--walks", "3", "--p", "0.5", "--q", "2", stdin=EDGES)
     assert done.code == 0
-    assert done.err == "nlptools walks: warning: the weights of 1 lines are not used (--weighted does)\n"
+    assert done.err == "nlptools walks: warning: the weights of 1 line are not used (--weighted does)\n"
     rows = [line.split(" ") for line in done.lines]
     assert [len(row) for row in rows] == [5] * 15
     assert sorted(row[0] for row in rows[:5]) == list("abcde")

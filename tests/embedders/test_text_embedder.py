@@ -181,7 +181,7 @@ def test_long_lines_are_cut_and_counted(load: Load, capsys: pytest.CaptureFixtur
         found.embed(["the cat sat on a mat", "the cat sat"])[0], load().embed(["the cat sat"])[0], atol=1e-6
     )
     found.finish()
-    assert "1 lines longer than 5 tokens were cut" in capsys.readouterr().err
+    assert "cut 1 line longer than 5 tokens;" in capsys.readouterr().err
 
 
 def test_windows_of_long_lines_weigh_what_they_hold(load: Load, capsys: pytest.CaptureFixture[str]) -> None:

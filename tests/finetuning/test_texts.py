@@ -161,7 +161,7 @@ def test_long_texts_are_cut_and_counted(tmp_path: Path, capfd: pytest.CaptureFix
     train(tmp_path, path, epochs=1.0)
     predicted(tmp_path / "out", path, text_column=("1",), label_column="2")
     told = capfd.readouterr().err
-    assert "1 cut" in told and "1 examples are longer than the model can see" in told
+    assert "1 cut" in told and "cut 1 example longer than the model can see" in told
 
 
 @pytest.mark.parametrize("head", ["sequence", "tokens", "spans", "choice"])

@@ -78,7 +78,7 @@ def test_weights_too_large_to_add():
 
 def test_weights_that_are_not_asked_for(capsys):
     assert graph_of("a b 5", "b c").weights is None
-    assert "the weights of 1 lines are not used" in capsys.readouterr().err
+    assert "the weights of 1 line are not used" in capsys.readouterr().err
 
 
 def exact(graph, p, q, before, here):

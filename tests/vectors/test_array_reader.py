@@ -119,7 +119,7 @@ def test_texts_of_several_lines_are_told(tmp_path: Path, capsys: pytest.CaptureF
     path = tmp_path / "a.jsonl"
     path.write_text('{"text": "a\\nb", "embedding": [1]}\n')
     assert read_records(str(path)).words.list() == ["a b"]
-    assert "1 texts of several lines" in capsys.readouterr().err
+    assert "1 text of several lines is" in capsys.readouterr().err
 
 
 def test_lines_name_the_rows_of_an_array(tmp_path: Path) -> None:

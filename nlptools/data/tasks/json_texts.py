@@ -70,7 +70,8 @@ def json_lines(task: str, lines: Lines, options: Options) -> Iterator[TextExampl
 def warn_undecided(lines: Lines, count: int) -> None:
     """Tell how many examples were left out because nobody knows their label."""
     if count:
-        messages.warn(f"{display(lines.path)}: {count} examples left out that have no agreed label ('-')")
+        told = messages.counted(count, "example")
+        messages.warn(f"{display(lines.path)}: left out {told} without an agreed label ('-')")
 
 
 def _json_label(task: str, raw: Any, key: str, lines: Lines, number: int) -> str | None:

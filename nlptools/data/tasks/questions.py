@@ -53,8 +53,10 @@ def read_questions(path: str, options: Options, errors: str = "strict") -> Itera
     moved = _Moved()
     yield from (_squad if layout == "squad" else _json_lines)(Lines(path, errors), options, moved)
     if moved.moved or moved.lost:
-        told = f"{moved.moved} answers moved to the nearest place where they stand, {moved.lost} that stand nowhere"
-        messages.warn(f"{display(path)}: {told} left out")
+        told = messages.counted(moved.moved, "answer")
+        messages.warn(
+            f"{display(path)}: {told} moved to the nearest place with that text, {moved.lost:,} found nowhere and left out"
+        )
 
 
 def layout_of(path: str, options: Options) -> str:

@@ -138,7 +138,7 @@ def _table_lines(task: str, lines: Lines, table: Table, options: Options) -> Ite
             fields[table.label] = ""
         yield _example(task, lines, number, line, fields, table, options)
     if skipped:
-        messages.warn(f"{display(lines.path)}: {skipped} lines with too few columns left out")
+        messages.warn(f"{display(lines.path)}: left out {messages.counted(skipped, 'line')} with too few columns")
     warn_undecided(lines, undecided)
 
 

@@ -78,10 +78,7 @@ def test_answers_elsewhere(tmp_path, capsys):
     assert "--move-answers" in (caught.value.hint or "")
     (moved,) = questions(tmp_path, squad_file(bad), move_answers=True)
     assert moved.answers == (Answer("Bob", 13),)
-    assert (
-        "1 answers moved to the nearest place where they stand, 1 that stand nowhere left out"
-        in capsys.readouterr().err
-    )
+    assert "1 answer moved to the nearest place with that text, 1 found nowhere and left out" in capsys.readouterr().err
     (unasked,) = questions(tmp_path, squad_file(bad), labelled=False)
     assert unasked.answers == ()
 

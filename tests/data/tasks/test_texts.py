@@ -210,7 +210,7 @@ def test_invalid_utf_8_is_told_with_its_line(tmp_path):
 
 def test_broken_lines_of_glue_are_counted(tmp_path, capsys):
     assert len(found(tmp_path, "glue/qqp", QQP + "14\t1\t2\tq\n\n15\t1\t2\ta\tb\t1\n")) == 2
-    assert "2 lines with too few columns left out" in capsys.readouterr().err
+    assert "left out 2 lines with too few columns" in capsys.readouterr().err
     assert len(found(tmp_path, "pair", QQP + "14\t1\t2\tq\n", skip_broken=True)) == 1
     with pytest.raises(DataError, match=r"f\.tsv:3: 4 columns"):
         found(tmp_path, "pair", QQP + "14\t1\t2\tq\n")
@@ -222,7 +222,7 @@ def test_labels_that_nobody_agreed_on(tmp_path, capsys):
     rows += '{"gold_label": "neutral", "sentence1": "c", "sentence2": "d"}\n'
     for text in (table, rows):
         assert pairs(found(tmp_path, "pair", text)) == [("c", "d", "neutral")]
-        assert "1 examples left out that have no agreed label" in capsys.readouterr().err
+        assert "left out 1 example without an agreed label" in capsys.readouterr().err
         examples = found(tmp_path, "pair", text, labelled=False)
         assert pairs(examples) == [("a", "b", None), ("c", "d", "neutral")]
         assert columns_with(examples[0], {}) == text.split("\n")[text == table]
