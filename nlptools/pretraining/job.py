@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from nlptools import messages, streams
+from nlptools import bundle, messages, streams
 from nlptools.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
@@ -56,6 +56,8 @@ def train_bert(
     run.check()
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
+    if settings.init is not None:
+        bundle.check_directory(Path(settings.init))
     tokenizer = tokenizers.load(str(settings.tokenizer or settings.init))
     if tokenizer.vocab is None:
         raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab makes one")

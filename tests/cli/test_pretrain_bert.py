@@ -180,7 +180,9 @@ def test_tensorflow_checkpoints_are_refused_with_a_hint(call: Run, text: Path, n
 def test_what_is_no_model_is_refused(call: Run, text: Path) -> None:
     (text / "empty").mkdir()
     assert call("pretrain-bert", "-t", "tok", "--init", "empty", "-o", "m", "train.txt").code == 78
-    assert call("pretrain-bert", "-t", "tok", "--init", "none", "-o", "m", "train.txt").code == 66
+    for tokenizer in ((), ("-t", "tok")):
+        missing = call("pretrain-bert", *tokenizer, "--init", "none", "-o", "m", "train.txt")
+        assert missing.code == 66 and "none: no such model directory" in missing.err
 
 
 @pytest.mark.parametrize(
