@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 
-def published(*parts: str) -> Path:
+def published(folder: str, *more: str) -> Path:
     """The file or folder of that name among the real data; without it the test that asks is skipped."""
-    folder = os.environ.get("NLPTOOLS_DATA")
-    if not folder:
+    data = os.environ.get("NLPTOOLS_DATA")
+    if not data:
         pytest.skip("NLPTOOLS_DATA names no folder")
-    path = Path(folder, *parts)
+    path = Path(data, folder, *more)
     if not path.exists():
-        pytest.skip(f"no {Path(*parts)} where NLPTOOLS_DATA points")
+        pytest.skip(f"no {Path(folder, *more)} where NLPTOOLS_DATA points")
     return path

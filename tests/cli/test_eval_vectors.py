@@ -197,9 +197,8 @@ def test_the_library(files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_published_files(call: Run, files: Path) -> None:
-    folder = published()
-    asked = folder / "analogies" / "questions-words.txt"
-    sets = [folder / "wordsim" / name for name in ("wordsim353.tsv", "men.csv")]
+    asked = published("analogies", "questions-words.txt")
+    sets = [published("wordsim", name) for name in ("wordsim353.tsv", "men.csv")]
     done = call(
         "eval-vectors", "v.txt", "--analogies", asked, *(x for name in sets for x in ("--pairs", name)), "--tsv"
     )

@@ -556,13 +556,13 @@ def test_published_tags(call, tmp_path):
 
 
 def test_published_labels_and_numbers(call, write):
-    data = published()
-    labels = [line.split("\t")[-1] for line in (data / "sst2/dev.tsv").read_text().removesuffix("\n").split("\n")]
+    dev = published("sst2", "dev.tsv")
+    labels = [line.split("\t")[-1] for line in dev.read_text().removesuffix("\n").split("\n")]
     write("ones", "1\n" * len(labels))
-    done = call("evaluate", "-m", "accuracy,sst-2", "-r", data / "sst2/dev.tsv", "--gold-column", 2, "-w", 10, "ones")
+    done = call("evaluate", "-m", "accuracy,sst-2", "-r", dev, "--gold-column", 2, "-w", 10, "ones")
     share = labels.count("1") / len(labels)
     assert [float(line.split("\t")[1]) for line in done.lines] == pytest.approx([share, share], abs=1e-9)
-    trial = data / "sick/SICK_trial.txt"
+    trial = published("sick", "SICK_trial.txt")
     columns = ("--gold-column", 4, "--gold-header", "--column", 4, "--header")
     done = call("evaluate", "-m", "sts-b", "-r", trial, *columns, trial)
     assert [line.split("\t")[1:3] for line in done.lines] == [["1.0000", "500"]] * 3

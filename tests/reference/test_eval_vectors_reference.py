@@ -150,8 +150,7 @@ def test_pairs(tmp_path, seed, ours, theirs):
 
 def test_published_files(tmp_path):
     """questions-words.txt and WordSim-353 on vectors that answer about half of the questions."""
-    folder = published()
-    asked, compared = folder / "analogies" / "questions-words.txt", folder / "wordsim" / "wordsim353.tsv"
+    asked, compared = published("analogies", "questions-words.txt"), published("wordsim", "wordsim353.tsv")
     rng = np.random.default_rng(0)
     rows: dict[str, np.ndarray] = {}
     section, few = 0, []

@@ -348,11 +348,12 @@ def test_gap_predictions():
 
 
 def test_published_files():
-    data = published()
-    found = [e for e in read("coreference", [str(data / "gap" / "gap-development.tsv")]) if isinstance(e, Coreference)]
+    found = [
+        e for e in read("coreference", [str(published("gap", "gap-development.tsv"))]) if isinstance(e, Coreference)
+    ]
     labels = [e.label for e in found]
     assert [labels.count(label) for label in ("A", "B", "neither")] == [874, 925, 201]
-    asked = [e for e in read("answer", [str(data / "qamr" / "filtered.dev.tsv")]) if isinstance(e, Question)]
+    asked = [e for e in read("answer", [str(published("qamr", "filtered.dev.tsv"))]) if isinstance(e, Question)]
     assert len(asked) == len({q.id for q in asked}) == 18908
     assert all(q.answers and q.context.startswith(a.text, a.start) for q in asked for a in q.answers)
     assert len({q.context for q in asked}) == 499

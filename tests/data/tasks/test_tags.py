@@ -354,8 +354,7 @@ def test_roles_that_are_not_there(tmp_path):
 
 
 def test_published_files():
-    data = published()
-    path = data / "conll2003" / "eng.testa"
+    path = published("conll2003", "eng.testa")
     gold = [s for s in read("tag", [str(path)]) if isinstance(s, TaggedSentence)]
     assert len(gold) == 3250
     assert sum(len(s.words) for s in gold) == 51362
@@ -369,7 +368,7 @@ def test_published_files():
     every = [s for s in read("tag", [str(path)], Options(labelled=False)) if isinstance(s, TaggedSentence)]
     assert lines(every) == path.read_text(encoding="utf-8")
 
-    path = data / "ud_ewt" / "en_ewt-ud-dev.conllu"
+    path = published("ud_ewt", "en_ewt-ud-dev.conllu")
     options = Options(label_column="upos", labelled=False)
     every = [s for s in read("tag", [str(path)], options) if isinstance(s, TaggedSentence)]
     raw = [line.split("\t")[0] for line in path.read_text(encoding="utf-8").split("\n")]
@@ -378,7 +377,7 @@ def test_published_files():
     assert len({tag for s in every for tag in s.tags or ()}) == 17
     assert lines(every) == path.read_text(encoding="utf-8")
 
-    path = data / "up_ewt_srl" / "en_ewt-up-dev.conllu"
+    path = published("up_ewt_srl", "en_ewt-up-dev.conllu")
     found = [e for e in read("roles", [str(path)], Options(labelled=False)) if isinstance(e, PredicateSentence)]
     rows = [line.split("\t") for line in path.read_text(encoding="utf-8").split("\n")]
     senses = [row[10] for row in rows if row[0].isdecimal() and row[10] not in ("", "_")]
