@@ -256,8 +256,9 @@ def _tell(found: AnswerFeatures, wanted: AnswerTargets, count: int) -> None:
     """Say what became of the questions that are trained on."""
     messages.note(f"{messages.counted(count, 'question')} in {messages.counted(len(found.rows), 'window')}")
     if wanted.inexact:
-        told = messages.counted(wanted.inexact, "answer begins or ends", "answers begin or end")
-        messages.warn(f"{told} inside a piece: learnt is the shortest run of pieces around, if there is one")
+        told = messages.counted(wanted.inexact, "answer does", "answers do")
+        learnt = "learnt is the shortest run of pieces around, if there is one"
+        messages.warn(f"{told} not begin and end where pieces do: {learnt}")
     if wanted.outside:
         told = messages.counted(wanted.outside, "answer is", "answers are")
         messages.warn(f"{told} whole in no window, and not learnt")

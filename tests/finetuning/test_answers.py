@@ -158,7 +158,7 @@ def test_answers_that_cannot_be_learnt_are_counted(tmp_path: Path, capfd: pytest
     train(tmp_path, path, **{**HOW, "steps": 1})
     told = capfd.readouterr().err
     assert "22 questions in " in told and "1 answer is whole in no window" in told and ", 1 cut" in told
-    assert "1 answer begins or ends inside a piece" in told
+    assert "1 answer does not begin and end where pieces do" in told
 
 
 def test_the_loss_by_hand() -> None:
