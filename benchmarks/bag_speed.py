@@ -42,13 +42,11 @@ def main() -> None:
             speed(lambda epochs: train(Path(file), epochs, options.threads)[0], Path(file), options.epochs)
         )
         return
-    if "NLPTOOLS_DATA" not in os.environ:
-        raise SystemExit("NLPTOOLS_DATA must name a folder with the data")
-    data = Path(os.environ["NLPTOOLS_DATA"], "sst2")
+    training = side_by_side.published("sst2", "train.tsv")
     print(side_by_side.machine(), f"{options.threads} threads", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         many = Path(scratch, "many.tsv")
-        lines = (data / "train.tsv").read_text(encoding="utf-8").splitlines()
+        lines = training.read_text(encoding="utf-8").splitlines()
         many.write_text("".join(f"{line}\n" for line in lines) * options.copies, encoding="utf-8")
         more = ("--epochs", str(options.epochs), "--threads", str(options.threads))
         script = os.path.abspath(__file__)
@@ -60,7 +58,7 @@ def main() -> None:
         for worker in sides.values():
             worker.close()
         for name, train in {"fasttext supervised": theirs, "nlptools": ours}.items():
-            accuracy = train(data / "train.tsv", PASSES, options.threads)[1]
+            accuracy = train(training, PASSES, options.threads)[1]
             print(f"  SST-2, dev, accuracy after {PASSES} passes: {name} {accuracy:.1%}")
 
 
@@ -73,11 +71,12 @@ def speed(train: Callable[[int], float], file: Path, epochs: int) -> Callable[[]
 def theirs(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     """Seconds of a training, and the accuracy on dev.tsv."""
     import fasttext
+    import side_by_side
 
     with tempfile.TemporaryDirectory() as directory:
         labelled, held_out = Path(directory, "train"), Path(directory, "dev")
         rewrite(file, labelled)
-        rewrite(Path(os.environ["NLPTOOLS_DATA"], "sst2", "dev.tsv"), held_out)
+        rewrite(side_by_side.published("sst2", "dev.tsv"), held_out)
         begin = time.perf_counter()
         model = fasttext.train_supervised(str(labelled), epoch=epochs, thread=threads, lr=0.5, **SHARED)
         seconds = time.perf_counter() - begin
@@ -92,6 +91,8 @@ def rewrite(file: Path, to: Path) -> None:
 
 def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     """Seconds of a training, and the accuracy on dev.tsv."""
+    import side_by_side
+
     from nlptools import messages
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
@@ -99,7 +100,7 @@ def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     from nlptools.finetuning.job import finetune
 
     messages.settings.quiet = True
-    valid = str(Path(os.environ["NLPTOOLS_DATA"], "sst2", "dev.tsv")) if epochs == PASSES else None
+    valid = str(side_by_side.published("sst2", "dev.tsv")) if epochs == PASSES else None
     preset = {**PRESETS["bag"], "epochs": float(epochs)}
     known = {name: preset.pop(name) for name in ("dim", "dropout", "word_dropout")}
     with tempfile.TemporaryDirectory() as directory:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import subprocess
 import sys
@@ -46,8 +45,9 @@ JOBS: dict[str, tuple[int, list[str], list[str]]] = {  # lines; options of sacre
 
 def english() -> list[str]:
     """Real lines to make test sets of."""
-    if "NLPTOOLS_DATA" in os.environ:
-        files = sorted((Path(os.environ["NLPTOOLS_DATA"]) / "wmt17_en_de_systems").glob("*.de"))
+    systems = side_by_side.found("wmt17_en_de_systems")
+    if systems is not None:
+        files = sorted(systems.glob("*.de"))
         return [line for file in files for line in file.read_text(encoding="utf-8").split("\n") if line]
     from pydoc_data.topics import topics
 

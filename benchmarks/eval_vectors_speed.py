@@ -106,10 +106,11 @@ def made_up(lines: list[str], count: int, dimensions: int) -> tuple[list[str], A
 
 def questions() -> list[str]:
     """The lines of a file of analogies."""
-    if "NLPTOOLS_DATA" in os.environ:
-        path = Path(os.environ["NLPTOOLS_DATA"], "analogies", "questions-words.txt")
-        if path.is_file():
-            return path.read_text(encoding="utf-8").strip().split("\n")
+    import side_by_side
+
+    path = side_by_side.found("analogies", "questions-words.txt")
+    if path is not None:
+        return path.read_text(encoding="utf-8").strip().split("\n")
     lines = []
     for section in range(14):
         lines.append(f": section {section}")

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 from collections.abc import Collection
@@ -77,14 +76,12 @@ def arguments(doc: str | None, seeds: str) -> argparse.ArgumentParser:
 
 
 def parsed(parser: argparse.ArgumentParser, jobs: Collection[str]) -> argparse.Namespace:
-    """The options, with the tasks and the encoder that are meant. Ends the program where one is unknown or there is no data."""
+    """The options, with the tasks and the encoder that are meant. Ends the program where one is unknown."""
     options = parser.parse_args()
     options.task = options.task or ",".join(jobs)
     wrong = set(options.task.split(",")) - set(jobs)
     if wrong:
         parser.error(f"unknown task {', '.join(sorted(wrong))}, expected {', '.join(jobs)}")
-    if "NLPTOOLS_DATA" not in os.environ:
-        raise SystemExit("NLPTOOLS_DATA must name a folder with the data")
     options.model = options.model or minilm()
     return options
 
@@ -94,14 +91,15 @@ def main() -> None:
     parser = arguments(__doc__, "1,2,3")
     parser.add_argument("--examples", type=int, default=0)
     options = parsed(parser, JOBS)
+    folders = {name: side_by_side.published(name) for name in options.task.split(",")}
     print(side_by_side.machine(), flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         scratch = options.keep or Path(temporary)
         scratch.mkdir(parents=True, exist_ok=True)
         table = [f"{'':<34}{'last epoch':>12}{'best epoch':>12}{'asked':>8}{'examples/s':>12}  seeds (last epoch)"]
-        for name in options.task.split(","):
+        for name, folder in folders.items():
             job = JOBS[name]
-            files = prepared(name, Path(os.environ["NLPTOOLS_DATA"], name), scratch, options.examples)
+            files = prepared(name, folder, scratch, options.examples)
             runs = [run(name, files, int(seed), scratch, options) for seed in options.seeds.split(",")]
             last, best, speed = ([row[i] for row in runs] for i in range(3))
             seeds = " ".join(f"{value:.1f}" for value in last)

@@ -67,8 +67,6 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NLPTOOLS_FINETUNE_THREADS", "NLPTOOLS_PREDICT_THREADS"):
         os.environ[name] = str(options.threads)  # before torch is imported, here and in the processes
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    if "NLPTOOLS_DATA" not in os.environ:
-        raise SystemExit("NLPTOOLS_DATA must name a folder with the data")
     import side_by_side
     from embedding_speed import minilm
 
@@ -95,7 +93,10 @@ def training(options: argparse.Namespace) -> None:
     import side_by_side
 
     more = ("--examples", str(options.examples), "--threads", str(options.threads), "--model", options.model)
-    for task in options.task.split(","):
+    tasks = options.task.split(",")
+    for task in tasks:
+        side_by_side.published(task)
+    for task in tasks:
         workers = {
             title: side_by_side.Worker(os.path.abspath(__file__), side, task, *more) for side, title in SIDES.items()
         }
@@ -106,12 +107,14 @@ def training(options: argparse.Namespace) -> None:
 
 def examples_of(task: str, options: argparse.Namespace) -> tuple[Any, list[Any]]:
     """The kind of the task, which knows the labels, and its first examples."""
+    import side_by_side
+
     from nlptools.configs.finetuning import Files, Finetune
     from nlptools.finetuning import kind
 
     settings, files, name = TASKS[task]
     made = kind.new(Finetune(model=options.model, **settings), Files(**files))
-    path = Path(os.environ["NLPTOOLS_DATA"], task, name)
+    path = side_by_side.published(task, name)
     found = list(itertools.islice(made.read([str(path)], True, "replace"), options.examples))
     return made.learn(found), found
 
@@ -232,7 +235,7 @@ def prediction(options: argparse.Namespace) -> None:
     """Both sides as commands, with a model that `finetune` made; then how often they say the same."""
     import side_by_side
 
-    source = Path(os.environ["NLPTOOLS_DATA"], "sst2", "train.tsv")
+    source = side_by_side.published("sst2", "train.tsv")
     with tempfile.TemporaryDirectory() as directory:
         model, text = Path(directory, "model"), Path(directory, "lines.txt")
         python("-m", "nlptools", "finetune", "--task", "classify", "-m", options.model, "--steps", "20", "-o", str(model),

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -81,9 +80,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=3000, help="of the training file")
     parser.add_argument("--data", default="conll2003", help="folder with eng.train and eng.testa")
     arguments = parser.parse_args()
-    folder = Path(os.environ.get("NLPTOOLS_DATA", "")) / arguments.data
-    if "NLPTOOLS_DATA" not in os.environ or not folder.is_dir():
-        raise SystemExit(f"NLPTOOLS_DATA must name a folder with {arguments.data} in it")
+    folder = side_by_side.published(arguments.data)
     train, test = sentences(folder / "eng.train", arguments.sentences), sentences(folder / "eng.testa", 1 << 30)
     names = sorted({tag for sentence in train for tag in sentence.tags})
     labels = np.array([names.index(tag) for sentence in train for tag in sentence.tags])

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import tempfile
 from pathlib import Path
@@ -90,9 +89,8 @@ def main() -> None:
     parser.add_argument("--only", default="none,bert,electra")
     parser.add_argument("--keep", type=Path, help="directory for what is made")
     options = parser.parse_args()
-    if "NLPTOOLS_DATA" not in os.environ:
-        raise SystemExit("NLPTOOLS_DATA must name a folder with enwiki_slice and sst2 in it")
-    data = Path(os.environ["NLPTOOLS_DATA"])
+    data = side_by_side.published("enwiki_slice").parent
+    side_by_side.published("sst2")
     steps = dict(part.split("=", 1) for part in options.steps.split(","))
     print(side_by_side.machine(), flush=True)
     with tempfile.TemporaryDirectory() as temporary:

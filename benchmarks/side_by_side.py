@@ -102,6 +102,21 @@ def nlptools(*arguments: object, stdin: Path | str | None = None, stdout: Path |
     return ""
 
 
+def found(folder: str, *more: str) -> Path | None:
+    """The file or folder of that name in the folder of corpora and tasks that NLPTOOLS_DATA names, if it is there."""
+    data = os.environ.get("NLPTOOLS_DATA")
+    path = Path(data or "", folder, *more)
+    return path if data and path.exists() else None
+
+
+def published(folder: str, *more: str) -> Path:
+    """As `found`. Ends the program where it is not there."""
+    path = found(folder, *more)
+    if path is None:
+        raise SystemExit(f"NLPTOOLS_DATA must name a folder with {Path(folder, *more)} in it")
+    return path
+
+
 def machine() -> str:
     """One line about where the numbers come from."""
     import torch

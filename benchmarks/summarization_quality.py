@@ -18,7 +18,6 @@ import argparse
 import gzip
 import json
 import math
-import os
 import re
 import tempfile
 import time
@@ -151,9 +150,7 @@ def main() -> None:
     parser.add_argument("--max-time", default="45m", help="of the training")
     parser.add_argument("rest", nargs="*", help="options of train-seq2seq, after --")
     arguments = parser.parse_args()
-    folder = Path(os.environ.get("NLPTOOLS_DATA", "")) / "aeslc"
-    if "NLPTOOLS_DATA" not in os.environ or not folder.is_dir():
-        raise SystemExit("NLPTOOLS_DATA must name a folder with aeslc in it")
+    folder = side_by_side.published("aeslc")
     print(side_by_side.machine(), flush=True)
     with tempfile.TemporaryDirectory() as temporary:
         scratch = arguments.keep or Path(temporary)

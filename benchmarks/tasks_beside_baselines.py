@@ -23,7 +23,6 @@ from __future__ import annotations
 import gzip
 import itertools
 import json
-import os
 import random
 import re
 import statistics
@@ -36,7 +35,7 @@ from typing import Any
 
 import side_by_side
 from finetuning_quality import arguments, parsed
-from side_by_side import nlptools
+from side_by_side import nlptools, published
 
 from nlptools.data.tasks.options import Options
 from nlptools.data.tasks.qamr import read_qamr
@@ -56,7 +55,7 @@ class Job:
     title: str
     options: str
     measure: str
-    files: Callable[[Path, Path], Files]
+    files: Callable[[Path], Files]
     baseline: Callable[[Files, dict[str, float]], float]
     margin: float
 
@@ -64,22 +63,22 @@ class Job:
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def pos_files(data: Path, scratch: Path) -> Files:
-    return data / "ud_ewt" / "en_ewt-ud-train.conllu.gz", data / "ud_ewt" / "en_ewt-ud-dev.conllu"
+def pos_files(scratch: Path) -> Files:
+    return published("ud_ewt", "en_ewt-ud-train.conllu.gz"), published("ud_ewt", "en_ewt-ud-dev.conllu")
 
 
-def sst_files(data: Path, scratch: Path) -> Files:
-    return data / "sst2" / "train.tsv", data / "sst2" / "dev.tsv"
+def sst_files(scratch: Path) -> Files:
+    return published("sst2", "train.tsv"), published("sst2", "dev.tsv")
 
 
-def qamr_files(data: Path, scratch: Path) -> Files:
-    (scratch / "wiki-sentences.tsv").write_bytes((data / "qamr" / "wiki-sentences.tsv").read_bytes())
-    lines = (data / "qamr" / "filtered.dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+def qamr_files(scratch: Path) -> Files:
+    (scratch / "wiki-sentences.tsv").write_bytes(published("qamr", "wiki-sentences.tsv").read_bytes())
+    lines = published("qamr", "filtered.dev.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     return held_out(scratch / "qamr.tsv", lines, lambda line: line.split("\t")[0])
 
 
-def role_files(data: Path, scratch: Path) -> Files:
-    text = (data / "up_ewt_srl" / "en_ewt-up-dev.conllu").read_text(encoding="utf-8")
+def role_files(scratch: Path) -> Files:
+    text = published("up_ewt_srl", "en_ewt-up-dev.conllu").read_text(encoding="utf-8")
     blocks = [block + "\n\n" for block in text.strip("\n").split("\n\n")]
     number, numbers = 0, {}
     for block in blocks:
@@ -88,20 +87,20 @@ def role_files(data: Path, scratch: Path) -> Files:
     return held_out(scratch / "roles.conllu", blocks, numbers.__getitem__)
 
 
-def gap_files(data: Path, scratch: Path) -> Files:
-    lines = (data / "gap" / "gap-development.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
+def gap_files(scratch: Path) -> Files:
+    lines = published("gap", "gap-development.tsv").read_text(encoding="utf-8").splitlines(keepends=True)
     train, valid = held_out(scratch / "gap.tsv", lines[1:], str)
     for path in (train, valid):
         path.write_text(lines[0] + path.read_text(encoding="utf-8"), encoding="utf-8")
     return train, valid
 
 
-def sick_files(data: Path, scratch: Path) -> Files:
-    return data / "sick" / "SICK_train.txt", data / "sick" / "SICK_trial.txt"
+def sick_files(scratch: Path) -> Files:
+    return published("sick", "SICK_train.txt"), published("sick", "SICK_trial.txt")
 
 
-def choice_files(data: Path, scratch: Path) -> Files:
-    files = qamr_files(data, scratch)
+def choice_files(scratch: Path) -> Files:
+    files = qamr_files(scratch)
     out = scratch / "choices-train.jsonl", scratch / "choices-valid.jsonl"
     for file, path, count in zip(files, out, CHOICES, strict=True):
         path.write_text("".join(itertools.islice(choices(file), count)), encoding="utf-8")
@@ -289,7 +288,7 @@ def main() -> None:
         table = [f"{'':<42}{'baseline':>10}{'asked':>8}{'nlptools':>10}{'minutes':>9}  seeds"]
         for name in options.task.split(","):
             job = JOBS[name]
-            files = job.files(Path(os.environ["NLPTOOLS_DATA"]), scratch)
+            files = job.files(scratch)
             runs = [run(name, files, seed, scratch, options.model, options.rest) for seed in options.seeds.split(",")]
             values = [100 * found[f"valid_{job.measure}"] for found in runs]
             values = [value / 100 if name == "answers" else value for value in values]  # SQuAD's are percent already

@@ -7,12 +7,12 @@ as many pieces per sentence, and "translated" word by word.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import side_by_side
 
 from nlptools.data.pair_batches import PairBatch, PairBatches
 from nlptools.data.segmentations import Sentences, offsets_of
@@ -22,15 +22,9 @@ EOS, PAD = 0, PIECES
 PAIRS, TEST = 29000, 1000  # sentences made up when there are no others
 
 
-def data() -> Path | None:
-    """The folder of Multi30k, if NLPTOOLS_DATA has one."""
-    folder = Path(os.environ.get("NLPTOOLS_DATA", "")) / "multi30k"
-    return folder if "NLPTOOLS_DATA" in os.environ and folder.is_dir() else None
-
-
 def sentences(part: str) -> tuple[list[str], list[str]]:
     """English and German lines of a part of Multi30k ("train", "val", "test_2016_flickr"), or made-up ones."""
-    folder = data()
+    folder = side_by_side.found("multi30k")
     if folder is None:
         return _invented(PAIRS if part == "train" else TEST, seed=len(part))
     english, german = ((folder / f"{part}.{language}").read_text(encoding="utf-8") for language in ("en", "de"))

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import tempfile
 import time
 from pathlib import Path
@@ -100,9 +99,7 @@ def main() -> None:
     wrong = set(options.arch.split(",")) - ARCHITECTURES.keys()
     if wrong:
         parser.error(f"unknown architecture {', '.join(sorted(wrong))}, expected {', '.join(ARCHITECTURES)}")
-    folder = Path(os.environ.get("NLPTOOLS_DATA", "")) / "multi30k"
-    if "NLPTOOLS_DATA" not in os.environ or not folder.is_dir():
-        raise SystemExit("NLPTOOLS_DATA must name a folder with multi30k in it")
+    folder = side_by_side.published("multi30k")
     source, target = options.into.split("-")
     print(side_by_side.machine(), flush=True)
     with tempfile.TemporaryDirectory() as temporary:

@@ -12,7 +12,6 @@ one go, that is the time of three epochs less that of one. PROGRAM is word2vec.c
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 import tempfile
@@ -20,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from side_by_side import Measure, Worker, compare, machine, serve
+from side_by_side import Measure, Worker, compare, found, machine, serve
 
 PARTS = ("skipgram", "word2vec.c", "cbow", "subwords", "vocabulary", "softmax")
 SETTINGS = {"vector_size": 100, "window": 5, "min_count": 5, "negative": 5, "sample": 1e-3}
@@ -62,8 +61,8 @@ def run(part: str, theirs: str, text: str, options: argparse.Namespace) -> None:
 def tokens(folder: Path) -> str:
     """The path of a text of tokens."""
     out = folder / "tokens"
-    if "NLPTOOLS_DATA" in os.environ:
-        novels = Path(os.environ["NLPTOOLS_DATA"]) / "eltec_eng_novels" / "train.txt.gz"
+    novels = found("eltec_eng_novels", "train.txt.gz")
+    if novels is not None:
         subprocess.run([sys.executable, "-m", "nlptools", "tokenize", "--lowercase", novels, "-o", out], check=True)
         return str(out)
     import numpy as np
