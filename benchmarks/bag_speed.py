@@ -97,7 +97,7 @@ def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
     from nlptools.configs.text_classifiers import PRESETS, Scratch
-    from nlptools.finetuning.job import finetune
+    from nlptools.training.finetuning.finetune import finetune
 
     messages.settings.quiet = True
     valid = str(side_by_side.published("sst2", "dev.tsv")) if epochs == PASSES else None

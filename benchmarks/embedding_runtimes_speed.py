@@ -174,7 +174,7 @@ def by_encoder(directory: Path, tokenizer: Any, threads: int) -> Embed:
 def tell_cosines(converted: dict[str, Path], model: str, lines: Sequence[str], threads: int) -> None:
     """How near their vectors, and ours in bf16, are to ours in fp32."""
     from nlptools.configs import Compute
-    from nlptools.embedders import text_embedder
+    from nlptools.inference.embedding import text_embedder
 
     found = {name: theirs(path, model, threads)(lines) for name, path in converted.items()}
     for kind in PRECISIONS:

@@ -105,10 +105,10 @@ def worker(options: argparse.Namespace) -> Callable[[], float]:
         model = SentenceTransformer(options.model, device="cpu")
         job = functools.partial(model.encode, lines, show_progress_bar=False)
     else:
-        from nlptools import backend
-        from nlptools.ahead import one_ahead
+        from nlptools.compute import backend
         from nlptools.configs import Compute
-        from nlptools.embedders import text_embedder
+        from nlptools.files.prefetch import one_ahead
+        from nlptools.inference.embedding import text_embedder
 
         backend.expect_new_shapes()  # as the command does
         compute = Compute(device="cpu", precision=options.worker, threads=options.threads)

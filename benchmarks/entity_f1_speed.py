@@ -20,7 +20,8 @@ import side_by_side
 from seqeval import scheme as schemes
 from seqeval.metrics.v1 import precision_recall_fscore_support
 
-from nlptools.metrics import conll, spans
+from nlptools.formats import conll
+from nlptools.metrics import spans
 
 
 def main() -> None:

@@ -42,7 +42,8 @@ def compare(options: argparse.Namespace) -> None:
     import side_by_side
 
     from nlptools.configs.eval_vectors import EvalVectors
-    from nlptools.vectors import evaluation, formats
+    from nlptools.vectors import evaluation
+    from nlptools.vectors.files import formats
     from nlptools.vectors.table import Vectors
 
     lines = questions()

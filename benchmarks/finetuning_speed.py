@@ -110,7 +110,7 @@ def examples_of(task: str, options: argparse.Namespace) -> tuple[Any, list[Any]]
     import side_by_side
 
     from nlptools.configs.finetuning import Files, Finetune
-    from nlptools.finetuning import kind
+    from nlptools.tasks import task as kind
 
     settings, files, name = TASKS[task]
     made = kind.new(Finetune(model=options.model, **settings), Files(**files))
@@ -124,13 +124,14 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     import side_by_side
 
     from nlptools import bundle
-    from nlptools.backend import Backend
+    from nlptools.batches.features import FeatureBatches
+    from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import FinetuneTraining
-    from nlptools.data.features import FeatureBatches
-    from nlptools.finetuning import kind as kinds
-    from nlptools.finetuning import outputs, pretrained
-    from nlptools.train.loop import Fit
+    from nlptools.tasks import outputs
+    from nlptools.tasks import task as kinds
+    from nlptools.training.engine.loop import Fit
+    from nlptools.training.finetuning import pretrained
 
     kind, examples = examples_of(task, options)
     base: Any = bundle.load(options.model)

@@ -54,11 +54,12 @@ def transformers_side(directory: str, dtype: torch.dtype, batch: int, count: int
 
 def our_side(directory: str, precision: str) -> Callable[[], float]:
     """New tokens per second of our decoding."""
-    from nlptools import artifacts, bundle
-    from nlptools.backend import Backend
+    from nlptools import bundle
+    from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
     from nlptools.configs.lm import Generate
-    from nlptools.decoding import generation
+    from nlptools.files import artifacts
+    from nlptools.inference.generation import decoding
 
     backend = Backend.detect(Compute(precision=precision))
     path = Path(directory)
@@ -68,7 +69,7 @@ def our_side(directory: str, precision: str) -> Callable[[], float]:
 
     def once() -> float:
         begin = time.perf_counter()
-        found = generation.generate(model, prompts().tolist(), settings, backend, eos=-1)
+        found = decoding.generate(model, prompts().tolist(), settings, backend, eos=-1)
         np.save(f"{directory}/nlptools-{precision}.npy", np.array([row[0].ids for row in found]))
         return PROMPTS * NEW / (time.perf_counter() - begin)
 
@@ -106,7 +107,7 @@ def main() -> None:
         worker(directory, side, int(count))
         return
 
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
 
     print(side_by_side.machine())
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]

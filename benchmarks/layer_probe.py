@@ -22,9 +22,9 @@ import side_by_side
 import torch
 from side_by_side import nlptools
 
-from nlptools.data.tasks.options import Options
-from nlptools.data.tasks.reading import read
-from nlptools.data.tasks.schemes import as_iob2
+from nlptools.formats.readers import read
+from nlptools.formats.reading_options import Options
+from nlptools.formats.tag_schemes import as_iob2
 from nlptools.metrics.spans import entities
 
 CHOICES = {

@@ -79,8 +79,8 @@ def write_vectors(path: Path, words: int, dimensions: int) -> None:
     """Random vectors of many lengths in Google's layout: no newline after a record."""
     import numpy as np
 
-    from nlptools.streams import Output
-    from nlptools.vectors import word2vec_format
+    from nlptools.files.streams import Output
+    from nlptools.vectors.files import word2vec
     from nlptools.vectors.table import Floats, Vectors
 
     class Random:
@@ -101,12 +101,12 @@ def write_vectors(path: Path, words: int, dimensions: int) -> None:
 
     names = [f"w{i}" + "x" * (i * 7 % 9) for i in range(words)]
     with Output(str(path)) as out:
-        word2vec_format.write(Vectors(names, Random()), out)
+        word2vec.write(Vectors(names, Random()), out)
 
 
 def some_words(path: Path, count: int) -> list[str]:
     """Words from all over the vocabulary."""
-    from nlptools.vectors.formats import load
+    from nlptools.vectors.files.formats import load
 
     words = load(path).words.list()
     return [words[i * 7919 % len(words)] for i in range(count)]
@@ -139,7 +139,7 @@ def in_memory(path: Path, options: argparse.Namespace, part: str) -> tuple[dict[
     import numpy as np
     from gensim.models import KeyedVectors
 
-    from nlptools.vectors.formats import load
+    from nlptools.vectors.files.formats import load
     from nlptools.vectors.nearest import neighbors
 
     queries = some_words(path, options.queries)

@@ -17,10 +17,11 @@ import gensim
 from gensim.models.phrases import Phrases
 from side_by_side import compare
 
-from nlptools import __version__, streams
+from nlptools import __version__
 from nlptools.configs.sequences import ENGLISH
+from nlptools.files import streams
+from nlptools.files.streams import Block
 from nlptools.sequences.phrases import Rule, learn_and_join
-from nlptools.streams import Block
 
 
 def main() -> None:

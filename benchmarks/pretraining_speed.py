@@ -30,7 +30,7 @@ import numpy as np
 import side_by_side
 
 if TYPE_CHECKING:
-    from nlptools.data.pretraining_batches import PretrainingBatch
+    from nlptools.batches.pretraining import PretrainingBatch
 
 VOCAB, LENGTH, MASKED, FIRST = 30522, 128, 0.15, 1000  # tokens below FIRST are special or unused in Google's vocabulary
 _BATCHES = 200  # of the text that are looked at to say how full they are
@@ -82,13 +82,13 @@ def padded(batch: PretrainingBatch, options: argparse.Namespace, device: str) ->
 def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
     """Sequences per second of the step that `pretrain-bert` takes."""
     # imported here: the other side must not get what this does to the process
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
     from nlptools.configs.encoders import EncoderConfig
-    from nlptools.models.bert import BertWithHeads
-    from nlptools.pretraining.models import HEADS
-    from nlptools.pretraining.objectives import Masked
-    from nlptools.train.loop import Fit
+    from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.training.engine.loop import Fit
+    from nlptools.training.pretraining.models import HEADS
+    from nlptools.training.pretraining.objectives import Masked
 
     backend = Backend.detect(Compute(precision=precision))
     model: Any = BertWithHeads(EncoderConfig(VOCAB, 768, options.layers, 12, 3072), HEADS[options.objective])
@@ -118,9 +118,9 @@ def source(options: argparse.Namespace, pack: bool) -> Any:
     """Batches of the text, or random ones."""
     if options.spooled is None:
         return RandomBatches(options.sequences)
-    from nlptools.data import documents
-    from nlptools.data.masking import vocabulary
-    from nlptools.data.pretraining_batches import Layout, Phase, PretrainingBatches
+    from nlptools.batches.masking import vocabulary
+    from nlptools.batches.pretraining import Layout, Phase, PretrainingBatches
+    from nlptools.corpora import documents
     from nlptools.text import tokenizer
 
     layout = Layout(vocabulary(tokenizer.load(options.tokenizer)), next_sentence=options.objective == "bert", pack=pack)
@@ -137,7 +137,7 @@ class RandomBatches:
         self.rows, self.random = rows, np.random.default_rng(0)
 
     def __iter__(self) -> Any:
-        from nlptools.data.pretraining_batches import PretrainingBatch
+        from nlptools.batches.pretraining import PretrainingBatch
 
         rows, random = self.rows, self.random
         sequences = np.ones((rows, LENGTH), np.int64)
@@ -204,8 +204,8 @@ def work(options: argparse.Namespace) -> None:
 
 def spool(options: argparse.Namespace, path: Path) -> None:
     """Encode the text, and say how much of their rows sequences fill alone and packed."""
-    from nlptools import streams
-    from nlptools.data import documents
+    from nlptools.corpora import documents
+    from nlptools.files import streams
     from nlptools.text import tokenizer
 
     blocks, loaded = streams.all_blocks([options.text], "strict"), tokenizer.load(options.tokenizer)
@@ -224,7 +224,7 @@ def main() -> None:
     if found.worker:
         work(found)
         return
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
 
     print(side_by_side.machine())
     sides = {"transformers, fp32": "theirs-fp32", "nlptools, fp32": "ours-fp32"}

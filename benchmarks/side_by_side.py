@@ -121,7 +121,7 @@ def machine() -> str:
     """One line about where the numbers come from."""
     import torch
 
-    from nlptools import backend
+    from nlptools.compute import backend
 
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""

@@ -46,8 +46,8 @@ def theirs(tokenizer: str, text: Path, whole: bool) -> Callable[[], float]:
 
 def ours(name: str, text: Path) -> Callable[[], float]:
     """Megabytes per second of what `pretrain-bert` does to its text."""
-    from nlptools import streams
-    from nlptools.data import documents
+    from nlptools.corpora import documents
+    from nlptools.files import streams
     from nlptools.text import tokenizer
 
     loaded = tokenizer.load(name)

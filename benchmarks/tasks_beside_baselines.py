@@ -37,8 +37,8 @@ import side_by_side
 from finetuning_quality import arguments, parsed
 from side_by_side import nlptools, published
 
-from nlptools.data.tasks.options import Options
-from nlptools.data.tasks.qamr import read_qamr
+from nlptools.formats.qamr import read_qamr
+from nlptools.formats.reading_options import Options
 from nlptools.metrics.squad import Question, squad
 
 Files = tuple[Path, Path]  # to train and to measure on

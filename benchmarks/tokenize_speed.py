@@ -23,8 +23,10 @@ from pathlib import Path
 
 import sentencepiece
 
-from nlptools import __version__, streams, tokenization
+from nlptools import __version__
 from nlptools.configs.text import BuildVocab, Tokenize
+from nlptools.files import streams
+from nlptools.text import tokenization
 
 
 def main() -> None:

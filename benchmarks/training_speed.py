@@ -97,12 +97,12 @@ def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[
 def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[], float]:
     """Tokens per second of the step that `train-lm` takes."""
     # imported here: the other side must not get what this does to the process
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
     from nlptools.configs.lm import GPTConfig
-    from nlptools.models.gpt import GPT
-    from nlptools.objectives import CausalLM
-    from nlptools.train.loop import Fit
+    from nlptools.models.language.gpt import GPT
+    from nlptools.training.engine.loop import Fit
+    from nlptools.training.objectives import CausalLM
 
     backend = Backend.detect(Compute(precision=precision, compile=compiled))
     vocab, context, width, layers, heads, batch, dropout = SHAPES[shape]
@@ -126,7 +126,7 @@ class RandomBatches:
         self.shape, self.vocab, self.rng = (batch, context), vocab, np.random.default_rng(0)
 
     def __iter__(self) -> Any:
-        from nlptools.data.windows import Batch
+        from nlptools.batches.windows import Batch
 
         while True:
             yield Batch(*(self.rng.integers(0, self.vocab, self.shape) for _ in range(2)))
@@ -168,7 +168,7 @@ def main() -> None:
         side_by_side.serve(measure)
         return
 
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
 
     print(side_by_side.machine())
     compiled = ["--compile"] if arguments.compile else []

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import side_by_side
 
-from nlptools.data.pair_batches import PairBatch, PairBatches
-from nlptools.data.segmentations import Sentences, offsets_of
+from nlptools.batches.pairs import PairBatch, PairBatches
+from nlptools.corpora.segmentations import Sentences, offsets_of
 
 PIECES = 8000  # of the vocabulary, with </s> and <unk>; the padding comes on top
 EOS, PAD = 0, PIECES

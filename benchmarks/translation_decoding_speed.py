@@ -104,7 +104,7 @@ def ctranslate2_side(model_dir: str, scratch: str, lines: list[str], kind: str) 
 def our_side(model_dir: str, lines: list[str], precision: str) -> Side:
     """A `Translator`, from text to text."""
     from nlptools.configs.lm import Generate
-    from nlptools.loading import load
+    from nlptools.inference.loading import load
 
     model: Any = load(model_dir, precision=precision.removesuffix("early"))
     early = precision.endswith("early")
@@ -156,7 +156,7 @@ def convert(model: Path, folder: str) -> bool:
 
 def sides(with_ctranslate2: bool) -> dict[str, str]:
     """Names for the table, and for the worker; ours last, the precision that it picks last of all."""
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
 
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
     out = {f"transformers, {p}": f"transformers-{p}" for p in precisions}

@@ -32,7 +32,7 @@ SETS = {"val": "val", "test 2016": "test_2016_flickr"}
 
 def join(folder: Path, part: str, source: str, target: str, out: Path) -> None:
     """Two files side by side as `source TAB target`, escaped as TSV is."""
-    from nlptools.line_records import escape
+    from nlptools.files.line_records import escape
 
     sides = [(folder / f"{part}.{language}").read_text(encoding="utf-8") for language in (source, target)]
     rows = zip(*(side.removesuffix("\n").split("\n") for side in sides), strict=True)

@@ -31,8 +31,8 @@ import translation
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.data.pair_batches import PairBatch
-from nlptools.data.windows import NO_TARGET
+from nlptools.batches.pairs import PairBatch
+from nlptools.batches.windows import NO_TARGET
 
 LAYERS, WIDTH, HEADS, INNER, SMOOTHING = 3, 256, 4, 1024, 0.1
 VOCABULARY, PAD = translation.PIECES + 1, translation.PAD
@@ -110,11 +110,11 @@ def plain(batches: list[PairBatch], dropout: float, bf16: bool, steps: int) -> C
 def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -> Callable[[], float]:
     """Tokens per second of `steps` steps as `train-seq2seq` takes them, each time over the next batches."""
     # imported here: the other side must not get what this does to the process
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
     from nlptools.models import registry
-    from nlptools.objectives import Seq2Seq
-    from nlptools.train.loop import Fit
+    from nlptools.training.engine.loop import Fit
+    from nlptools.training.objectives import Seq2Seq
 
     backend = Backend.detect(Compute(compile=compiled))
     name = "seq2seq-transformer"
@@ -200,7 +200,7 @@ def main() -> None:
         worker(*arguments.worker, arguments)
         return
 
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
 
     precision = Backend.detect().precision
     print(side_by_side.machine())

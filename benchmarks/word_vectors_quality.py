@@ -20,9 +20,9 @@ from side_by_side import machine
 
 from nlptools import load_vectors, messages
 from nlptools.configs import Devices
-from nlptools.configs.embeddings import TrainW2V, VectorRun
 from nlptools.configs.eval_vectors import EvalVectors
-from nlptools.embeddings.training import train_vectors
+from nlptools.configs.word_vectors import TrainW2V, VectorRun
+from nlptools.training.word_vectors.train import train_vectors
 from nlptools.vectors.evaluation import evaluate
 
 

@@ -146,7 +146,7 @@ def fasttext_side(part: str, options: argparse.Namespace) -> Measure:
 
 def vocabulary_words(text: str) -> int:
     """Tokens of words that occur five times."""
-    from nlptools.data.sequences import spool
+    from nlptools.corpora.word_sequences import spool
 
     with tempfile.TemporaryDirectory() as folder:
         return spool([text], Path(folder) / "ids").tokens
@@ -157,7 +157,7 @@ def plain_side(part: str, options: argparse.Namespace) -> Measure:
     import numpy as np
     import torch
 
-    from nlptools.data.sequences import spool
+    from nlptools.corpora.word_sequences import spool
 
     torch.set_num_threads(options.workers)
     text = spool([options.text], Path(tempfile.mkdtemp()) / "ids")
@@ -190,13 +190,13 @@ def plain_side(part: str, options: argparse.Namespace) -> Measure:
 def nlptools_side(part: str, options: argparse.Namespace) -> Measure:
     import torch
 
-    from nlptools.backend import Backend
+    from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
-    from nlptools.configs.embeddings import TrainW2V
-    from nlptools.data.sequences import spool
-    from nlptools.embeddings import building
-    from nlptools.embeddings.chunks import Plan, Progress
-    from nlptools.embeddings.trainer import Trainer
+    from nlptools.configs.word_vectors import TrainW2V
+    from nlptools.corpora.word_sequences import spool
+    from nlptools.training.word_vectors import building
+    from nlptools.training.word_vectors.chunks import Plan, Progress
+    from nlptools.training.word_vectors.trainer import Trainer
 
     path = Path(tempfile.mkdtemp()) / "ids"
 

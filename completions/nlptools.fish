@@ -1,5 +1,5 @@
 # fish completion for nlptools
-# Written by `python -m nlptools.cli.man`; changes are lost.
+# Written by `python -m nlptools.cli.manual.pages`; changes are lost.
 complete -c nlptools -n __fish_use_subcommand -f
 complete -c nlptools -n __fish_use_subcommand -s h -l help -d 'Show help and exit.'
 complete -c nlptools -n __fish_use_subcommand -l version -d 'Show the version and exit.'

@@ -18,58 +18,58 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from nlptools.description import describe as describe
-    from nlptools.embedders.text_embedder import TextEmbedder as TextEmbedder
-    from nlptools.embeddings.training import train_vectors as train_vectors
-    from nlptools.finetuning.job import finetune as finetune
-    from nlptools.language_model import LanguageModel as LanguageModel
-    from nlptools.loading import load as load
-    from nlptools.metrics.corpus import bleu as bleu
-    from nlptools.metrics.corpus import chrf as chrf
-    from nlptools.metrics.corpus import ter as ter
+    from nlptools.inference.description import describe as describe
+    from nlptools.inference.embedding.text_embedder import TextEmbedder as TextEmbedder
+    from nlptools.inference.language_model import LanguageModel as LanguageModel
+    from nlptools.inference.loading import load as load
+    from nlptools.inference.onnx_export import export as export_onnx
+    from nlptools.inference.prediction import Predictor as Predictor
+    from nlptools.inference.translation import Translator as Translator
     from nlptools.metrics.evaluation import evaluate as evaluate
-    from nlptools.onnx_export import export as export_onnx
-    from nlptools.prediction import Predictor as Predictor
-    from nlptools.projection.mapping import project as project
-    from nlptools.seq2seq_training import train_seq2seq as train_seq2seq
-    from nlptools.sequences.corpus import phrases as phrases
-    from nlptools.sequences.corpus import walks as walks
+    from nlptools.metrics.translation.corpus_scores import bleu as bleu
+    from nlptools.metrics.translation.corpus_scores import chrf as chrf
+    from nlptools.metrics.translation.corpus_scores import ter as ter
+    from nlptools.sequences.in_memory import phrases as phrases
+    from nlptools.sequences.in_memory import walks as walks
     from nlptools.text.extraction import extract as extract
+    from nlptools.text.tokenization import build_vocab as build_vocab
+    from nlptools.text.tokenization import tokenize as tokenize
     from nlptools.text.tokenizer import load as tokenizer
-    from nlptools.tokenization import build_vocab as build_vocab
-    from nlptools.tokenization import tokenize as tokenize
-    from nlptools.training import train_lm as train_lm
-    from nlptools.translation import Translator as Translator
+    from nlptools.training.finetuning.finetune import finetune as finetune
+    from nlptools.training.language_model import train_lm as train_lm
+    from nlptools.training.translation import train_seq2seq as train_seq2seq
+    from nlptools.training.word_vectors.train import train_vectors as train_vectors
     from nlptools.vectors.alignment import align as align_vectors
     from nlptools.vectors.evaluation import evaluate as evaluate_vectors
-    from nlptools.vectors.formats import load as load_vectors
+    from nlptools.vectors.files.formats import load as load_vectors
+    from nlptools.vectors.maps.mapping import project as project
 
 _WHERE = {
-    "LanguageModel": "nlptools.language_model:LanguageModel",
-    "Predictor": "nlptools.prediction:Predictor",
-    "TextEmbedder": "nlptools.embedders.text_embedder:TextEmbedder",
-    "Translator": "nlptools.translation:Translator",
+    "LanguageModel": "nlptools.inference.language_model:LanguageModel",
+    "Predictor": "nlptools.inference.prediction:Predictor",
+    "TextEmbedder": "nlptools.inference.embedding.text_embedder:TextEmbedder",
+    "Translator": "nlptools.inference.translation:Translator",
     "align_vectors": "nlptools.vectors.alignment:align",
-    "bleu": "nlptools.metrics.corpus:bleu",
-    "build_vocab": "nlptools.tokenization:build_vocab",
-    "chrf": "nlptools.metrics.corpus:chrf",
-    "describe": "nlptools.description:describe",
+    "bleu": "nlptools.metrics.translation.corpus_scores:bleu",
+    "build_vocab": "nlptools.text.tokenization:build_vocab",
+    "chrf": "nlptools.metrics.translation.corpus_scores:chrf",
+    "describe": "nlptools.inference.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
     "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
-    "export_onnx": "nlptools.onnx_export:export",
+    "export_onnx": "nlptools.inference.onnx_export:export",
     "extract": "nlptools.text.extraction:extract",
-    "finetune": "nlptools.finetuning.job:finetune",
-    "load": "nlptools.loading:load",
-    "load_vectors": "nlptools.vectors.formats:load",
-    "phrases": "nlptools.sequences.corpus:phrases",
-    "project": "nlptools.projection.mapping:project",
-    "ter": "nlptools.metrics.corpus:ter",
-    "tokenize": "nlptools.tokenization:tokenize",
+    "finetune": "nlptools.training.finetuning.finetune:finetune",
+    "load": "nlptools.inference.loading:load",
+    "load_vectors": "nlptools.vectors.files.formats:load",
+    "phrases": "nlptools.sequences.in_memory:phrases",
+    "project": "nlptools.vectors.maps.mapping:project",
+    "ter": "nlptools.metrics.translation.corpus_scores:ter",
+    "tokenize": "nlptools.text.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
-    "train_lm": "nlptools.training:train_lm",
-    "train_seq2seq": "nlptools.seq2seq_training:train_seq2seq",
-    "train_vectors": "nlptools.embeddings.training:train_vectors",
-    "walks": "nlptools.sequences.corpus:walks",
+    "train_lm": "nlptools.training.language_model:train_lm",
+    "train_seq2seq": "nlptools.training.translation:train_seq2seq",
+    "train_vectors": "nlptools.training.word_vectors.train:train_vectors",
+    "walks": "nlptools.sequences.in_memory:walks",
 }
 
 __all__ = [

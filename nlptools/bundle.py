@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nlptools import artifacts, durable
 from nlptools.errors import BundleError, InputError, display
+from nlptools.files import artifacts, atomic
 
 if TYPE_CHECKING:
     from nlptools.models.contract import LanguageModel
@@ -111,10 +111,10 @@ def save(
     Raises:
         StreamError: disk full or another write error.
     """
-    from nlptools.models import hf
+    from nlptools.models.huggingface import directories
 
     special = {"bos_token_id": eos, "eos_token_id": eos}
-    config = {**hf.config_to_hf(model.config), **special, "nlptools": {"document": document, "arch": arch}}
+    config = {**directories.config_to_hf(model.config), **special, "nlptools": {"document": document, "arch": arch}}
     _save(directory, arch, weights, model.config, config, special, training, tokenizer.save(directory))
 
 
@@ -139,12 +139,12 @@ def save_pair(
         BundleError: the tokenizers do not go together, or have more tokens than the model.
         StreamError: disk full or another write error.
     """
-    from nlptools.models import hf
+    from nlptools.models.huggingface import directories
     from nlptools.text import tokenizer_pairs
 
     sizes = model.config
     _check_pair(directory, *tokenizer_pairs.pair(source, target), sizes)
-    config = {**hf.config_to_hf(sizes), "nlptools": {"arch": arch}}
+    config = {**directories.config_to_hf(sizes), "nlptools": {"arch": arch}}
     special = {
         "pad_token_id": sizes.pad,
         "eos_token_id": sizes.eos,
@@ -171,19 +171,19 @@ def save_encoder(
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
 
     Args:
-        model: a `models.bert.BertWithHeads`, or of another `arch`, such as a `models.gpt_tasks.GPTWithHeads` or a
-            `models.text_classifiers.TextClassifier`.
+        model: a `models.encoders.bert.BertWithHeads`, or of another `arch`, such as a `models.tasks.gpt.GPTWithHeads` or a
+            `models.tasks.text_classifiers.TextClassifier`.
         more: more for config.json, such as `id2label`; what stands under "nlptools" is added to what we note there.
 
     Raises:
         BundleError: the tokenizer has more tokens than the model.
         StreamError: disk full or another write error.
     """
-    from nlptools.models import hf
+    from nlptools.models.huggingface import directories
 
     more = dict(more or {})
     ours = {"arch": arch, **more.pop("nlptools", {})}
-    config = {**hf.config_to_hf(model.config, model.heads), **more, "nlptools": ours}
+    config = {**directories.config_to_hf(model.config, model.heads), **more, "nlptools": ours}
     check_tokenizer(directory, tokenizer, config)
     _save(directory, arch, weights, model.config, config, None, training, tokenizer.save(directory))
 
@@ -199,14 +199,14 @@ def _save(
     files: list[str],
 ) -> None:
     """Write all but the `files` of the tokenizers, which are there, and the manifest of all."""
-    from nlptools.models import hf
+    from nlptools.models.huggingface import directories
 
     names = ["config.json", "model.safetensors", "training.json", *files]
-    durable.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
+    atomic.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
     if generation is not None:
-        durable.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
+        atomic.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
         names.append("generation_config.json")
-    artifacts.save_tensors(directory / "model.safetensors", hf.weights_to_hf(arch, weights, sizes))
+    artifacts.save_tensors(directory / "model.safetensors", directories.weights_to_hf(arch, weights, sizes))
     artifacts.write_json(directory / "training.json", training)
     artifacts.write_manifest(directory, names)
 
@@ -254,14 +254,15 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
     """(architecture, model on the CPU in float32) of a directory with this config.json. Raises BundleError."""
     import torch
 
-    from nlptools.models import hf, registry
+    from nlptools.models import registry
+    from nlptools.models.huggingface import directories
 
-    arch, sizes = hf.config_from_hf(config)
+    arch, sizes = directories.config_from_hf(config)
     tensors = artifacts.load_weights(path)
-    _check_size(hf.least_weights(sizes), tensors)
+    _check_size(directories.least_weights(sizes), tensors)
     with torch.device("meta"):
-        model = registry.model_class(arch)(sizes, **hf.heads_in(arch, tensors, sizes, config))
-    model.load_state_dict(hf.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
+        model = registry.model_class(arch)(sizes, **directories.heads_in(arch, tensors, sizes, config))
+    model.load_state_dict(directories.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
     for name, tensor in model.state_dict().items():
         if not bool(torch.isfinite(tensor).all()):
             raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")

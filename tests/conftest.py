@@ -111,7 +111,8 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
     """As `run`, but inside this process: for commands that load PyTorch, which takes seconds in each new one."""
     import io
 
-    from nlptools import cli, messages, streams
+    from nlptools import cli, messages
+    from nlptools.files import streams
 
     def call(*args: object, stdin: str | bytes = b"", env: dict[str, str] | None = None) -> Finished:
         data = stdin.encode() if isinstance(stdin, str) else stdin

@@ -117,7 +117,7 @@ def test_an_endless_input_is_read_as_needed(lm: Path) -> None:
 
 
 def test_perplexity(lm: Path, tmp_path: Path, call: Any) -> None:
-    from nlptools import streams
+    from nlptools.files import streams
 
     (tmp_path / "text").write_text("w1 w2\nw3\n")
     found = nlptools.load(lm, precision="fp32", threads=1).perplexity(streams.blocks(tmp_path / "text"))
@@ -128,7 +128,7 @@ def test_perplexity(lm: Path, tmp_path: Path, call: Any) -> None:
 def test_fine_tuned_models_and_encoders_are_loaded_as_what_they_are_for(lm: Path, tmp_path: Path, call: Any) -> None:
     torch = pytest.importorskip("torch")
     from nlptools import bundle
-    from nlptools.models.bert import BertWithHeads
+    from nlptools.models.encoders.bert import BertWithHeads
 
     base = bundle.load(encoder_bundle(tmp_path / "encoder"))
     made = BertWithHeads(base.model.config, ("pooler", "sequence"), 2)

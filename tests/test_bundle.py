@@ -25,7 +25,7 @@ from nlptools.models import registry
 from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import load
 from nlptools.text.vocab import Vocab
-from nlptools.train import rundir
+from nlptools.training.engine import run_directory
 
 FILES = (
     "config.json",
@@ -440,5 +440,5 @@ def test_force_clears_the_folder_of_the_target_too(tmp_path: Path) -> None:
     """Else what is saved next would be read with the tokenizer of what was there."""
     out = pair_bundle(tmp_path / "m", "seq2seq-rnn", TOKENS, TOKENS[:20])
     (out / "mine").write_text("stays")
-    assert rundir.previous(out, "auto", force=True, fingerprint={}) is None
+    assert run_directory.previous(out, "auto", force=True, fingerprint={}) is None
     assert sorted(p.name for p in out.iterdir()) == ["mine"]

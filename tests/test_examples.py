@@ -8,7 +8,7 @@ from pathlib import Path
 
 from conftest import ROOT, environment
 
-from tests.finetuning.tiny import encoder, texts
+from tests.tasks.tiny_tasks import encoder, texts
 
 MNLI = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse"
 WORDS = {"good": "entailment", "bad": "neutral", "w0": "contradiction"}

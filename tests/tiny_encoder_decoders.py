@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nlptools.backend import Backend
+from nlptools.compute.backend import Backend
 from nlptools.models import registry
 
 VOCABULARY, PAD, EOS = 30, 29, 0

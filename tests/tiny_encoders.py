@@ -8,8 +8,8 @@ import torch
 
 from nlptools import bundle
 from nlptools.configs.encoders import EncoderConfig
-from nlptools.models.bert import BertWithHeads
-from nlptools.text.named import NamedTokenizer
+from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "a", "mat", "and", "ate", "it", "up"]

@@ -15,8 +15,9 @@ from importlib import import_module
 
 import click
 
-from nlptools import __version__, durable, messages, streams
+from nlptools import __version__, messages
 from nlptools.errors import NlptoolsError, reason
+from nlptools.files import atomic, streams
 
 # Name -> (section, one-line help). A test holds the line equal to the first line of the command's own help.
 COMMANDS = {
@@ -141,12 +142,12 @@ def run(arguments: list[str]) -> int:
 def _default_signals() -> None:
     """Ctrl-C, SIGTERM and a closed pipe end a filter at once and in silence, as they end `cat`; unfinished files go.
 
-    Training commands put their own handlers in place (train/stop.py).
+    Training commands put their own handlers in place (training/engine/stop.py).
     """
     for number in (signal.SIGINT, signal.SIGPIPE):
         if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGPIPE:
             signal.signal(number, signal.SIG_DFL)
-    durable.remove_on_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
+    atomic.remove_on_signals(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)
 
 
 def _die(number: signal.Signals) -> int:

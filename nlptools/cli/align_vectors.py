@@ -67,7 +67,8 @@ def command(source: str, target: str, align: Align, written: Written, precision:
     """
     _check(source, target, align, written, precision)
     from nlptools import messages
-    from nlptools.vectors import alignment, bilingual, formats
+    from nlptools.vectors import alignment, bilingual
+    from nlptools.vectors.files import formats
 
     names = {"dictionary": align.dictionary, **({"test": precision.test} if precision.test else {})}
     pairs = {kind: bilingual.read_dictionary(path, common.encoding_errors) for kind, path in names.items()}
@@ -90,8 +91,8 @@ def command(source: str, target: str, align: Align, written: Written, precision:
 
 def _check(source: str, target: str, align: Align, written: Written, precision: Precision) -> None:
     """Refuse what cannot work before anything is read. Raises UsageError, InputError, OutputError."""
-    from nlptools import streams
-    from nlptools.vectors import formats
+    from nlptools.files import streams
+    from nlptools.vectors.files import formats
 
     written.check()
     precision.check()
@@ -112,8 +113,9 @@ def _check(source: str, target: str, align: Align, written: Written, precision: 
 
 def _report(measures: Measures, precision: Precision, force: bool) -> None:
     """Precision for people on standard error and, if asked for, as data."""
-    from nlptools import messages, streams
+    from nlptools import messages
     from nlptools.configs.evaluate import Report
+    from nlptools.files import streams
     from nlptools.metrics import values
 
     report = Report(confidence=precision.confidence, seed=precision.seed, format="json" if precision.json else "text")
@@ -129,7 +131,7 @@ def _report(measures: Measures, precision: Precision, force: bool) -> None:
 
 def _write(made: Alignment, align: Align, written: Written) -> None:
     from nlptools import messages
-    from nlptools.vectors import formats
+    from nlptools.vectors.files import formats
 
     if any(table.subwords is not None and len(table.subwords.buckets) for table in (made.source, made.target)):
         messages.note("n-grams are left out: unknown words will have no vectors")

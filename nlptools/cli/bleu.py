@@ -70,13 +70,13 @@ def command(
     """
     _check(references, input, bleu, significance, report)
     without_blas_threads()
-    from nlptools import streams
-    from nlptools.metrics import comparison, corpus
+    from nlptools.files import streams
+    from nlptools.metrics.translation import comparison, corpus_scores
 
     if input.merge:
-        from nlptools.metrics import shards
+        from nlptools.metrics.translation import statistics_files
 
-        metric, counted = shards.merge(references, keep_rows=_resampled(significance))
+        metric, counted = statistics_files.merge(references, keep_rows=_resampled(significance))
         names = ["merged"]
         if report.fail_under is not None and metric.name == "TER":
             raise UsageError("--fail-under is for bleu or chrf")
@@ -84,7 +84,7 @@ def command(
         names = _systems(input.input, paired=bool(significance.paired_bs or significance.paired_ar))
         streams.check_inputs([*names, *references])
         metrics = [_metric(name, bleu, chrf, ter, report) for name in sorted(set(bleu.metrics))]
-        texts = corpus.read(names, references, input.num_refs, common.encoding_errors)
+        texts = corpus_scores.read(names, references, input.num_refs, common.encoding_errors)
         watched = "bleu" in bleu.metrics and bleu.tokenize != "none" and not bleu.force
         blocks = _watched(texts) if watched else texts
         if report.sentence:
@@ -105,9 +105,9 @@ def _resampled(significance: Significance) -> bool:
 
 def _score_sentences(metric: Any, blocks: Iterator[Any], report: Report) -> None:
     """Write a line for each segment as it comes."""
-    from nlptools import streams
     from nlptools.errors import DataError
-    from nlptools.metrics.comparison import sentence_lines
+    from nlptools.files import streams
+    from nlptools.metrics.translation.comparison import sentence_lines
 
     empty = True
     with streams.Output() as out:
@@ -122,19 +122,19 @@ def _count(metrics: list[Any], num_systems: int, blocks: Iterator[Any], keep_row
     """Add up the statistics of all blocks, and write them to `path` if there is one."""
     from contextlib import nullcontext
 
-    from nlptools import streams
-    from nlptools.metrics.corpus import Counted
+    from nlptools.files import streams
+    from nlptools.metrics.translation.corpus_scores import Counted
 
     counted = Counted(metrics, num_systems, keep_rows)
     with streams.Output(path) if path is not None else nullcontext() as out:
         if out is not None:
-            from nlptools.metrics import shards
+            from nlptools.metrics.translation import statistics_files
 
-            out.write_lines(shards.header(metrics[0]))
+            out.write_lines(statistics_files.header(metrics[0]))
         for systems, references in blocks:
             added = counted.add(systems, references)
             if out is not None:
-                out.write_lines(shards.rows(added[0][0], references))
+                out.write_lines(statistics_files.rows(added[0][0], references))
         counted.tables()  # nothing to count is an error, before the file gets its name
     return counted
 
@@ -190,7 +190,7 @@ def _systems(paths: tuple[str, ...], paired: bool) -> list[str]:
 
 
 def _metric(name: str, bleu: Bleu, chrf: Chrf, ter: Ter, report: Report) -> Any:
-    from nlptools.metrics.corpus import metric_class
+    from nlptools.metrics.translation.corpus_scores import metric_class
 
     settings = {
         key.removeprefix(f"{name}_"): v for key, v in vars({"bleu": bleu, "chrf": chrf, "ter": ter}[name]).items()

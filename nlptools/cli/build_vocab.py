@@ -43,6 +43,6 @@ def command(inputs: tuple[str, ...], buildvocab: BuildVocab, common: Common) -> 
     Reads the inputs one after the other, or standard input. Counting words takes memory for the different words only;
     learning pieces takes memory for the text, which --max-lines bounds.
     """
-    from nlptools import tokenization
+    from nlptools.text import tokenization
 
     tokenization.build_vocab(inputs, buildvocab, common.encoding_errors)

@@ -53,6 +53,6 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
 
     Reads the file or directory SOURCE and writes TARGET; - is standard input or output.
     """
-    from nlptools.vectors import formats
+    from nlptools.vectors.files import formats
 
     formats.convert(source, target, convert, common.encoding_errors)

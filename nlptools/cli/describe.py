@@ -30,8 +30,8 @@ def command(model: str, describe: Describe, common: Common) -> None:
     """
     import json
 
-    from nlptools import line_records, streams
-    from nlptools.description import describe as look
+    from nlptools.files import line_records, streams
+    from nlptools.inference.description import describe as look
 
     with streams.Output() as out:
         facts = look(model)

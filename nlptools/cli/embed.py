@@ -13,8 +13,8 @@ from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.embed import Embed, EmbedWords
 
 if TYPE_CHECKING:
-    from nlptools.embedders.contract import Embedder
-    from nlptools.streams import Block
+    from nlptools.files.streams import Block
+    from nlptools.inference.embedding.contract import Embedder
 
 _WINDOW = 8192  # lines that are sorted by length together
 
@@ -63,8 +63,8 @@ def command(
     vectors. Vectors do not depend on which lines are read together.
     """
     embed.check()
-    from nlptools import streams
-    from nlptools.ahead import one_ahead
+    from nlptools.files import streams
+    from nlptools.files.prefetch import one_ahead
 
     names = streams.check_inputs(inputs)
     _check_outputs(embed, lines)
@@ -74,13 +74,13 @@ def command(
     options: dict[str, Any] = {"dtype": embed.dtype, "force": lines.force, "line_buffered": lines.line_buffered}
     output = (lines.output, embed.to, embedder.dimensions)
     if embed.unit == "sentence":
-        from nlptools.vectors.array_writer import ArrayWriter
+        from nlptools.vectors.files.array_writer import ArrayWriter
 
         with ArrayWriter(*output, **options) as array:
             for texts, ready in prepared:
                 array.write(embedder.embed(texts, ready), texts)
     else:
-        from nlptools.vectors.unit_writer import UnitWriter
+        from nlptools.inference.embedding.unit_writer import UnitWriter
 
         with UnitWriter(*output, embed.unit, index=embed.index, **options) as units:
             for texts, ready in prepared:
@@ -93,8 +93,8 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     import os
 
     from nlptools.errors import OutputError, display
-    from nlptools.streams import COMPRESSED
-    from nlptools.vectors.bundle_format import words_beside
+    from nlptools.files.streams import COMPRESSED
+    from nlptools.vectors.files.directory import words_beside
 
     names = [lines.output, embed.index]
     is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(COMPRESSED)
@@ -106,8 +106,8 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
 
 
 def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors: str) -> Embedder:
-    from nlptools.embedders import word_embedder
     from nlptools.errors import UsageError
+    from nlptools.inference.embedding import word_embedder
 
     if word_embedder.is_vectors(model):
         return word_embedder.load(model, embed, words, errors)
@@ -115,8 +115,8 @@ def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors:
         raise UsageError(
             f"{model} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
         )
-    from nlptools import backend
-    from nlptools.embedders import text_embedder
+    from nlptools.compute import backend
+    from nlptools.inference.embedding import text_embedder
 
     backend.expect_new_shapes()
     return text_embedder.load(model, embed, compute)

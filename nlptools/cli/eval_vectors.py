@@ -72,8 +72,9 @@ def command(vectors: tuple[str, ...], evalvectors: EvalVectors, common: Common) 
     evalvectors.check()
     if [*vectors, *evalvectors.analogies, *evalvectors.pairs].count("-") > 1:
         raise UsageError("'-' (standard input) may stand only once")
-    from nlptools import streams
-    from nlptools.vectors import evaluation, formats, score_table
+    from nlptools.files import streams
+    from nlptools.vectors import evaluation, score_table
+    from nlptools.vectors.files import formats
 
     evaluation.check_vectors(vectors, evalvectors.source_format)
     tests = evaluation.read_tests(evalvectors, common.encoding_errors)

@@ -96,7 +96,7 @@ def command(predictions: str, evaluate: Evaluate, source: Source, report: Report
     groups = parse(evaluate.metric)
     check_usage(groups, evaluate, source, report)
     without_blas_threads()
-    from nlptools import streams
+    from nlptools.files import streams
     from nlptools.metrics import values
     from nlptools.metrics.evaluation import evaluate_files
 

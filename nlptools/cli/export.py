@@ -35,6 +35,6 @@ def command(model: str, export: Export, common: Common) -> None:
     with the model on batches of several sizes before it gets its name. Needs the packages onnx and onnxscript, and
     onnxruntime to compare: pip install 'nlptools[onnx]'.
     """
-    from nlptools.onnx_export import export as write
+    from nlptools.inference.onnx_export import export as write
 
     write(model, export)

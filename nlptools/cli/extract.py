@@ -48,7 +48,7 @@ def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Com
     Reads the inputs one after the other, or standard input. Nothing is learned and nothing is said that the text does not
     say: a baseline for models that write summaries (train-seq2seq), and a summary where there is no such model.
     """
-    from nlptools import line_records, streams
+    from nlptools.files import line_records, streams
     from nlptools.text import extraction
 
     def summary(line: str) -> str:

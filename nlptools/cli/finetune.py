@@ -129,7 +129,7 @@ def command(
     if finetune.scratch is not None:
         scratch.check(finetune.scratch)
     finetunetraining.check()
-    from nlptools.finetuning.job import finetune as train
+    from nlptools.training.finetuning.finetune import finetune as train
 
     record = invocation()
     train(

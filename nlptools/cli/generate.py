@@ -15,9 +15,9 @@ from nlptools.configs.lm import Generate, shard
 from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
-    from nlptools.language_model import LanguageModel
-    from nlptools.streams import Block, Output
-    from nlptools.translation import Translator
+    from nlptools.files.streams import Block, Output
+    from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.translation import Translator
 
 
 @make_command(
@@ -71,23 +71,23 @@ def command(
     """
     generate.check()
     translate.check(generate)
-    from nlptools import parts, streams
+    from nlptools.files import line_ranges, streams
 
     more = [name for name in inputs if os.path.isfile(os.path.join(name, "config.json"))]
     if list(inputs[: len(more)]) != more:
         more = []  # a directory among files: the readers say what is wrong with it
     names = streams.check_inputs(inputs[len(more) :])
-    first, end = parts.share(names, *shard(generate.shard)) if generate.shard else (0, None)
+    first, end = line_ranges.share(names, *shard(generate.shard)) if generate.shard else (0, None)
     if generate.skip_done:
-        first += parts.done_lines(lines.output)
+        first += line_ranges.done_lines(lines.output)
     with streams.Output(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
-        from nlptools.language_model import LanguageModel
-        from nlptools.loading import load_speaking
+        from nlptools.inference.language_model import LanguageModel
+        from nlptools.inference.loading import load_speaking
 
         loaded = load_speaking(model, *more, compute=compute)
-        blocks = parts.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
+        blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.batch
@@ -136,7 +136,7 @@ def _good_items(block: Block, json_input: bool, key: str) -> tuple[list[dict[str
 def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]:
     """What each line asks for: a text under `key`; a "source", too, where that is "target"."""
     from nlptools.errors import DataError
-    from nlptools.line_records import fields, parse_json_object
+    from nlptools.files.line_records import fields, parse_json_object
 
     names = ("source", "target") if key == "target" else (key,)
     for number, line in enumerate(block.lines, block.start):
@@ -161,7 +161,7 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
 def _answer(
     loaded: LanguageModel, items: list[dict[str, Any]], generate: Generate, seed: int, first: int, out: Output
 ) -> None:
-    from nlptools.line_records import escape
+    from nlptools.files.line_records import escape
 
     prompts = [item["prompt"] for item in items]
     if generate.stream:
@@ -192,7 +192,7 @@ def _translate(
     first: int,
     out: Output,
 ) -> None:
-    from nlptools.line_records import escape
+    from nlptools.files.line_records import escape
 
     prefixes = None
     if any("prefix" in item for item in items):

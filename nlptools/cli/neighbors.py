@@ -13,8 +13,8 @@ from nlptools.configs.vectors import Neighbors
 from nlptools.errors import DataError, UsageError
 
 if TYPE_CHECKING:
-    from nlptools.embedders.contract import Embedder
-    from nlptools.streams import Block
+    from nlptools.files.streams import Block
+    from nlptools.inference.embedding.contract import Embedder
     from nlptools.vectors.nearest import Answer
     from nlptools.vectors.table import Vectors
 
@@ -70,7 +70,8 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
 
     VECTORS is a file of word vectors, a directory that convert made, or what embed made of the lines of a text.
     """
-    from nlptools import messages, streams
+    from nlptools import messages
+    from nlptools.files import streams
 
     if neighbors.embedded and neighbors.model is not None:
         raise UsageError("--embedded: the queries have vectors already, --model would make others")
@@ -79,7 +80,7 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
     names = streams.check_inputs(inputs)
-    from nlptools.vectors.formats import load_to_search
+    from nlptools.vectors.files.formats import load_to_search
 
     table = load_to_search(vectors, neighbors.source_format, common.encoding_errors, neighbors.lines_file)
     embedder = None if neighbors.model is None else _embedder(neighbors.model, table, common.encoding_errors)
@@ -102,13 +103,13 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
 
 def _embedder(model: str, table: Vectors, errors: str) -> Embedder:
     """What turns queries into vectors. Raises UsageError if these are no match for the table's."""
-    from nlptools.embedders import word_embedder
+    from nlptools.inference.embedding import word_embedder
 
     made: Embedder
     if word_embedder.is_vectors(model):
         made = word_embedder.load(model, errors=errors)
     else:
-        from nlptools.embedders import text_embedder
+        from nlptools.inference.embedding import text_embedder
 
         made = text_embedder.load(model)
     if made.dimensions != table.dimensions:
@@ -147,7 +148,7 @@ def _embedded(lines: list[str], path: str, numbers: list[int], dimensions: int) 
     """The texts in JSON lines, and their vectors (N, D). Raises DataError."""
     import numpy as np
 
-    from nlptools.vectors.array_reader import parse_record
+    from nlptools.vectors.files.array_reader import parse_record
 
     records = [parse_record(line, path, number) for number, line in zip(numbers, lines, strict=True)]
     for number, (_, row) in zip(numbers, records, strict=True):
@@ -158,7 +159,7 @@ def _embedded(lines: list[str], path: str, numbers: list[int], dimensions: int) 
 
 
 def _fields(query: str, answer: Answer | None) -> str:
-    from nlptools.line_records import escape
+    from nlptools.files.line_records import escape
 
     pairs = answer.neighbors or [] if answer is not None else []
     return "\t".join([escape(query), *(f"{escape(word)}\t{score:.4f}" for word, score in pairs)])

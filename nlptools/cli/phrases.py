@@ -15,8 +15,8 @@ from nlptools.configs.sequences import ENGLISH, MAX_VOCAB, MIN_COUNT, THRESHOLDS
 from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
+    from nlptools.files.streams import Block
     from nlptools.sequences.phrases import Rule
-    from nlptools.streams import Block
 
 
 @make_command(
@@ -54,7 +54,7 @@ def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Com
     """
     _check(phrases)
     rule = None if phrases.model else _rule(phrases)
-    from nlptools import streams
+    from nlptools.files import streams
     from nlptools.sequences import phrase_file
     from nlptools.sequences.phrases import join, learn_and_join
 
@@ -115,7 +115,7 @@ def _connectors(value: str | None) -> tuple[str, ...]:
     if value == "english":
         return ENGLISH
     if "," not in value and (os.sep in value or os.path.exists(value)):
-        from nlptools import streams
+        from nlptools.files import streams
 
         words = [line.strip(" \t") for line in streams.lines(value)]
     else:

@@ -37,18 +37,19 @@ def command(runs: tuple[str, ...], plot: Plot, common: Common) -> None:
 
     Several runs share each panel. The curves appear in the terminal, or in an image with --output.
     """
-    from nlptools import braille, plotting, streams
+    from nlptools.files import streams
+    from nlptools.plots import braille, curves
 
     if plot.output != "-":
-        plotting.check_image(plot.output)
+        curves.check_image(plot.output)
     with streams.Output(plot.output, force=plot.force) as out:
-        panels = plotting.panels(plotting.read_runs(runs), plot.metric, plot.x, required=plot.metric != METRICS)
+        panels = curves.panels(curves.read_runs(runs), plot.metric, plot.x, required=plot.metric != METRICS)
         if plot.output == "-":
             width = int(plot.width) or (shutil.get_terminal_size().columns if sys.stdout.isatty() else 80)
             ascii_only = plot.ascii or not _braille_shows()
             out.write(braille.draw(panels, width, int(plot.height) or 10, ascii_only, _colored(common.color)))
         else:
-            out.write(plotting.image(panels, Path(plot.output).suffix.lower(), plot.width or 7.0, plot.height or 2.5))
+            out.write(curves.image(panels, Path(plot.output).suffix.lower(), plot.width or 7.0, plot.height or 2.5))
 
 
 def _braille_shows() -> bool:

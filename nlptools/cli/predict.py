@@ -77,7 +77,7 @@ def command(
     those of like length together, which does not change what comes out.
     """
     predict.check()
-    from nlptools import streams
+    from nlptools.files import streams
 
     names = streams.check_inputs(inputs)
     if lines.line_buffered:
@@ -86,11 +86,11 @@ def command(
         from nlptools import bundle
 
         found = bundle.load(model)
-        from nlptools.backend import Backend, expect_new_shapes
-        from nlptools.prediction import Predictor
+        from nlptools.compute.backend import Backend, expect_new_shapes
+        from nlptools.inference.prediction import Predictor
 
         if found.is_encoder_decoder:
-            from nlptools.finetuning import seq2seq
+            from nlptools.training.finetuning import seq2seq
 
             backend = Backend.detect(compute)
             for some in seq2seq.lines(found, backend, predict, files, names, common.encoding_errors):

@@ -77,13 +77,13 @@ def command(
     was stopped, by a signal, a time limit or a crash, is continued by the same command and ends with the weights it would
     have had anyway.
     """
-    from nlptools import streams
+    from nlptools.files import streams
 
     # what is wrong is said before torch is loaded
     trainbert.check()
     pretraining.check()
     streams.check_inputs(inputs, pretraining.held_out)
-    from nlptools.pretraining.job import train_bert
+    from nlptools.training.pretraining.encoder import train_bert
 
     record = invocation()
     train_bert(inputs, trainbert, pretraining, compute, encoding_errors=common.encoding_errors, invocation=record)

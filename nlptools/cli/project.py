@@ -6,7 +6,7 @@ import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.configs import Common
-from nlptools.configs.projection import Project
+from nlptools.configs.maps import Project
 
 
 @make_command(
@@ -47,6 +47,6 @@ def command(vectors: str, project: Project, common: Common) -> None:
 
     VECTORS is a file of word vectors, a directory that convert made, or a matrix in .npy.
     """
-    from nlptools.projection import mapping
+    from nlptools.vectors.maps import mapping
 
     mapping.run(vectors, project, common.encoding_errors)

@@ -12,8 +12,8 @@ from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.lm import Score
 
 if TYPE_CHECKING:
-    from nlptools.language_model import LanguageModel
-    from nlptools.streams import Output
+    from nlptools.files.streams import Output
+    from nlptools.inference.language_model import LanguageModel
 
 
 @make_command(
@@ -44,10 +44,10 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     import json
     import math
 
-    from nlptools import streams
     from nlptools.errors import UsageError
-    from nlptools.language_model import LanguageModel
-    from nlptools.loading import load_speaking
+    from nlptools.files import streams
+    from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.loading import load_speaking
 
     names = streams.check_inputs(inputs)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
@@ -72,7 +72,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
 
 
 def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -> None:
-    from nlptools.line_records import escape
+    from nlptools.files.line_records import escape
 
     rows = loaded.score_batch(texts, score)
     if score.per == "line":

@@ -39,7 +39,8 @@ def command(inputs: tuple[str, ...], tokenize: Tokenize, lines: Lines, common: C
 
     Reads the inputs one after the other, or standard input, and writes one line for each line.
     """
-    from nlptools import streams, tokenization
+    from nlptools.files import streams
+    from nlptools.text import tokenization
 
     found = tokenization.tokenize_files(inputs, tokenize, common.encoding_errors, lines.line_buffered)
     with streams.Output(lines.output, force=lines.force) as output:

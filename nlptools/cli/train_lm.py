@@ -43,13 +43,13 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     trained on it. A run that was stopped, by a signal, a time limit or a crash, is continued by the same command and ends
     with the weights it would have had anyway.
     """
-    from nlptools import streams
+    from nlptools.files import streams
 
     # what is wrong is said before torch is loaded
     trainlm.check()
     training.check()
     streams.check_inputs(inputs, training.held_out)
-    from nlptools.training import train_lm
+    from nlptools.training.language_model import train_lm
 
     record = invocation()
     train_lm(inputs, trainlm, training, compute, encoding_errors=common.encoding_errors, invocation=record)

@@ -57,7 +57,7 @@ def command(
     # what is wrong is said before torch is loaded
     trainseq2seq.check()
     pairtraining.check()
-    from nlptools.seq2seq_training import train_seq2seq
+    from nlptools.training.translation import train_seq2seq
 
     record = invocation()
     train_seq2seq(

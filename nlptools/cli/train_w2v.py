@@ -5,7 +5,7 @@ from __future__ import annotations
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Devices
-from nlptools.configs.embeddings import TrainW2V, VectorRun
+from nlptools.configs.word_vectors import TrainW2V, VectorRun
 from nlptools.errors import UsageError
 
 FORMATS = """\
@@ -104,14 +104,14 @@ def command(
     Reads sequences of tokens from files or standard input and writes vectors: skip-gram or CBOW with negative sampling,
     hierarchical or full softmax, with n-grams of characters if asked, or GloVe.
     """
-    from nlptools import streams
+    from nlptools.files import streams
 
     if vectorrun.valid == "-" and (not inputs or "-" in inputs):
         raise UsageError("the text and --valid cannot both come from standard input")
     if vectorrun.format == "bundle" and vectorrun.output == "-":
         raise UsageError("a directory cannot go to standard output", hint="-o DIR")
     streams.check_inputs(inputs)
-    from nlptools.embeddings.training import train_vectors
+    from nlptools.training.word_vectors.train import train_vectors
 
     record = invocation()
     train_vectors(inputs, trainw2v, vectorrun, devices, encoding_errors=common.encoding_errors, invocation=record)

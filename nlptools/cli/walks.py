@@ -42,7 +42,7 @@ def command(inputs: tuple[str, ...], walks: Walks, lines: Lines, common: Common)
 
     Reads the edges of the inputs, or standard input, as one graph. Memory grows with the edges, not with the walks.
     """
-    from nlptools import streams
+    from nlptools.files import streams
     from nlptools.sequences import graph as graphs
     from nlptools.sequences import walks as drawing
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from nlptools.configs import option
 from nlptools.configs.checks import check_shares, check_sizes
-from nlptools.configs.embeddings import lengths
+from nlptools.configs.word_vectors import lengths
 from nlptools.errors import BundleError, UsageError
 
 ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")

@@ -38,7 +38,7 @@ class Crf(nn.Module):
     ) -> None:
         """Args:
         follows, begins, ends: (C, C), (C,) and (C,) bool, which neighbours, first and last tags there may be
-            (`nlptools.data.tag_decoding.constraints`); None: any.
+            (`nlptools.tasks.tag.decoding.constraints`); None: any.
         """
         super().__init__()
         self.follows = nn.Parameter(torch.zeros(num_tags, num_tags))

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from nlptools import line_records, messages, streams
+from nlptools import messages
 from nlptools.configs.evaluate import AVERAGED, AVERAGES, READS, Asked, Evaluate, Source, check_taken, parse
 from nlptools.errors import DataError, UsageError, display
+from nlptools.files import line_records, streams
 from nlptools.metrics.examples import Headed, Paths
 from nlptools.metrics.measures import Measures
 from nlptools.metrics.resampling import Values, Weights
 
 if TYPE_CHECKING:
-    from nlptools.metrics.conll import Tags
-    from nlptools.metrics.translation import TranslationMetric
+    from nlptools.formats.conll import Tags
+    from nlptools.metrics.translation.metric import TranslationMetric
 
 
 class Data(NamedTuple):
@@ -84,7 +85,7 @@ def evaluate_files(
     streams.check_inputs([*source.reference, predictions, *extra])
     kind = groups[0][0].kind
     if kind in ("entities", "tags"):
-        from nlptools.metrics.conll import read_tags
+        from nlptools.formats.conll import read_tags
 
         paths = [*source.reference, predictions]
         gold, predicted = read_tags(paths, skip_docstart=settings.skip_docstart, errors=errors)
@@ -223,8 +224,8 @@ def _entities(asked: Sequence[Asked], data: Data, settings: Evaluate) -> Measure
 
 
 def _tags(asked: Sequence[Asked], data: Data, settings: Evaluate) -> Measures:
+    from nlptools.formats.conll import Tags
     from nlptools.metrics.classification import tagging_accuracy
-    from nlptools.metrics.conll import Tags
 
     sides = []
     for tags in (data.references, data.predictions):
@@ -267,7 +268,7 @@ def _rouge(asked: Sequence[Asked], data: Data, settings: Evaluate) -> Measures:
 
 
 def _translation(asked: Sequence[Asked], data: Data, settings: Evaluate) -> Measures:
-    from nlptools.metrics.corpus import metric_class
+    from nlptools.metrics.translation.corpus_scores import metric_class
 
     metric: TranslationMetric = metric_class(asked[0].name)()
     if isinstance(data.references, str) or any(isinstance(lines, str) for lines in data.references):

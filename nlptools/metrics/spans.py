@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.errors import DataError, UsageError, display
-from nlptools.metrics.conll import Tags, check_aligned, encode
+from nlptools.formats.conll import Tags, check_aligned, encode
 from nlptools.metrics.measures import Measures
 from nlptools.metrics.ngrams import END
 from nlptools.metrics.resampling import Values, Weights

@@ -27,8 +27,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools import streams
 from nlptools.errors import DataError, UsageError
+from nlptools.files import streams
 from nlptools.metrics.measures import Measures
 from nlptools.metrics.resampling import Values, Weights
 

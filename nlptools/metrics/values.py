@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from nlptools import line_records, messages
+from nlptools import messages
 from nlptools.configs.evaluate import Report
+from nlptools.files import line_records
 from nlptools.metrics.classification import confusion_lines
 from nlptools.metrics.measures import Measures
 

@@ -1,1 +1,1 @@
-"""Whole systems, built out of layers."""
+"""Whole models, built out of layers."""

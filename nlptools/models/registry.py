@@ -10,29 +10,29 @@ from nlptools.errors import BundleError
 
 # name -> (class of the model, class of its configuration): language models
 ARCHITECTURES = {
-    "transformer": ("nlptools.models.gpt:GPT", "nlptools.configs.lm:GPTConfig"),
-    "lstm": ("nlptools.models.lstm:LSTM", "nlptools.configs.lm:LSTMConfig"),
+    "transformer": ("nlptools.models.language.gpt:GPT", "nlptools.configs.lm:GPTConfig"),
+    "lstm": ("nlptools.models.language.recurrent:LSTM", "nlptools.configs.lm:LSTMConfig"),
 }
 # encoder-decoders, by the name that --arch has for them
 ENCODER_DECODERS = {
     "seq2seq-transformer": (
-        "nlptools.models.seq2seq_transformer:Transformer",
+        "nlptools.models.translation.transformer:Transformer",
         "nlptools.configs.seq2seq:TransformerConfig",
     ),
-    "seq2seq-rnn": ("nlptools.models.seq2seq_recurrent:Recurrent", "nlptools.configs.seq2seq:RecurrentConfig"),
+    "seq2seq-rnn": ("nlptools.models.translation.recurrent:Recurrent", "nlptools.configs.seq2seq:RecurrentConfig"),
     "seq2seq-convolution": (
-        "nlptools.models.seq2seq_convolution:Convolution",
+        "nlptools.models.translation.convolutional:Convolution",
         "nlptools.configs.seq2seq:ConvolutionConfig",
     ),
 }
 # encoders, with whatever heads they have
-ENCODERS = {"bert": ("nlptools.models.bert:BertWithHeads", "nlptools.configs.encoders:EncoderConfig")}
+ENCODERS = {"bert": ("nlptools.models.encoders.bert:BertWithHeads", "nlptools.configs.encoders:EncoderConfig")}
 # GPTs with heads of tasks in place of the next word
-TASK_GPTS = {"gpt-tasks": ("nlptools.models.gpt_tasks:GPTWithHeads", "nlptools.configs.lm:GPTConfig")}
+TASK_GPTS = {"gpt-tasks": ("nlptools.models.tasks.gpt:GPTWithHeads", "nlptools.configs.lm:GPTConfig")}
 # classifiers of texts that were not pretrained
 TEXT_CLASSIFIERS = {
     "text-classifier": (
-        "nlptools.models.text_classifiers:TextClassifier",
+        "nlptools.models.tasks.text_classifiers:TextClassifier",
         "nlptools.configs.text_classifiers:TextClassifierConfig",
     ),
 }

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import DataError
-from nlptools.streams import Block
+from nlptools.files.streams import Block
 
 Longs = NDArray[np.int64]
 Doubles = NDArray[np.float64]

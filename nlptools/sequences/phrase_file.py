@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import line_records, streams
 from nlptools.errors import BundleError, DataError, UsageError, display
-from nlptools.sequences.pairs import Packing, Words
+from nlptools.files import line_records, streams
+from nlptools.sequences.bigrams import Packing, Words
 from nlptools.sequences.phrases import Counts, Rule
 
 _MARK = "# phrases"

@@ -31,8 +31,8 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.configs.sequences import MAX_VOCAB, MIN_COUNT, SCORINGS, THRESHOLDS
 from nlptools.errors import DataError, UsageError
-from nlptools.sequences.pairs import LINE_END, UNKNOWN, WINDOW, Ids, Longs, Packing, Words, count, split
-from nlptools.streams import Block
+from nlptools.files.streams import Block
+from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, Ids, Longs, Packing, Words, count, split
 
 
 @dataclass(frozen=True)

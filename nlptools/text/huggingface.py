@@ -14,9 +14,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nlptools import durable
 from nlptools.errors import BundleError, display, reason
-from nlptools.text.named import MARKER, original_spans, without_surrogates, write_marker
+from nlptools.files import atomic
+from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.pieces import tokenizers_package
 from nlptools.text.vocab import ROLES, Vocab, usual_specials
 
@@ -97,7 +97,7 @@ class HuggingFace:
         files[_CONFIG] = _json(self._config or default_config(self.vocab))
         files["tokenizer.json"] = self._source.encode()
         for name, data in files.items():
-            durable.write_whole(Path(directory) / name, data)
+            atomic.write_whole(Path(directory) / name, data)
         marker = [write_marker(directory, self.kind, True)] if self.lowercase else []
         return [*files, *marker]
 

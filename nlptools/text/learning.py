@@ -17,7 +17,7 @@ from typing import Any
 from nlptools import messages
 from nlptools.errors import DataError, NlptoolsError
 from nlptools.text import huggingface
-from nlptools.text.named import without_surrogates
+from nlptools.text.builtin import without_surrogates
 from nlptools.text.pieces import sentencepiece_package, tokenizers_package
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import USUAL_NAMES, Vocab

@@ -14,10 +14,10 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nlptools import durable
 from nlptools.errors import BundleError, display
+from nlptools.files import atomic
 from nlptools.text import huggingface, sentencepiece_file
-from nlptools.text.named import write_marker
+from nlptools.text.builtin import write_marker
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.vocab import Vocab, usual_specials
 
@@ -216,10 +216,10 @@ def write_directory(path: Path, source: Marian, target: Marian) -> list[str]:
     separate = source.vocab.tokens != target.vocab.tokens
     names = []
     for side, name in ((source, SOURCE), (target, TARGET)):
-        durable.write_whole(path / name, side.sentencepiece.model)
+        atomic.write_whole(path / name, side.sentencepiece.model)
         names.append(name)
     for side, name in ((source, VOCAB), (target, TARGET_VOCAB))[: 1 + separate]:
-        durable.write_whole(path / name, _json(side.vocab.ids))
+        atomic.write_whole(path / name, _json(side.vocab.ids))
         names.append(name)
     settings = {
         "source_lang": None,
@@ -231,7 +231,7 @@ def write_directory(path: Path, source: Marian, target: Marian) -> list[str]:
         "separate_vocabs": separate,
         "tokenizer_class": "MarianTokenizer",
     }  # fmt: skip
-    durable.write_whole(path / _CONFIG, _json(settings))
+    atomic.write_whole(path / _CONFIG, _json(settings))
     marker = [write_marker(path, Marian.kind, True)] if source.lowercase else []
     return [*names, _CONFIG, *marker]
 

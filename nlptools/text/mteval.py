@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from nlptools.text.characters import character_class
+from nlptools.text.character_classes import character_class
 from nlptools.text.mteval_blocks import tokenize_13a
 
 _ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))  # in this order; &apos; is left alone

@@ -16,10 +16,11 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from nlptools import durable, messages
+from nlptools import messages
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.files import atomic
 from nlptools.text import sampling, sentencepiece_file
-from nlptools.text.named import original_spans, without_surrogates, write_marker
+from nlptools.text.builtin import original_spans, without_surrogates, write_marker
 from nlptools.text.vocab import Vocab, usual_specials
 
 SENTENCEPIECE_FILE = "tokenizer.model"
@@ -129,7 +130,7 @@ class SentencePiece:
 
     def save(self, directory: Path) -> list[str]:
         """Write `tokenizer.model` into `directory`, and how to use it; returns the names of the files."""
-        durable.write_whole(Path(directory) / SENTENCEPIECE_FILE, self.model)
+        atomic.write_whole(Path(directory) / SENTENCEPIECE_FILE, self.model)
         return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
 
     def sample(self, text: str, alpha: float, random: Random) -> list[str]:

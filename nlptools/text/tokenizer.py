@@ -9,7 +9,7 @@ from typing import Protocol
 
 from nlptools.errors import BundleError, InputError, UsageError, display
 from nlptools.text import huggingface, marian, sentencepiece_file
-from nlptools.text.named import RULES, VOCAB_FILE, NamedTokenizer
+from nlptools.text.builtin import RULES, VOCAB_FILE, NamedTokenizer
 from nlptools.text.pieces import SENTENCEPIECE_FILE, SentencePiece
 from nlptools.text.vocab import Vocab
 

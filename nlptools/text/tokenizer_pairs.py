@@ -11,8 +11,8 @@ from pathlib import Path
 
 from nlptools.errors import BundleError, display
 from nlptools.text import marian
+from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.marian import PAD, Marian, with_pad
-from nlptools.text.named import NamedTokenizer
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer, load
 from nlptools.text.vocab import Vocab

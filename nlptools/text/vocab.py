@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from nlptools import durable, line_records, streams
 from nlptools.errors import BundleError, DataError, display
+from nlptools.files import atomic, line_records, streams
 
 ROLES = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
 
@@ -124,7 +124,7 @@ class Vocab:
 
     def save(self, path: str | Path) -> None:
         """Write `token TAB count` lines. Raises StreamError when the disk is full."""
-        durable.write_whole(path, "".join(line + "\n" for line in self.lines()))
+        atomic.write_whole(path, "".join(line + "\n" for line in self.lines()))
 
     def lines(self) -> Iterable[str]:
         """The lines of the file that `save` writes, without their ends."""

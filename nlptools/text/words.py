@@ -18,7 +18,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from nlptools.text.characters import character_class
+from nlptools.text.character_classes import character_class
 
 # A period after one of these does not end a sentence.
 _ABBREVIATED = (

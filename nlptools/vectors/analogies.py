@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from nlptools.errors import DataError
+from nlptools.files.streams import blocks
 from nlptools.metrics.examples import shown
-from nlptools.streams import blocks
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.table import Floats
 from nlptools.vectors.vocabulary import Directions, Ints, Vocabulary, unit

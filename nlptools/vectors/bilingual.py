@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools import line_records, messages, streams
+from nlptools import messages
 from nlptools.errors import DataError, UsageError
+from nlptools.files import line_records, streams
 from nlptools.metrics.measures import Measures
 from nlptools.metrics.resampling import Values, Weights
 from nlptools.vectors import csls

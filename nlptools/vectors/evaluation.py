@@ -21,8 +21,9 @@ from nlptools.errors import InputError, display
 from nlptools.metrics import correlation
 from nlptools.metrics.measures import Measures
 from nlptools.metrics.resampling import Values, Weights
-from nlptools.vectors import analogies, formats, similarity
+from nlptools.vectors import analogies, similarity
 from nlptools.vectors.analogies import Questions
+from nlptools.vectors.files import formats
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.similarity import Pairs
 from nlptools.vectors.table import Vectors

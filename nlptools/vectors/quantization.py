@@ -8,7 +8,7 @@ import numpy as np
 
 from nlptools.errors import UsageError
 from nlptools.vectors import product_quantization
-from nlptools.vectors.bundle_format import Quantized
+from nlptools.vectors.files.directory import Quantized
 from nlptools.vectors.nearest import neighbors
 from nlptools.vectors.product_quantization import Product, ProductRows
 from nlptools.vectors.table import ArrayRows, Vectors

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
-from nlptools.line_records import escape
+from nlptools.files.line_records import escape
 from nlptools.vectors.evaluation import CORRELATION, Score
 
 _GAP = "  "

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from conftest import Run
 
-from nlptools.vectors.formats import load, save
+from nlptools.vectors.files.formats import load, save
 from nlptools.vectors.table import Vectors
 from tests.real_data import published
 

@@ -377,7 +377,7 @@ def test_the_warning_about_tokenized_text_can_be_silenced(call, files):
 
 def test_a_score_keeps_no_rows():
     """What is held after many blocks is one row of sums, however many segments there were."""
-    from nlptools.metrics.bleu import Bleu
+    from nlptools.metrics.translation.bleu import Bleu
 
     def blocks():
         for _ in range(50):

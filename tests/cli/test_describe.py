@@ -12,7 +12,7 @@ from conftest import Run
 from safetensors.torch import load_file, save_file
 from tiny_bundles import bytes_bundle, words_bundle
 
-from nlptools.line_records import unescape
+from nlptools.files.line_records import unescape
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_vectors_that_were_trained(call: Run, tmp_path: Path) -> None:
 def test_vectors_with_ngrams_and_damaged_ones(call: Run, tmp_path: Path) -> None:
     import numpy as np
 
-    from nlptools.vectors.formats import save
+    from nlptools.vectors.files.formats import save
     from nlptools.vectors.subwords import Subwords
     from nlptools.vectors.table import Vectors
 

@@ -12,7 +12,7 @@ from tiny_bundles import words_bundle
 from tiny_encoders import encoder_bundle
 
 from nlptools.configs import Compute
-from nlptools.embedders import text_embedder
+from nlptools.inference.embedding import text_embedder
 
 TEXT = "the cat sat\n\na mat\nthe cat ate it up and sat on the mat\n"
 LINES = TEXT.removesuffix("\n").split("\n")

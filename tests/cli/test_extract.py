@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nlptools
-from nlptools import line_records
 from nlptools.configs import extract as configs
+from nlptools.files import line_records
 from nlptools.text import extraction
 from tests.real_data import published
 

@@ -10,7 +10,7 @@ from conftest import Run
 
 from tests.finetuning.test_answers import questions
 from tests.finetuning.test_tags import columns, iob1, sentences
-from tests.finetuning.tiny import encoder, table, texts
+from tests.tasks.tiny_tasks import encoder, table, texts
 
 
 def test_from_examples_to_answers(call: Run, tmp_path: Path) -> None:

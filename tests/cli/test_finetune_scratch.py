@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conftest import Run
 
-from tests.finetuning.tiny import table, texts
+from tests.tasks.tiny_tasks import table, texts
 
 
 def test_text_classifiers_without_pretraining(call: Run, tmp_path: Path) -> None:

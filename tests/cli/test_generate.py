@@ -215,7 +215,7 @@ def test_newlines_are_escaped(call: Run, letters: Path) -> None:
     for escaped in ("\\n", "\\t", "\\\\", "é", "\ufffd"):
         assert escaped in done.text
     shown = records(generate(call, letters, "--max-new-tokens", 100, "--num-samples", 2, "--json", stdin="x\ny\n"))
-    from nlptools.line_records import unescape
+    from nlptools.files.line_records import unescape
 
     texts = [[c["text"] for c in row["continuations"]] for row in shown]
     assert [[unescape(text) for text in line.split("\t")] for line in done.lines] == texts

@@ -47,7 +47,7 @@ def test_options_reach_the_search(call: Run, table: Path) -> None:
 def test_words_of_a_fasttext_model_that_it_has_never_seen(call: Run, tmp_path: Path) -> None:
     import numpy as np
 
-    from nlptools.vectors.formats import save
+    from nlptools.vectors.files.formats import save
     from nlptools.vectors.subwords import Subwords
     from nlptools.vectors.table import Vectors
 
@@ -124,7 +124,7 @@ def lines(tmp_path: Path) -> Path:
     """An array and its lines, of which two are equal, as embed writes them."""
     import numpy as np
 
-    from nlptools.vectors.array_writer import ArrayWriter
+    from nlptools.vectors.files.array_writer import ArrayWriter
 
     rows = np.array([[1, 0], [0.9, 0.1], [0.9, 0.1], [-1, 0.5], [0, 1]], np.float32)
     texts = ["the cat sat", "a cat - on a mat", "a cat - on a mat", "tab\there", ""]

@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from nlptools import braille, plotting
 from nlptools.errors import DataError, InputError, Unavailable, UsageError
-from nlptools.plotting import Panel, Series
+from nlptools.plots import braille, curves
+from nlptools.plots.curves import Panel, Series
 
 
 def log(directory, steps=40, every=10, **changes):
@@ -100,8 +100,8 @@ def test_images(run, tmp_path, name, magic):
 
 def test_image_size(tmp_path):
     pytest.importorskip("matplotlib")
-    panels = plotting.panels(plotting.read_runs([str(log(tmp_path / "lm"))]), ["loss"])
-    data = plotting.image(panels, ".png", width=4, height=3)
+    panels = curves.panels(curves.read_runs([str(log(tmp_path / "lm"))]), ["loss"])
+    data = curves.image(panels, ".png", width=4, height=3)
     assert (int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")) == (600, 450)
 
 
@@ -109,21 +109,21 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
     with pytest.raises(Unavailable) as caught:
-        plotting.check_image("a.png")
+        curves.check_image("a.png")
     assert caught.value.hint == "pip install 'nlptools[plot]'"
     with pytest.raises(UsageError):
-        plotting.check_image("a")
+        curves.check_image("a")
 
 
 def test_no_display_no_pyplot_no_torch(tmp_path):
     pytest.importorskip("matplotlib")
     log(tmp_path / "lm")
     code = (
-        "import sys; from nlptools import plotting as p;"
+        "import sys; from nlptools.plots import curves as p;"
         "p.image(p.panels(p.read_runs(['lm']), ['loss']), '.png');"
         "print([m for m in ('torch', 'matplotlib.pyplot') if m in sys.modules])"
     )
-    path = os.pathsep.join([str(plotting.Path(plotting.__file__).parent.parent)])
+    path = os.pathsep.join([str(curves.Path(curves.__file__).parent.parent)])
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True
     )
@@ -132,7 +132,7 @@ def test_no_display_no_pyplot_no_torch(tmp_path):
 
 def points(tmp_path, rows, metric="loss", x="step"):
     (tmp_path / "log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    made = plotting.panels(plotting.read_runs([str(tmp_path)]), [metric], x)
+    made = curves.panels(curves.read_runs([str(tmp_path)]), [metric], x)
     return {series.kind: series.points for series in made[0].series}
 
 
@@ -197,11 +197,11 @@ def test_names_tell_runs_apart(tmp_path):
     for name in ("x/lm", "y/lm"):
         log(tmp_path / name)
     paths = [str(tmp_path / name) for name in ("x/lm", "y/lm")]
-    assert [run.name for run in plotting.read_runs(paths)] == ["x/lm", "y/lm"]
-    assert [run.name for run in plotting.read_runs(paths[:1])] == ["lm"]
-    assert [run.name for run in plotting.read_runs(paths[:1] * 2)] == ["lm (1)", "lm (2)"]
+    assert [run.name for run in curves.read_runs(paths)] == ["x/lm", "y/lm"]
+    assert [run.name for run in curves.read_runs(paths[:1])] == ["lm"]
+    assert [run.name for run in curves.read_runs(paths[:1] * 2)] == ["lm (1)", "lm (2)"]
     with pytest.raises(InputError):
-        plotting.read_runs([str(tmp_path / "x")])
+        curves.read_runs([str(tmp_path / "x")])
 
 
 def test_a_diagonal_in_braille():

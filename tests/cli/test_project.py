@@ -207,7 +207,7 @@ def test_a_closed_pipe_is_no_error(shell: Run, table: Path) -> None:
 
 
 def test_lines_with_vectors(call: Run, tmp_path: Path) -> None:
-    from nlptools.vectors.array_writer import ArrayWriter
+    from nlptools.vectors.files.array_writer import ArrayWriter
 
     rows = np.random.default_rng(0).standard_normal((5, 4), dtype=np.float32)
     texts = ["a line", "another\tone", "", "a line", "x" * 300]

@@ -170,7 +170,7 @@ def test_log_file(run, ref):
 def test_internal_error(tmp_path):
     code = (
         "import sys; sys.argv = ['nlptools', 'bleu', 'ref']\n"
-        "from nlptools import cli, streams\n"
+        "from nlptools import cli; from nlptools.files import streams\n"
         "def broken(*_): raise KeyError('what nobody thought of')\n"
         "streams.check_inputs = broken\n"
         "cli.main()"

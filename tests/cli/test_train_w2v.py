@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from conftest import Run, environment
 
-from nlptools.vectors.formats import load
+from nlptools.vectors.files.formats import load
 from tests.real_data import published
 
 GROUPS = [[f"{name}{i}" for i in range(6)] for name in ("cat", "sun", "sea", "ice")]
@@ -275,7 +275,7 @@ def test_a_loss_above_that_of_empty_vectors_is_told(call: Run, monkeypatch: pyte
     for loss in ("ns", "hs", "softmax"):
         done = call("train-w2v", "--loss", loss, "--epochs", "2", "-o", f"{loss}.bin", stdin=sentences())
         assert done.code == 0 and "lower --lr" not in done.err
-    from nlptools.embeddings.trainer import Trainer
+    from nlptools.training.word_vectors.trainer import Trainer
 
     prepare = Trainer.__init__
 

@@ -14,7 +14,7 @@ from conftest import Finished, Run
 from nlptools import messages
 from nlptools.configs import Compute
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
-from nlptools.seq2seq_training import train_seq2seq
+from nlptools.training.translation import train_seq2seq
 
 SYMBOLS = "abcdefghij"
 SOURCES = ["a b c", "", "d", "e f g h i", "a b c", "j i", "h h g", "c d e f"]

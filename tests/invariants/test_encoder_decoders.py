@@ -15,12 +15,12 @@ from tiny_encoder_decoders import BACKEND, EOS, FORMS, PAD, VOCABULARY, some_sou
 from torch import Tensor
 
 from nlptools.configs.lm import Generate
-from nlptools.decoding.continuation import read_sources
-from nlptools.decoding.forced import alignments, pair_scores
-from nlptools.decoding.generation import translate
+from nlptools.inference.generation.continuation import read_sources
+from nlptools.inference.generation.decoding import translate
+from nlptools.inference.generation.forced import alignments, pair_scores
 from nlptools.layers.cross_entropy import summed_cross_entropy
 from nlptools.models import registry
-from nlptools.train.optim import AdamW
+from nlptools.training.engine.optimizers import AdamW
 
 SOURCES = some_sources(6, 3, 0)
 forms = pytest.mark.parametrize("form", FORMS)

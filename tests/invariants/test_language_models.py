@@ -10,10 +10,10 @@ import pytest
 import torch
 from tiny_models import SIZES, tiny
 
-from nlptools import scoring
-from nlptools.backend import Backend
+from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
-from nlptools.decoding import generation
+from nlptools.inference import scoring
+from nlptools.inference.generation import decoding
 from nlptools.models import registry
 
 EOS = 1
@@ -115,7 +115,7 @@ def test_selecting_rows_of_a_state(arch: str) -> None:
 def test_decoding_with_state_equals_decoding_without(arch: str) -> None:
     model = tiny(arch)
     for prompt in prompts():
-        found = generation.generate(model, [prompt], GREEDY, BACKEND, eos=EOS)[0][0]
+        found = decoding.generate(model, [prompt], GREEDY, BACKEND, eos=EOS)[0][0]
         text = list(prompt)
         for token in found.ids:
             with torch.inference_mode():
@@ -127,9 +127,9 @@ def test_decoding_with_state_equals_decoding_without(arch: str) -> None:
 @pytest.mark.parametrize("settings", [GREEDY, Generate(max_new_tokens=8, top_p=0.9, num_samples=2)])
 def test_a_prompt_is_continued_the_same_whatever_its_batch_mates(arch: str, settings: Generate) -> None:
     model = tiny(arch)
-    together = generation.generate(model, prompts(), settings, BACKEND, eos=EOS, seed=5)
+    together = decoding.generate(model, prompts(), settings, BACKEND, eos=EOS, seed=5)
     for number, prompt in enumerate(prompts()):
-        alone = generation.generate(model, [prompt], settings, BACKEND, eos=EOS, seed=5, first=number)
+        alone = decoding.generate(model, [prompt], settings, BACKEND, eos=EOS, seed=5, first=number)
         assert [c.ids for c in alone[0]] == [c.ids for c in together[number]]
 
 
@@ -137,8 +137,8 @@ def test_a_prompt_is_continued_the_same_whatever_its_batch_mates(arch: str, sett
 def test_a_beam_of_one_is_greedy(arch: str) -> None:
     model = tiny(arch)
     beam = Generate(beam=1, max_new_tokens=8)
-    greedy = generation.generate(model, prompts(), GREEDY, BACKEND, eos=EOS)
-    found = generation.generate(model, prompts(), beam, BACKEND, eos=EOS)
+    greedy = decoding.generate(model, prompts(), GREEDY, BACKEND, eos=EOS)
+    found = decoding.generate(model, prompts(), beam, BACKEND, eos=EOS)
     assert [c[0].ids for c in found] == [c[0].ids for c in greedy]
 
 
@@ -146,7 +146,7 @@ def test_a_beam_of_one_is_greedy(arch: str) -> None:
 def test_a_wide_beam_finds_the_best_of_all_continuations(arch: str) -> None:
     model = tiny(arch, vocab_size=6)
     settings = Generate(beam=6**3, max_new_tokens=3, length_penalty=0.0, num_samples=1)
-    best = generation.generate(model, [[EOS, 2]], settings, BACKEND, eos=EOS)[0][0]
+    best = decoding.generate(model, [[EOS, 2]], settings, BACKEND, eos=EOS)[0][0]
 
     def every(prefix: list[int], total: float) -> list[tuple[float, list[int]]]:
         if len(prefix) == 3:
@@ -167,7 +167,7 @@ def test_a_wide_beam_finds_the_best_of_all_continuations(arch: str) -> None:
 def test_generated_logprobs_are_those_that_scoring_gives(arch: str) -> None:
     model = tiny(arch)
     for prompt in prompts():
-        found = generation.generate(model, [prompt], GREEDY, BACKEND, eos=EOS)[0][0]
+        found = decoding.generate(model, [prompt], GREEDY, BACKEND, eos=EOS)[0][0]
         text = [*prompt[1:], *found.ids, *([EOS] if found.finish == "eos" else [])]
         with torch.inference_mode():
             scored = scoring.document_scores(model, [text], BACKEND, start=EOS)

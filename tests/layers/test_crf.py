@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.data.tag_decoding import Transitions, best_tags, constraints
 from nlptools.layers.crf import Crf
+from nlptools.tasks.tag.decoding import Transitions, best_tags, constraints
 
 NAMES = ["O", "B-X", "I-X"]
 

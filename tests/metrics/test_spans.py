@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics import conll, spans
+from nlptools.formats import conll
+from nlptools.metrics import spans
 from nlptools.metrics.spans import conlleval_lines, entities
 
 STRICT = ("iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou")

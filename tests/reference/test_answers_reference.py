@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from nlptools import bundle
-from nlptools.finetuning import outputs
+from nlptools.tasks import outputs
 from tests.finetuning.test_answers import HOW as ANSWER
 from tests.finetuning.test_answers import questions
 from tests.finetuning.test_choices import HOW as CHOICE
@@ -19,7 +19,7 @@ from tests.finetuning.test_choices import choices
 from tests.finetuning.test_pronouns import HOW as COREFERENCE
 from tests.finetuning.test_pronouns import gap
 from tests.finetuning.test_texts import predicted, predictor
-from tests.finetuning.tiny import WORDS, encoder, train
+from tests.tasks.tiny_tasks import WORDS, encoder, train
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

@@ -14,8 +14,8 @@ from tiny_models import tiny as tiny_language_model
 
 from nlptools import bundle
 from nlptools.configs.lm import Generate
-from nlptools.decoding.continuation import padded
-from nlptools.decoding.generation import generate, translate
+from nlptools.inference.generation.continuation import padded
+from nlptools.inference.generation.decoding import generate, translate
 from nlptools.models import registry
 from nlptools.text import learning, tokenizer_pairs
 from nlptools.text import tokenizer as tokenizers

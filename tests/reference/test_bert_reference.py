@@ -13,8 +13,8 @@ import torch
 
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import BundleError
-from nlptools.models.bert import BertWithHeads
-from nlptools.models.doors import bert as door
+from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.huggingface import bert as door
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.backend import cpu_has_bf16
+from nlptools.compute.backend import cpu_has_bf16
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
-from nlptools.embedders import text_embedder
+from nlptools.inference.embedding import text_embedder
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from nlptools import bundle
-from nlptools.backend import Backend
+from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
-from nlptools.prediction import Predictor
+from nlptools.inference.prediction import Predictor
 from tests.finetuning.test_tags import columns, propositions, sentences
-from tests.finetuning.tiny import FP32, WORDS, encoder, table, texts, train
+from tests.tasks.tiny_tasks import FP32, WORDS, encoder, table, texts, train
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference
@@ -149,7 +149,7 @@ def test_their_taggers_answer_here(tmp_path: Path, family: str) -> None:
 
 def test_our_adamw_is_theirs_with_bias_correction() -> None:
     """Three steps with decay, warm-up and clipping left out: torch's AdamW gives the same weights."""
-    from nlptools.train.optim import AdamW
+    from nlptools.training.engine.optimizers import AdamW
 
     torch.manual_seed(0)
     ours, theirs = torch.nn.Linear(4, 3), torch.nn.Linear(4, 3)

@@ -63,15 +63,14 @@ def test_their_directory_opens_here(theirs: Path) -> None:
 def test_their_activations(name: str, tmp_path: Path) -> None:
     from transformers import GPT2Config, GPT2LMHeadModel
 
-    from nlptools.models import hf
-    from nlptools.models.doors import gpt2
-    from nlptools.models.gpt import GPT
+    from nlptools.models.huggingface import directories, gpt2
+    from nlptools.models.language.gpt import GPT
 
     torch.manual_seed(0)
     theirs = GPT2LMHeadModel(
         GPT2Config(vocab_size=64, n_positions=8, n_embd=32, n_layer=2, n_head=2, activation_function=name)
     ).eval()
-    arch, config = hf.config_from_hf(theirs.config.to_dict())
+    arch, config = directories.config_from_hf(theirs.config.to_dict())
     assert arch == "transformer"
     ours = GPT(config).eval()
     ours.load_state_dict(gpt2.weights_from_hf(theirs.state_dict(), ours.state_dict(), config))
@@ -136,14 +135,14 @@ def test_our_directory_opens_there(run, tmp_path: Path, english: list[str]) -> N
 
 
 def test_weights_survive_the_way_out_and_back() -> None:
-    from nlptools.models import hf
+    from nlptools.models.huggingface import directories
 
     model = tiny("transformer")
-    out = hf.weights_to_hf("transformer", model.state_dict(), model.config)
+    out = directories.weights_to_hf("transformer", model.state_dict(), model.config)
     assert out["transformer.wte.weight"].shape == (50, 32)
-    back = hf.weights_from_hf("transformer", out, model.state_dict())
+    back = directories.weights_from_hf("transformer", out, model.state_dict())
     for name, tensor in model.state_dict().items():
         rows = 50 if name == "token_embedding.weight" else len(tensor)
         assert torch.equal(tensor[:rows], back[name][:rows])
-    config = json.loads(json.dumps(hf.config_to_hf(model.config)))
-    assert hf.config_from_hf(config) == ("transformer", model.config)
+    config = json.loads(json.dumps(directories.config_to_hf(model.config)))
+    assert directories.config_from_hf(config) == ("transformer", model.config)

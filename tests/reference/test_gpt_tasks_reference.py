@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools import artifacts, bundle
-from nlptools.backend import Backend
+from nlptools import bundle
+from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import BundleError
-from nlptools.finetuning import outputs
-from nlptools.prediction import Predictor
+from nlptools.files import artifacts
+from nlptools.inference.prediction import Predictor
+from nlptools.tasks import outputs
 from tests.finetuning.test_answers import questions
 from tests.finetuning.test_choices import choices
 from tests.finetuning.test_pronouns import gap
 from tests.finetuning.test_tags import columns, sentences
 from tests.finetuning.test_texts import predicted
-from tests.finetuning.tiny import FP32, gpt, table, texts, train
+from tests.tasks.tiny_tasks import FP32, gpt, table, texts, train
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from nlptools import streams
 from nlptools.configs.sequences import ENGLISH
+from nlptools.files import streams
+from nlptools.files.streams import Block
 from nlptools.sequences.phrases import Rule, learn_and_join
-from nlptools.streams import Block
 from tests.real_data import published
 
 gensim_phrases = pytest.importorskip("gensim.models.phrases")

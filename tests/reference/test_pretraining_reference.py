@@ -15,11 +15,11 @@ from pretraining.test_pretraining_objectives import VOCAB, batch, bert, electra
 from nlptools import bundle
 from nlptools.configs.pretraining import TrainBert
 from nlptools.errors import BundleError, UsageError
-from nlptools.models.doors import bert as door
-from nlptools.models.electra import parts
-from nlptools.pretraining import models, objectives
-from nlptools.pretraining.objectives import DISCRIMINATOR_WEIGHT, Masked, Replaced
+from nlptools.models.encoders.electra import parts
+from nlptools.models.huggingface import bert as door
 from nlptools.text import huggingface, tokenizer
+from nlptools.training.pretraining import models, objectives
+from nlptools.training.pretraining.objectives import DISCRIMINATOR_WEIGHT, Masked, Replaced
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

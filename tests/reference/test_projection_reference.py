@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from conftest import environment
 
-from nlptools.projection import points, projector
-from nlptools.projection.reducing import pca, reduce, scaled
+from nlptools.vectors.maps import points, projector
+from nlptools.vectors.maps.reduction import pca, reduce, scaled
 
 pytestmark = pytest.mark.reference
 
@@ -42,10 +42,10 @@ def test_tsne_is_called_with_the_seed():
     found = reduce(given, "tsne", perplexity=8, seed=3)
     assert found.coordinates.tobytes() == reduce(given, "tsne", perplexity=8, seed=3).coordinates.tobytes()
     assert not np.allclose(found.coordinates, reduce(given, "tsne", perplexity=8, seed=4).coordinates)
-    from nlptools.projection import reducing
+    from nlptools.vectors.maps import reduction
 
     unit = scaled(given)
-    theirs = manifold.TSNE(2, perplexity=8, init=reducing._start(unit, 2, 3), random_state=3).fit_transform(unit)
+    theirs = manifold.TSNE(2, perplexity=8, init=reduction._start(unit, 2, 3), random_state=3).fit_transform(unit)
     assert (found.coordinates == theirs).all()
     trusted = manifold.trustworthiness(given, found.coordinates, n_neighbors=5, metric="cosine")
     assert trusted > 0.85 and trusted > manifold.trustworthiness(

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools import __version__
-from nlptools.metrics import significance
-from nlptools.metrics.bleu import Bleu
-from nlptools.metrics.chrf import Chrf
-from nlptools.metrics.corpus import bleu
-from nlptools.metrics.ter import Ter
+from nlptools.metrics.translation import significance
+from nlptools.metrics.translation.bleu import Bleu
+from nlptools.metrics.translation.chrf import Chrf
+from nlptools.metrics.translation.corpus_scores import bleu
+from nlptools.metrics.translation.ter import Ter
 from nlptools.text.mteval_blocks import tokenize_13a, tokenize_13a_block
 from tests.real_data import published
 

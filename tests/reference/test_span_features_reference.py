@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nlptools.data.answer_features import answer_features
-from nlptools.data.encoder_rows import ranges
-from nlptools.data.tasks.examples import Place, Question
-from nlptools.data.word_features import word_features
-from tests.data.span_tokenizers import minilm
+from nlptools.batches.encoder_rows import ranges
+from nlptools.formats.examples import Place, Question
+from nlptools.tasks.answer.features import answer_features
+from nlptools.tasks.tag.features import word_features
+from tests.tasks.span_tokenizers import minilm
 
 transformers = pytest.importorskip("transformers")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.metrics import conll
+from nlptools.formats import conll
 from nlptools.metrics.spans import AVERAGES, RULES, conlleval_lines, entities
 
 pytest.importorskip("seqeval")

@@ -10,8 +10,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from nlptools.models.bert import BertWithHeads
-from nlptools.models.doors import bert as door
+from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.huggingface import bert as door
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference

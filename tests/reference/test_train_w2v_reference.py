@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import nlptools
-from nlptools.backend import Backend
+from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Devices
-from nlptools.configs.embeddings import TrainW2V, VectorRun
-from nlptools.data import sequences
-from nlptools.embeddings import building
+from nlptools.configs.word_vectors import TrainW2V, VectorRun
+from nlptools.corpora import word_sequences
+from nlptools.training.word_vectors import building
 
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
 UNSEEN = ["cat7", "cats", "xq", "übersee7", "日本語学", "語", "ü", "𝔘nicode", "naïveté", "a", "re-assignment"]
@@ -133,7 +133,7 @@ def test_no_subwords(gensim, fasttext, tmp_path):
 
 def spooled(folder, text, **settings):
     (folder / "text").write_text("".join(" ".join(line) + "\n" for line in text), encoding="utf-8")
-    return sequences.spool([str(folder / "text")], folder / "ids", **settings)
+    return word_sequences.spool([str(folder / "text")], folder / "ids", **settings)
 
 
 @pytest.mark.parametrize("min_count", [1, 5, 40])

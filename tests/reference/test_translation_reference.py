@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.metrics import shifts
-from nlptools.metrics.chrf import Chrf
-from nlptools.metrics.ter import Ter
+from nlptools.metrics.translation import ter_shifts
+from nlptools.metrics.translation.chrf import Chrf
+from nlptools.metrics.translation.ter import Ter
 from nlptools.text.ter_tokens import split_ter
 from tests.real_data import published
 
@@ -149,8 +149,8 @@ def test_edits_and_shifts(seed):
         if rng.random() < 0.3:  # far from the diagonal
             hypothesis = hypothesis[rng.randrange(len(hypothesis)) :] + [rng.randrange(types)] * rng.randrange(60)
         pairs.append((hypothesis, reference))
-    assert shifts.edits(pairs).tolist() == [translation_edit_rate(*pair)[0] for pair in pairs]
-    banded = sum(shifts._Pair(*pair).banded for pair in pairs)
+    assert ter_shifts.edits(pairs).tolist() == [translation_edit_rate(*pair)[0] for pair in pairs]
+    banded = sum(ter_shifts._Pair(*pair).banded for pair in pairs)
     assert 0 < banded < 30
 
 

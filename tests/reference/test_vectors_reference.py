@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nlptools.configs.vectors import Convert
-from nlptools.vectors.formats import convert, load, save
+from nlptools.vectors.files.formats import convert, load, save
 from nlptools.vectors.nearest import neighbors
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors

@@ -9,13 +9,13 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from nlptools import streams
 from nlptools.errors import BundleError, DataError, UsageError
-from nlptools.sequences import pairs as pairs_module
+from nlptools.files import streams
+from nlptools.files.streams import Block
+from nlptools.sequences import bigrams as pairs_module
 from nlptools.sequences import phrase_file
-from nlptools.sequences.pairs import PairCounts, Words
+from nlptools.sequences.bigrams import PairCounts, Words
 from nlptools.sequences.phrases import Joiner, Rule, join, learn, learn_and_join
-from nlptools.streams import Block
 
 
 def joined(lines, rule, **settings):

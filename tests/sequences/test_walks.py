@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
+from nlptools.files.streams import Block
 from nlptools.sequences import walks as module
 from nlptools.sequences.graph import build, read
 from nlptools.sequences.walks import Walker, lines, walks
-from nlptools.streams import Block
 
 
 def graph_of(*rows, **settings):

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from nlptools.errors import BundleError
 from nlptools.text import huggingface, learning
+from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.marian import Marian
-from nlptools.text.named import NamedTokenizer
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import load
 from nlptools.text.tokenizer_pairs import load_pair, pair, save_pair, special_ids

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from nlptools import tokenization
 from nlptools.configs.text import BuildVocab
 from nlptools.errors import BundleError, InputError, UsageError
+from nlptools.text import tokenization
 from nlptools.text.tokenizer import NAMES, load
 from nlptools.text.vocab import Vocab
 
@@ -241,7 +241,7 @@ def test_the_python_functions(made, english):
 
 def test_nothing_heavy_is_imported():
     code = (
-        "import sys, nlptools.tokenization, nlptools.cli.tokenize, nlptools.cli.build_vocab\n"
+        "import sys, nlptools.text.tokenization, nlptools.cli.tokenize, nlptools.cli.build_vocab\n"
         "bad = {'torch', 'numpy', 'sentencepiece', 'tokenizers', 'transformers', 'rich'} & set(sys.modules)\n"
         "sys.exit(str(bad) if bad else 0)"
     )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.text.characters import character_class
+from nlptools.text.character_classes import character_class
 from nlptools.text.words import join_words, spans, split_words
 
 

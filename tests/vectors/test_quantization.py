@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from nlptools.configs.vectors import Convert
 from nlptools.errors import BundleError, UsageError
-from nlptools.vectors import formats, quantization
 from nlptools.vectors import product_quantization as pq
+from nlptools.vectors import quantization
+from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 
 

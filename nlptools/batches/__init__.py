@@ -1,0 +1,1 @@
+"""Batches of token ids as numpy arrays; no torch."""

@@ -1,0 +1,109 @@
+"""Batches of bags of words and n-grams: rows end to end, in random order, without padding.
+
+Shapes: N examples, B of a batch, C texts of an example (1 or 2), P words and n-grams of a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import numpy as np
+
+from nlptools.batches.encoder_rows import bounds_of, ranges
+from nlptools.batches.features import WEIGHT, Features
+from nlptools.files.prefetch import one_ahead
+
+_BLOCK = 8192  # examples that are gathered together
+
+
+@dataclass(frozen=True)
+class BagBatch:
+    """Some examples.
+
+    Attributes:
+        ids: (P,) int64, those of the first text, of the second and so on.
+        lengths: (B C,) int64, how many each text has.
+        targets: in the order of `Features.targets`.
+        weight: sum of the weights: what the loss is divided by.
+    """
+
+    ids: np.ndarray
+    lengths: np.ndarray
+    targets: tuple[np.ndarray, ...]
+    weight: float
+
+
+def text_lengths(features: Features, texts: int) -> np.ndarray:
+    """(N, C) words and n-grams of each text of each row."""
+    whole = features.lengths
+    if texts == 1:
+        return whole[:, None]
+    seconds = np.concatenate([[0], np.cumsum(features.rows.types, dtype=np.int64)])
+    second = np.diff(seconds[features.rows.bounds])
+    return np.stack([whole - second, second], 1)
+
+
+def bag_rows(features: Features, lengths: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(P,) ids and (B C,) lengths of some rows; `lengths`: `text_lengths` of all."""
+    places = ranges(features.rows.bounds[rows], features.lengths[rows])
+    return np.take(features.rows.ids, places).astype(np.int64), lengths[rows].ravel()
+
+
+class BagBatches:
+    """Batches without end: each example exactly once per epoch; a `nlptools.batches.windows.Source`.
+
+    The order of an epoch is a function of the seed and its number.
+    """
+
+    def __init__(self, features: Features, batch_size: int, *, texts: int, seed: int) -> None:
+        """`batch_size`: examples of a batch; `texts`: C."""
+        self.features, self.batch_size, self.texts, self.seed = features, batch_size, texts, seed
+        self.steps = -(-len(features) // batch_size)
+        self.batches_per_epoch = float(self.steps)
+        self._lengths = text_lengths(features, texts)
+        self._epoch, self._position = 0, 0
+
+    @property
+    def epoch(self) -> float:
+        """Epochs done, with their fraction."""
+        return self._epoch + self._position / self.steps
+
+    def __iter__(self) -> Iterator[BagBatch]:
+        for batches in one_ahead(self._blocks(self._epoch, self._position)):
+            if self._position == self.steps:
+                self._epoch, self._position = self._epoch + 1, 0
+            for batch in batches:
+                self._position += 1
+                yield batch
+
+    def _blocks(self, epoch: int, position: int) -> Iterator[list[BagBatch]]:
+        """The batches from one on without end, those of some thousand examples at a time and of one epoch only."""
+        size = max(1, _BLOCK // self.batch_size) * self.batch_size
+        for number in count(epoch):
+            order = np.random.default_rng([self.seed, number]).permutation(len(self.features))
+            for begin in range(position * self.batch_size, len(order), size):
+                yield list(self._batches(order[begin : begin + size]))
+            position = 0
+
+    def state(self) -> dict[str, Any]:
+        """See `Source`."""
+        return {"epoch": self._epoch, "position": self._position}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `Source`."""
+        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+
+    def _batches(self, rows: np.ndarray) -> Iterator[BagBatch]:
+        """The examples `rows`, some at a time."""
+        ids, lengths = bag_rows(self.features, self._lengths, rows)
+        bounds = bounds_of(lengths)
+        targets = {name: np.array(array[rows]) for name, array in self.features.targets.items()}
+        for begin in range(0, len(rows), self.batch_size):
+            end = min(begin + self.batch_size, len(rows))
+            first, last = begin * self.texts, end * self.texts
+            some = {name: array[begin:end] for name, array in targets.items()}
+            weight = float(some[WEIGHT].sum(dtype=np.float64))
+            yield BagBatch(ids[bounds[first] : bounds[last]], lengths[first:last], tuple(some.values()), weight)

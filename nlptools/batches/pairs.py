@@ -1,0 +1,225 @@
+"""Batches of sentence pairs of like length: each pair exactly once per epoch.
+
+Pairs are sorted by target length, then by source length, pairs of equal lengths in random order; consecutive ones make a
+batch as long as they fit, and the batches come in random order. Source lengths rise within one target length and fall
+within the next, so that neighbours at the change are alike, too. Shapes: B batch, T target length, S source length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nlptools.batches.windows import NO_TARGET
+from nlptools.corpora.parallel import ParallelCorpus
+from nlptools.corpora.segmentations import Sentences
+from nlptools.errors import UsageError
+
+_POOL = 1 << 17  # pairs sorted together: few enough that the batches differ from epoch to epoch
+
+
+@dataclass(frozen=True)
+class PairBatch:
+    """Sentence pairs, padded on the right. `targets[b, t]` is what follows `inputs[b, t]`, or -1 for padding."""
+
+    source: np.ndarray  # (B, S) int64: tokens, end, padding
+    source_mask: np.ndarray  # (B, S) bool, True = real, the end included
+    inputs: np.ndarray  # (B, T) int64: start, tokens, padding
+    targets: np.ndarray  # (B, T) int64: tokens, end, then -1
+
+    @property
+    def num_targets(self) -> int:
+        """Targets that count."""
+        return int((self.targets != NO_TARGET).sum())
+
+
+@dataclass(frozen=True)
+class _Marks:
+    """How rows are made."""
+
+    pad: int
+    eos: int
+    start: int
+    multiple_of: int
+
+    def batch(self, source: Sentences, target: Sentences, rows: np.ndarray) -> PairBatch:
+        """The pairs `rows`, one below the other."""
+        source_ids, source_mask = self._side(source, rows, self.pad)
+        targets, _ = self._side(target, rows, NO_TARGET)
+        inputs = np.empty_like(targets)
+        inputs[:, 0] = self.start
+        inputs[:, 1:] = targets[:, :-1]
+        # the end is nobody's input: what follows it is padding
+        inputs[:, 1:][targets[:, 1:] == NO_TARGET] = self.pad
+        return PairBatch(source_ids, source_mask, inputs, targets)
+
+    def nothing(self) -> PairBatch:
+        """One row that counts for nothing, for a rank that has run out of pairs."""
+        width = self.padded(1)
+        source = np.full((1, width), self.pad, np.int64)
+        source[0, 0] = self.eos
+        inputs = np.full((1, width), self.pad, np.int64)
+        inputs[0, 0] = self.start
+        return PairBatch(source, source == self.eos, inputs, np.full((1, width), NO_TARGET, np.int64))
+
+    def padded(self, lengths: Any) -> Any:
+        """Lengths rounded up."""
+        return -(-lengths // self.multiple_of) * self.multiple_of
+
+    def _side(self, sentences: Sentences, rows: np.ndarray, fill: int) -> tuple[np.ndarray, np.ndarray]:
+        """(B, L) tokens, end and `fill`, and (B, L) what is not `fill`."""
+        starts = sentences.offsets[rows]
+        lengths = sentences.offsets[rows + 1] - starts
+        columns = np.arange(self.padded(int(lengths.max()) + 1))
+        real = columns < lengths[:, None]
+        out = np.full(real.shape, fill, np.int64)
+        out[real] = sentences.ids[(starts[:, None] + columns)[real]]
+        out[np.arange(len(rows)), lengths] = self.eos
+        return out, columns <= lengths[:, None]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """An epoch: pairs in the order in which batches are cut, and where each batch begins, and the end."""
+
+    source: Sentences
+    target: Sentences
+    order: np.ndarray  # (pairs,)
+    bounds: np.ndarray  # (batches + 1,)
+    turns: np.ndarray  # (batches,): which batch comes when
+
+    def rows(self, turn: int) -> np.ndarray:
+        batch = self.turns[turn]
+        return self.order[self.bounds[batch] : self.bounds[batch + 1]]
+
+
+class PairBatches:
+    """Batches of a parallel corpus without end; a `nlptools.batches.windows.Source`.
+
+    An epoch is a function of the seed and its number: its segmentations, where the corpus has several, and its batches.
+    """
+
+    def __init__(
+        self,
+        corpus: ParallelCorpus,
+        *,
+        batch_tokens: int,
+        batch_size: int = 0,
+        seed: int,
+        pad: int,
+        eos: int,
+        start: int,
+        rank: int = 0,
+        world_size: int = 1,
+        multiple_of: int = 1,
+    ) -> None:
+        """Args:
+            batch_tokens: most tokens of a batch: rows times the longest side of any, marks and padding included; a pair
+                that is longer makes a batch of its own. 0: no limit.
+            batch_size: most rows of a batch; 0: no limit.
+            pad, eos, start: tokens behind and after a sentence, and before a target.
+            rank, world_size: batches go to the ranks in turn; each rank does the same number of steps.
+            multiple_of: S and T are rounded up to a multiple of this.
+
+        Raises:
+            UsageError: neither `batch_tokens` nor `batch_size`.
+        """
+        if batch_tokens <= 0 and batch_size <= 0:
+            raise UsageError("a batch needs a limit: a number of tokens, or of sentence pairs")
+        self.corpus, self.batch_tokens, self.batch_size, self.seed = corpus, batch_tokens, batch_size, seed
+        self.rank, self.world_size = rank, world_size
+        self._marks = _Marks(pad, eos, start, multiple_of)
+        self._epoch, self._position = 0, 0
+        self._planned: tuple[int, _Plan] | None = None
+        self.batches_per_epoch = float(self._steps())
+
+    @property
+    def epoch(self) -> float:
+        """Epochs done, with their fraction."""
+        return self._epoch + self._position / self._steps()
+
+    def __iter__(self) -> Iterator[PairBatch]:
+        while True:
+            while self._position < self._steps():
+                turn = self._position * self.world_size + self.rank
+                self._position += 1
+                yield self._batch(turn)
+            self._epoch, self._position = self._epoch + 1, 0
+
+    def state(self) -> dict[str, Any]:
+        """See `Source`."""
+        return {"epoch": self._epoch, "position": self._position}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `Source`."""
+        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+
+    def _batch(self, turn: int) -> PairBatch:
+        plan = self._plan()
+        if turn >= len(plan.turns):
+            return self._marks.nothing()
+        return self._marks.batch(plan.source, plan.target, plan.rows(turn))
+
+    def _steps(self) -> int:
+        """Batches of this epoch for each rank."""
+        return -(-len(self._plan().turns) // self.world_size)
+
+    def _plan(self) -> _Plan:
+        if self._planned is None or self._planned[0] != self._epoch:
+            self._planned = None  # frees what the last epoch drew
+            self._planned = self._epoch, self._make_plan()
+        return self._planned[1]
+
+    def _make_plan(self) -> _Plan:
+        source, target = self.corpus.draw(self.seed, self._epoch)
+        random = np.random.default_rng([self.seed, self._epoch])
+        order = _sorted(source.lengths, target.lengths, random)
+        widest = self._marks.padded(np.maximum(source.lengths, target.lengths) + 1)[order]
+        # begin somewhere in what would be the first batch, so that all others are cut elsewhere, too
+        shift = int(random.integers(_rows_that_fit(widest, self.batch_tokens, self.batch_size)))
+        order, widest = np.roll(order, -shift), np.roll(widest, -shift)
+        bounds = cut_batches(widest, self.batch_tokens, self.batch_size)
+        return _Plan(source, target, order, bounds, random.permutation(len(bounds) - 1))
+
+
+def cut_batches(widths: np.ndarray, batch_tokens: int, batch_size: int = 0) -> np.ndarray:
+    """Where batches begin, and the end, when each takes as many consecutive rows as fit, at least one.
+
+    Rows fit as long as their number times the largest of their `widths` is at most `batch_tokens`, and they are at most
+    `batch_size`; 0: no limit.
+    """
+    bounds = [0]
+    while bounds[-1] < len(widths):
+        bounds.append(bounds[-1] + _rows_that_fit(widths[bounds[-1] :], batch_tokens, batch_size))
+    return np.array(bounds, np.int64)
+
+
+def _rows_that_fit(widths: np.ndarray, batch_tokens: int, batch_size: int) -> int:
+    """Rows of the first batch."""
+    most = min(len(widths), batch_size or len(widths))
+    if not batch_tokens:
+        return most
+    most = max(1, min(most, batch_tokens // int(widths[0])))  # the first row alone allows no more
+    areas = np.maximum.accumulate(widths[:most]) * np.arange(1, most + 1)  # these only grow
+    return max(1, int(np.searchsorted(areas, batch_tokens, "right")))
+
+
+def _sorted(source: np.ndarray, target: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    """An order of pairs by target length, then source length; equal ones in random order.
+
+    Large corpora are first dealt into pools at random, of which every other is sorted from long to short.
+    """
+    pairs = len(source)
+    order = random.permutation(pairs)
+    pools = max(1, round(pairs / _POOL))
+    source, target = source[order], target[order]
+    width, height = int(source.max()) + 1, int(target.max()) + 1
+    key = target * width + np.where(target % 2, width - 1 - source, source)
+    if pools > 1:
+        pool = np.arange(pairs) * pools // pairs
+        key = pool * width * height + np.where(pool % 2, width * height - 1 - key, key)
+    result: np.ndarray = order[np.argsort(key, kind="stable")]
+    return result

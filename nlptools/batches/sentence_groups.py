@@ -1,0 +1,191 @@
+"""Which sentences go together into a training sequence, as BERT takes them (Devlin et al. 2019, arXiv:1810.04805).
+
+With a next sentence: consecutive sentences of a document until the target length is reached, cut in two at a random
+sentence; the second half is kept, or, half of the time and always when there is one sentence only, it is replaced by
+sentences from a random place of another document, and goes on to be used later. Too long a pair loses tokens of the
+longer side, at either end. Without: what fits of one document, the next sequence going on in the middle of a sentence, so
+that nothing is lost and nothing used twice. The target length is the full one, but 1 time in 10 one drawn from 2 up.
+
+Departures: the other document is another one for sure; a document of more than 1,024 sentences is gone through in
+stretches of that many, cut anew every epoch, and a sequence does not go beyond its stretch. In return a whole pool of
+documents is planned in a few array operations: all its stretches move on side by side, a sequence each at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from nlptools.corpora.documents import Documents
+from nlptools.errors import UsageError
+
+STRETCH = 1024  # sentences
+SHORT = 0.1  # share of the sequences with a shorter target
+
+
+@dataclass(frozen=True)
+class Instances:
+    """Training sequences: places and lengths in `Documents.ids`, int64 (N,) each."""
+
+    first: np.ndarray  # where the first segment begins
+    first_length: np.ndarray
+    second: np.ndarray  # where the second one does
+    second_length: np.ndarray  # 0: there is none
+    random: np.ndarray  # bool: the second segment is not what follows the first
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """Tokens of each with its marks: [CLS] first [SEP], or [CLS] first [SEP] second [SEP]."""
+        total: np.ndarray = self.first_length + self.second_length + 2 + (self.second_length > 0)
+        return total
+
+    def take(self, chosen: np.ndarray | slice) -> Instances:
+        """Some of them."""
+        return Instances(*(array[chosen] for array in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Runs of sentences inside a document."""
+
+    first: np.ndarray  # (N,) int64: the first sentence
+    end: np.ndarray  # (N,) int64: behind the last one
+    document: np.ndarray  # (N,) int64
+
+    def take(self, chosen: np.ndarray | slice) -> Stretches:
+        """Some of them."""
+        return Stretches(self.first[chosen], self.end[chosen], self.document[chosen])
+
+
+def check(documents: Documents, length: int, next_sentence: bool) -> None:
+    """Raises UsageError when no sequences of `length` tokens, marks included, can be made."""
+    if next_sentence and len(documents) < 2:
+        raise UsageError(
+            "next-sentence prediction needs sentences of other documents, and the text is one document",
+            hint="put blank lines between documents, or leave it out: --objective mlm",
+        )
+    if length < 8:
+        raise UsageError(f"sequences of {length} tokens are too short, expected at least 8")
+
+
+def pools(documents: Documents, seed: int, epoch: int, pool_tokens: int) -> list[Stretches]:
+    """All sentences of the text, in stretches at random order, dealt into pools of about `pool_tokens` tokens each."""
+    random = np.random.default_rng([seed, epoch, 0])
+    starts, ends = documents.documents[:-1], documents.documents[1:]
+    before = np.where(ends - starts > STRETCH, random.integers(STRETCH, size=len(starts)), 0)
+    counts = -(-(ends - starts + before) // STRETCH)
+    document = np.repeat(np.arange(len(starts)), counts)
+    number = np.arange(len(document)) - np.repeat(np.cumsum(counts) - counts, counts)
+    first = (starts - before)[document] + number * STRETCH
+    end = np.minimum(first + STRETCH, ends[document])
+    order = random.permutation(len(first))
+    stretches = Stretches(np.maximum(first, starts[document]), end, document).take(order)
+    reached = np.cumsum(documents.sentences[stretches.end] - documents.sentences[stretches.first])
+    many = max(1, round(int(reached[-1]) / pool_tokens))
+    bounds = np.searchsorted(reached, int(reached[-1]) * np.arange(many + 1) / many)
+    bounds[0], bounds[-1] = 0, len(order)
+    return [stretches.take(slice(int(a), int(b))) for a, b in pairwise(bounds) if b > a]
+
+
+def plan(
+    documents: Documents,
+    stretches: Stretches,
+    length: int,
+    *,
+    next_sentence: bool,
+    random: np.random.Generator,
+    short: float = SHORT,
+) -> Instances:
+    """The sequences of at most `length` tokens, marks included, that some stretches give."""
+    step = partial(_pairs if next_sentence else _singles, documents, length, short, random)
+    # where each stretch has got to: a sentence, or, without next sentences, a token
+    place, end = (stretches.first, stretches.end)
+    if not next_sentence:
+        place, end = documents.sentences[place], documents.sentences[end]
+    document, made = stretches.document, list[Instances]()
+    while len(place):
+        found, place = step(place, end, document)
+        made.append(found)
+        going = place < end
+        place, end, document = place[going], end[going], document[going]
+    return Instances(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in made))))
+
+
+def _targets(most: int, short: float, random: np.random.Generator, size: int) -> np.ndarray:
+    """Lengths to fill up to."""
+    less = random.integers(2, most + 1, size)
+    return np.where(random.random(size) < short, less, most)
+
+
+def _singles(
+    documents: Documents,
+    length: int,
+    short: float,
+    random: np.random.Generator,
+    place: np.ndarray,
+    end: np.ndarray,
+    document: np.ndarray,
+) -> tuple[Instances, np.ndarray]:
+    """The next sequence of each stretch, and the tokens behind them."""
+    stop = np.minimum(place + _targets(length - 2, short, random, len(place)), end)
+    none = np.zeros_like(place)
+    return Instances(place, stop - place, none, none, none.astype(np.bool_)), stop
+
+
+def _pairs(
+    documents: Documents,
+    length: int,
+    short: float,
+    random: np.random.Generator,
+    place: np.ndarray,
+    end: np.ndarray,
+    document: np.ndarray,
+) -> tuple[Instances, np.ndarray]:
+    """The next pair of each stretch, and the sentences behind them, those of a segment that was replaced put back."""
+    offsets, size = documents.sentences, len(place)
+    target = _targets(length - 3, short, random, size)
+    stop = np.minimum(_filled(offsets, place, target), end)
+    split = place + 1 + (random.random(size) * np.maximum(stop - place - 1, 0)).astype(np.int64)
+    strange = (random.random(size) < 0.5) | (stop - place == 1)
+    other = random.integers(len(documents) - 1, size=size)
+    other += other >= document
+    begin, behind = documents.documents[other], documents.documents[other + 1]
+    begin = begin + (random.random(size) * (behind - begin)).astype(np.int64)
+    left = target - (offsets[split] - offsets[place])
+    behind = np.minimum(_filled(offsets, begin, np.maximum(left, 1)), behind)
+    second = np.where(strange, begin, split)
+    second_end = np.where(strange, behind, stop)
+    a, b = offsets[place], offsets[second]
+    cut = _truncated(a, offsets[split] - a, b, offsets[second_end] - b, length - 3, random)
+    return Instances(*cut, strange), np.where(strange, split, stop)
+
+
+def _filled(offsets: np.ndarray, first: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """Behind which sentence, from `first` on, there are `target` tokens."""
+    found: np.ndarray = np.searchsorted(offsets, offsets[first] + target, "left")
+    return found
+
+
+def _truncated(
+    a: np.ndarray,
+    a_length: np.ndarray,
+    b: np.ndarray,
+    b_length: np.ndarray,
+    most: int,
+    random: np.random.Generator,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Both segments with at most `most` tokens together: each token too many goes from the longer one, the second when
+    they are equal, from its front or back by lot."""
+    over = np.maximum(a_length + b_length - most, 0)
+    longer = np.minimum(over, np.abs(a_length - b_length))  # what only the longer one loses
+    rest = over - longer
+    from_a = np.where(a_length > b_length, longer, 0) + rest // 2
+    from_b = np.where(a_length > b_length, 0, longer) + rest - rest // 2
+    front_a, front_b = random.binomial(from_a, 0.5), random.binomial(from_b, 0.5)
+    return a + front_a, a_length - from_a, b + front_b, b_length - from_b

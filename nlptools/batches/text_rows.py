@@ -1,0 +1,163 @@
+"""What a text classifier sees of texts: rows of words without marks, or bags of words and n-grams.
+
+Bags as in Joulin et al. 2016, "Bag of tricks for efficient text classification" (arXiv:1607.01759): n-grams of words, and
+perhaps of characters, are hashed onto a number of buckets.
+Departures: only buckets that the training texts hit have a row, other n-grams are left out instead of meeting random
+numbers; n-grams of words are hashed from the numbers of the words.
+Shapes: N texts, P words of all texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+
+from nlptools.batches.encoder_rows import Pieces, Rows, bounds_of, packed, ranges
+from nlptools.batches.features import Features, shortened
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.vectors.subwords import ngram_rows
+
+_PRIME = np.uint64(116049371)
+
+
+@dataclass(frozen=True)
+class NGrams:
+    """Which n-grams belong to a text, and their rows.
+
+    Attributes:
+        longest: words of the longest n-grams.
+        characters: shortest and longest n-gram of characters, or None.
+        buckets: how many different n-grams are told apart.
+        first: the row of the first of them; those before are words.
+        known: (U,) int64, ascending: the buckets that have a row.
+    """
+
+    longest: int
+    characters: tuple[int, int] | None
+    buckets: int
+    first: int
+    known: np.ndarray
+
+    def rows(self, buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(P,) buckets -> (P,) rows, and which of them there are."""
+        if not len(self.known):
+            return np.zeros(len(buckets), np.int64), np.zeros(len(buckets), bool)
+        places = np.minimum(np.searchsorted(self.known, buckets), len(self.known) - 1)
+        return places + self.first, self.known[places] == buckets
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Lines, and the words of each."""
+
+    lines: Sequence[str]
+    words: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class TextEncoding:
+    """How texts become rows.
+
+    Attributes:
+        unk: what stands for an empty text.
+        max_length: most words of an example; 0: no limit.
+        ngrams: of a bag; None: rows are the words in their order.
+        cut: the words of some texts, where they are known already.
+    """
+
+    tokenizer: Tokenizer
+    unk: int
+    max_length: int = 0
+    ngrams: NGrams | None = None
+    threads: int = 1
+    cut: Cut | None = None
+
+    def rows(self, texts: Sequence[Sequence[str]]) -> Features:
+        """One row for each element, which is one text or two; all have as many."""
+        count = len(texts[0]) if texts else 1
+        words, pieces = self._pieces(texts)
+        whole = pieces.lengths
+        kept = shortened(whole.reshape(-1, count), self.max_length).ravel() if self.max_length else whole
+        ids, lengths = pieces.ids[ranges(pieces.bounds[:-1], kept)].astype(np.int64), kept
+        if self.ngrams is None:
+            empty = np.flatnonzero(lengths == 0)
+            ids = np.insert(ids, bounds_of(lengths)[empty], self.unk)
+            lengths = np.maximum(lengths, 1)
+        else:
+            buckets, owners = self._buckets(ids, lengths, words)
+            rows, there = self.ngrams.rows(buckets)
+            ids, lengths = merged(ids, lengths, rows[there], owners[there])
+        types = np.repeat(np.arange(len(lengths)) % count, lengths).astype(np.uint8)
+        made = Rows(ids.astype(np.int32), types, bounds_of(lengths)[::count])
+        return Features(made, cut=int((kept < whole).reshape(-1, count).any(1).sum()))
+
+    def buckets(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
+        """All buckets that the n-grams of texts are hashed onto, ascending."""
+        assert self.ngrams is not None
+        words, pieces = self._pieces(texts)
+        found: np.ndarray = np.unique(self._buckets(pieces.ids.astype(np.int64), pieces.lengths, words)[0])
+        return found
+
+    def _pieces(self, texts: Sequence[Sequence[str]]) -> tuple[Sequence[Sequence[str]] | None, Pieces]:
+        """The words of all texts, where characters count, and their ids."""
+        lines = [text for example in texts for text in example]
+        characters = self.ngrams is not None and self.ngrams.characters is not None
+        if self.cut is not None and self.cut.lines == lines:
+            assert self.tokenizer.vocab is not None
+            words, ids, unk = self.cut.words, self.tokenizer.vocab.ids, self.unk
+            return words if characters else None, packed([[ids.get(word, unk) for word in row] for row in words])
+        found = self.tokenizer.tokens_lines(lines, self.threads) if characters else None
+        return found, packed(self.tokenizer.encode_lines(lines, self.threads))
+
+    def _buckets(
+        self, ids: np.ndarray, lengths: np.ndarray, words: Sequence[Sequence[str]] | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The bucket of each n-gram, and the text that it stands in; those of a text by their length."""
+        assert self.ngrams is not None
+        found = list(word_buckets(ids, lengths, self.ngrams.longest, self.ngrams.buckets))
+        if words is not None:
+            assert self.ngrams.characters is not None
+            kept = [row[:length] for row, length in zip(words, lengths, strict=True)]
+            found.append(character_buckets(kept, *self.ngrams.characters, self.ngrams.buckets))
+        if not found:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+
+
+def word_buckets(
+    ids: np.ndarray, lengths: np.ndarray, longest: int, buckets: int
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(P,) words of texts end to end -> for each length from 2 on: the bucket of each n-gram, and its text."""
+    owners = np.repeat(np.arange(len(lengths)), lengths)
+    mixed = ids.astype(np.uint64)
+    found, state = [], mixed.copy()
+    for n in range(2, longest + 1):
+        end = max(0, len(ids) - n + 1)
+        state = state[:end] * _PRIME + mixed[n - 1 :][:end]  # modulo 2^64
+        inside = owners[:end] == owners[n - 1 :][:end]
+        found.append(((state[inside] % np.uint64(buckets)).astype(np.int64), owners[:end][inside]))
+    return found
+
+
+def character_buckets(
+    words: Sequence[Sequence[str]], shortest: int, longest: int, buckets: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The bucket of each n-gram of the characters of each word, and its text."""
+    numbers: dict[str, int] = {}
+    which = np.fromiter((numbers.setdefault(w, len(numbers)) for w in chain.from_iterable(words)), np.int64)
+    owners = np.repeat(np.arange(len(words)), [len(row) for row in words])
+    places, rows = ngram_rows(list(numbers), shortest, longest, buckets)
+    counts = np.bincount(places, minlength=len(numbers))
+    starts = bounds_of(counts)[:-1]
+    return rows[ranges(starts[which], counts[which])], np.repeat(owners, counts[which])
+
+
+def merged(ids: np.ndarray, lengths: np.ndarray, rows: np.ndarray, owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(P,) words of texts, and rows that belong to the texts `owners`, in any order -> all of each text, and how many."""
+    all_rows = np.concatenate([ids, rows])
+    all_owners = np.concatenate([np.repeat(np.arange(len(lengths)), lengths), owners])
+    order = np.argsort(all_owners, kind="stable")
+    return all_rows[order], lengths + np.bincount(owners, minlength=len(lengths))

@@ -1,0 +1,1 @@
+"""Manual pages, shell completions and their texts."""

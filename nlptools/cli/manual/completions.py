@@ -1,0 +1,185 @@
+"""Shell completions as static files for bash, zsh and fish: a Tab key must not wait for Python to start.
+
+They hold the names of the commands, their options, and the values of options that have few. Everywhere else the shell
+offers file names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import click
+
+from nlptools.cli import COMMANDS, group
+from nlptools.cli.options import Command
+
+HEADER = "# Written by `python -m nlptools.cli.manual.pages`; changes are lost."
+TOPICS = ("formats", "pipelines")
+
+
+class Option(NamedTuple):
+    """An option as a shell sees it."""
+
+    names: tuple[str, ...]  # -o, --output; with the --no- form
+    help: str
+    takes_value: bool
+    values: tuple[str, ...]  # those it takes, if few
+
+
+def completions(commands: Mapping[str, Command]) -> dict[str, str]:
+    """The completion files: name -> text."""
+    tables = {name: _options(command) for name, command in commands.items()}
+    return {"nlptools": _bash(tables), "_nlptools": _zsh(tables), "nlptools.fish": _fish(tables)}
+
+
+def root() -> click.Context:
+    """The context of the command line itself, as a call would make it."""
+    return click.Context(group, info_name="nlptools", **group.context_settings)
+
+
+def _options(command: Command) -> list[Option]:
+    context = click.Context(command, info_name=command.name, parent=root())
+    made = []
+    for parameter in command.get_params(context):
+        if isinstance(parameter, click.Option):
+            names = (*parameter.opts, *(name for name in parameter.secondary_opts if name.startswith("--")))
+            values = tuple(parameter.type.choices) if isinstance(parameter.type, click.Choice) else ()
+            takes_value = not parameter.is_flag and not parameter.count
+            made.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values))))
+    return made
+
+
+# -- bash -------------------------------------------------------------------------------------------------------------
+
+_BASH = """\
+_nlptools() {{
+    local current previous command options values
+    current="${{COMP_WORDS[COMP_CWORD]}}"
+    previous="${{COMP_WORDS[COMP_CWORD-1]}}"
+    command="${{COMP_WORDS[1]}}"
+    COMPREPLY=()
+    # readline takes "=" for a word of its own
+    if [[ $current == "=" ]]; then
+        current=""
+    elif [[ $previous == "=" ]]; then
+        previous="${{COMP_WORDS[COMP_CWORD-2]}}"
+    fi
+    if (( COMP_CWORD == 1 )); then
+        COMPREPLY=($(compgen -W "{commands} --help --version" -- "$current"))
+        return
+    fi
+    values=""
+    case "$command $previous" in
+{values}
+    esac
+    if [[ -n $values ]]; then
+        COMPREPLY=($(compgen -W "$values" -- "$current"))
+        return
+    fi
+    if [[ $current == -* ]]; then
+        case "$command" in
+{options}
+            *) options="" ;;
+        esac
+        COMPREPLY=($(compgen -W "$options" -- "$current"))
+        return
+    fi
+    if [[ $command == help ]]; then
+        COMPREPLY=($(compgen -W "{commands} {topics}" -- "$current"))
+    fi
+}}
+complete -o default -F _nlptools nlptools
+"""
+
+
+def _bash(tables: Mapping[str, list[Option]]) -> str:
+    values, options = [], []
+    for command, table in tables.items():
+        for option in table:
+            if option.values:
+                patterns = "|".join(f'"{command} {name}"' for name in option.names)
+                values.append(f'        {patterns}) values="{" ".join(option.values)}" ;;')
+        names = " ".join(name for option in table for name in option.names)
+        options.append(f'            {command}) options="{names}" ;;')
+    body = _BASH.format(
+        commands=" ".join(tables), topics=" ".join(TOPICS), values="\n".join(values), options="\n".join(options)
+    )
+    return f"# bash completion for nlptools\n{HEADER}\n{body}"
+
+
+# -- zsh --------------------------------------------------------------------------------------------------------------
+
+_ZSH = """\
+_nlptools() {{
+    local -a commands
+    commands=(
+{commands}
+    )
+    if (( CURRENT == 2 )); then
+        _describe -t commands command commands
+        _arguments '(-h --help)'{{-h,--help}}'[Show help and exit.]' '--version[Show the version and exit.]'
+        return
+    fi
+    local command=$words[2]
+    shift words
+    (( CURRENT-- ))
+    case $command in
+{cases}
+    esac
+}}
+_nlptools "$@"
+"""
+
+
+def _zsh(tables: Mapping[str, list[Option]]) -> str:
+    commands = [f"        '{name}:{_zsh_quote(COMMANDS[name][1])}'" for name in tables]
+    cases = []
+    for command, table in tables.items():
+        lines = [f"                {spec}" for option in table for spec in _zsh_specs(option)]
+        last = f"'*:topic:({' '.join((*tables, *TOPICS))})'" if command == "help" else "'*:file:_files'"
+        cases.append("\n".join([f"        {command})", "            _arguments -s \\"]))
+        cases.append(" \\\n".join([*lines, f"                {last}"]) + "\n            ;;")
+    body = _ZSH.format(commands="\n".join(commands), cases="\n".join(cases))
+    return f"#compdef nlptools\n{HEADER}\n{body}"
+
+
+def _zsh_specs(option: Option) -> list[str]:
+    value = ""
+    if option.takes_value:
+        value = f":value:({' '.join(option.values)})" if option.values else ":value:_files"
+    return [
+        f"'{name}{'=' if value and name.startswith('--') else ''}[{_zsh_quote(option.help)}]{value}'"
+        for name in option.names
+    ]
+
+
+def _zsh_quote(text: str) -> str:
+    return re.sub(r"([\[\]:\\])", r"\\\1", text).replace("'", "'\\''")
+
+
+# -- fish -------------------------------------------------------------------------------------------------------------
+
+
+def _fish(tables: Mapping[str, list[Option]]) -> str:
+    out = ["# fish completion for nlptools", HEADER]
+    out.append("complete -c nlptools -n __fish_use_subcommand -f")
+    out.append("complete -c nlptools -n __fish_use_subcommand -s h -l help -d 'Show help and exit.'")
+    out.append("complete -c nlptools -n __fish_use_subcommand -l version -d 'Show the version and exit.'")
+    for name in tables:
+        summary = _fish_quote(COMMANDS[name][1])
+        out.append(f"complete -c nlptools -n __fish_use_subcommand -a {name} -d {summary}")
+    for command, table in tables.items():
+        start = f"complete -c nlptools -n '__fish_seen_subcommand_from {command}'"
+        for option in table:
+            names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
+            value = "" if not option.takes_value else f" -x -a '{' '.join(option.values)}'" if option.values else " -r"
+            out.append(f"{start} {names}{value} -d {_fish_quote(option.help)}")
+    topics = " ".join((*tables, *TOPICS))
+    out.append(f"complete -c nlptools -n '__fish_seen_subcommand_from help' -f -a '{topics}'")
+    return "\n".join(out) + "\n"
+
+
+def _fish_quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

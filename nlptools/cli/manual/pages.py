@@ -1,0 +1,231 @@
+"""Manual pages and shell completions, written from the commands: `python -m nlptools.cli.manual.pages MAN [COMPLETIONS]`.
+
+The pages are in the man macros of roff (groff_man(7)), the completions static files (`cli/completions.py`). Both are
+committed; a test holds them equal to what this module writes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from nlptools import __version__
+from nlptools.cli import COMMANDS, group
+from nlptools.cli.manual.completions import completions, root
+from nlptools.cli.manual.pipelines import PIPELINES
+from nlptools.cli.manual.topics import FORMATS, Block, Example, Term
+from nlptools.cli.options import Command
+
+EXIT_STATUS = {
+    0: "Success.",
+    1: "A check that was asked for failed.",
+    2: "Wrong option or combination of options.",
+    3: "Training diverged: loss or gradient was not finite several steps running.",
+    65: "Bad data: a malformed line, unequal numbers of lines, invalid UTF-8, nothing to work on.",
+    66: "No such input, a directory, or unreadable.",
+    69: "A device or an optional package is not available.",
+    70: "Internal error; a crash log is named.",
+    73: "The output exists (and --force is not given), cannot be made, or is locked by another run.",
+    74: "Input or output error: disk full, standard output closed, read error.",
+    75: "Stopped by a signal or --max-time with a checkpoint saved: the same command continues.",
+    78: "Bad model directory, tokenizer or configuration.",
+    130: "Ended by Ctrl-C.",
+    141: "Ended because whoever read the output closed the pipe.",
+    143: "Ended by SIGTERM with nothing to save.",
+}
+
+
+def pages() -> dict[str, str]:
+    """All manual pages: file name -> roff."""
+    context = root()
+    made = {"nlptools.1": _main_page(context)}
+    for name in COMMANDS:
+        made[f"nlptools-{name}.1"] = _command_page(name, load(name), context)
+    made["nlptools-formats.5"] = _topic("nlptools-formats", 5, "what the commands of nlptools read and write", FORMATS)
+    made["nlptools-pipelines.7"] = _topic("nlptools-pipelines", 7, "commands of nlptools that work together", PIPELINES)
+    return made
+
+
+def write(man: Path, completion: Path) -> None:
+    """Write all pages into the directory `man`, and the completions into `completion`."""
+    for directory, files in ((man, pages()), (completion, completions({name: load(name) for name in COMMANDS}))):
+        directory.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            (directory / name).write_text(text, encoding="utf-8")
+
+
+def load(name: str) -> Command:
+    """The command of this name."""
+    command = group.get_command(root(), name)
+    assert isinstance(command, Command)
+    return command
+
+
+# -- pages ------------------------------------------------------------------------------------------------------------
+
+
+def _main_page(context: click.Context) -> str:
+    out = [_head("nlptools", 1, "the coreutils of neural NLP")]
+    out += [".SH SYNOPSIS", r".B nlptools", r".I COMMAND", r"[\fIOPTION\fR]... [\fIARGUMENT\fR]..."]
+    out += [".SH DESCRIPTION", *_paragraphs(group.help or "")]
+    out += _paragraphs(
+        "Every command reads standard input where no file is named, writes data to standard output and messages to "
+        "standard error, and ends with a status that tells what happened, so that commands can be piped, scripted and "
+        "run on clusters. Nothing prompts, changes directory or touches the network."
+    )
+    out.append(".SH COMMANDS")
+    section = ""
+    for name, (title, summary) in COMMANDS.items():
+        if title != section:
+            out.append(f".SS {_text(title)}")
+            section = title
+        out += [".TP", f".BR nlptools\\-{_text(name)} (1)", _text(summary)]
+    out += [".SH OPTIONS", *_options(group.get_params(context), context)]
+    out += _paragraphs("Each command has --help, too, and the common options that its page lists.")
+    out += [".SH CONFIGURATION"]
+    out += _paragraphs(
+        "The value of an option comes from the command line, else from the environment variable "
+        "NLPTOOLS_<COMMAND>_<OPTION> (capitals, hyphens as underscores), else from the TOML file that --config names, "
+        "else from a preset, else it is the default. --dump-config prints the result as such a file. The file holds "
+        "OPTION = VALUE lines, by themselves or in a table named after the command."
+    )
+    out += _environment("COMMAND") + _exit_status(sorted(EXIT_STATUS))
+    out += _see_also([f"nlptools-{name}(1)" for name in COMMANDS])
+    return _page(out)
+
+
+def _command_page(name: str, command: Command, parent: click.Context) -> str:
+    context = click.Context(command, info_name=name, parent=parent)
+    summary, _, rest = (command.help or "").partition("\n")
+    out = [_head(f"nlptools-{name}", 1, summary[:1].lower() + summary[1:].rstrip("."))]
+    out += [".SH SYNOPSIS", rf".B nlptools {_text(name)}", _synopsis(command, context)]
+    out += [".SH DESCRIPTION", *_paragraphs(summary + "\n" + rest)]
+    out.append(".SH OPTIONS")
+    for title, options in command.option_groups(context):
+        out += [f".SS {_text(title)}", *_options(options, context)]
+    if command.formats:
+        out += [".SH FORMATS", *_paragraphs(command.formats)]
+    if command.examples:
+        out.append(".SH EXAMPLES")
+        for what, line in command.examples:
+            out += _example(what, line)
+    out += _exit_status(command.exit_codes) + _environment(name)
+    section = COMMANDS[name][0]
+    near = [f"nlptools-{other}(1)" for other, (title, _) in COMMANDS.items() if title == section and other != name]
+    out += _see_also(["nlptools(1)", *near])
+    return _page(out)
+
+
+def _topic(name: str, number: int, summary: str, sections: Iterable[tuple[str, list[Block]]]) -> str:
+    out = [_head(name, number, summary)]
+    for title, blocks in sections:
+        out.append(f".SH {_text(title.upper())}")
+        for block in blocks:
+            if isinstance(block, Term):
+                out += [".TP", f".B {_text(block.term)}", _text(block.text)]
+            elif isinstance(block, Example):
+                out += _example(block.what, block.lines)
+            else:
+                out += _paragraphs(block)
+    others = {"nlptools-formats(5)", "nlptools-pipelines(7)"} - {f"{name}({number})"}
+    out += [".SH SEE ALSO", _references(["nlptools(1)", *others])]
+    return _page(out)
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _head(name: str, number: int, summary: str) -> str:
+    title = f'.TH {_text(name.upper())} {number} "" "nlptools {__version__}" "nlptools manual"'
+    return f"{title}\n.SH NAME\n{_text(name)} \\- {_text(summary)}"
+
+
+def _synopsis(command: Command, context: click.Context) -> str:
+    required = [p for p in command.params if isinstance(p, click.Option) and p.required]
+    pieces = [f"{_flags(p.opts[-1])} {_metavar(p.make_metavar(context))}" for p in required]
+    arguments = [_metavar(p.make_metavar(context)) for p in command.params if isinstance(p, click.Argument)]
+    return " ".join([r"[\fIOPTION\fR]...", *pieces, *arguments])
+
+
+def _options(options: Iterable[click.Parameter], context: click.Context) -> Iterator[str]:
+    for option in options:
+        record = option.get_help_record(context)
+        if record is not None:
+            names, text = record
+            yield ".TP"
+            yield _flags(names)
+            yield _text(" ".join(text.split()))
+
+
+def _flags(names: str) -> str:
+    """The flags of an option in bold, what stands for its value in italics."""
+    flags, _, value = names.partition(" ") if " / " not in names and "," not in names else (names, "", "")
+    if "," in names and " / " not in names:
+        flags, _, value = names.partition(", ")[2].partition(" ")
+        flags = f"{names.partition(', ')[0]}, {flags}"
+    bold = re.sub(r"--?[A-Za-z][\w-]*", lambda m: rf"\fB{_text(m.group())}\fR", flags)
+    return f"{bold} {_metavar(value)}".rstrip()
+
+
+def _metavar(text: str) -> str:
+    """Names in italics, brackets and dots upright."""
+    return re.sub(r"[^\[\]|.]+(?:\.\w+)*", lambda m: rf"\fI{_text(m.group())}\fR", text) if text else ""
+
+
+def _paragraphs(text: str) -> Iterator[str]:
+    """Text with empty lines between paragraphs; one that begins with a line of \\b keeps its lines."""
+    for paragraph in re.split(r"\n\s*\n", text.strip()):
+        lines = [line.strip() for line in paragraph.strip().split("\n")]
+        if lines[0] == "\b":
+            yield from (".PP", ".EX", *map(_text, lines[1:]), ".EE")
+        else:
+            yield from (".PP", _text(" ".join(lines)))
+
+
+def _example(what: str, lines: str) -> list[str]:
+    return [".PP", _text(what.rstrip(".:")) + ":", ".RS 4", ".EX", *map(_text, lines.split("\n")), ".EE", ".RE"]
+
+
+def _exit_status(codes: Iterable[int]) -> list[str]:
+    codes = sorted({*codes, 70})  # nobody plans an internal error
+    return [".SH EXIT STATUS", *(line for code in codes for line in (".TP", f".B {code}", _text(EXIT_STATUS[code])))]
+
+
+def _environment(name: str) -> list[str]:
+    upper = name.upper().replace("-", "_")
+    table = {
+        f"NLPTOOLS_{upper}_OPTION": "The value of an option that the command line does not give, such as "
+        f"NLPTOOLS_{upper}_ENCODING_ERRORS=replace.",
+        "NLPTOOLS_DEBUG": "If 1, errors come with their traceback, as with --debug.",
+        "NO_COLOR": "If not empty, nothing is colored while --color is auto.",
+    }
+    return [".SH ENVIRONMENT", *(line for key, text in table.items() for line in (".TP", f".B {key}", _text(text)))]
+
+
+def _see_also(names: list[str]) -> list[str]:
+    return [".SH SEE ALSO", _references([*names, "nlptools-formats(5)", "nlptools-pipelines(7)"])]
+
+
+def _references(names: list[str]) -> str:
+    rows = [f".BR {_text(name[:-3])} {name[-3:]}" for name in names]
+    return ",\n".join(rows).replace(",\n", " ,\n").replace(" ,", ",")
+
+
+def _text(text: str) -> str:
+    """`text` with what roff would interpret written so that it does not."""
+    text = text.replace("\\", r"\e").replace("-", r"\-")
+    text = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in text)
+    return r"\&" + text if text.startswith((".", "'")) else text
+
+
+def _page(lines: Iterable[str]) -> str:
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    man = Path(sys.argv[1] if len(sys.argv) > 1 else "man")
+    write(man, Path(sys.argv[2]) if len(sys.argv) > 2 else man.parent / "completions")

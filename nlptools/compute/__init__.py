@@ -1,0 +1,1 @@
+"""Devices, precisions, threads and processes."""

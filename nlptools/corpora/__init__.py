@@ -1,0 +1,1 @@
+"""Text as token ids in memory-mapped files on disk; no torch."""

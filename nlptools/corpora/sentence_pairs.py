@@ -1,0 +1,65 @@
+"""Pairs of texts, a source and a target each, from a table of two columns or from two files side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from nlptools.errors import DataError
+from nlptools.files import atomic, streams
+from nlptools.files.line_records import escape, unescape
+
+
+class PairBlock(NamedTuple):
+    """Consecutive pairs of one input; of two inputs side by side, `path` is that of the sources."""
+
+    path: str
+    start: int  # number of the first line, from 1
+    sources: list[str]
+    targets: list[str]
+
+
+def read_pairs(inputs: Sequence[str], errors: str = "strict") -> Iterator[PairBlock]:
+    """The pairs in lines of `source TAB target`; no input means standard input.
+
+    Raises:
+        DataError: a line does not have exactly two fields, and what `streams.blocks` raises.
+        InputError: see `streams.blocks`.
+    """
+    for block in streams.all_blocks(inputs, errors):
+        rows = [line.split("\t") for line in block.lines]
+        for number, row in enumerate(rows, block.start):
+            if len(row) != 2:
+                told = f"{len(row)} field" + "s" * (len(row) != 1)
+                raise DataError(f"expected source TAB target, found {told}", path=block.path, line=number)
+        sources, targets = ([unescape(row[side]) for row in rows] for side in (0, 1))
+        yield PairBlock(block.path, block.start, sources, targets)
+
+
+def read_parallel(source_path: str, target_path: str, errors: str = "strict") -> Iterator[PairBlock]:
+    """The pairs in two files: line by line, the target of a source. The lines are taken as they stand.
+
+    Raises:
+        DataError: the files differ in their number of lines, and what `streams.blocks` raises.
+        InputError: see `streams.blocks`.
+        UsageError: both are standard input.
+    """
+    paths = streams.check_inputs([source_path, target_path])
+    start = 1
+    for sources, targets in streams.zip_blocks(paths, errors):
+        yield PairBlock(source_path, start, sources, targets)
+        start += len(sources)
+
+
+def kept(blocks: Iterator[PairBlock], path: Path) -> Iterator[PairBlock]:
+    """`blocks`, of which all is in the file `path` at the end, as a table: a pipe can be read once only.
+
+    Raises:
+        StreamError: disk full or another write error.
+    """
+    lines = []
+    for block in blocks:
+        lines += [f"{escape(a)}\t{escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)]
+        yield block
+    atomic.write_whole(path, "".join(lines).encode("utf-8", "replace"))

@@ -1,1 +1,0 @@
-"""Token ids and batches as numpy arrays; no torch."""

@@ -1,1 +1,0 @@
-"""What a trained model says: sampling, beams, and what it thinks of what is given."""

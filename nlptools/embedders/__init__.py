@@ -1,1 +1,0 @@
-"""What turns lines into vectors: `embed`."""

@@ -1,0 +1,1 @@
+"""Files: opening streams, writing whole files, artifacts of model directories, ranges of lines, prefetching."""

@@ -1,0 +1,164 @@
+"""The files of a model directory: JSON, tensors, and a manifest with the size and SHA-256 of each.
+
+Files are written whole, nothing is unpickled, names stay inside the directory, and sizes are checked before memory is
+taken.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from nlptools.errors import BundleError, display, reason
+from nlptools.files import atomic
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_JSON_BYTES = 64 << 20
+
+
+# -- writing --------------------------------------------------------------------------------------------------------
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write JSON whole. Raises ValueError for numbers that are not finite: `read_json` would refuse them."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    atomic.write_whole(path, text + "\n")
+
+
+def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
+    """Write a safetensors file whole. Raises StreamError."""
+    from safetensors.torch import save as serialize
+
+    atomic.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
+
+
+def write_manifest(directory: Path, names: list[str]) -> None:
+    """Record size and SHA-256 of `names` in `directory`."""
+    with ThreadPoolExecutor() as pool:
+        sums = pool.map(sha256, [directory / name for name in names])
+    files = {
+        name: {"size": (directory / name).stat().st_size, "sha256": digest}
+        for name, digest in zip(names, sums, strict=True)
+    }
+    write_json(directory / MANIFEST, {"format": FORMAT, "files": files})
+
+
+def sha256(path: Path) -> str:
+    """Hex digest of a file."""
+    digest = hashlib.sha256()
+    with open(path, "rb") as stream:
+        while data := stream.read(1 << 22):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def load_weights(directory: Path) -> dict[str, Any]:
+    """All weights of a directory, from one safetensors file or from shards. Raises BundleError."""
+    tensors: dict[str, Any] = {}
+    for path in weight_files(directory):
+        tensors.update(load_tensors(path))
+    return tensors
+
+
+def weight_files(directory: Path) -> list[Path]:
+    """The safetensors file of a directory, or its shards. Raises BundleError when there is none."""
+    index = directory / "model.safetensors.index.json"
+    if (directory / "model.safetensors").is_file():
+        return [directory / "model.safetensors"]
+    if index.is_file():
+        places = read_json(index).get("weight_map")
+        if not isinstance(places, dict) or not places:
+            raise BundleError(f'{display(str(index))}: expected file names under "weight_map"')
+        for name in places.values():
+            if not isinstance(name, str) or not _is_plain(name) or not name.endswith(".safetensors"):
+                raise BundleError(f"{display(str(index))}: not a plain file name: {name!r}")
+        return [directory / name for name in sorted(set(places.values()))]
+    pickles = [p.name for p in directory.glob("*.bin")] + [p.name for p in directory.glob("*.pt*")]
+    hint = "pickled weights run code when read; convert them to safetensors where you trust them"
+    raise BundleError(
+        f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
+        hint=hint if pickles else None,
+    )
+
+
+def load_tensors(path: Path) -> dict[str, Any]:
+    """The tensors of a safetensors file. Raises BundleError when it is damaged."""
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return dict(load_file(path))
+    except (SafetensorError, OSError, ValueError, KeyError) as error:
+        raise BundleError(f"{display(str(path))}: damaged: {error}") from None
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object from a file of sane size, with finite numbers only. Raises BundleError."""
+    try:
+        if path.stat().st_size > _JSON_BYTES:
+            raise BundleError(f"{display(str(path))}: larger than {_JSON_BYTES >> 20} MiB")
+        data = json.loads(path.read_bytes(), parse_constant=_refuse_constant, parse_float=_finite)
+    except OSError as error:
+        raise BundleError(f"{display(str(path))}: {reason(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
+    if not isinstance(data, dict):
+        raise BundleError(f"{display(str(path))}: expected a JSON object")
+    return data
+
+
+def verify(directory: Path) -> dict[str, str]:
+    """What became of each file in the manifest: "ok" for all, or an error; empty without a manifest.
+
+    Raises:
+        BundleError: a file is missing, or its size or sum differs.
+    """
+    if not (directory / MANIFEST).is_file():
+        return {}
+    files = read_json(directory / MANIFEST).get("files")
+    if not isinstance(files, dict):
+        raise BundleError(f'{display(str(directory / MANIFEST))}: expected an object under "files"')
+    for name, entry in files.items():
+        path = directory / name
+        if not is_inside(name) or not isinstance(entry, dict):
+            raise BundleError(f"{display(str(directory / MANIFEST))}: not a plain file name: {name!r}")
+        if not path.is_file():
+            raise BundleError(f"{display(str(path))}: missing, but listed in {MANIFEST}")
+        if path.stat().st_size != entry.get("size"):
+            raise BundleError(
+                f"{display(str(path))}: damaged: {path.stat().st_size} bytes, {MANIFEST} says {entry.get('size')}"
+            )
+        if sha256(path) != entry.get("sha256"):
+            raise BundleError(f"{display(str(path))}: damaged: its SHA-256 is not the one in {MANIFEST}")
+    return dict.fromkeys(files, "ok")
+
+
+def _refuse_constant(text: str) -> None:
+    raise ValueError(f"{text} is not a number")
+
+
+def _finite(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(f"{text[:20]} is too large")
+    return value
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name of a manifest stands for a file in the directory, or in a folder of it."""
+    names = name.split("/")
+    return len(names) <= 2 and all(map(_is_plain, names))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name stands for a file in the directory itself."""
+    return name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name

@@ -1,0 +1,76 @@
+"""Parts of an input's lines: the share of one job of many, and what an earlier run has not done yet.
+
+Parts are ranges of lines, so that the outputs of all parts, one after another, are the output of the whole.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from nlptools.errors import OutputError, UsageError, display
+from nlptools.files import streams
+from nlptools.files.streams import Block
+
+_PIECE = 1 << 20
+
+
+def share(names: Sequence[str], part: int, parts: int) -> tuple[int, int]:
+    """The lines (first, end) of all inputs together, numbered from 0, that part `part` (from 1) of `parts` takes.
+
+    Raises:
+        UsageError: standard input, whose lines cannot be counted beforehand.
+        InputError, DataError: see `streams.blocks`.
+    """
+    if "-" in names:
+        raise UsageError("--shard needs files: the lines of standard input cannot be counted beforehand")
+    count = sum(_count(name) for name in names)
+    return count * (part - 1) // parts, count * part // parts
+
+
+def lines_from(blocks: Iterator[Block], first: int, end: int | None) -> Iterator[tuple[int, Block]]:
+    """The blocks of lines `first` to `end` (None: to the last), each with the number of its first line, from 0."""
+    place = 0
+    for block in blocks:
+        if end is not None and place >= end:
+            return
+        skipped = min(max(0, first - place), len(block.lines))
+        kept = block.lines[skipped : None if end is None else end - place]
+        if kept:
+            yield place + skipped, Block(block.path, block.start + skipped, kept)
+        place += len(block.lines)
+
+
+def done_lines(path: str) -> int:
+    """Whole lines in the output file `path`, 0 where there is none; a line that an earlier run left half is cut off.
+
+    Raises:
+        UsageError: standard output, or a compressed file, which cannot be gone on with.
+        OutputError: it cannot be read or cut.
+    """
+    if path == "-" or Path(path).suffix in streams.COMPRESSED:
+        raise UsageError("--skip-done needs an output file, not compressed: -o FILE")
+    try:
+        with open(path, "r+b") as stream:
+            count, end, place = 0, 0, 0
+            while data := stream.read(_PIECE):
+                count += data.count(b"\n")
+                last = data.rfind(b"\n")
+                end = place + last + 1 if last >= 0 else end
+                place += len(data)
+            stream.truncate(end)
+    except FileNotFoundError:
+        return 0
+    except OSError as error:
+        raise OutputError(f"{display(path)}: {os.strerror(error.errno or 0)}") from None
+    return count
+
+
+def _count(name: str) -> int:
+    """Lines of an input, the last one perhaps without an end."""
+    count, last = 0, b"\n"
+    for chunk in streams.line_chunks(name, _PIECE):
+        count += chunk.count(b"\n")
+        last = chunk[-1:]
+    return count + (last != b"\n")

@@ -1,0 +1,1 @@
+"""Published file layouts, one reader each, for training and evaluation alike."""

@@ -1,0 +1,177 @@
+"""Which columns of a table are texts, label and id: by the names that published files have, or as the user says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nlptools.errors import DataError, UsageError
+from nlptools.formats.glue import GlueTask, glue_task
+from nlptools.formats.lines import column_number, columns
+from nlptools.formats.reading_options import Options
+
+TEXTS = {
+    1: (("sentence",), ("text",)),
+    2: (
+        ("sentence1", "sentence2"),
+        ("#1 string", "#2 string"),
+        ("question1", "question2"),
+        ("question", "sentence"),
+        ("sentence_a", "sentence_b"),
+        ("premise", "hypothesis"),
+        ("text1", "text2"),
+        ("text_a", "text_b"),
+    ),
+}
+CLASSES = (
+    *("gold_label", "label", "labels", "quality", "is_duplicate", "entailment_judgment", "entailment_label"),
+    *("class", "category"),
+)
+LABELS = {
+    "classify": CLASSES,
+    "pair": CLASSES,
+    "regress": ("score", "relatedness_score", "similarity_score", "similarity", "label"),
+}
+UNDECIDED = ("gold_label", "-")  # SNLI's annotators did not agree: no label
+IDS = ("index", "id", "idx", "pair_id", "pairid", "guid")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Where the fields of a line are, from 0.
+
+    Attributes:
+        least, most: numbers of fields that a line may have.
+    """
+
+    texts: tuple[int, ...]
+    label: int | None
+    id: int | None
+    least: int
+    most: int | None
+    header: tuple[str, ...] = ()
+    published: str = ""  # the GLUE task
+
+
+def count_of(task: str) -> int:
+    return 1 if task == "classify" else 2
+
+
+def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: Options) -> Table:
+    """Where things are in a file whose first line has `fields`."""
+    if layout.startswith("glue/"):
+        return _glue(glue_task(layout), layout, fields, path)
+    if layout == "cola":
+        return Table((3,), 1, None, 4, 4, (), layout)
+    if layout == "stsbenchmark":
+        return Table((5, 6), 4, None, 7, None)
+    header = _header(task, fields, options)
+    if options.text_columns:
+        return _chosen(task, fields, header, path, options)
+    if header:
+        return _by_names(task, header, path, options)
+    count = count_of(task)
+    places = tuple(range(count))
+    id = None if options.id_column is None else column_number(options.id_column, (), len(fields), path)
+    if options.label_column is not None:
+        label = column_number(options.label_column, (), len(fields), path)
+        rest = tuple(place for place in range(len(fields)) if place not in (label, id))
+        if len(rest) != count:
+            raise DataError(
+                f"{columns(len(fields))} without header: which of them are texts?",
+                path=path,
+                line=1,
+                hint="name them with --text-column",
+            )
+        return Table(rest, label, id, len(fields), len(fields))
+    return Table(places, count, id, count + options.labelled, count + 1)
+
+
+def _header(task: str, fields: Sequence[str], options: Options) -> tuple[str, ...]:
+    """`fields` if they name the columns, else nothing."""
+    if options.header is not None:
+        return tuple(fields) if options.header else ()
+    lowered = [name.strip().lower() for name in fields]
+    asked = [*options.text_columns, *(c for c in (options.label_column, options.id_column) if c is not None)]
+    if any(column.lower() in lowered for column in asked):
+        return tuple(fields)
+    texts = any(set(names) <= set(lowered) for names in TEXTS[count_of(task)])
+    others = {*CLASSES, *LABELS["regress"], *IDS}
+    return tuple(fields) if texts and others & set(lowered) else ()
+
+
+def _chosen(task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options) -> Table:
+    """The columns that the user names."""
+    if len(options.text_columns) != count_of(task):
+        raise UsageError(f"task {task} has {count_of(task)} text column(s), not {len(options.text_columns)}")
+    width = len(fields)
+    texts = tuple(column_number(column, header, width, path) for column in options.text_columns)
+    label = None
+    if options.label_column is not None:
+        label = column_number(options.label_column, header, width, path)
+    elif header:
+        label = first_of([name.strip().lower() for name in header], LABELS[task])
+    elif width == len(texts) + 1:
+        label = next(place for place in range(width) if place not in texts)
+    if label is None and options.labelled:
+        raise DataError("which column is the label?", path=path, line=1, hint="name it with --label-column")
+    return _finish(texts, label, header, width, path, options)
+
+
+def _by_names(task: str, header: tuple[str, ...], path: str, options: Options) -> Table:
+    """The columns with names that published files have."""
+    lowered = [name.strip().lower() for name in header]
+    known = TEXTS[count_of(task)]
+    names = next((names for names in known if set(names) <= set(lowered)), None)
+    if names is None:
+        raise DataError(
+            f"the header has no column of texts: {', '.join(header)}",
+            path=path,
+            line=1,
+            hint=f"expected {', or '.join(' and '.join(names) for names in known)}; or name it with --text-column",
+        )
+    label = first_of(lowered, LABELS[task])
+    if options.label_column is not None:
+        label = column_number(options.label_column, header, len(header), path)
+    if label is None and options.labelled:
+        raise DataError(
+            f"the header has no column of labels: {', '.join(header)}",
+            path=path,
+            line=1,
+            hint=f"expected one of {', '.join(LABELS[task])}; or name it with --label-column",
+        )
+    return _finish(tuple(map(lowered.index, names)), label, header, len(header), path, options)
+
+
+def _finish(
+    texts: tuple[int, ...], label: int | None, header: tuple[str, ...], width: int, path: str, options: Options
+) -> Table:
+    id = first_of([name.strip().lower() for name in header], IDS)
+    if options.id_column is not None:
+        id = column_number(options.id_column, header, width, path)
+    needed = [*texts, *([label] if label is not None and options.labelled else [])]
+    return Table(texts, label, id, max(needed) + 1, None if header else width, header)
+
+
+def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Table:
+    """The columns of a published GLUE file, whichever of the three it is."""
+    if set(task.texts) <= set(fields):
+        texts = tuple(map(fields.index, task.texts))
+        label = fields.index(task.label) if task.label in fields else None
+        id = fields.index(task.id) if task.id in fields else None
+        return Table(texts, label, id, max([*texts, label or 0]) + 1, None, tuple(fields), layout)
+    if task.numbers and len(fields) == max(task.numbers.values()):
+        return Table(
+            *((task.numbers["text"] - 1,), task.numbers["label"] - 1, None, len(fields), len(fields)), (), layout
+        )
+    expected = " and ".join(task.texts)
+    raise DataError(
+        f"not a file of {layout}: its first line names no columns {expected}",
+        path=path,
+        line=1,
+        hint="use the file as published, or --task classify, pair or regress for a layout of your own",
+    )
+
+
+def first_of(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    return next((names.index(name) for name in wanted if name in names), None)

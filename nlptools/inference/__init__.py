@@ -1,0 +1,1 @@
+"""Trained models at work: loading, scoring, generation, embedding, prediction, export."""

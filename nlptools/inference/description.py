@@ -1,0 +1,164 @@
+"""What a directory of a model or of vectors holds, without loading it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from nlptools import bundle
+from nlptools.errors import BundleError, display
+from nlptools.files import artifacts
+from nlptools.text.tokenizer import Tokenizer
+
+
+def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
+    """Facts in sections: model, tokenizer, training, files.
+
+    An encoder-decoder with two tokenizers has a source tokenizer and a target tokenizer; a directory of vectors has
+    vectors and files, and between them training if train-w2v made it.
+
+    Raises:
+        InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
+    """
+    path = Path(directory)
+    if (path / "training.json").is_file() and not (path / "config.json").is_file():
+        raise BundleError(
+            f"{display(str(path))}: no config.json: a training run, and no model in it",
+            hint="nlptools plot draws its curves",
+        )
+    bundle.check_directory(path)
+    verified = artifacts.verify(path)
+    config = artifacts.read_json(path / "config.json")
+    files = _files(path, verified)
+    training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
+    if config.get("kind") == "vectors":
+        told = {"training": _vector_training(training)} if training else {}
+        return {"vectors": _vectors(path, config), **told, "files": files}
+    return {
+        "model": _model(path, config),
+        **_tokenizers(path, config),
+        "training": _training(training),
+        "files": files,
+    }
+
+
+def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
+    from nlptools.text.tokenizer_pairs import FOLDER
+
+    found = {p.name: p for p in path.iterdir()}
+    found |= {f"{FOLDER}/{p.name}": p for p in (path / FOLDER).glob("*")}  # the target's tokenizer
+    return {
+        name: f"{p.stat().st_size:,} bytes" + (f", {verified[name]}" if name in verified else ", not in the manifest")
+        for name, p in sorted(found.items())
+        if p.is_file() and not p.name.startswith(".")
+    }
+
+
+def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """Facts about a directory of vectors, which is opened, and so checked, but not read."""
+    from nlptools.vectors.files import directory as bundle_format
+    from nlptools.vectors.product_quantization import ProductRows
+
+    table = bundle_format.read(str(path), "replace")
+    facts: dict[str, Any] = {
+        "words": len(table),
+        "dimensions": table.dimensions,
+        "counts": table.counts is not None,
+        "quantized": config.get("quantized", "none"),
+    }
+    if isinstance(table.rows, ProductRows):
+        codes, centroids, _ = table.rows.product
+        facts |= {"subvectors": codes.shape[1], "centroids": len(centroids)}
+    if table.subwords is not None and len(table.subwords.buckets):
+        kept = table.subwords
+        facts["subwords"] = {"shortest": kept.shortest, "longest": kept.longest, "rows": len(kept.buckets)}
+    return facts
+
+
+def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
+    tensors = [tensor for file in artifacts.weight_files(path) for tensor in _tensors(file)]
+    sizes = {k: v for k, v in config.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
+    ours = config.get("nlptools")
+    arch = ours.get("arch") if isinstance(ours, dict) else None
+    return {
+        "family": config.get("model_type"),
+        **({"architecture": arch} if arch is not None else {}),
+        "weights": sum(prod(shape) for shape, _ in tensors),
+        "types": sorted({dtype for _, dtype in tensors}),
+        **sizes,
+    }
+
+
+def _tensors(path: Path) -> list[tuple[list[int], str]]:
+    """Shape and type of each tensor of a safetensors file, whose header is checked against its size."""
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            slices = [file.get_slice(name) for name in file.keys()]  # noqa: SIM118  it is not a dict
+            return [(tensor.get_shape(), str(tensor.get_dtype())) for tensor in slices]
+    except (SafetensorError, OSError, ValueError) as error:
+        raise BundleError(f"{display(str(path))}: damaged: {error}") from None
+
+
+def _tokenizers(path: Path, config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    from nlptools.text import tokenizer as tokenizers
+    from nlptools.text import tokenizer_pairs
+
+    if not config.get("is_encoder_decoder"):
+        loaded = tokenizers.load(str(path))
+        bundle.check_tokenizer(path, loaded, config)
+        return {"tokenizer": _tokenizer(loaded)}
+    source, target = tokenizer_pairs.load_pair(path)
+    size = config.get("vocab_size")
+    bundle.check_tokenizer(path, source, {"vocab_size": config.get("source_vocab_size") or size})
+    other = config.get("target_vocab_size") or config.get("decoder_vocab_size") or size
+    bundle.check_tokenizer(path, target, {"vocab_size": other})
+    if target is source:
+        return {"tokenizer": _tokenizer(source)}
+    return {"source tokenizer": _tokenizer(source), "target tokenizer": _tokenizer(target)}
+
+
+def _tokenizer(loaded: Tokenizer) -> dict[str, Any]:
+    assert loaded.vocab is not None
+    names = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
+    special = {n: loaded.vocab.token(i) for n in names if (i := getattr(loaded.vocab, n)) is not None}
+    return {"kind": loaded.kind, "tokens": len(loaded.vocab), "special": special}
+
+
+def _training(record: dict[str, Any]) -> dict[str, Any]:
+    if not record:
+        return {"record": "none"}
+    data, call, versions = _part(record, "data"), _part(record, "invocation"), _part(record, "versions")
+    text, argv = _part(data, "train") or data, call.get("argv")
+    parts = record.get("parts")
+    counts = ("pairs", "source_tokens", "target_tokens", "tokens", "words")
+    counted = ", ".join(f"{text[n]:,} {n.replace('_', ' ')}" for n in counts if isinstance(text.get(n), int))
+    inputs = text.get("inputs")
+    return {
+        "status": record.get("status"),
+        "command": " ".join(map(str, argv)) if isinstance(argv, list) else None,
+        "text": counted + (f" of {', '.join(map(str, inputs))}" if isinstance(inputs, list) else "") or None,
+        "metrics": record.get("metrics"),
+        "began": parts[0] if isinstance(parts, list) and parts else None,
+        "by": f"nlptools {record.get('nlptools')}, torch {versions.get('torch')}",
+        "on": record.get("backend"),
+    }
+
+
+def _vector_training(record: dict[str, Any]) -> dict[str, Any]:
+    """How vectors were trained by `nlptools train-w2v`."""
+    from nlptools.configs.word_vectors import TrainW2V
+
+    settings = _part(record, "settings")
+    chosen = {field.name: settings[field.name] for field in fields(TrainW2V) if field.name in settings}
+    told = {name: value for name, value in _training(record).items() if name != "began"}
+    return {**told, "settings": chosen, "seed": record.get("seed")}
+
+
+def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
+    """An object inside a record; an empty one for anything else."""
+    value = record.get(name)
+    return value if isinstance(value, dict) else {}

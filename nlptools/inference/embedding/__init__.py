@@ -1,0 +1,1 @@
+"""Lines to vectors."""

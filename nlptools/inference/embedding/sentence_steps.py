@@ -1,0 +1,170 @@
+"""What sentence-transformers directories say: how the states of an encoder become one vector.
+
+Reimers & Gurevych 2019 (arXiv:1908.10084). `modules.json` lists the steps: a transformer, a pooling, perhaps dense layers
+and a normalization, each with a folder of its own; old and new spellings of their settings are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from torch import Tensor
+
+from nlptools.errors import BundleError, display
+from nlptools.files import artifacts
+
+MODULES = "modules.json"
+_POOLINGS = {  # new spelling: ours
+    "cls": "cls",
+    "max": "max",
+    "mean": "mean",
+    "mean_sqrt_len_tokens": "mean-sqrt",
+    "weightedmean": "weighted-mean",
+    "lasttoken": "last",
+}
+_OLD_POOLINGS = {  # old spelling: ours; several may be true, and stand side by side in this order
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean-sqrt",
+    "pooling_mode_weightedmean_tokens": "weighted-mean",
+    "pooling_mode_lasttoken": "last",
+}
+_ACTIVATIONS = {"Tanh": "tanh", "Identity": "none", "ReLU": "relu", "GELU": "gelu"}
+
+
+@dataclass(frozen=True)
+class Dense:
+    """A linear map after the pooling, and what comes after it: tanh, relu, gelu, none."""
+
+    weight: Tensor  # (out, in)
+    bias: Tensor | None
+    activation: str
+
+
+@dataclass(frozen=True)
+class SentenceSteps:
+    """What happens to the hidden states of an encoder.
+
+    Attributes:
+        encoder: the folder of the transformer.
+        pooling: kinds of `layers.pooling.POOLINGS`, side by side.
+        include_prompt: whether the tokens of a prompt are pooled, too.
+        dense: linear maps, in order.
+        normalize: whether the vector is given length 1.
+        max_length: tokens, special ones included, that are looked at; None: as many as the encoder can.
+        lowercase: whether text is lower-cased first.
+        prompts: texts to put before others, by name.
+        default_prompt: the name of the prompt that is always put there.
+    """
+
+    encoder: Path
+    pooling: tuple[str, ...]
+    include_prompt: bool
+    dense: tuple[Dense, ...]
+    normalize: bool
+    max_length: int | None
+    lowercase: bool
+    prompts: Mapping[str, str]
+    default_prompt: str | None
+
+
+def read(directory: Path) -> SentenceSteps | None:
+    """The steps that a directory lists, None where it is no such directory.
+
+    Raises:
+        BundleError: a step of a kind that is not known, or settings that cannot be.
+    """
+    if not (directory / MODULES).is_file():
+        return None
+    kinds = [(kind, directory / path) for kind, path in _modules(directory / MODULES)]
+    if not kinds or kinds[0][0] != "Transformer":
+        raise BundleError(f"{display(str(directory / MODULES))}: the first step is no transformer")
+    pooling: tuple[str, ...] = ()
+    include_prompt, normalize, dense = True, False, []
+    for kind, folder in kinds[1:]:
+        if kind == "Pooling" and not pooling:
+            pooling, include_prompt = _pooling(folder / "config.json")
+        elif kind == "Dense" and pooling and not normalize:
+            dense.append(_dense(folder))
+        elif kind == "Normalize" and pooling:
+            normalize = True
+        else:
+            raise BundleError(
+                f"{display(str(directory / MODULES))}: a step {kind!r:.80} in this place is not supported"
+            )
+    if not pooling:
+        raise BundleError(f"{display(str(directory / MODULES))}: no pooling")
+    encoder = kinds[0][1]
+    prompts, default = _prompts(directory / "config_sentence_transformers.json")
+    max_length, lowercase = _reading(encoder)
+    return SentenceSteps(
+        encoder, pooling, include_prompt, tuple(dense), normalize, max_length, lowercase, prompts, default
+    )
+
+
+def _modules(path: Path) -> list[tuple[str, str]]:
+    """(kind, folder) of each step, in order."""
+    import json
+
+    try:
+        rows = json.loads(path.read_bytes())
+        found = [(str(row["type"]).rsplit(".", 1)[-1], str(row["path"])) for row in rows]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise BundleError(f"{display(str(path))}: expected a list of steps with type and path") from None
+    for _, folder in found:
+        if folder and not artifacts.is_inside(folder):
+            raise BundleError(f"{display(str(path))}: not a plain folder name: {folder!r:.80}")
+    return found
+
+
+def _pooling(path: Path) -> tuple[tuple[str, ...], bool]:
+    data = artifacts.read_json(path)
+    include = data.get("include_prompt", True)
+    if "pooling_mode" in data:
+        modes = data["pooling_mode"]
+        modes = [modes] if isinstance(modes, str) else modes
+        kinds = [_POOLINGS.get(mode) if isinstance(mode, str) else None for mode in modes or [None]]
+    else:
+        kinds = [kind for name, kind in _OLD_POOLINGS.items() if data.get(name) is True]
+    known = tuple(kind for kind in kinds if kind is not None)
+    if not known or len(known) < len(kinds) or not isinstance(include, bool):
+        raise BundleError(f"{display(str(path))}: no pooling that is known")
+    return known, include
+
+
+def _dense(folder: Path) -> Dense:
+    data = artifacts.read_json(folder / "config.json")
+    name = str(data.get("activation_function", "torch.nn.modules.activation.Tanh")).rsplit(".", 1)[-1]
+    if name not in _ACTIVATIONS:
+        raise BundleError(f"{display(str(folder))}: activation {name!r:.80} is not supported")
+    tensors = artifacts.load_weights(folder)
+    weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
+    shape = (data.get("out_features"), data.get("in_features"))
+    if weight is None or tuple(weight.shape) != shape or (bias is not None and tuple(bias.shape) != shape[:1]):
+        raise BundleError(f"{display(str(folder))}: weights that config.json does not describe")
+    return Dense(weight.float(), None if bias is None else bias.float(), _ACTIVATIONS[name])
+
+
+def _reading(encoder: Path) -> tuple[int | None, bool]:
+    """(most tokens, whether to lower-case) of the transformer's step."""
+    path = encoder / "sentence_bert_config.json"
+    data = artifacts.read_json(path) if path.is_file() else {}
+    length, lowercase = data.get("max_seq_length"), data.get("do_lower_case", False)
+    if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 3):
+        raise BundleError(f"{display(str(path))}: max_seq_length is {length!r:.80}")
+    if not isinstance(lowercase, bool):
+        raise BundleError(f"{display(str(path))}: do_lower_case is {lowercase!r:.80}")
+    return length, lowercase
+
+
+def _prompts(path: Path) -> tuple[dict[str, str], str | None]:
+    data = artifacts.read_json(path) if path.is_file() else {}
+    prompts, default = data.get("prompts") or {}, data.get("default_prompt_name")
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
+        raise BundleError(f"{display(str(path))}: expected texts under prompts")
+    if default is not None and default not in prompts:
+        raise BundleError(f"{display(str(path))}: no prompt named {default!r:.80}")
+    return prompts, default

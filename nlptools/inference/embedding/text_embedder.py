@@ -1,0 +1,229 @@
+"""Lines to vectors by an encoder or a language model.
+
+Reimers & Gurevych 2019 (arXiv:1908.10084) for vectors of sentences from the states of an encoder; Devlin et al. 2019,
+section 5.3, for vectors of tokens. What is cut into ids by one thread while another computes (`prepare`) comes as batches
+of sequences of equal length, end to end, so that nothing is padded.
+An empty line becomes the vector of the special tokens. A language model's states are pooled over the text's own tokens,
+not over the end-of-text token before them, unless the line is empty.
+Shapes: N tokens of a batch, B sequences, D dimensions.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from nlptools import bundle, messages
+from nlptools.compute.backend import Backend
+from nlptools.configs import Compute
+from nlptools.configs.embed import Embed
+from nlptools.configs.layers import Layers, layers, mix_weights
+from nlptools.errors import UsageError, display
+from nlptools.inference.embedding import batching, hidden_states, sentence_steps
+from nlptools.inference.embedding.batching import Batch, Cutting, Prepared
+from nlptools.inference.embedding.contract import Units
+from nlptools.inference.embedding.sentence_steps import SentenceSteps
+from nlptools.layers import packed, pooling
+from nlptools.layers.linear import ACTIVATIONS
+
+_ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
+
+
+class TextEmbedder:
+    """See the module's docstring; fulfils `embedder.Embedder`."""
+
+    def __init__(
+        self, loaded: bundle.Bundle, steps: SentenceSteps | None, backend: Backend, settings: Embed | None = None
+    ) -> None:
+        """
+        Args:
+            steps: what a sentence-transformers directory says, or None.
+
+        Raises:
+            UsageError: settings that this model cannot follow.
+            BundleError: an encoder whose tokenizer has no special tokens.
+        """
+        self.settings = settings = settings or Embed()
+        self.bundle, model = loaded, loaded.model
+        if not model.runs_in_16_bits and backend.device.type == "cpu":
+            backend = replace(backend, precision="fp32")
+        self.backend = backend
+        self.model: Any = backend.for_inference(batching.encoder(loaded))
+        asks_model = settings.pooling == "model" or (settings.pooling is None and steps is not None)
+        if asks_model and steps is None:
+            raise UsageError(f"--pooling model: {display(str(loaded.path))} is no sentence-transformers directory")
+        self.steps = steps if asks_model and settings.unit == "sentence" else None
+        self.kinds = self.steps.pooling if self.steps else (settings.pooling or "mean",)
+        count = hidden_states.count(self.model, loaded.is_encoder)
+        self.layers, self.mix = _resolve(layers(settings.layers), count)
+        self.cutting = Cutting.of(loaded, steps, settings, self.steps is None or self.steps.include_prompt)
+        self.dimensions = self._dimensions()
+        self._cut = 0
+
+    # -- lines --------------------------------------------------------------------------------------------------
+
+    def prepare(self, lines: Sequence[str]) -> Prepared:
+        """The ids of the lines, in batches."""
+        return batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
+
+    @torch.inference_mode()
+    def embed(self, lines: Sequence[str], prepared: Prepared | None = None) -> np.ndarray:
+        """See `embedder.Embedder`."""
+        prepared = prepared or self.prepare(lines)
+        self._cut += prepared.cut
+        rows: np.ndarray | None = None
+        for batch in prepared.batches:
+            vectors = packed.pool(self._states(batch), batch.groups, self.kinds, batch.skips).cpu().numpy()
+            if rows is None:
+                rows = np.empty((len(prepared.lines), vectors.shape[1]), np.float32)
+            rows[batch.pieces] = vectors
+        if rows is None:
+            return np.empty((0, self.dimensions), np.float32)
+        whole = torch.from_numpy(_join(rows, prepared, len(lines)))
+        return self._finished(whole if self.steps is None else after_pooling(whole, self.steps)).numpy()
+
+    @torch.inference_mode()
+    def embed_units(self, lines: Sequence[str], prepared: Prepared | None = None) -> list[Units]:
+        """See `embedder.Embedder`. Special tokens are left out, and so is what was cut off."""
+        prepared = prepared or self.prepare(lines)
+        self._cut += prepared.cut
+        parts: list[np.ndarray] = [np.empty((0, self.dimensions), np.float32)] * len(prepared.lines)
+        for batch in prepared.batches:
+            states = self._states(batch).float().cpu().numpy()
+            for group, first in zip(batch.groups, batch.firsts, strict=True):
+                for i, piece in enumerate(batch.pieces[first : first + group.count].tolist()):
+                    start = group.start + i * group.length
+                    begin, end = prepared.own[piece]
+                    parts[piece] = states[start + begin : start + end]
+        by_line: list[list[np.ndarray]] = [[] for _ in lines]
+        for number, part in zip(prepared.lines, parts, strict=True):
+            by_line[number].append(part)
+        return [
+            self._units(line, ids, np.concatenate(own))
+            for line, ids, own in zip(lines, prepared.ids, by_line, strict=True)
+        ]
+
+    def finish(self) -> None:
+        """Say how many lines were cut."""
+        if self._cut:
+            messages.warn(
+                f"cut {messages.counted(self._cut, 'line')} longer than {self.cutting.most} tokens; "
+                "--long window takes in all of them"
+            )
+
+    # -- inside -------------------------------------------------------------------------------------------------
+
+    def _dimensions(self) -> int:
+        width: int = self.model.config.hidden_size
+        width *= len(self.layers) if layers(self.settings.layers).kind == "concat" else 1
+        width *= len(self.kinds) if self.settings.unit == "sentence" else 1
+        for dense in self.steps.dense if self.steps else ():
+            if dense.weight.shape[1] != width:
+                raise UsageError(
+                    f"the model's dense layer takes {dense.weight.shape[1]} dimensions, --layers gives {width}"
+                )
+            width = dense.weight.shape[0]
+        if self.settings.truncate_dim > width:
+            raise UsageError(f"--truncate-dim {self.settings.truncate_dim}: the vectors have {width} dimensions")
+        return self.settings.truncate_dim or width
+
+    def _states(self, batch: Batch) -> torch.Tensor:
+        """The states (N, D) that are asked for."""
+        states = hidden_states.of(self.model, self.bundle.is_encoder, batch, self.layers, self.backend)
+        if len(states) == 1 and self.mix is None:
+            return states[0]
+        kind = layers(self.settings.layers).kind
+        return pooling.choose([state.float() for state in states], Layers(kind), self.mix)
+
+    def _finished(self, vectors: torch.Tensor) -> torch.Tensor:
+        """Cut to the dimensions asked for, and of length 1 if asked for."""
+        vectors = vectors[:, : self.dimensions]
+        return F.normalize(vectors, dim=-1) if self.settings.normalize else vectors.contiguous()
+
+    def _units(self, line: str, ids: Sequence[int], states: np.ndarray) -> Units:
+        """The tokens of a line, or its words, of the states (n, D) of its first n tokens."""
+        names, vectors = self._tokens(ids), states
+        if self.settings.unit == "word":
+            names, vectors = self._words(line, states)
+        return Units(names, self._finished(torch.from_numpy(vectors)).numpy())
+
+    def _words(self, line: str, states: np.ndarray) -> tuple[list[str], np.ndarray]:
+        """The words of a line up to where it was cut, and their vectors; zeros for a word without tokens."""
+        text = line.lower() if self.cutting.lowercase else line
+        spans = self.bundle.tokenizer.offsets(text)
+        words = list(re.finditer(r"\S+", text))
+        starts = [word.start() for word in words]
+        # the last character tells: the space before a word may be in its first token
+        places = [bisect.bisect_right(starts, max(begin, end - 1)) - 1 for begin, end in spans[: len(states)]]
+        if len(states) < len(spans):
+            words = words[: max(places, default=-1) + 1]
+        of_word: list[list[int]] = [[] for _ in words]
+        for token, (place, (begin, end)) in enumerate(zip(places, spans, strict=False)):
+            if place >= 0 and end > begin and not text[end - 1].isspace():
+                of_word[place].append(token)
+        rows = np.zeros((len(words), states.shape[1]), np.float32)
+        for row, tokens in zip(rows, of_word, strict=True):
+            if tokens:
+                chosen = {"first": tokens[:1], "last": tokens[-1:]}.get(self.settings.subword, tokens)
+                row[:] = states[chosen].mean(0)
+        shown = line if len(line) == len(text) else text
+        return [shown[word.start() : word.end()] for word in words], rows
+
+    def _tokens(self, ids: Sequence[int]) -> list[str]:
+        vocab = self.bundle.tokenizer.vocab
+        assert vocab is not None
+        return [vocab.token(i) for i in ids]
+
+
+def load(path: str | Path, settings: Embed | None = None, compute: Compute | None = None) -> TextEmbedder:
+    """The encoder or language model in a directory, to embed with; sentence-transformers directories, too.
+
+    Raises:
+        InputError, BundleError: see `bundle.load` and `sentence_steps.read`.
+        UsageError: settings that this model cannot follow.
+        Unavailable: no such device or precision.
+    """
+    steps = sentence_steps.read(Path(path))
+    loaded = bundle.load(path if steps is None else steps.encoder)
+    return TextEmbedder(loaded, steps, Backend.detect(compute), settings)
+
+
+def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:
+    """What a sentence-transformers directory does with pooled vectors (B, D): dense layers, a length of 1."""
+    for dense in steps.dense:
+        vectors = _ACTIVATIONS[dense.activation](F.linear(vectors, dense.weight, dense.bias))
+    return F.normalize(vectors, dim=-1) if steps.normalize else vectors
+
+
+def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:
+    """The layers to keep, in order, of `count`; and the weights of a mix of them."""
+    everything = range(count)
+    if which.kind != "mix":
+        chosen = everything[which.begin : which.end]
+        if not chosen:
+            raise UsageError(f"--layers: no such layers: the model has {count}, numbered 0 to {count - 1}")
+        return chosen, None
+    if which.file is None:
+        raise UsageError("--layers mix: expected mix:FILE, with a weight for each layer")
+    return everything, mix_weights(which.file, count)
+
+
+def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:
+    """Vectors of pieces (P, D) to those of lines (count, D): the mean, weighted by tokens."""
+    if len(rows) == count:
+        return rows
+    lines = np.asarray(prepared.lines)
+    weights = np.array([max(1, end - begin) for begin, end in prepared.own], np.float32)
+    out = np.zeros((count, rows.shape[1]), np.float32)
+    total = np.zeros(count, np.float32)
+    np.add.at(out, lines, rows * weights[:, None])
+    np.add.at(total, lines, weights)
+    return out / total[:, None]

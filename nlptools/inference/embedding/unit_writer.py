@@ -1,0 +1,87 @@
+"""Vectors of the tokens or words of lines, written as they are made: JSON lines, or one `.npy` and an index of it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlptools.errors import BundleError
+from nlptools.files.line_records import escape
+from nlptools.files.streams import Output
+from nlptools.vectors.files.array_writer import ArrayWriter, decimals
+
+if TYPE_CHECKING:
+    from nlptools.inference.embedding.contract import Units
+
+
+class UnitWriter:
+    """As JSON lines, `{"text", "tokens" or "words", "vectors"}` for each line. As npy, the vectors of all lines in one
+    array, and in the index `line TAB number TAB unit` for each, both numbers from 1. Use as a context manager.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        form: str,
+        dimensions: int,
+        unit: str,
+        *,
+        dtype: str = "float32",
+        index: str | None = None,
+        force: bool = False,
+        line_buffered: bool = False,
+    ) -> None:
+        """
+        Args:
+            path: the file; `-` is standard output.
+            form: "jsonl", or "npy", which takes an `index`.
+            unit: "token" or "word".
+
+        Raises:
+            OutputError: a file exists and `force` is not set, or cannot be made.
+        """
+        self._key, self._count = f"{unit}s", 0
+        with contextlib.ExitStack() as stack:
+            self._lines = self._index = self._array = None
+            if index is None:
+                self._lines = stack.enter_context(Output(path, force=force, line_buffered=line_buffered))
+            else:
+                self._index = stack.enter_context(Output(index, force=force, line_buffered=line_buffered))
+                self._array = stack.enter_context(
+                    ArrayWriter(path, form, dimensions, dtype, force=force, keep_lines=False)
+                )
+            self._stack = stack.pop_all()
+
+    def write(self, found: Sequence[Units], lines: Sequence[str]) -> None:
+        """Write what some lines became, and flush. Raises BundleError for a number that is not finite, StreamError."""
+        if self._lines is not None:
+            self._lines.write_lines([self._record(*pair) for pair in zip(found, lines, strict=True)])
+        if self._array is not None and self._index is not None:
+            rows = [
+                f"{self._count + number}\t{place}\t{escape(name)}"
+                for number, units in enumerate(found, 1)
+                for place, name in enumerate(units.names, 1)
+            ]
+            names = [name for units in found for name in units.names]
+            if names:
+                self._array.write(np.concatenate([units.vectors for units in found]), names)
+            self._index.write_lines(rows)
+        self._count += len(found)
+
+    def _record(self, units: Units, line: str) -> str:
+        if not np.isfinite(units.vectors).all():
+            raise BundleError(f"a vector of the line {line[:40]!r} is not finite")
+        fields, width = decimals(units.vectors), units.vectors.shape[1]
+        rows = (", ".join(fields[i * width : (i + 1) * width]) for i in range(len(units.names)))
+        text, names = (json.dumps(value, ensure_ascii=False) for value in (line, units.names))
+        return f'{{"text": {text}, "{self._key}": {names}, "vectors": [{", ".join(f"[{row}]" for row in rows)}]}}'
+
+    def __enter__(self) -> UnitWriter:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)

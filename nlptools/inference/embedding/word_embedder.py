@@ -1,0 +1,381 @@
+"""Lines to vectors by a file of word vectors: the mean of the words, as they are, or with weights.
+
+tf-idf: each word counts by its inverse document frequency, ln((1 + N) / (1 + n)) + 1 for a word in n of N documents.
+sif: smooth inverse frequency (Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings"): a word of
+probability p counts by a / (a + p), a = 1e-3, and what all lines have in common is taken away: the share of their first
+principal component (of the vectors as they are, not centred).
+
+Departures. That component is of the lines that words are counted in (the first 100,000), not of the lines that are embedded:
+a line has the same vector whatever lines are around it. Without counts, probabilities are those of the vectors' own counts,
+or follow the ranks of words by Zipf's law, and the component is that of lines of ten words drawn independently. tf-idf gives
+the mean by weight, not the sum.
+
+A word that the file does not have is looked for in other letter cases (all lower, all upper, one capital), of which the most
+frequent counts, then made of its n-grams where the file has them, else left out. Lines of which nothing is known are zeros.
+
+Shapes: N lines, D dimensions, R rows of words that have been met.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.configs.embed import Embed, EmbedWords
+from nlptools.errors import DataError, UsageError, display
+from nlptools.files import streams
+from nlptools.inference.embedding.contract import Units
+from nlptools.text import tokenizer as tokenizers
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.vectors import checks
+from nlptools.vectors.files import formats
+from nlptools.vectors.table import Floats, Vectors
+
+SMOOTH = 1e-3  # the a of Arora et al.
+_SAMPLE = 100_000  # lines, and words, that the common component is of
+_DRAWN = 10  # words of the lines that are imagined where there are none
+_BLOCK = 256  # lines added up at a time: their sums stay in the cache
+_ROWS = 1 << 24  # numbers of words that are kept at hand
+_SUFFIXES = (".txt", ".w2v", ".bin", ".vec", ".glove", ".npy", ".jsonl")
+
+Array = np.ndarray[Any, Any]
+Longs = np.ndarray[Any, np.dtype[np.int64]]
+Weigh = Callable[[str, int], float]  # of a word, and its row in the file (-1: of n-grams)
+
+
+class Words(NamedTuple):
+    """The words of some lines."""
+
+    flat: list[str]
+    counts: Longs  # (N,)
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often words occur in a text.
+
+    Attributes:
+        words: occurrences of each word.
+        lines: of each word, the lines that have it.
+        total: of lines.
+    """
+
+    words: Counter[str]
+    lines: Counter[str]
+    total: int
+
+
+def is_vectors(path: str) -> bool:
+    """Whether `path` is a file of word vectors by its name, or a directory of them."""
+    if os.path.isdir(path):
+        try:
+            with open(os.path.join(path, "config.json"), "rb") as stream:
+                config = json.loads(stream.read(1 << 20))
+        except (OSError, ValueError, RecursionError):
+            return False
+        return isinstance(config, dict) and config.get("kind") == "vectors"
+    name = path
+    for packed in (".gz", ".bz2", ".xz", ".zst"):
+        name = name.removesuffix(packed)
+    return name.endswith(_SUFFIXES)
+
+
+def load(
+    path: str, settings: Embed | None = None, words: EmbedWords | None = None, errors: str = "strict"
+) -> WordEmbedder:
+    """The embedder of a file or directory of word vectors.
+
+    Raises:
+        UsageError: settings that word vectors cannot follow.
+        InputError, BundleError: see `nlptools.vectors.files.formats.load` and `nlptools.text.tokenizer.load`.
+        DataError: nothing to count in the file of counts, or it is not UTF-8.
+    """
+    settings, words = settings or Embed(), words or EmbedWords()
+    check(settings, words)
+    tokenizer = tokenizers.load(words.tokenizer, lowercase=words.lowercase)
+    made = WordEmbedder(formats.load(path, errors=errors), tokenizer, settings)
+    if words.weights != "uniform":
+        counts = None if words.counts is None else count(words.counts, tokenizer, errors)
+        if words.weights == "tf-idf":
+            assert counts is not None
+            made.weigh_by_documents(counts)
+        elif counts is None:
+            made.smooth()
+        else:
+            assert words.counts is not None
+            made.smooth(counts, (block.lines for block in streams.blocks(words.counts, errors)))
+    return made
+
+
+def check(settings: Embed, words: EmbedWords) -> None:
+    """Raises UsageError for what word vectors cannot do."""
+    refusals = (
+        (settings.layers != "last", "--layers: word vectors have one layer"),
+        (settings.pooling not in (None, "mean"), f"--pooling {settings.pooling}: word vectors have means"),
+        (bool(settings.prompt), "--prompt: word vectors know no order, a prompt would only blur the lines"),
+        (words.weights == "tf-idf" and words.counts is None, "--weights tf-idf needs --counts FILE"),
+        (words.counts == "-", "--counts is read twice, which standard input cannot be"),
+        (words.weights != "uniform" and settings.unit != "sentence", "--weights is for whole lines: --unit sentence"),
+        (words.weights == "uniform" and words.counts is not None, "--counts is for --weights tf-idf and sif"),
+    )
+    for found, message in refusals:
+        if found:
+            raise UsageError(message)
+
+
+def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
+    """The words of a text, of which each line is a document; memory grows with its vocabulary. Raises DataError."""
+    words, lines, total = Counter[str](), Counter[str](), 0
+    for block in streams.blocks(path, errors):
+        found = tokenizer.tokens_lines(block.lines)
+        words.update(chain.from_iterable(found))
+        lines.update(chain.from_iterable(map(set, found)))
+        total += len(found)
+    if not words:
+        raise DataError("no words to count", path=path)
+    return Counts(words, lines, total)
+
+
+class WordEmbedder:
+    """See the module's docstring; fulfils `nlptools.inference.embedding.contract.Embedder`."""
+
+    def __init__(self, vectors: Vectors, tokenizer: Tokenizer | None = None, settings: Embed | None = None) -> None:
+        """Plain means until `weigh_by_documents` or `smooth` is called. Raises UsageError, see `check`."""
+        self.vectors = vectors
+        self.tokenizer = tokenizer or tokenizers.load("whitespace")
+        self.settings = settings or Embed()
+        check(self.settings, EmbedWords())
+        self._weigh: Weigh | None = None
+        self._by_weight = False  # whether sums are divided by their weights, or by their words
+        self._common: Floats | None = None  # (D,), of length 1
+        self._windows = self._words = self._missing = self._composed = self._lines = self._blank = 0
+        self._forget()
+
+    @property
+    def dimensions(self) -> int:
+        """Numbers of the vectors that come out."""
+        return min(self.settings.truncate_dim or self.vectors.dimensions, self.vectors.dimensions)
+
+    def prepare(self, lines: Sequence[str]) -> Words:
+        """The words of the lines."""
+        found = self.tokenizer.tokens_lines(lines)
+        return Words(list(chain.from_iterable(found)), np.fromiter(map(len, found), np.int64, len(found)))
+
+    def embed(self, lines: Sequence[str], prepared: Any = None) -> Floats:
+        """A vector for each line, float32 (N, D). Raises BundleError if a vector of the file is not finite."""
+        rows, counts = self._known(prepared or self.prepare(lines))
+        self._lines += len(counts)
+        self._blank += int((counts == 0).sum())
+        return self._finished(self._means(rows, counts))
+
+    def embed_units(self, lines: Sequence[str], prepared: Any = None) -> list[Units]:
+        """The words of each line and their vectors; those that are not known have zeros."""
+        flat, counts = prepared or self.prepare(lines)
+        table = self._rows_of(flat)
+        vectors = self._scaled(self._table[table])
+        ends = np.cumsum(counts)
+        spans = zip((ends - counts).tolist(), ends.tolist(), strict=True)
+        return [Units(flat[start:end], vectors[start:end]) for start, end in spans]
+
+    def finish(self) -> None:
+        """Tell how many words had no vector, and how many lines had none that has."""
+        if self._missing:
+            messages.warn(f"{self._missing:,} of {self._words:,} words have no vector and were left out")
+        if self._composed:
+            messages.note(f"{self._composed:,} of {self._words:,} words have vectors made of their n-grams")
+        if self._blank:
+            messages.warn(f"{self._blank:,} of {self._lines:,} lines have no known word: their vectors are zeros")
+
+    # -- weights ------------------------------------------------------------------------------------------------------
+
+    def weigh_by_documents(self, counts: Counts) -> None:
+        """Count each word by its inverse document frequency from now on."""
+        lines, total = counts.lines, counts.total
+        self._weigh, self._by_weight = lambda word, _: float(np.log((1 + total) / (1 + lines[word])) + 1), True
+        self._forget()
+
+    def smooth(self, counts: Counts | None = None, text: Iterable[Sequence[str]] = ()) -> None:
+        """Count words by smooth inverse frequency from now on, and take away what lines have in common.
+
+        Args:
+            counts: how often words occur; None: the vectors' own counts, or Zipf's law.
+            text: blocks of the lines they occur in, with `counts`; else lines are imagined, of words drawn by their counts.
+        """
+        self._common, self._by_weight = None, False
+        if counts is not None:
+            occurrences, total = counts.words, counts.words.total()
+            self._weigh = lambda word, _: SMOOTH / (SMOOTH + occurrences[word] / total)
+        else:
+            shares = self._shares()
+            self._weigh = lambda _, place: SMOOTH / (SMOOTH + (float(shares[place]) if place >= 0 else 0.0))
+            moment = self._moment_drawn(shares)
+        self._forget()
+        if counts is not None:
+            moment = self._moment(text)
+        if moment.any():
+            self._common = np.linalg.eigh(moment)[1][:, -1].astype(np.float32)
+        self._windows = self._words = self._missing = self._composed = 0
+
+    def _shares(self) -> Array:
+        """The probability of each word of the file, float64 (V,)."""
+        kept = np.array(self.vectors.counts or [], np.float64)
+        if kept.sum() > 0:
+            return np.asarray(kept / kept.sum())
+        messages.note(f"{display(self.vectors.path)} holds no counts: words get frequencies by their rank (Zipf's law)")
+        ranks = 1 / np.arange(1, len(self.vectors) + 1, dtype=np.float64)
+        return np.asarray(ranks / ranks.sum())
+
+    def _moment(self, text: Iterable[Sequence[str]]) -> Array:
+        """The sum of the outer products of the vectors of lines, float64 (D, D)."""
+        moment = np.zeros((self.vectors.dimensions, self.vectors.dimensions))
+        left = _SAMPLE
+        for block in text:
+            for start in range(0, len(block[:left]), 4096):
+                rows = self._means(*self._known(self.prepare(block[:left][start : start + 4096]))).astype(np.float64)
+                moment += rows.T @ rows
+            left -= len(block)
+            if left <= 0:
+                break
+        return moment
+
+    def _moment_drawn(self, shares: Array) -> Array:
+        """The same, of what can be expected of a line of words drawn independently."""
+        size = self.vectors.dimensions
+        each, mean = np.zeros((size, size)), np.zeros(size)
+        for start, rows in self.vectors.blocks(_SAMPLE):
+            p = shares[start : start + len(rows)]
+            weighted = rows.astype(np.float64) * (SMOOTH / (SMOOTH + p))[:, None]
+            each += (weighted * p[:, None]).T @ weighted
+            mean += p @ weighted
+        return np.asarray(each / _DRAWN + np.outer(mean, mean) * (1 - 1 / _DRAWN))
+
+    # -- words to rows ------------------------------------------------------------------------------------------------
+
+    def _forget(self) -> None:
+        """Begin with no words at hand. Row 0 is of those without a vector."""
+        self._places: dict[str, int] = {}
+        self._table: Floats = np.zeros((1, self.vectors.dimensions), np.float32)
+        self._weights: Floats = np.zeros(1, np.float32)
+        self._used = 1
+        self._made: set[int] = set()  # rows made of n-grams
+
+    def _known(self, words: Words) -> tuple[Longs, Longs]:
+        """The rows of the words that have vectors, and how many of them each line has, (N,)."""
+        rows = self._rows_of(words.flat)
+        known = rows > 0
+        if known.all():
+            return rows, words.counts
+        ends = np.concatenate([[0], np.cumsum(known)])
+        last = np.cumsum(words.counts)
+        return rows[known], ends[last] - ends[last - words.counts]
+
+    def _rows_of(self, flat: list[str]) -> Longs:
+        """The row of `_table` of each word; 0 where it has no vector."""
+        get = self._places.get
+        rows = np.fromiter((get(word, -1) for word in flat), np.int64, len(flat))
+        new = rows < 0
+        if new.any():
+            if max(len(self._places), self._used) * self.vectors.dimensions > _ROWS:  # room for those of today
+                self._forget()
+            fresh = dict.fromkeys(flat) if not self._places else dict.fromkeys(flat[i] for i in np.flatnonzero(new))
+            self._meet(list(fresh))
+            get = self._places.get
+            rows = np.fromiter((get(word, 0) for word in flat), np.int64, len(flat))
+        self._words += len(flat)
+        self._missing += int((rows == 0).sum())
+        if self._made:
+            self._composed += int(np.isin(rows, list(self._made)).sum())
+        return rows
+
+    def _meet(self, words: list[str]) -> None:
+        """Give each of these words a row, or 0."""
+        self._windows += 1
+        if self._windows == 2:  # more than a question or two: an index pays
+            self.vectors.words.hold_index()
+        cases = {word: (word, *_cases(word)) for word in words}
+        found = self.vectors.words.find(chain.from_iterable(cases.values()))
+        places: dict[str, int] = {}
+        for word, names in cases.items():
+            if word in found:
+                places[word] = found[word]
+            elif others := [found[name] for name in names if name in found]:
+                places[word] = min(others)
+        rows = self.vectors.rows.take(list(places.values())) if places else np.empty((0, self.vectors.dimensions))
+        checks.check_taken(rows, list(places.values()), self.vectors.path)
+        self._places.update(dict.fromkeys(words, 0))
+        self._keep(list(places), rows, list(places.values()))
+        if self.vectors.subwords is not None:
+            missing = [word for word in words if word not in places]
+            made = [(word, row) for word in missing if (row := self.vectors.subwords.compose(word)) is not None]
+            if made:
+                names, vectors = zip(*made, strict=True)
+                self._made.update(range(self._used, self._used + len(made)))
+                self._keep(list(names), np.stack(vectors), [-1] * len(made))
+
+    def _keep(self, words: list[str], rows: Array, places: list[int]) -> None:
+        """Add rows, times their weights, to the table."""
+        end = self._used + len(words)
+        if end > len(self._table):
+            size = max(end, len(self._table) * 3 // 2)
+            self._table = np.concatenate([self._table, np.zeros((size - len(self._table), rows.shape[1]), np.float32)])
+            self._weights = np.concatenate([self._weights, np.zeros(size - len(self._weights), np.float32)])
+        self._table[self._used : end] = rows
+        if self._weigh is not None:
+            weights = [self._weigh(word, place) for word, place in zip(words, places, strict=True)]
+            self._weights[self._used : end] = weights
+            self._table[self._used : end] *= self._weights[self._used : end, None]
+        self._places.update(zip(words, range(self._used, end), strict=True))
+        self._used = end
+
+    # -- rows to vectors ----------------------------------------------------------------------------------------------
+
+    def _means(self, rows: Longs, counts: Longs) -> Floats:
+        """The mean, by weight if need be, of the rows of each line, float32 (N, D).
+
+        The first words of many lines are added at a time, then the second ones, so that a line's sum has one order.
+        """
+        out = np.zeros((len(counts), self.vectors.dimensions), np.float32)
+        room = np.empty((_BLOCK, self.vectors.dimensions), np.float32)
+        starts = np.cumsum(counts) - counts
+        divisors = counts
+        if self._by_weight:
+            divisors = np.bincount(np.repeat(np.arange(len(counts)), counts), self._weights[rows], len(counts))
+        shares = (1 / np.where(divisors > 0, divisors, 1)).astype(np.float32)
+        for first in range(0, len(counts), _BLOCK):
+            here = slice(first, first + _BLOCK)
+            order = np.argsort(-counts[here], kind="stable")
+            begins, lengths = starts[here][order], counts[here][order]
+            sums = np.zeros((len(order), out.shape[1]), np.float32)
+            for word in range(int(lengths[0])):
+                active = int(np.searchsorted(-lengths, -word))  # lines that have more words than this
+                np.take(self._table, rows[begins[:active] + word], axis=0, out=room[:active], mode="clip")
+                sums[:active] += room[:active]
+            sums *= shares[here][order, None]  # here, where they are in the cache
+            out[first + order] = sums
+        return out
+
+    def _finished(self, rows: Floats) -> Floats:
+        if self._common is not None:
+            rows = rows - np.einsum("ij,j->i", rows, self._common)[:, None] * self._common
+        return self._scaled(rows)
+
+    def _scaled(self, rows: Floats) -> Floats:
+        """The first dimensions, at length 1 if the settings say so; rows of zeros stay."""
+        rows = np.ascontiguousarray(rows[:, : self.dimensions])
+        if not self.settings.normalize:
+            return rows
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+        return np.asarray(rows / np.where(lengths > 0, lengths, 1)[:, None], np.float32)
+
+
+def _cases(word: str) -> tuple[str, ...]:
+    """`word` in other letter cases."""
+    return tuple({word.lower(), word.upper(), word.lower().capitalize()} - {word})

@@ -1,0 +1,1 @@
+"""Decoding: sampling, beam search, constraints, forced decoding."""

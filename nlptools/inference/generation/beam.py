@@ -1,0 +1,225 @@
+"""Beam search over the language-model contract, for prompts and for sources, many at a time.
+
+Graves 2012 (arXiv:1211.3711). Hypotheses are ranked by log-probability divided by length to the power of the length
+penalty, or by the form of Wu et al. 2016 (GNMT, arXiv:1609.08144, section 7) with its coverage penalty. The search of an
+input ends when as many hypotheses have ended as the beam is wide and none that is alive is better than the worst of them
+at its present length; that is when `transformers` ends it. With `early_stopping` as many are enough. Where the limit of
+new tokens ends it, what has not ended comes in only if fewer have ended than are asked for (`transformers` ranks all
+together). A beam of 1 is greedy search.
+Shapes: n inputs still searched, K hypotheses of each, V vocabulary, S source positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools.compute.backend import Backend
+from nlptools.configs.lm import Generate
+from nlptools.inference.generation.constraints import Ban, Rows, penalize
+from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
+from nlptools.layers.cross_entropy import log_sum_exp
+
+_COMPACT = 8  # finished inputs leave the batch when they are one in so many
+
+
+@torch.inference_mode()
+def beam_search(
+    model: Any,
+    opening: Opening,
+    settings: Generate,
+    backend: Backend,
+    *,
+    eos: int,
+    bans: list[Ban],
+    coverage_penalty: float = 0.0,
+) -> list[list[Continuation]]:
+    """The `settings.count` best continuations of each input, best first."""
+    search = _Search(model, opening, settings, backend, eos, bans, coverage_penalty)
+    while search.step():
+        pass
+    return [search.results[i] for i in range(len(opening.limits))]
+
+
+@dataclass
+class _Candidates:
+    """The best ways to go on of each input, best first: (n, C) arrays."""
+
+    totals: np.ndarray  # log-probability of the whole hypothesis
+    logprobs: np.ndarray  # of the new token
+    tokens: np.ndarray
+    parents: np.ndarray  # which of the K hypotheses it continues
+
+    def take(self, order: np.ndarray) -> _Candidates:
+        """Those at the places `order` (n, K) of each input."""
+        arrays = (self.totals, self.logprobs, self.tokens, self.parents)
+        return _Candidates(*(np.take_along_axis(a, order, 1) for a in arrays))
+
+
+class _Search:
+    """All hypotheses that are alive, and those that have ended."""
+
+    def __init__(
+        self,
+        model: Any,
+        opening: Opening,
+        settings: Generate,
+        backend: Backend,
+        eos: int,
+        bans: list[Ban],
+        coverage_penalty: float,
+    ) -> None:
+        self.model, self.settings, self.backend, self.eos, self.bans = model, settings, backend, eos, bans
+        self.opening, self.coverage_penalty = opening, coverage_penalty
+        self.K = settings.beam or 1
+        self.logits, self.state = opening.logits, opening.state
+        n = len(opening.limits)
+        self.inputs = np.arange(n)
+        self.limits = np.array(opening.limits)
+        # at first each input has one hypothesis; the others appear with the first token
+        self.width = 1
+        self.totals = np.zeros((n, 1), np.float32)
+        self.ids = np.zeros((n, 1, 0), np.int64)
+        self.logprobs = np.zeros((n, 1, 0), np.float32)
+        self.coverage: Tensor | None = None  # (n * K, S) attention that each source position has had
+        self.over = np.zeros(n, np.bool_)  # inputs that are done but still in the batch
+        self.done: list[list[Continuation]] = [[] for _ in range(n)]
+        self.results: dict[int, list[Continuation]] = {}
+
+    def step(self) -> bool:
+        """One more token for every hypothesis; False when all inputs are done."""
+        length = self.ids.shape[2] + 1
+        if self.coverage_penalty:
+            self._cover()
+        found = self._candidates()
+        is_eos = found.tokens == self.eos
+        self._end(found, is_eos, length)
+        # 2K candidates: even if K of them end here, K are left to go on
+        order = np.argsort(is_eos, axis=1, kind="stable")[:, : self.K]
+        alive = found.take(order)
+        rows = np.arange(len(self.inputs))[:, None]
+        self.ids = np.concatenate([self.ids[rows, alive.parents], alive.tokens[:, :, None]], 2)
+        self.logprobs = np.concatenate([self.logprobs[rows, alive.parents], alive.logprobs[:, :, None]], 2)
+        self.totals = alive.totals
+        for i in np.flatnonzero(~self.over).tolist():
+            if self._is_over(i, length):
+                self._finish(i, length)
+        if self.over.all():
+            return False
+        self._advance(alive)
+        return True
+
+    def _candidates(self) -> _Candidates:
+        """The 2K best of all continuations of each input's hypotheses."""
+        n, width, V = len(self.inputs), self.width, self.logits.shape[1]
+        logits = self.logits
+        if self.settings.repetition_penalty != 1.0:
+            said = [self.opening.said[i] for i in np.repeat(self.inputs, width)]
+            seen = [[*a, *b] for a, b in zip(said, self.ids.reshape(n * width, -1).tolist(), strict=True)]
+            logits = penalize(logits.float(), seen, self.settings.repetition_penalty)
+        normalizer = log_sum_exp(logits)
+        if self.bans:
+            rows = Rows(self.ids.shape[2], np.repeat(self.inputs, width).tolist(), self.ids.reshape(n * width, -1))
+            for ban in self.bans:
+                ban(logits, rows)
+        # the best 2K of an input are among the best 2K of each of its hypotheses
+        count = min(2 * self.K, V)
+        best, tokens = logits.topk(count, dim=1)
+        logprobs = best.float() - normalizer  # (n * width, count)
+        totals = torch.from_numpy(self.totals).to(logits.device).reshape(-1, 1) + logprobs
+        few = min(2 * self.K, width * count)
+        top, places = totals.view(n, -1).topk(few, dim=1)
+        chosen = _Candidates(
+            top.cpu().numpy(),
+            logprobs.view(n, -1).gather(1, places).cpu().numpy(),
+            tokens.view(n, -1).gather(1, places).cpu().numpy(),
+            (places // count).cpu().numpy(),
+        )
+        return chosen if few >= 2 * self.K else _filled(chosen, 2 * self.K, self.eos)
+
+    def _end(self, found: _Candidates, is_eos: np.ndarray, length: int) -> None:
+        """Keep the hypotheses that end here: those among the best K, else a greedy path would end too soon."""
+        ending = is_eos[:, : self.K] & np.isfinite(found.totals[:, : self.K]) & ~self.over[:, None]
+        for i, rank in np.argwhere(ending):
+            parent = found.parents[i, rank]
+            score = self._score(float(found.totals[i, rank]), length, i, parent)
+            logprobs = [*self.logprobs[i, parent].tolist(), float(found.logprobs[i, rank])]
+            self.done[i].append(Continuation(self.ids[i, parent].tolist(), logprobs, "eos", score))
+
+    def _score(self, total: float, length: int, i: int, parent: int) -> float:
+        """What a hypothesis of `length` tokens, the end included, is ranked by."""
+        score = total / self._norm(length)
+        if self.coverage is not None:
+            covered = self.coverage[i * self.width + parent].clamp(max=1.0)
+            if self.opening.sources is not None:
+                covered = covered[self.opening.sources[self.inputs[i]]]
+            score += self.coverage_penalty * float(covered.clamp_(min=1e-10).log().sum())
+        return score
+
+    def _norm(self, length: int) -> float:
+        base = length if self.settings.length_penalty_form == "simple" else (5 + length) / 6
+        return float(base**self.settings.length_penalty)
+
+    def _is_over(self, i: int, length: int) -> bool:
+        if length >= self.limits[i] or not np.isfinite(self.totals[i, 0]):
+            return True
+        if len(self.done[i]) < self.K:
+            return False
+        if self.settings.early_stopping:
+            return True
+        worst = sorted(map(_score, self.done[i]), reverse=True)[self.K - 1]
+        return worst >= float(self.totals[i, 0]) / self._norm(length)
+
+    def _finish(self, i: int, length: int) -> None:
+        """The result of an input: what ended; what is alive only where too little has."""
+        ranked = list(self.done[i])
+        if len(ranked) < self.settings.count:
+            finish = "length" if self.limits[i] >= self.settings.room else self.opening.full
+            for k in np.flatnonzero(np.isfinite(self.totals[i])):
+                ids, logprobs = self.ids[i, k].tolist(), self.logprobs[i, k].tolist()
+                ranked.append(Continuation(ids, logprobs, finish, float(self.totals[i, k]) / self._norm(length)))
+        self.over[i] = True
+        self.results[int(self.inputs[i])] = sorted(ranked, key=_score, reverse=True)[: self.settings.count]
+
+    def _advance(self, alive: _Candidates) -> None:
+        """Feed the new tokens. Inputs that are done leave when enough of them have come together, or one has no room."""
+        stay = ~self.over
+        full = self.opening.full == "context" and bool((self.limits <= self.ids.shape[2]).any())
+        if not full and len(stay) > _COMPACT * int(self.over.sum()):
+            stay[:] = True
+        rows = (np.flatnonzero(stay)[:, None] * self.width + alive.parents[stay]).reshape(-1)
+        tokens = alive.tokens[stay].reshape(-1, 1)
+        if not stay.all():
+            self.inputs, self.limits, self.over = self.inputs[stay], self.limits[stay], self.over[stay]
+            self.ids, self.logprobs, self.totals = self.ids[stay], self.logprobs[stay], self.totals[stay]
+            self.done = [done for done, stays in zip(self.done, stay, strict=True) if stays]
+        chosen = self.backend.put(rows)
+        if self.coverage is not None:
+            self.coverage = self.coverage[chosen]
+        self.width = self.K
+        hidden, self.state = self.model(self.backend.put(tokens), self.state.select(chosen, self.K))
+        self.logits = next_logits(self.model, hidden)
+
+    def _cover(self) -> None:
+        """Add the attention that led to the present logits."""
+        attention = self.state.attention[:, -1]
+        self.coverage = attention if self.coverage is None else self.coverage + attention
+
+
+def _score(continuation: Continuation) -> float:
+    return -np.inf if continuation.score is None else continuation.score
+
+
+def _filled(found: _Candidates, count: int, eos: int) -> _Candidates:
+    """As many candidates as asked for, where a vocabulary is too small to have them: the others are impossible."""
+    missing = ((0, 0), (0, count - found.totals.shape[1]))
+    return _Candidates(
+        np.pad(found.totals, missing, constant_values=-np.inf),
+        np.pad(found.logprobs, missing, constant_values=-np.inf),
+        np.pad(found.tokens, missing, constant_values=int(eos == 0)),
+        np.pad(found.parents, missing),
+    )

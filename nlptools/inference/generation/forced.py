@@ -1,0 +1,100 @@
+"""Forced decoding: what an encoder-decoder makes of targets that are given, their probabilities and alignments.
+
+Shapes: B pairs, S source length, T target length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools.compute.backend import Backend
+from nlptools.inference.generation.continuation import padded
+
+_ROWS = 512  # positions of which all logits are held at a time
+
+Ids = Sequence[int] | np.ndarray
+Pair = tuple[Ids, Ids]  # source and target, without marks at their ends
+
+
+@torch.inference_mode()
+def pair_scores(
+    model: Any,
+    pairs: Sequence[Pair],
+    backend: Backend,
+    *,
+    eos: int,
+    batch_tokens: int = 4096,
+    stop: Callable[[], bool] | None = None,
+) -> list[np.ndarray] | None:
+    """The log-probability (nats, float32) of each target token and of the end token, given the source: (T + 1,) each.
+
+    Returns None when `stop()` turned true.
+    """
+    out: list[np.ndarray] = [np.zeros(0, np.float32)] * len(pairs)
+    for group in _groups(pairs, batch_tokens):
+        if stop is not None and stop():
+            return None
+        hidden, _, targets = _forced(model, [pairs[i] for i in group], backend, eos, False)
+        lengths = [len(pairs[i][1]) + 1 for i in group]
+        real = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])
+        flat = backend.put(np.concatenate([row[:length] for row, length in zip(targets, lengths, strict=True)]))
+        places = range(0, len(flat), _ROWS)
+        scores = [_chosen(model.head(real[p : p + _ROWS]), flat[p : p + _ROWS]) for p in places]
+        parts = np.split(torch.cat(scores).cpu().numpy(), np.cumsum(lengths)[:-1])
+        for i, part in zip(group, parts, strict=True):
+            out[i] = part
+    return out
+
+
+@torch.inference_mode()
+def alignments(
+    model: Any, pairs: Sequence[Pair], backend: Backend, *, eos: int, batch_tokens: int = 4096
+) -> list[np.ndarray]:
+    """For each target token the source token (its place, from 0) that the model attends to most when it says it: (T,)."""
+    out: list[np.ndarray] = [np.zeros(0, np.int64)] * len(pairs)
+    for group in _groups(pairs, batch_tokens):
+        _, attention, _ = _forced(model, [pairs[i] for i in group], backend, eos, True)
+        assert attention is not None
+        weights = attention.cpu().numpy()
+        for row, i in enumerate(group):
+            source, target = pairs[i]
+            # the end token of the source is nobody's translation
+            out[i] = weights[row, : len(target), : max(1, len(source))].argmax(1)
+    return out
+
+
+def _forced(
+    model: Any, pairs: Sequence[Pair], backend: Backend, eos: int, keeps_attention: bool
+) -> tuple[Tensor, Tensor | None, np.ndarray]:
+    """(hidden (B, T, D), attention (B, T, S) if wanted, targets (B, T) with the end token) of a batch of pairs."""
+    source, mask = padded([[*source, eos] for source, _ in pairs], model.start_token)
+    targets, _ = padded([[*target, eos] for _, target in pairs], model.start_token)
+    inputs = np.concatenate([np.full((len(targets), 1), model.start_token), targets[:, :-1]], 1)
+    state = model.encode(backend.put(source), None if mask.all() else backend.put(mask))
+    state.keeps_attention = keeps_attention
+    hidden, state = model(backend.put(inputs), state)
+    return hidden, state.attention, targets
+
+
+def _chosen(logits: Tensor, targets: Tensor) -> Tensor:
+    """The log-probability of the target (N,) of each row of logits (N, V)."""
+    logits = logits.float()
+    return logits.gather(1, targets[:, None]).squeeze(1) - logits.logsumexp(1)
+
+
+def _groups(pairs: Sequence[Pair], batch_tokens: int) -> Iterator[list[int]]:
+    """Pairs of like length together, at most `batch_tokens` with padding; numbers of the pairs."""
+    lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
+    group: list[int] = []
+    for i in sorted(range(len(pairs)), key=lambda i: -lengths[i]):
+        if group and (len(group) + 1) * lengths[group[0]] > batch_tokens:
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group

@@ -1,0 +1,240 @@
+"""A trained language model at work: score and generate text.
+
+The state behind `nlptools.load`: a bundle, and where to compute. Text goes in and comes out; ids stay inside.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from nlptools import bundle, messages
+from nlptools.compute.backend import Backend
+from nlptools.configs.lm import Generate, Score
+from nlptools.corpora import token_file
+from nlptools.files.streams import Block
+from nlptools.inference import scoring
+from nlptools.inference.generation import decoding
+from nlptools.inference.generation.continuation import Continuation, cut
+
+
+@dataclass(frozen=True)
+class LineScore:
+    """The log-probability (nats) of a line, token by token."""
+
+    tokens: list[str]
+    logprobs: list[float]
+
+    @property
+    def logprob(self) -> float:
+        """Of the whole line."""
+        return float(sum(self.logprobs))
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A continuation as text. Prompt and text joined are what the model says."""
+
+    text: str
+    finish: str  # length, eos, stop, context
+    tokens: list[str]
+    logprobs: list[float]  # natural logs; empty unless asked for
+
+
+class LanguageModel:
+    """See the module's docstring; `nlptools.load` makes it."""
+
+    def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
+        self.bundle, self.backend = loaded, backend
+        self.tokenizer = loaded.tokenizer
+        if not loaded.model.runs_in_16_bits and backend.device.type == "cpu":
+            self.backend = backend = replace(backend, precision="fp32")
+        self.model: Any = backend.for_inference(loaded.model)
+
+    # -- scoring --------------------------------------------------------------------------------------------------
+
+    @torch.inference_mode()
+    def score(self, lines: Iterable[str], settings: Score | None = None) -> Iterator[LineScore]:
+        """The score of each line, in order, each line on its own; read and scored some hundred lines at a time."""
+        settings = settings or Score()
+        lines = iter(lines)
+        while batch := list(itertools.islice(lines, 1024)):
+            yield from self.score_batch(batch, settings)
+
+    @torch.inference_mode()
+    def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
+        """The scores of some lines, computed together."""
+        eos = self.bundle.eos
+        ids = self.tokenizer.encode_lines(lines, self.backend.threads)
+        if settings.eos:
+            ids = [[*row, eos] for row in ids]
+        scores = scoring.document_scores(
+            self.model, ids, self.backend, start=eos, stride=settings.stride, batch_tokens=settings.batch_tokens
+        )
+        assert scores is not None
+        return [LineScore([self._name(i) for i in row], s.tolist()) for row, s in zip(ids, scores, strict=True)]
+
+    @torch.inference_mode()
+    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+        """Perplexities of a text and the protocol: what was counted, with which context, unknown words included."""
+        settings = settings or Score(per="total")
+        eos, document = self.bundle.eos, settings.document or self.bundle.document
+        encoded = token_file.encode(blocks, self.tokenizer, eos, document, self.backend.threads)
+        scored = scoring.score_stream(
+            self.model, encoded, self.backend, eos=eos, stride=settings.stride, batch_tokens=settings.batch_tokens
+        )
+        assert scored is not None
+        total, counts = scored
+        window = self.model.max_context
+        return {
+            "log_probability": total,
+            **scoring.perplexities(total, counts),
+            **vars(counts),
+            "protocol": {
+                "context": window,
+                "stride": None if window is None else settings.stride or window,
+                "document": document,
+                "before_first_token": self._name(eos),
+                "end_of_text_counted": True,
+                "words": "separated by white space in the text as given",
+                "unknown_tokens": "scored as the unknown token" if self._unk() is not None else "none possible",
+                "logarithm": "natural",
+                **self.backend.describe(),
+            },
+        }
+
+    # -- generating -----------------------------------------------------------------------------------------------
+
+    def generate(
+        self, prompts: Iterable[str], settings: Generate | None = None, *, seed: int = 1
+    ) -> Iterator[list[Generated]]:
+        """The continuations of each prompt, in order; read and decoded `settings.batch` prompts at a time."""
+        settings = settings or Generate()
+        prompts, first = iter(prompts), 0
+        while batch := list(itertools.islice(prompts, settings.batch)):
+            yield from self.generate_batch(batch, settings, seed=seed, first=first)
+            first += len(batch)
+
+    def generate_batch(
+        self,
+        prompts: Sequence[str],
+        settings: Generate,
+        *,
+        seed: int = 1,
+        first: int = 0,
+        on_text: Callable[[str], None] | None = None,
+    ) -> list[list[Generated]]:
+        """The continuations of some prompts, decoded together; `first` is the number of the first, for seeding.
+
+        `on_text` is called with the text of a single prompt as it grows, piece by piece.
+        """
+        ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
+        watch = _Watch(self, ids, settings, on_text) if settings.stop or on_text else None
+        found = decoding.generate(
+            self.model,
+            ids,
+            settings,
+            self.backend,
+            eos=self.bundle.eos,
+            seed=seed,
+            first=first,
+            watch=watch,
+            forbidden=self._never_generated(),
+        )
+        if watch is not None:
+            watch.finish(found)
+        return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, found, strict=True)]
+
+    def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:
+        """What `new` adds to the text of `prompt`, the space between them included."""
+        prompt = [i for i in prompt if i != self.bundle.eos]
+        before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *new])
+        return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(new)
+
+    def _prompt_ids(self, prompt: str, settings: Generate) -> list[int]:
+        ids = self.tokenizer.encode(prompt)
+        if self.bundle.starts_with_eos or not ids:
+            ids = [self.bundle.eos, *ids]
+        most = self.model.max_context
+        if most is None:
+            return ids
+        kept = cut(ids, most, settings.room)
+        if len(kept) < len(ids):
+            lost = messages.counted(len(ids) - len(kept), "token")
+            messages.warn(f"prompt cut by {lost} on the left to fit the context of {most}", kind="prompt cut")
+            if ids[0] == self.bundle.eos:
+                kept[0] = self.bundle.eos
+        return kept
+
+    def _generated(self, prompt: Sequence[int], found: Continuation, settings: Generate) -> Generated:
+        text = self.continuation_text(prompt, found.ids)
+        end = stop_at(text, settings.stop)
+        finish = "stop" if end < len(text) else found.finish
+        return Generated(text[:end], finish, [self._name(i) for i in found.ids], found.logprobs)
+
+    def _never_generated(self) -> list[int]:
+        vocab = self.tokenizer.vocab
+        return [] if vocab is None else vocab.never_said(self.bundle.eos, self.model.vocab_size)
+
+    def _unk(self) -> int | None:
+        return self.tokenizer.vocab.unk if self.tokenizer.vocab is not None else None
+
+    def _name(self, id: int) -> str:
+        vocab = self.tokenizer.vocab
+        return vocab.token(id) if vocab is not None and id < len(vocab) else str(id)
+
+
+class _Watch:
+    """Looks for stop texts after every token, and hands out text that can no longer change."""
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        prompts: Sequence[Sequence[int]],
+        settings: Generate,
+        on_text: Callable[[str], None] | None,
+    ) -> None:
+        self.model, self.prompts, self.settings, self.on_text = model, prompts, settings, on_text
+        self.told = 0
+
+    def __call__(self, row: int, found: Continuation) -> bool:
+        text = self.model.continuation_text(self.prompts[row // self.settings.num_samples], found.ids)
+        end = stop_at(text, self.settings.stop)
+        if self.on_text is not None:
+            # an unfinished character, or what may be the beginning of a stop text, is held back
+            safe = end if end < len(text) else _safe_length(text, self.settings.stop)
+            self._tell(text, safe)
+        return end < len(text)
+
+    def finish(self, found: list[list[Continuation]]) -> None:
+        """Hand out what was held back."""
+        if self.on_text is not None:
+            text = self.model.continuation_text(self.prompts[0], found[0][0].ids)
+            self._tell(text, stop_at(text, self.settings.stop))
+
+    def _tell(self, text: str, end: int) -> None:
+        if self.on_text is not None and end > self.told:
+            self.on_text(text[self.told : end])
+            self.told = end
+
+
+def stop_at(text: str, stops: Sequence[str]) -> int:
+    """Where `text` is to end: before the first of `stops` in it, or at its end."""
+    return min((place for stop in stops if (place := text.find(stop)) >= 0), default=len(text))
+
+
+def _safe_length(text: str, stops: Sequence[str]) -> int:
+    """How much of `text` neither ends in half a character nor in the beginning of a stop text."""
+    end = len(text)
+    while end and text[end - 1] == "\ufffd":
+        end -= 1
+    for stop in stops:
+        for length in range(min(len(stop) - 1, end), 0, -1):
+            if text[:end].endswith(stop[:length]):
+                end -= length
+                break
+    return end

@@ -1,0 +1,116 @@
+"""A fine-tuned model at work: examples in, predictions out, in their order, a window at a time."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from nlptools import bundle, messages
+from nlptools.batches.features import Features
+from nlptools.compute.backend import Backend
+from nlptools.configs.finetuning import Files, Predict
+from nlptools.files.prefetch import one_ahead
+from nlptools.tasks import outputs
+from nlptools.tasks import task as kinds
+from nlptools.tasks.task import Kind
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class _Window:
+    """Some examples, and what the encoder sees of them; an error that came after them is raised behind them."""
+
+    examples: Sequence[Any]
+    features: Features | None
+    error: Exception | None = None
+
+
+class Predictor:
+    """A model directory of `finetune`, or another's such as BertForSequenceClassification, and where to compute."""
+
+    def __init__(
+        self, found: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
+    ) -> None:
+        """Raises BundleError for a model of another kind, UsageError for settings that it has no answer to."""
+        settings = settings or Predict()
+        model: Any = found.model
+        if backend.device.type == "cpu" and not model.runs_in_16_bits:
+            backend = replace(backend, precision="fp32")
+        self.settings, self.backend = settings, backend
+        self.kind: Kind = kinds.opened(found, settings, files or Files())
+        most = settings.max_length or kinds.noted(found.config, "max_length", 0)
+        self.encoding = kinds.encoding(found, most, backend.threads)
+        self.which = kinds.seen_layers(found)
+        self.model: Any = backend.for_inference(found.model)
+        self.cut = 0  # examples so far that were too long
+
+    def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
+        """(examples, their predictions), `settings.window` examples at a time, in order; see the kind's `decode`.
+
+        The next window is read and encoded while one is computed. What comes before an example that is no good comes
+        first, then the error.
+        """
+        for window in one_ahead(self._windows(examples)):
+            if window.features is not None:
+                self.cut += window.features.cut
+                found = outputs.logits(
+                    self.model,
+                    self.kind.head,
+                    window.features,
+                    self.backend,
+                    self.which,
+                    batch_tokens=self.settings.batch_tokens,
+                )
+                assert found is not None
+                made = self.kind.decode(found, window.features, window.examples, **kinds.beside(self.kind, self.model))
+                yield list(window.examples), made
+            if window.error is not None:
+                raise window.error
+
+    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
+        """What `predict` writes for the examples of files, a window's lines at a time; what was cut is told at the end.
+
+        `force`: files that the settings name are replaced.
+        """
+        first = True
+        with self._files(force) as files:
+            for some, predictions in self.predictions(self.kind.read(paths, False, errors)):
+                yield self.kind.lines(predictions, some, self.settings, first)
+                first = False
+                if files is not None:
+                    files.add(predictions)
+        if self.cut:
+            messages.warn(f"cut {messages.counted(self.cut, 'example')} longer than the model can see")
+
+    def _files(self, force: bool) -> AbstractContextManager[Any]:
+        """What is written besides the lines, or None."""
+        if self.kind.name != "answer":
+            return nullcontext()
+        from nlptools.tasks.answer.output import AnswerFiles
+
+        kind: Any = self.kind
+        return AnswerFiles(kind, self.settings, force)
+
+    def _windows(self, examples: Iterable[Any]) -> Iterator[_Window]:
+        iterator = iter(examples)
+        while True:
+            some, error = _taken(iterator, self.settings.window)
+            if some or error is not None:
+                yield _Window(some, self.kind.features(some, self.encoding, False) if some else None, error)
+            if error is not None or len(some) < self.settings.window:
+                return
+
+
+def _taken(iterator: Iterator[T], count: int) -> tuple[list[T], Exception | None]:
+    """The next `count` elements, or those before an error, and the error."""
+    some: list[T] = []
+    try:
+        for element in itertools.islice(iterator, count):
+            some.append(element)
+    except Exception as error:
+        return some, error
+    return some, None

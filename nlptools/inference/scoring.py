@@ -1,0 +1,208 @@
+"""Log-probabilities of texts under a language model, and perplexity with the protocol it was measured by.
+
+Perplexity depends on window, stride, what stands before the first token, and what is counted; so none of these is
+hidden. All logarithms are natural.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from nlptools.compute.backend import Backend
+from nlptools.corpora.token_file import Counts
+from nlptools.layers.cross_entropy import log_probabilities
+
+UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
+
+
+@dataclass(frozen=True)
+class Window:
+    """A piece of a document that is scored in one go."""
+
+    document: int
+    inputs: np.ndarray  # (T,) tokens, the first of them known
+    targets: np.ndarray  # (T,) what follows each
+    scored: int  # the last so many targets count; the others are context
+
+
+def document_scores(
+    model: Any,
+    documents: Sequence[Sequence[int] | np.ndarray],
+    backend: Backend,
+    *,
+    start: int,
+    stride: int = 0,
+    batch_tokens: int = 4096,
+    stop: Callable[[], bool] | None = None,
+) -> list[np.ndarray] | None:
+    """The log-probability of each token of each document, float32, given the `start` token and those before.
+
+    Documents longer than the model's context are cut into windows that move on by `stride` tokens (0: by whole
+    contexts); every token is scored once, with at least context - stride tokens before it (except near the beginning).
+    Models with a state of their own carry it over whole documents. Returns None when `stop()` turned true.
+    """
+    if model.streams:
+        return _carried_scores(model, documents, backend, start, stop)
+    window = model.max_context or UNLIMITED_WINDOW
+    out = [np.zeros(len(ids), np.float32) for ids in documents]
+    filled = [0] * len(documents)
+    for batch in _batches(_windows(documents, start, window, stride), batch_tokens):
+        if stop is not None and stop():
+            return None
+        for piece, scores in zip(batch, _batch_scores(model, batch, backend), strict=True):
+            at = filled[piece.document]
+            out[piece.document][at : at + piece.scored] = scores[len(scores) - piece.scored :]
+            filled[piece.document] = at + piece.scored
+    return out
+
+
+def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> list[Window]:
+    """Windows over all documents, those of one document in order."""
+    step = min(stride, window) if stride else window
+    pieces = []
+    for number, ids in enumerate(documents):
+        ids = np.asarray(ids, np.int64)
+        tokens = np.concatenate([[start], ids])
+        done = 0
+        while done < len(ids):
+            end = min(done + (window if done == 0 else step), len(ids))
+            begin = max(0, end - window)
+            pieces.append(Window(number, tokens[begin:end], tokens[begin + 1 : end + 1], end - done))
+            done = end
+    return pieces
+
+
+def _batches(pieces: list[Window], batch_tokens: int) -> Iterator[list[Window]]:
+    """Windows of like length together, a document's windows still in order; at most `batch_tokens` with padding."""
+    order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i].inputs))
+    batch: list[Window] = []
+    for i in order:
+        if batch and (len(batch) + 1) * len(batch[0].inputs) > batch_tokens:
+            yield batch
+            batch = []
+        batch.append(pieces[i])
+    if batch:
+        yield batch
+
+
+def _batch_scores(model: Any, batch: list[Window], backend: Backend) -> list[np.ndarray]:
+    """Log-probabilities of all targets of each window. Padding on the right is never seen by a causal model."""
+    longest = len(batch[0].inputs)
+    ids = np.zeros((len(batch), longest), np.int64)
+    for row, piece in zip(ids, batch, strict=True):
+        row[: len(piece.inputs)] = piece.inputs
+    hidden, _ = model(backend.put(ids))
+    lengths = [len(piece.inputs) for piece in batch]
+    real = torch.cat([hidden[row, :length] for row, length in enumerate(lengths)])
+    targets = backend.put(np.concatenate([piece.targets for piece in batch]))
+    scores = log_probabilities(real, model.output_weight(), targets, model.vocab_size, model.logit_bias).cpu().numpy()
+    return np.split(scores, np.cumsum(lengths)[:-1])
+
+
+def _carried_scores(
+    model: Any, documents: Sequence[Any], backend: Backend, start: int, stop: Callable[[], bool] | None
+) -> list[np.ndarray] | None:
+    """Scores by a model with a state: documents of like length side by side, piece after piece."""
+    order = sorted(range(len(documents)), key=lambda i: -len(documents[i]))
+    out: list[np.ndarray] = [np.zeros(0, np.float32)] * len(documents)
+    for begin in range(0, len(order), 32):
+        group = order[begin : begin + 32]
+        longest = len(documents[group[0]])
+        tokens = np.full((len(group), longest + 1), start, np.int64)
+        for row, i in enumerate(group):
+            tokens[row, 1 : 1 + len(documents[i])] = documents[i]
+        state, parts = model.start(len(group), 0), []
+        for t in range(0, longest, UNLIMITED_WINDOW):
+            if stop is not None and stop():
+                return None
+            inputs = tokens[:, t : min(t + UNLIMITED_WINDOW, longest)]
+            targets = tokens[:, t + 1 : t + 1 + inputs.shape[1]]
+            hidden, state = model(backend.put(np.ascontiguousarray(inputs)), state)
+            flat = backend.put(np.ascontiguousarray(targets)).reshape(-1)
+            scores = log_probabilities(
+                hidden.reshape(-1, hidden.shape[-1]), model.output_weight(), flat, model.vocab_size, model.logit_bias
+            )
+            parts.append(scores.view(inputs.shape).cpu().numpy())
+        scored = np.concatenate(parts, 1) if parts else np.zeros((len(group), 0), np.float32)
+        for row, i in enumerate(group):
+            out[i] = scored[row, : len(documents[i])]
+    return out
+
+
+# -- perplexity -----------------------------------------------------------------------------------------------------
+
+
+def perplexities(log_probability: float, counts: Counts) -> dict[str, float]:
+    """Perplexity per token, word and byte, and bits per byte, of a text with this total log-probability (nats)."""
+    nats = -log_probability
+    return {
+        "loss": nats / max(1, counts.tokens),
+        "perplexity": perplexity(nats / max(1, counts.tokens)),
+        "word_perplexity": perplexity(nats / max(1, counts.words)),
+        "byte_perplexity": perplexity(nats / max(1, counts.bytes)),
+        "bits_per_byte": nats / max(1, counts.bytes) / math.log(2),
+    }
+
+
+def score_stream(
+    model: Any,
+    encoded: Iterable[tuple[np.ndarray, Counts]],
+    backend: Backend,
+    *,
+    eos: int,
+    stride: int = 0,
+    batch_tokens: int = 4096,
+    stop: Callable[[], bool] | None = None,
+) -> tuple[float, Counts] | None:
+    """(log-probability, counts) of a text given as chunks of ids in which `eos` ends each document.
+
+    Documents are scored one by one, each from the `eos` token; those of a chunk side by side. Ranks share the work.
+    """
+    total, counts = 0.0, Counts()
+    rest: list[np.ndarray] = []
+    documents: list[np.ndarray] = []
+    pending = 0
+    for ids, part in encoded:
+        counts += part
+        ends = np.flatnonzero(ids == eos) + 1
+        pieces = np.split(ids, ends)
+        for piece in pieces[:-1]:
+            documents.append(np.concatenate([*rest, piece]))
+            pending += len(documents[-1])
+            rest = []
+        if len(pieces[-1]):
+            rest.append(pieces[-1])
+        if pending >= 1 << 16:
+            scored = _sum_scores(model, documents, backend, eos, stride, batch_tokens, stop)
+            if scored is None:
+                return None
+            total, documents, pending = total + scored, [], 0
+    if rest:
+        documents.append(np.concatenate(rest))
+    scored = _sum_scores(model, documents, backend, eos, stride, batch_tokens, stop)
+    return None if scored is None else (backend.sum([total + scored])[0], counts)
+
+
+def _sum_scores(
+    model: Any,
+    documents: list[np.ndarray],
+    backend: Backend,
+    eos: int,
+    stride: int,
+    batch_tokens: int,
+    stop: Callable[[], bool] | None,
+) -> float | None:
+    mine = documents[backend.rank :: backend.world_size]
+    scores = document_scores(model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop)
+    return None if scores is None else float(sum(s.sum(dtype=np.float64) for s in scores))
+
+
+def perplexity(nats: float) -> float:
+    """The perplexity of a mean loss; infinity where no float can hold it."""
+    return math.exp(nats) if nats < 700 else math.inf

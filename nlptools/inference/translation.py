@@ -1,0 +1,196 @@
+"""A trained encoder-decoder at work: translate, summarize, score, align.
+
+Text goes in and comes out; ids stay inside. One or several bundles (an ensemble), and where to compute.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nlptools import bundle, messages
+from nlptools.compute.backend import Backend
+from nlptools.configs.lm import Generate
+from nlptools.configs.seq2seq import Translate
+from nlptools.errors import BundleError, DataError, display
+from nlptools.inference.generation import decoding, forced
+from nlptools.inference.generation.continuation import Continuation
+from nlptools.inference.language_model import LineScore, stop_at
+from nlptools.metrics.translation import minimum_risk
+from nlptools.models.translation.ensemble import Ensemble
+
+DEFAULT_BEAM = 5
+_MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
+
+
+@dataclass(frozen=True)
+class Translated:
+    """An output as text, and what is known of it."""
+
+    text: str
+    score: float | None = None  # what beam search ranked it by
+    finish: str = "eos"  # eos, length, stop; empty where the source was
+    tokens: list[str] = field(default_factory=list)
+    logprobs: list[float] = field(default_factory=list)  # natural logs, the end included; empty unless asked for
+    alignment: list[tuple[int, int]] | None = None  # (source token, output token), from 0
+
+
+class Translator:
+    """See the module's docstring; `nlptools.load` makes it."""
+
+    def __init__(self, loaded: Sequence[bundle.Bundle], backend: Backend) -> None:
+        """Raises BundleError when several bundles do not go together."""
+        first = loaded[0]
+        for other in loaded:
+            if not other.is_encoder_decoder:
+                raise BundleError(f"{display(str(other.path))}: not an encoder-decoder")
+            if _tokens(other) != _tokens(first):
+                raise BundleError(f"{display(str(other.path))}: other tokens than {display(str(first.path))}")
+        if not all(b.model.runs_in_16_bits for b in loaded) and backend.device.type == "cpu":
+            backend = replace(backend, precision="fp32")
+        self.backend = backend
+        models = [backend.for_inference(b.model) for b in loaded]
+        self.model: Any = models[0] if len(models) == 1 else Ensemble(models)
+        self.bundle = first
+        self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
+        self.eos = int(self.model.config.eos)
+        assert self.target_tokenizer.vocab is not None and self.source_tokenizer.vocab is not None
+        self._never = self.target_tokenizer.vocab.never_said(self.eos, self.model.vocab_size)
+        self._pieces, self._unknown = 0, 0  # of the sources so far
+
+    # -- translating --------------------------------------------------------------------------------------------------
+
+    def translate(
+        self,
+        lines: Iterable[str],
+        settings: Generate | None = None,
+        options: Translate | None = None,
+        *,
+        seed: int = 1,
+    ) -> Iterator[list[Translated]]:
+        """The outputs for each line, in order; `options.window` lines are read at a time."""
+        options = options or Translate()
+        lines, first = iter(lines), 0
+        while batch := list(itertools.islice(lines, options.window)):
+            yield from self.translate_batch(batch, settings, options, seed=seed, first=first)
+            first += len(batch)
+
+    def translate_batch(
+        self,
+        lines: Sequence[str],
+        settings: Generate | None = None,
+        options: Translate | None = None,
+        *,
+        seed: int = 1,
+        first: int = 0,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[list[Translated]]:
+        """The outputs for some lines, those of like length decoded together; `first` is the number of the first line.
+
+        `prefixes`: what each output begins with, in place of `options.prefix`. A line without tokens has empty outputs.
+        """
+        options = options or Translate()
+        settings = resolved(settings or Generate())
+        ids = self._source_ids(lines, options)
+        starts = self._prefix_ids(len(lines), options, prefixes, first)
+        found = decoding.translate(
+            self.model,
+            ids,
+            settings,
+            self.backend,
+            eos=self.eos,
+            seed=seed,
+            first=first,
+            forbidden=self._never,
+            prefixes=starts,
+            coverage_penalty=options.coverage_penalty,
+        )
+        rows = [
+            [self._translated(c, settings) for c in row] if source else [Translated("", 0.0, "empty")] * settings.count
+            for source, row in zip(ids, found or [], strict=True)
+        ]
+        if options.mbr is not None:
+            chosen = [minimum_risk.choose([t.text for t in row], options.mbr) for row in rows]
+            rows = [[row[i]] for row, i in zip(rows, chosen, strict=True)]
+            found = [[row[i]] for row, i in zip(found or [], chosen, strict=True)]
+        return self._aligned(ids, found or [], rows) if options.alignments else rows
+
+    def _source_ids(self, lines: Sequence[str], options: Translate) -> list[list[int]]:
+        ids = self.source_tokenizer.encode_lines(lines, self.backend.threads)
+        assert self.source_tokenizer.vocab is not None
+        unk, most = self.source_tokenizer.vocab.unk, options.max_source_length
+        if self.model.max_context is not None:  # positions, the end of the source among them
+            most = min(most or self.model.max_context, self.model.max_context - 1)
+        for i, row in enumerate(ids):
+            self._pieces += len(row)
+            self._unknown += row.count(unk) if unk is not None else 0
+            if most and len(row) > most:
+                messages.warn(f"a source of {len(row)} tokens is cut to {most}", kind="source cut")
+                ids[i] = row[:most]
+        return ids
+
+    def _prefix_ids(
+        self, count: int, options: Translate, prefixes: Sequence[str] | None, first: int
+    ) -> list[list[int]] | None:
+        if prefixes is None and options.prefix is None:
+            return None
+        texts = list(prefixes) if prefixes is not None else [options.prefix or ""] * count
+        rows = self.target_tokenizer.encode_lines(texts)
+        for number, (text, row) in enumerate(zip(texts, rows, strict=True), first + 1):
+            if any(id in self._never for id in row):
+                where = "" if prefixes is None else f"input {number}: "
+                raise DataError(f"{where}the model has no tokens for the prefix {text!r}")
+        return rows
+
+    def _translated(self, found: Continuation, settings: Generate) -> Translated:
+        text = self.target_tokenizer.decode(found.ids)
+        end = stop_at(text, settings.stop)
+        finish = "stop" if end < len(text) else found.finish
+        return Translated(text[:end], found.score, finish, [self._name(i) for i in found.ids], found.logprobs)
+
+    def _aligned(
+        self, ids: list[list[int]], found: list[list[Continuation]], rows: list[list[Translated]]
+    ) -> list[list[Translated]]:
+        """The outputs with the source token that each of their tokens attends to."""
+        places = [(i, j) for i, row in enumerate(found) for j in range(len(row)) if ids[i]]
+        pairs = [(ids[i], found[i][j].ids) for i, j in places]
+        links = forced.alignments(self.model, pairs, self.backend, eos=self.eos)
+        out = [[replace(t, alignment=[]) for t in row] for row in rows]
+        for (i, j), row in zip(places, links, strict=True):
+            out[i][j] = replace(rows[i][j], alignment=[(int(s), t) for t, s in enumerate(row)])
+        return out
+
+    # -- scoring --------------------------------------------------------------------------------------------------
+
+    def score_batch(self, pairs: Sequence[tuple[str, str]], options: Translate | None = None) -> list[LineScore]:
+        """The log-probability of each target given its source, token by token, the end included."""
+        sources = self._source_ids([source for source, _ in pairs], options or Translate())
+        targets = self.target_tokenizer.encode_lines([target for _, target in pairs], self.backend.threads)
+        both = list(zip(sources, targets, strict=True))
+        scores = forced.pair_scores(self.model, both, self.backend, eos=self.eos)
+        assert scores is not None
+        names = [[self._name(i) for i in [*target, self.eos]] for target in targets]
+        return [LineScore(tokens, row.tolist()) for tokens, row in zip(names, scores, strict=True)]
+
+    def warn_of_unknown(self) -> None:
+        """Say when the sources so far did not fit the vocabulary: another script, for example."""
+        if self._unknown > _MANY_UNKNOWN * self._pieces:
+            messages.warn(f"{self._unknown / self._pieces:.0%} of the source pieces are unknown to the model")
+
+    def _name(self, id: int) -> str:
+        vocab = self.target_tokenizer.vocab
+        return vocab.token(id) if vocab is not None and id < len(vocab) else str(id)
+
+
+def resolved(settings: Generate) -> Generate:
+    """`settings` with the defaults of encoder-decoders: beam search, unless an option of sampling is given."""
+    if settings.beam is not None:
+        return settings
+    return replace(settings, beam=0 if settings.samples else max(DEFAULT_BEAM, settings.nbest))
+
+
+def _tokens(loaded: bundle.Bundle) -> tuple[Any, ...]:
+    sides = (loaded.tokenizer, loaded.target_tokenizer or loaded.tokenizer)
+    return tuple(side.vocab.tokens if side.vocab is not None else None for side in sides)

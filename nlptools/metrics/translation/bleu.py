@@ -1,0 +1,284 @@
+"""BLEU: how many n-grams of a translation stand in its references.
+
+Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation" (P02-1040); smoothings: Chen &
+Cherry 2014 (W14-3346), "exp" is their method 3 and that of mteval-v13a.pl. Scores equal those of sacrebleu (Post 2018,
+W18-6319) to the last bit: a perfect match gives 100.00000000000004 there and here.
+Departure: n-grams are counted with numpy over a block of segments at a time. A corpus is the sum of its segments'
+statistics, so that blocks, files or shards can be counted apart and added.
+Shapes: S segments, B resamples, R references, N orders of n-grams.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from nlptools.errors import UsageError
+from nlptools.metrics.ngrams import END, Ids, Ints, matches
+from nlptools.metrics.translation.metric import Floats, Score, Table, check_segments, score_type
+from nlptools.text.bleu_blocks import SEPARATE
+
+Separate = Callable[[list[str]], bytes]
+
+SMOOTH_VALUES: dict[str, float | None] = {"exp": None, "floor": 0.1, "add-k": 1.0, "none": None}
+_END = b"\xff"  # stands after each segment: a token that no UTF-8 text contains
+_BLOCK = 1024  # segments counted at once: their words and n-grams fit into the cache
+_MOST_IDS = 1 << 20  # tokens remembered from block to block
+_FAR = 1 << 40  # the length of a reference that is not there: never the nearest
+_LOG_OF_NOTHING = -9999999999  # so small that its exponential is 0
+
+
+@dataclass(frozen=True)
+class BleuScore(Score):
+    """BLEU and what it is made of; lengths and counts are in tokens and n-grams, precisions in percent."""
+
+    counts: tuple[float, ...] = ()
+    totals: tuple[float, ...] = ()
+    precisions: tuple[float, ...] = ()
+    bp: float = 1.0
+    sys_len: int = 0
+    ref_len: int = 0
+
+
+@dataclass(frozen=True)
+class Bleu:
+    """BLEU with its options.
+
+    Attributes:
+        order: N, the longest n-grams.
+        effective_order: leave out the orders of which a translation is too short to have n-grams; for single segments.
+        tokenize: a name in `text.bleu_blocks.SEPARATE`, or the path of a SentencePiece model.
+        smooth: what becomes of an order without matches: "exp" counts the first such order as half a match, the next as a
+            quarter; "floor" as `smooth_value` matches; "add-k" adds `smooth_value` to matches and n-grams of all orders
+            but the first; "none".
+        smooth_value: None for 0.1 with "floor", 1 with "add-k".
+        lowercase: do not tell cases apart (before tokens are cut, so that it differs from mteval's -c).
+
+    Raises:
+        UsageError: no such tokenizer or smoothing, an order below 1, a value for a smoothing that takes none.
+        InputError, BundleError: `tokenize` is a path and the file is missing or no SentencePiece model.
+    """
+
+    order: int = 4
+    effective_order: bool = False
+    tokenize: str = "13a"
+    smooth: str = "exp"
+    smooth_value: float | None = None
+    lowercase: bool = False
+    _ids: Ids = field(default_factory=lambda: Ids({_END: END}), init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.order < 1:
+            raise UsageError(f"expected n-grams of 1 token or more, got {self.order}")
+        if self.smooth not in SMOOTH_VALUES:
+            raise UsageError(f"no such smoothing: {self.smooth!r}, expected one of {', '.join(SMOOTH_VALUES)}")
+        if self.smooth_value is not None and SMOOTH_VALUES[self.smooth] is None:
+            raise UsageError(f"smoothing {self.smooth!r} takes no value")
+        _ = self._tokenizer  # fails here if it has to
+
+    @classmethod
+    def without_tokenizer(cls, name: str, options: dict[str, Any]) -> Bleu:
+        """BLEU of statistics that were counted elsewhere, with a tokenizer that is called `name` in the signature."""
+        made = cls(**{**options, "tokenize": "none"})
+        object.__setattr__(made, "tokenize", options["tokenize"])
+        vars(made)["_tokenizer"] = (name, SEPARATE["none"])
+        return made
+
+    @cached_property
+    def _tokenizer(self) -> tuple[str, Separate]:
+        """(its name in the signature, the function)"""
+        if self.tokenize in SEPARATE:
+            return self.tokenize, SEPARATE[self.tokenize]
+        return _sentencepiece(self.tokenize)
+
+    @property
+    def _value(self) -> float | None:
+        """The number of the smoothing; None for one that has none."""
+        return SMOOTH_VALUES[self.smooth] if self.smooth_value is None else self.smooth_value
+
+    @property
+    def name(self) -> str:
+        return "BLEU"
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        orders = range(1, self.order + 1)
+        return ("hyp_len", "ref_len", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders))
+
+    def signature(self) -> tuple[tuple[str, str], ...]:
+        """See `translation.TranslationMetric`."""
+        value = self._value
+        items = [
+            ("case", "lc" if self.lowercase else "mixed"),
+            ("eff", "yes" if self.effective_order else "no"),
+            ("tok", self._tokenizer[0]),
+            ("smooth", self.smooth if value is None else f"{self.smooth}[{value:.2f}]"),
+        ]
+        return (*items, ("order", str(self.order))) if self.order != 4 else tuple(items)
+
+    def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Ints:
+        """Length, nearest reference length, matches and n-grams by order of each segment: (S, 2 + 2 N).
+
+        Raises:
+            DataError: the numbers of segments differ, or a segment has no reference at all.
+            UsageError: no references.
+        """
+        check_segments(hypotheses, references)
+        blocks = [np.zeros((0, 2 + 2 * self.order), np.int64)]
+        for start in range(0, len(hypotheses), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            blocks.append(self._block(hypotheses[part], [reference[part] for reference in references]))
+        return np.concatenate(blocks)
+
+    def _block(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]]) -> Ints:
+        if len(self._ids) > _MOST_IDS:
+            self._ids.clear()
+            self._ids[_END] = END
+        streams = [self._token_ids(lines) for lines in (hypotheses, *references)]
+        ends = [np.flatnonzero(stream == END) for stream in streams]
+        lengths = np.stack([np.diff(end, prepend=-1) - 1 for end in ends])  # (1 + R, S)
+        n = np.arange(self.order)
+        table = np.empty((len(hypotheses), 2 + 2 * self.order), np.int64)
+        table[:, 0] = lengths[0]
+        table[:, 2 : 2 + self.order] = matches(streams, len(self._ids), len(hypotheses), self.order)
+        table[:, 2 + self.order :] = np.maximum(lengths[0][:, None] - n, 0)
+        for r, lines in enumerate(references, 1):
+            lengths[r][[line is None for line in lines]] = _FAR
+        table[:, 1] = _nearest(lengths[0], lengths[1:])
+        return table
+
+    def _token_ids(self, lines: Sequence[str | None]) -> Ints:
+        """The numbers of all tokens of `lines`; END after each line, and nothing else where there is no line."""
+        if self.lowercase:
+            lines = [line and line.lower() for line in lines]
+        # 13a joins a word divided at a line end, but not with nothing
+        stripped = list(map(str.rstrip, [line or "" for line in lines]))
+        tokens = self._tokenizer[1](stripped).replace(b"\n", b" " + _END + b" ").split()
+        return np.fromiter(map(self._ids.__getitem__, tokens), np.int64, len(tokens))
+
+    def score(self, total: Table) -> BleuScore:
+        """The score of summed statistics (2 + 2 N,), equations (1) to (3) of the paper.
+
+        The order of the operations is that of sacrebleu, for its last digit.
+        """
+        sys_len, ref_len, *rest = (int(value) for value in total)
+        counts: list[float] = [*rest[: self.order]]
+        totals: list[float] = [*rest[self.order :]]
+        penalty = _penalty(sys_len, ref_len)
+        precisions, effective = [0.0] * self.order, self.order
+        value = 0.0
+        if any(counts):
+            precisions, effective = self._precisions(counts, totals)
+            value = penalty * math.exp(sum(_log(p) for p in precisions[:effective]) / effective)
+        ratio = sys_len / ref_len if ref_len else 0.0
+        verbose = "/".join(f"{p:.1f}" for p in precisions) + (
+            f" (BP = {penalty:.3f} ratio = {ratio:.3f} hyp_len = {sys_len} ref_len = {ref_len})"
+        )
+        made_of = (tuple(counts), tuple(totals), tuple(precisions), penalty, sys_len, ref_len)
+        return BleuScore(self.name, value, verbose, "", *made_of)
+
+    def _precisions(self, counts: list[float], totals: list[float]) -> tuple[list[float], int]:
+        """Smoothed precisions in percent and how many of them enter the score; "add-k" changes the arguments."""
+        precisions, effective = [0.0] * self.order, self.order
+        value = self._value or 0.0
+        misses = 1.0
+        for n in range(self.order):
+            if self.smooth == "add-k" and n:
+                counts[n] += value
+                totals[n] += value
+            if not totals[n]:
+                break
+            if self.effective_order:
+                effective = n + 1
+            if counts[n]:
+                precisions[n] = 100.0 * counts[n] / totals[n]
+            elif self.smooth == "exp":
+                misses *= 2
+                precisions[n] = 100.0 / (misses * totals[n])
+            elif self.smooth == "floor":
+                precisions[n] = 100.0 * value / totals[n]
+        return precisions, effective
+
+    def scores(self, totals: Table) -> Floats:
+        """See `translation.TranslationMetric`."""
+        kind = score_type(totals)
+        lengths = np.asarray(totals[:, :2], np.float64).T
+        counts = np.array(totals[:, 2 : 2 + self.order], kind)
+        possible = np.array(totals[:, 2 + self.order :], kind)
+        anything = counts.any(axis=1)
+        if self.smooth == "add-k":
+            counts[:, 1:] += kind(self._value or 0.0)
+            possible[:, 1:] += kind(self._value or 0.0)
+        reached = np.logical_and.accumulate(possible > 0, axis=1)
+        missed = reached & (counts == 0)
+        below = np.where(reached, possible, 1)
+        precisions = 100 * counts / below
+        if self.smooth == "exp":
+            precisions = np.where(missed, 100 / (kind(2) ** np.cumsum(missed, axis=1).astype(kind) * below), precisions)
+        elif self.smooth == "floor":
+            precisions = np.where(missed, kind(100.0 * (self._value or 0.0)) / below, precisions)
+        effective = np.maximum(reached.sum(axis=1), 1) if self.effective_order else np.full(len(totals), self.order)
+        logs = np.zeros(len(totals))
+        for n in range(self.order):
+            logs += np.where(n < effective, _logs(precisions[:, n] * reached[:, n]), 0.0)
+        scores: Floats = _penalties(*lengths) * np.array([math.exp(x) for x in logs / effective]) * anything
+        return scores
+
+
+def _logs(values: Floats) -> Floats:
+    """Logarithms (B,) of the C library, whose last bit numpy's need not share."""
+    return np.array([_log(value) for value in values.tolist()])
+
+
+def _penalties(sys_len: Floats, ref_len: Floats) -> Floats:
+    """Brevity penalties (B,)."""
+    return np.array([_penalty(s, r) for s, r in zip(sys_len.tolist(), ref_len.tolist())])
+
+
+def _penalty(sys_len: float, ref_len: float) -> float:
+    if sys_len >= ref_len:
+        return 1.0
+    return math.exp(1 - ref_len / sys_len) if sys_len else 0.0
+
+
+def _sentencepiece(path: str) -> tuple[str, Separate]:
+    """The pieces of a SentencePiece model as tokens; the model's SHA-256 is its name."""
+    import hashlib
+    from pathlib import Path
+
+    from nlptools.errors import InputError, display, reason
+    from nlptools.text.mteval_blocks import separate_spaces
+    from nlptools.text.pieces import SentencePiece
+
+    if not path.endswith(".model"):
+        raise UsageError(
+            f"no such tokenizer: {path!r}, expected one of {', '.join(SEPARATE)} or the path of a SentencePiece .model"
+        )
+    try:
+        model = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"{display(path)}: {reason(error)}") from None
+    pieces = SentencePiece(model, path)
+    return "spm-" + hashlib.sha256(model).hexdigest(), partial(_separate_pieces, pieces.tokens_lines, separate_spaces)
+
+
+def _separate_pieces(
+    tokens_lines: Callable[[list[str]], list[list[str]]], separate: Separate, lines: list[str]
+) -> bytes:
+    return separate([" ".join(tokens) for tokens in tokens_lines(lines)])
+
+
+def _log(p: float) -> float:
+    return math.log(p) if p else _LOG_OF_NOTHING
+
+
+def _nearest(length: Ints, references: Ints) -> Ints:
+    """The reference length (R, S) nearest to the hypothesis length (S,); of two as near, the shorter."""
+    order = np.lexsort((references, np.abs(references - length)), axis=0)[0]  # (S,)
+    nearest: Ints = np.take_along_axis(references, order[None], axis=0)[0]
+    return nearest

@@ -1,0 +1,1 @@
+"""Bidirectional encoders: BERT, ELECTRA and their relatives."""

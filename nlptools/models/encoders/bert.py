@@ -1,0 +1,193 @@
+"""BERT and ELECTRA: bidirectional Transformer encoders.
+
+Devlin et al. 2019, "BERT: pre-training of deep bidirectional Transformers" (arXiv:1810.04805): post-norm blocks, learned
+positions, segment embeddings, a norm over their sum. Clark et al. 2020, "ELECTRA" (arXiv:2003.10555): the same, with
+narrower embeddings that are projected to the hidden size.
+Departure: embeddings have their rows padded to a multiple of 64 in memory, for aligned matrix products.
+Shapes: B batch, T length, E embedding, D hidden, V vocabulary, N positions, K labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.configs.encoders import EncoderConfig
+from nlptools.errors import DataError
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
+from nlptools.layers.initial import draw_as_bert
+from nlptools.layers.linear import Linear
+from nlptools.layers.packed import Group
+from nlptools.layers.places import Places
+from nlptools.layers.transformer import Block
+from nlptools.models.contract import Hidden
+from nlptools.models.encoders import packed_bert
+from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
+
+_ROWS = 64
+
+
+class Bert(nn.Module):
+    """See the module's docstring; fulfils `contract.Encoder`."""
+
+    runs_in_16_bits = True
+
+    def __init__(self, config: EncoderConfig, pooler: bool = False) -> None:
+        super().__init__()
+        self.config = config
+        self.vocab_size = config.vocab_size
+        self.hidden_size = config.hidden_size
+        self.max_context = config.max_position_embeddings
+        E, D = config.embedding_size, config.hidden_size
+        self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, E)
+        self.position_embedding = nn.Embedding(config.max_position_embeddings, E)
+        self.type_embedding = nn.Embedding(config.type_vocab_size, E)
+        self.embedding_norm = nn.LayerNorm(E, config.layer_norm_eps)
+        self.dropout = Dropout(config.hidden_dropout)
+        if E != D:
+            self.embedding_projection = Linear(E, D)
+        self.blocks: Any = nn.ModuleList(
+            Block(
+                D,
+                config.num_attention_heads,
+                config.intermediate_size,
+                activation=config.activation,
+                dropout=config.hidden_dropout,
+                attention_dropout=config.attention_dropout,
+                eps=config.layer_norm_eps,
+                pre_norm=False,
+                causal=False,
+            )
+            for _ in range(config.num_hidden_layers)
+        )
+        self.pooler = Pooler(D) if pooler else None
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw the weights as BERT does: normal, biases 0, norms 1."""
+        draw_as_bert(self, self.config.initializer_range)
+        self.token_embedding.weight[self.config.pad].zero_()
+        self.token_embedding.weight[self.vocab_size :].zero_()
+
+    def forward(
+        self,
+        ids: Tensor,
+        mask: Tensor | None = None,
+        types: Tensor | None = None,
+        positions: Tensor | None = None,
+        attend: Tensor | None = None,
+    ) -> Hidden:
+        """See `contract.Encoder`."""
+        layers = [self._embedded(ids, types, positions)]
+        real = None if mask is None or bool(mask.all()) else mask
+        for block in self.blocks:
+            layers.append(block(layers[-1], mask=attend, real=real))
+        return Hidden(layers[-1], tuple(layers))
+
+    def first(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """(B, T) ids -> (B, 1, D): the last hidden state of the first token alone, see `at`."""
+        return self.at(ids, Places.first(len(ids), ids.device), mask, types)[:, None]
+
+    def at(
+        self,
+        ids: Tensor,
+        places: Places,
+        mask: Tensor | None = None,
+        types: Tensor | None = None,
+        positions: Tensor | None = None,
+        attend: Tensor | None = None,
+    ) -> Tensor:
+        """(B, T) ids -> (M, D): the last hidden states of those places. For the other arguments see `contract.Encoder`.
+
+        The last block is computed for these only, which saves up to five sixths of it.
+        """
+        x = self._embedded(ids, types, positions)
+        real = None if mask is None or bool(mask.all()) else mask
+        for block in self.blocks[:-1]:
+            x = block(x, mask=attend, real=real)
+        out: Tensor = self.blocks[-1].at(x, places, attend, real)
+        return out
+
+    def _embedded(self, ids: Tensor, types: Tensor | None, positions: Tensor | None) -> Tensor:
+        """(B, T) -> (B, T, D): what goes into the first block."""
+        T = ids.shape[1]
+        if positions is None:
+            if self.max_context < T:
+                raise DataError(f"{T} tokens are more than the model's limit of {self.max_context}")
+            positions = torch.arange(T, device=ids.device)
+        types = torch.zeros_like(ids) if types is None else types
+        x: Tensor = self.token_embedding(ids) + self.position_embedding(positions) + self.type_embedding(types)
+        x = self.dropout(self.embedding_norm(x))
+        if self.config.embedding_size != self.config.hidden_size:
+            x = self.embedding_projection(x)
+        return x
+
+
+PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
+HEADS = (*PRETRAINING_HEADS, *TASK_HEADS, *BESIDE_HEADS)
+
+
+class BertWithHeads(TaskHeads):
+    """An encoder with the heads it was, or is to be, pretrained or fine-tuned with. In a BERT the heads "sequence" and
+    "choice" need the pooler.
+
+    Attributes:
+        encoder: the `Bert`; "pooler" is a part of it.
+        masked: which token stands at a masked position (BERT, and ELECTRA's generator), or None.
+        next_sentence: (B, D) pooled -> (B, 2): 0 the next sentence, 1 a random one; or None.
+        replaced: whether each token was replaced (ELECTRA's discriminator), or None.
+        sequence, tokens, spans, choice, yes_no, mentions, crf, layer_mix, layer_concat: see `TaskHeads`.
+    """
+
+    def __init__(
+        self, config: EncoderConfig, heads: tuple[str, ...] = (), num_labels: int = 2, concatenated: int = 1
+    ) -> None:
+        """`num_labels`, `concatenated`: see `TaskHeads`."""
+        super().__init__(config, heads, num_labels, concatenated)
+        D, eps = config.hidden_size, config.layer_norm_eps
+        self.encoder = Bert(config, pooler="pooler" in heads)
+        # ELECTRA's generator always takes the exact GELU
+        activation = config.activation if config.family == "bert" else "gelu"
+        sizes = (D, config.embedding_size, config.vocab_size)
+        self.masked = MaskedTokenHead(*sizes, activation, eps) if "masked" in heads else None
+        self.next_sentence = Linear(D, 2) if "next_sentence" in heads else None
+        self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
+        self.add_heads(dense=config.family == "electra")
+
+    def masked_logits(self, hidden: Tensor) -> Tensor:
+        """(N, D) hidden states -> (N, V). The model has to have the head."""
+        assert self.masked is not None
+        out: Tensor = self.masked.logits(hidden, self.encoder.token_embedding.weight)
+        return out
+
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """See `TaskHeads`."""
+        found: Hidden = self.encoder(ids, mask, types)
+        return found
+
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """See `TaskHeads`."""
+        first: Tensor = self.encoder.first(ids, mask, types)
+        return first
+
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """See `TaskHeads`."""
+        return packed_bert.hidden_states(self.encoder, ids, positions, groups, layers, types)
+
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+    ) -> Tensor:
+        """See `TaskHeads`."""
+        return packed_bert.first_states(self.encoder, ids, positions, groups, types)
+
+    def vectors(self, hidden: Tensor) -> Tensor:
+        """See `TaskHeads`; through the pooler where there is one."""
+        pooler = self.encoder.pooler
+        found: Tensor = hidden[:, 0] if pooler is None else pooler(hidden)
+        return found

@@ -1,0 +1,65 @@
+"""ELECTRA while it is pretrained: a generator that fills in masked tokens, and the discriminator that is kept.
+
+Clark et al. 2020, "ELECTRA" (arXiv:2003.10555), section 3.2: both share their embeddings - of tokens, positions and
+segments, and the norm over their sum - and project them to their own hidden sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from nlptools.configs.encoders import EncoderConfig
+from nlptools.models.encoders.bert import BertWithHeads
+
+SHARED = ("token_embedding", "position_embedding", "type_embedding", "embedding_norm")
+
+
+class Electra(nn.Module):
+    """Both models. The discriminator owns the embeddings, so each weight is there once.
+
+    Attributes:
+        generator: says which token stands at a masked position.
+        discriminator: says which tokens were replaced.
+    """
+
+    runs_in_16_bits = True
+
+    def __init__(self, generator: EncoderConfig, discriminator: EncoderConfig) -> None:
+        """The embeddings of both have to be of one size."""
+        super().__init__()
+        self.discriminator = BertWithHeads(discriminator, ("replaced",))
+        self.generator = BertWithHeads(generator, ("masked",))
+        owner, borrower = self.discriminator.encoder, self.generator.encoder
+        for name in SHARED:
+            part = getattr(owner, name)
+            assert all(
+                a.shape == b.shape for a, b in zip(part.parameters(), getattr(borrower, name).parameters(), strict=True)
+            )
+            delattr(borrower, name)
+            borrower.__dict__[name] = part  # a plain attribute: seen by `forward`, by nobody who asks for weights
+
+    def initialize(self) -> None:
+        """Draw all weights as BERT does."""
+        self.generator.initialize()
+        self.discriminator.initialize()
+
+
+def generator_config(config: EncoderConfig, share: float) -> EncoderConfig:
+    """The generator for a discriminator of sizes `config`: as many heads, of the same size, as come nearest to `share`."""
+    heads = max(1, round(share * config.num_attention_heads))
+    size = config.hidden_size // config.num_attention_heads
+    inner = max(1, config.intermediate_size * heads // config.num_attention_heads)
+    return replace(config, hidden_size=heads * size, num_attention_heads=heads, intermediate_size=inner)
+
+
+def parts(weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The weights of the generator and those of the discriminator, each with the embeddings, out of an `Electra`'s."""
+    discriminator = {n.removeprefix("discriminator."): t for n, t in weights.items() if n.startswith("discriminator.")}
+    generator = {n.removeprefix("generator."): t for n, t in weights.items() if n.startswith("generator.")}
+    shared = tuple(f"encoder.{name}." for name in SHARED)
+    generator |= {name: tensor for name, tensor in discriminator.items() if name.startswith(shared)}
+    return generator, discriminator

@@ -1,0 +1,229 @@
+"""The door to BERT and ELECTRA directories, with whatever heads of pretraining or of a task they hold.
+
+One matrix of ours is three of theirs: queries, keys and values are stacked here. Names of old uploads are known: gamma and
+beta for the weights of a norm, no prefix where only the encoder was saved, buffers of positions. Copies of tied matrices
+are not written, and not needed when read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nlptools.configs.encoders import FAMILIES, EncoderConfig
+from nlptools.errors import BundleError
+from nlptools.models.encoders.bert import HEADS
+from nlptools.models.huggingface import checks
+
+KINDS = FAMILIES
+_SIZES = {  # ours: theirs, and what they take it for where it is not said; None: it has to be
+    "vocab_size": ("vocab_size", None),
+    "hidden_size": ("hidden_size", None),
+    "num_hidden_layers": ("num_hidden_layers", None),
+    "num_attention_heads": ("num_attention_heads", None),
+    "intermediate_size": ("intermediate_size", None),
+    "max_position_embeddings": ("max_position_embeddings", 512),
+    "type_vocab_size": ("type_vocab_size", 2),
+    "layer_norm_eps": ("layer_norm_eps", 1e-12),
+    "initializer_range": ("initializer_range", 0.02),
+    "hidden_dropout": ("hidden_dropout_prob", 0.1),
+    "attention_dropout": ("attention_probs_dropout_prob", 0.1),
+    "pad": ("pad_token_id", 0),
+}
+_ENCODER = {
+    "token_embedding": "embeddings.word_embeddings",
+    "position_embedding": "embeddings.position_embeddings",
+    "type_embedding": "embeddings.token_type_embeddings",
+    "embedding_norm": "embeddings.LayerNorm",
+    "embedding_projection": "embeddings_project",
+    "pooler.dense": "pooler.dense",
+}
+_BLOCK = {
+    "attention.query_key_value": ("attention.self.query", "attention.self.key", "attention.self.value"),
+    "attention.output": ("attention.output.dense",),
+    "attention_norm": ("attention.output.LayerNorm",),
+    "feed_forward.up": ("intermediate.dense",),
+    "feed_forward.down": ("output.dense",),
+    "feed_forward_norm": ("output.LayerNorm",),
+}
+_HEADS = {
+    "bert": {
+        "masked.transform": "cls.predictions.transform.dense",
+        "masked.norm": "cls.predictions.transform.LayerNorm",
+        "masked": "cls.predictions",  # its bias
+        "next_sentence": "cls.seq_relationship",
+        "sequence.output": "classifier",
+        "choice.output": "classifier",
+        "tokens": "classifier",
+        "spans": "qa_outputs",
+        **checks.OUR_HEADS,
+    },
+    "electra": {
+        "masked.transform": "generator_predictions.dense",
+        "masked.norm": "generator_predictions.LayerNorm",
+        "masked": "generator_lm_head",
+        "replaced.dense": "discriminator_predictions.dense",
+        "replaced.output": "discriminator_predictions.dense_prediction",
+        "sequence.dense": "classifier.dense",
+        "sequence.output": "classifier.out_proj",
+        "choice.dense": "sequence_summary.summary",
+        "choice.output": "classifier",
+        "tokens": "classifier",
+        "spans": "qa_outputs",
+        **checks.OUR_HEADS,
+    },
+}
+_CLASSES = {  # which class of theirs holds which heads
+    ("bert", frozenset({"pooler", "masked", "next_sentence"})): "BertForPreTraining",
+    ("bert", frozenset({"masked"})): "BertForMaskedLM",
+    ("bert", frozenset({"pooler"})): "BertModel",
+    ("bert", frozenset({"pooler", "next_sentence"})): "BertForNextSentencePrediction",
+    ("electra", frozenset({"masked"})): "ElectraForMaskedLM",
+    ("electra", frozenset({"replaced"})): "ElectraForPreTraining",
+    ("electra", frozenset()): "ElectraModel",
+}
+_TASK_CLASSES = {
+    "sequence": "ForSequenceClassification",
+    "tokens": "ForTokenClassification",
+    "spans": "ForQuestionAnswering",
+    "choice": "ForMultipleChoice",
+}
+_NORM = {"gamma": "weight", "beta": "bias"}  # what old uploads call them
+_TIED = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|generator_lm_head\.weight|embeddings\.position_ids")
+
+
+def config_to_hf(config: EncoderConfig, heads: tuple[str, ...]) -> dict[str, Any]:
+    """The content of config.json."""
+    family = config.family.capitalize()
+    task = [f"{family}{_TASK_CLASSES[head]}" for head in heads if head in _TASK_CLASSES]
+    name = task[0] if task else _CLASSES.get((config.family, frozenset(heads)), f"{family}Model")
+    embedding = {"embedding_size": config.embedding_size} if config.family == "electra" else {}
+    return {
+        "model_type": config.family,
+        "architectures": [name],
+        **{theirs: getattr(config, ours) for ours, (theirs, _) in _SIZES.items()},
+        **embedding,
+        "hidden_act": config.activation,
+        "position_embedding_type": "absolute",
+        "torch_dtype": "float32",
+    }
+
+
+def config_from_hf(data: Mapping[str, Any]) -> EncoderConfig:
+    """The configuration in a config.json. Raises BundleError for sizes that are missing or a variant that is not BERT's."""
+    kind = data["model_type"]
+    if data.get("position_embedding_type", "absolute") != "absolute":
+        raise BundleError(f"config.json: positions {data['position_embedding_type']!r:.80} are not supported")
+    if data.get("is_decoder") or data.get("add_cross_attention"):
+        raise BundleError("config.json: an encoder made into a decoder is not supported")
+    values = {ours: data.get(theirs, default) for ours, (theirs, default) in _SIZES.items()}
+    missing = [_SIZES[name][0] for name, value in values.items() if value is None]
+    if missing:
+        raise BundleError(f"config.json: no {missing[0]}")
+    activation = checks.activation(data.get("hidden_act", "gelu"))
+    embedding = data.get("embedding_size", 128) if kind == "electra" else 0
+    config: EncoderConfig = checks.built(
+        EncoderConfig, {**values, "family": kind, "embedding_size": embedding, "activation": activation}
+    )
+    return config
+
+
+def heads_in(
+    weights: Mapping[str, Tensor], config: EncoderConfig, architectures: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The heads that a directory's weights hold, in the order of `bert.HEADS`.
+
+    Weights of one name stand for different heads; `architectures` of config.json tells which. Without it, what has a
+    pooler is taken to judge sequences.
+    """
+    names = {_plain(name, config.family) for name in weights}
+    found = {"pooler"} if "pooler.dense.weight" in names else set()
+    for ours, theirs in _HEADS[config.family].items():
+        if f"{theirs}.weight" in names and ours != "masked" and theirs != "classifier":
+            found.add(ours.split(".")[0])
+    if "classifier.weight" in names:
+        found -= {"choice", "sequence"}
+        found.add(_classifier_in(names, config.family, architectures))
+    if "tokens" in found and "crf.transitions" in names:
+        found.add("crf")
+    return tuple(name for name in HEADS if name in found)
+
+
+def _classifier_in(names: set[str], family: str, architectures: Sequence[str]) -> str:
+    """Which head the weights called `classifier` are."""
+    possible = ["tokens"]
+    if family == "bert" and "pooler.dense.weight" in names:
+        possible = ["sequence", "choice", "tokens"]  # old uploads have a pooler that nothing uses
+    if "sequence_summary.summary.weight" in names:
+        possible = ["choice"]
+    said = [head for head in possible for name in architectures if str(name).endswith(_TASK_CLASSES[head])]
+    return said[0] if said else possible[0]
+
+
+def labels_in(weights: Mapping[str, Tensor], config: EncoderConfig) -> int:
+    """The number of labels that the head of a directory has; 2 where it has none."""
+    for name, tensor in weights.items():
+        if _plain(name, config.family) in ("classifier.weight", "classifier.out_proj.weight") and tensor.dim() == 2:
+            return len(tensor)
+    return 2
+
+
+def weights_to_hf(weights: Mapping[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
+    """The model's weights under the names and in the layout of the family."""
+    out = {}
+    for name, tensor in weights.items():
+        if name == "encoder.token_embedding.weight":
+            tensor = tensor[: config.vocab_size]
+        theirs = _names(name, config.family)
+        for their_name, part in zip(theirs, tensor.chunk(len(theirs)), strict=True):
+            out[their_name] = part.contiguous()
+    return out
+
+
+def weights_from_hf(
+    weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: EncoderConfig
+) -> dict[str, Tensor]:
+    """The weights of a directory under our names, in the shapes of `wanted`. Raises BundleError."""
+    left = {_plain(name, config.family): tensor for name, tensor in weights.items()}
+    prefix = f"{config.family}."
+    out = {}
+    for name, target in wanted.items():
+        theirs = [their_name.removeprefix(prefix) for their_name in _names(name, config.family)]
+        tensors = [checks.taken(left, their_name) for their_name in theirs]
+        if name == "encoder.token_embedding.weight":
+            checks.check_rows(theirs[0], tensors[0], target, config.vocab_size)
+        out[name] = _fitted(name, theirs, tensors, target)
+    checks.refuse_unknown([name for name in left if not _TIED.fullmatch(name)])
+    return out
+
+
+def _fitted(name: str, theirs: list[str], tensors: list[Tensor], target: Tensor) -> Tensor:
+    if len({tuple(tensor.shape) for tensor in tensors}) > 1:
+        raise BundleError(f"model.safetensors: {', '.join(theirs)} differ in shape")
+    tensor = tensors[0] if len(tensors) == 1 else torch.cat(tensors)
+    return checks.fitted(name.removeprefix("encoder."), theirs[0], tensor, target)
+
+
+def _names(name: str, family: str) -> list[str]:
+    """What a weight of ours is called outside: three names for stacked queries, keys and values."""
+    if name in checks.CRF:
+        return [checks.CRF[name]]
+    part, kind = name.rsplit(".", 1)
+    if not part.startswith("encoder."):
+        return [f"{_HEADS[family][part]}.{kind}"]
+    part = part.removeprefix("encoder.")
+    found = re.fullmatch(r"blocks\.(\d+)\.(.+)", part)
+    if found:
+        layer, inner = found.groups()
+        return [f"{family}.encoder.layer.{layer}.{theirs}.{kind}" for theirs in _BLOCK[inner]]
+    return [f"{family}.{_ENCODER[part]}.{kind}"]
+
+
+def _plain(name: str, family: str) -> str:
+    """A weight's name without prefixes, and with the names that norms have today."""
+    name = checks.plain(name, f"{family}.")
+    return re.sub(r"LayerNorm\.(gamma|beta)$", lambda found: f"LayerNorm.{_NORM[found[1]]}", name)

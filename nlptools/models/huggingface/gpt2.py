@@ -1,0 +1,164 @@
+"""The door to GPT-2 directories, which keep linear maps as (in, out): those are transposed. Heads of tasks are not."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import Tensor
+
+from nlptools.configs.lm import GPTConfig
+from nlptools.errors import BundleError
+from nlptools.models.huggingface import checks
+from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
+
+_BLOCK = {
+    "attention_norm": "ln_1",
+    "attention.query_key_value": "attn.c_attn",
+    "attention.output": "attn.c_proj",
+    "feed_forward_norm": "ln_2",
+    "feed_forward.up": "mlp.c_fc",
+    "feed_forward.down": "mlp.c_proj",
+}
+_TOP = {"token_embedding": "wte", "position_embedding": "wpe", "norm": "ln_f"}
+_HEADS = {
+    "sequence.output": "score",
+    "tokens": "classifier",
+    "spans": "qa_outputs",
+    "choice.output": "nlptools.choice.output",
+    **checks.OUR_HEADS,
+}
+_TASK_CLASSES = {
+    "sequence": "GPT2ForSequenceClassification",
+    "tokens": "GPT2ForTokenClassification",
+    "spans": "GPT2ForQuestionAnswering",
+}
+TASKS = "gpt-tasks"  # our name of the architecture with heads of tasks
+_IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight")
+_SIZES = {
+    "vocab_size": "vocab_size",
+    "hidden_size": "n_embd",
+    "num_hidden_layers": "n_layer",
+    "num_attention_heads": "n_head",
+    "max_position_embeddings": "n_positions",
+    "activation": "activation_function",
+    "layer_norm_eps": "layer_norm_epsilon",
+    "initializer_range": "initializer_range",
+    "embedding_dropout": "embd_pdrop",
+    "hidden_dropout": "resid_pdrop",
+    "attention_dropout": "attn_pdrop",
+}
+
+
+def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The content of config.json: of a language model, or with the `heads` of tasks."""
+    named = [_TASK_CLASSES[head] for head in heads if head in _TASK_CLASSES]
+    name = named[0] if named else "GPT2Model" if heads else "GPT2LMHeadModel"
+    inner = config.intermediate_size
+    return {
+        "model_type": "gpt2",
+        "architectures": [name],
+        **{theirs: getattr(config, ours) for ours, theirs in _SIZES.items()},
+        "n_ctx": config.max_position_embeddings,
+        "n_inner": None if inner == 4 * config.hidden_size else inner,
+        "scale_attn_weights": True,
+        "scale_attn_by_inverse_layer_idx": False,
+        "reorder_and_upcast_attn": False,
+        "tie_word_embeddings": True,
+        "use_cache": True,
+        "torch_dtype": "float32",
+    }
+
+
+def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
+    """The configuration in a config.json. Raises BundleError for a variant that is not GPT-2."""
+    if data.get("scale_attn_by_inverse_layer_idx") or not data.get("scale_attn_weights", True):
+        raise BundleError("config.json: attention scaled in another way than GPT-2's is not supported")
+    if not data.get("tie_word_embeddings", True):
+        raise BundleError("config.json: an output matrix of its own (tie_word_embeddings false) is not supported")
+    values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
+    values["intermediate_size"] = data.get("n_inner") or 0
+    values["activation"] = checks.activation(values.get("activation", "gelu_new"))
+    config: GPTConfig = checks.built(GPTConfig, values)
+    return config
+
+
+def is_for_a_task(data: Mapping[str, Any]) -> bool:
+    """Whether a config.json is of a model with heads of tasks, ours or another's; else it is a language model."""
+    ours = data.get("nlptools")  # transformers keeps what we noted of a language model that it makes a classifier of
+    return (isinstance(ours, dict) and ours.get("arch") == TASKS) or bool(_named(data.get("architectures")))
+
+
+def _named(said: Any) -> list[str]:
+    """The heads that "architectures" in a config.json names."""
+    names = said if isinstance(said, list) else []
+    return [head for head, name in _TASK_CLASSES.items() if name in names]
+
+
+def heads_in(weights: Mapping[str, Tensor], architectures: Sequence[str] = ()) -> tuple[str, ...]:
+    """The heads that a directory's weights hold, or that its config.json names, in the order of TASK_HEADS."""
+    names = {checks.plain(name, "transformer.") for name in weights}
+    found = {ours.split(".")[0] for ours, theirs in _HEADS.items() if f"{theirs}.weight" in names}
+    found |= set(_named(architectures))
+    if "crf.transitions" in names:
+        found.add("crf")
+    return tuple(name for name in (*TASK_HEADS, *BESIDE_HEADS) if name in found)
+
+
+def labels_in(weights: Mapping[str, Tensor]) -> int:
+    """The number of labels that the head of a directory has; 2 where it has none."""
+    for name, tensor in weights.items():
+        if checks.plain(name, "transformer.") in ("score.weight", "classifier.weight") and tensor.dim() == 2:
+            return len(tensor)
+    return 2
+
+
+def weights_to_hf(weights: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
+    """The model's weights under the names and in the layout of GPT-2."""
+    out = {}
+    for name, tensor in weights.items():
+        if name.removeprefix("encoder.") == "token_embedding.weight":
+            tensor = tensor[: config.vocab_size]
+        theirs, transposed = _name(name)
+        prefix = "" if _is_of_a_head(name) else "transformer."
+        out[prefix + theirs] = (tensor.t() if transposed else tensor).contiguous()
+    return out
+
+
+def weights_from_hf(
+    weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: GPTConfig | None
+) -> dict[str, Tensor]:
+    """The weights of a directory under our names, in the shapes of `wanted`. Raises BundleError."""
+    left = {checks.plain(name, "transformer."): tensor for name, tensor in weights.items()}
+    out = {}
+    for name, target in wanted.items():
+        theirs, transposed = _name(name)
+        tensor = checks.taken(left, theirs)
+        if name.removeprefix("encoder.") == "token_embedding.weight" and config is not None:
+            checks.check_rows(theirs, tensor, target, config.vocab_size)
+        out[name] = checks.fitted(name.removeprefix("encoder."), theirs, tensor.t() if transposed else tensor, target)
+    checks.refuse_unknown([name for name in left if not _IGNORED.fullmatch(name)])
+    return out
+
+
+def _name(name: str) -> tuple[str, bool]:
+    """(GPT-2's name of a weight of ours, whether it is stored transposed)."""
+    if name in checks.CRF:
+        return checks.CRF[name], False
+    if _is_of_a_head(name):
+        part, kind = name.rsplit(".", 1)
+        return f"{_HEADS[part]}.{kind}", False
+    name = name.removeprefix("encoder.")
+    found = re.fullmatch(r"blocks\.(\d+)\.(.+)\.(weight|bias)", name)
+    if found:
+        layer, part, kind = found.groups()
+        linear = kind == "weight" and not part.endswith("norm")
+        return f"h.{layer}.{_BLOCK[part]}.{kind}", linear
+    part, kind = name.rsplit(".", 1)
+    return f"{_TOP[part]}.{kind}", False
+
+
+def _is_of_a_head(name: str) -> bool:
+    """Whether a weight of ours belongs to a head."""
+    return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)

@@ -1,0 +1,1 @@
+"""Models with task heads: fine-tuned encoders and GPTs, and text classifiers."""

@@ -1,0 +1,56 @@
+"""A GPT with heads of tasks in place of its next word.
+
+Radford et al. 2018, "Improving language understanding by generative pre-training": what the last token has seen stands for
+a whole row, and a linear layer without a bias judges it. For rows see `batches.encoder_rows`.
+Departures: the language model's loss is not learnt on beside the task's; the end-of-text token stands for all marks.
+Shapes: B batch, T length, N tokens of all sequences, D hidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from nlptools.configs.lm import GPTConfig
+from nlptools.layers import packed
+from nlptools.layers.packed import Group
+from nlptools.models.contract import Hidden
+from nlptools.models.language.gpt import GPT
+from nlptools.models.tasks.heads import TaskHeads
+
+
+class GPTWithHeads(TaskHeads):
+    """See the module's docstring. `encoder` is the `GPT`. Rows are padded on the right, where nobody sees it."""
+
+    last_speaks = True
+
+    def __init__(
+        self, config: GPTConfig, heads: tuple[str, ...] = (), num_labels: int = 2, concatenated: int = 1
+    ) -> None:
+        """`num_labels`, `concatenated`: see `TaskHeads`."""
+        super().__init__(config, heads, num_labels, concatenated)
+        self.encoder = GPT(config)
+        self.add_heads(bias=False)
+
+    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
+        """See `TaskHeads`. Raises DataError for rows longer than the context."""
+        found: Hidden = self.encoder.states(ids)
+        return found
+
+    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        """See `TaskHeads`."""
+        return self.of_rows(self.encoder(ids)[0], mask)
+
+    def packed_states(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """See `TaskHeads`."""
+        return packed.by_group(lambda rows: self.encoder.states(rows).layers, ids, groups, layers)
+
+    def packed_rows(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+    ) -> Tensor:
+        """See `TaskHeads`."""
+        (found,) = packed.by_group(lambda rows: (self.encoder(rows)[0][:, -1:],), ids, groups, range(1))
+        return found

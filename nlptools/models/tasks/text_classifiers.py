@@ -1,0 +1,244 @@
+"""Text classifiers that are trained from nothing, or from word vectors.
+
+mean: the mean of the words' vectors and a layer (Iyyer et al. 2015, "Deep unordered composition"). bag: the mean of the
+vectors of words and n-grams, and nothing else (Joulin et al. 2016, arXiv:1607.01759). cnn: windows of several widths and
+their maximum over time (Kim 2014, arXiv:1408.5882). lstm, gru, rnn: Hochreiter & Schmidhuber 1997, Cho et al. 2014, Elman
+1990, from both ends (Schuster & Paliwal 1997). transformer: Vaswani et al. 2017, blocks with norms before, sines as positions.
+Two texts go through the same layers; the head sees both vectors, their difference and their product (Conneau et al. 2017,
+arXiv:1705.02364).
+Departures: a text shorter than a window of the cnn is filled up with zeros to one window.
+Shapes: B batch, T length, E embedding, D hidden, F features of a text, K labels, P words of all rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from nlptools.configs.text_classifiers import TextClassifierConfig
+from nlptools.layers import row_bags
+from nlptools.layers.convolution import windows
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.heads import SequenceHead
+from nlptools.layers.linear import Linear
+from nlptools.layers.pooling import pool
+from nlptools.layers.positions import Sinusoids
+from nlptools.layers.transformer import Block
+
+_RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+class TextClassifier(nn.Module):
+    """See the module's docstring.
+
+    Attributes:
+        token_embedding: (V + U, E): words, and n-grams of a bag.
+        buckets: (U,) int64, of a bag: which n-gram each of these rows is for.
+        rows: of a bag that learns: where the gradients of its rows wait.
+    """
+
+    runs_in_16_bits = False
+    trains_in_16_bits = False
+    buckets: Tensor
+    heads = ("sequence",)
+
+    def __init__(self, config: TextClassifierConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.num_labels = config.num_labels
+        self.is_bag = config.arch == "bag"
+        self.token_embedding = nn.Embedding(config.vocab_size + config.num_ngrams, config.embedding_size)
+        self.rows: row_bags.Pending | None = row_bags.Pending() if self.is_bag else None
+        self.body: Any = None
+        size = config.embedding_size
+        if self.is_bag:
+            self.register_buffer("buckets", torch.zeros(config.num_ngrams, dtype=torch.int64))
+            self.token_embedding.weight.requires_grad_(False)  # its rows learn by a way of their own
+        else:
+            self.body = _BODIES.get(config.arch, Recurrent)(config)
+            size = self.body.size
+        self.sequence = SequenceHead(size * (4 if config.texts == 2 else 1), config.num_labels, False, config.dropout)
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw the weights: those of words uniform within 1/E (bag) or 0.02, those of layers as PyTorch has them."""
+        for module in self.modules():
+            reset: Any = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+        weight = self.token_embedding.weight
+        # small: what is learnt of few texts has to outweigh what words began with (Kim 2014 takes 0.25)
+        bound = 1 / self.config.embedding_size if self.is_bag else 0.02
+        weight.uniform_(-bound, bound)
+        if self.is_bag:
+            self.sequence.output.weight.zero_()
+        self.sequence.output.bias.zero_()
+
+    def freeze_words(self) -> None:
+        """Let nothing change the vectors of words and n-grams."""
+        self.token_embedding.weight.requires_grad_(False)
+        self.rows = None
+
+    def forward(self, ids: Tensor, where: Tensor, types: Tensor | None = None) -> Tensor:
+        """Rows of words -> (B, K).
+
+        `ids` (B, T), `where` (B, T) True = real, padded on the right, `types` (B, T) the number of the text. Of a bag `ids`
+        (P,), and `where` (B,), or (2 B,) the first and the second text of each row in turn: how many belong to each.
+        """
+        two = self.config.texts == 2
+        if self.is_bag:
+            features = self.bag(ids, where)
+            one, other = (features[0::2], features[1::2]) if two else (features, features)
+        else:
+            assert types is not None
+            features = self.features(*(apart(ids, where, types) if two else (ids, where)))
+            one, other = features.chunk(2) if two else (features, features)
+        if two:
+            features = torch.cat([one, other, (one - other).abs(), one * other], 1)
+        out: Tensor = self.sequence(features)
+        return out
+
+    def features(self, ids: Tensor, mask: Tensor) -> Tensor:
+        """(B, T) ids, padded on the right, and True = real -> (B, F)."""
+        if self.training and self.config.word_dropout:
+            dropped = torch.rand(ids.shape, device=ids.device) < self.config.word_dropout
+            ids = ids.masked_fill(dropped, self.config.unk)
+        out: Tensor = self.body(self.token_embedding(ids), mask)
+        return out
+
+    def bag(self, ids: Tensor, lengths: Tensor) -> Tensor:
+        """(P,) ids of bags end to end, and how many each has -> (bags, E)."""
+        if self.training and self.config.word_dropout:
+            kept = torch.rand(ids.shape, device=ids.device) >= self.config.word_dropout
+            ends = F.pad(kept.cumsum(0), (1, 0))[F.pad(lengths.cumsum(0), (1, 0))]
+            ids, lengths = ids[kept], ends.diff()
+        return row_bags.means(self.token_embedding.weight, ids, lengths, self.rows)
+
+
+def apart(ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, Tensor]:
+    """(B, T) rows of two texts each -> (2 B, T) and their mask: the first texts, then the second ones."""
+    columns = torch.arange(ids.shape[1], device=ids.device)
+    first = (mask & (types == 0)).sum(1, keepdim=True)
+    second = mask.sum(1, keepdim=True) - first
+    moved = ids.gather(1, (columns + first).clamp(max=ids.shape[1] - 1))
+    return torch.cat([ids, moved]), torch.cat([columns < first, columns < second])
+
+
+class Mean(nn.Module):
+    """The mean of the words, and a layer."""
+
+    def __init__(self, config: TextClassifierConfig) -> None:
+        super().__init__()
+        self.size = config.hidden_size
+        self.dense = Linear(config.embedding_size, config.hidden_size)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, E) -> (B, D)."""
+        out: Tensor = self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
+        return out
+
+
+def poolings(config: TextClassifierConfig) -> tuple[str, ...]:
+    """What `layers.pooling` calls them."""
+    return ("max", "mean") if config.pooling == "both" else (config.pooling,)
+
+
+class Convolution(nn.Module):
+    """Windows of several widths, and what each filter finds at most and on average.
+
+    Windows reach over both ends, as in Kim 2014 (D14-1181), so that filters know where a text begins and ends. The mean is
+    a departure: sentences of SST-2 are told apart better with it.
+    """
+
+    def __init__(self, config: TextClassifierConfig) -> None:
+        super().__init__()
+        self.widths, self.poolings = config.kernel_sizes, poolings(config)
+        self.size = len(self.widths) * len(self.poolings) * config.hidden_size
+        self.filters: Any = nn.ModuleList(Linear(w * config.embedding_size, config.hidden_size) for w in self.widths)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, E) -> (B, D for each width and pooling)."""
+        x = self.dropout(x) * mask[..., None]
+        lengths = mask.sum(1, keepdim=True)
+        found = []
+        for width, filters in zip(self.widths, self.filters, strict=True):
+            scores = filters(windows(F.pad(x, (0, 0, width - 1, width - 1)), width), "relu")  # (B, T + width - 1, D)
+            real = torch.arange(scores.shape[1], device=x.device) < (lengths + width - 1).clamp(min=1)
+            found.append(pool(scores, real, self.poolings))
+        return torch.cat(found, 1)
+
+
+class Recurrent(nn.Module):
+    """Layers that read word by word, and from the other end as well, where they are told to.
+
+    Rows of different lengths are read from both ends without packing: for the way back each row is turned around by itself,
+    so that the padding comes last on both ways.
+    """
+
+    def __init__(self, config: TextClassifierConfig) -> None:
+        super().__init__()
+        self.ways, self.poolings = 2 if config.bidirectional else 1, poolings(config)
+        width = self.ways * config.hidden_size
+        self.size = width * len(self.poolings)
+        kind, sizes = _RECURRENT[config.arch], [config.embedding_size] + [width] * config.num_hidden_layers
+        self.layers: Any = nn.ModuleList(
+            nn.ModuleList(kind(sizes[i], config.hidden_size, batch_first=True) for _ in range(self.ways))
+            for i in range(config.num_hidden_layers)
+        )
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, E) -> (B, D for each way and pooling)."""
+        back = turned(mask) if self.ways == 2 else None
+        for ways in self.layers:
+            x = self.dropout(x)
+            outputs = [ways[0](x)[0]]
+            if back is not None:
+                read = ways[1](x.gather(1, back[..., None].expand_as(x)))[0]
+                outputs.append(read.gather(1, back[..., None].expand_as(read)))
+            x = torch.cat(outputs, 2) if back is not None else outputs[0]
+        if self.poolings != ("last",) or back is None:
+            return pool(x, mask, self.poolings)
+        there, back_again = x.chunk(2, 2)
+        return torch.cat([pool(there, mask, ("last",)), back_again[:, 0]], 1)
+
+
+def turned(mask: Tensor) -> Tensor:
+    """(B, T) True = real, padded on the right -> (B, T) places that turn each row around, and back again."""
+    columns = torch.arange(mask.shape[1], device=mask.device)
+    lengths = mask.sum(1, keepdim=True)
+    return torch.where(columns < lengths, lengths - 1 - columns, columns)
+
+
+class Attention(nn.Module):
+    """Blocks of a Transformer."""
+
+    def __init__(self, config: TextClassifierConfig) -> None:
+        super().__init__()
+        D, self.poolings = config.hidden_size, poolings(config)
+        self.size = D * len(self.poolings)
+        self.projection = Linear(config.embedding_size, D)
+        self.positions = Sinusoids(D)
+        self.blocks: Any = nn.ModuleList(
+            Block(D, config.num_attention_heads, 4 * D, activation="gelu", dropout=config.dropout, causal=False)
+            for _ in range(config.num_hidden_layers)
+        )
+        self.norm = nn.LayerNorm(D)
+        self.dropout = Dropout(config.dropout)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, E) -> (B, D for each pooling)."""
+        x = self.projection(x)
+        x = self.dropout(x + self.positions(0, x.shape[1], x))
+        real = None if bool(mask.all()) else mask
+        for block in self.blocks:
+            x = block(x, real=real)
+        return pool(self.norm(x), mask, self.poolings)
+
+
+_BODIES: dict[str, Any] = {"mean": Mean, "cnn": Convolution, "transformer": Attention}

@@ -1,0 +1,1 @@
+"""Encoder-decoders, for translation and summarization."""

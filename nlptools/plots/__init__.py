@@ -1,0 +1,1 @@
+"""Training curves, on the terminal and as pictures."""

@@ -1,1 +1,0 @@
-"""Pretraining encoders from text: `pretrain-bert`."""

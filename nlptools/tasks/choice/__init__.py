@@ -1,0 +1,1 @@
+"""The task `choice`: which of several endings continues a context."""

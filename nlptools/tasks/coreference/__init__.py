@@ -1,0 +1,1 @@
+"""The task `coreference`: which of two names a pronoun refers to."""

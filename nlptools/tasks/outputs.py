@@ -1,0 +1,94 @@
+"""The logits of a task's head for rows of any length, in their order: for validation and for prediction alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+
+from nlptools.batches.encoder_rows import ranges
+from nlptools.batches.features import Features
+from nlptools.batches.pairs import cut_batches
+from nlptools.compute.backend import Backend
+from nlptools.configs.layers import Layers
+from nlptools.layers.packed import Group
+from nlptools.models.tasks.text_classifiers import TextClassifier
+from nlptools.tasks import classifiers
+
+LAST = Layers("sum", -1)
+_OF_ROWS = ("sequence", "choice")  # heads that see one token of each row: the first, or in a GPT the last
+_OF_TOKENS = ("tokens", "spans")  # heads that say something of each token
+OF_SPANS = ("mentions",)  # heads that are told where something stands: by the first target, "spans"
+
+
+def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, types: Any) -> Any:
+    """(B, T) ids, mask and types -> (B, T, D): what the head sees, (B, 1, D) where that is one token alone."""
+    if head in _OF_ROWS and which == LAST:
+        return model.row_states(ids, mask, types)
+    states = model.states(ids, mask, types)
+    hidden = states.last if which == LAST else model.put_together(states.layers, which)
+    return model.of_rows(hidden, mask) if head in _OF_ROWS else hidden
+
+
+@torch.inference_mode()
+def logits(
+    model: Any,
+    head: str,
+    features: Features,
+    backend: Backend,
+    which: Layers = LAST,
+    *,
+    batch_tokens: int = 4096,
+    stop: Callable[[], bool] | None = None,
+) -> list[np.ndarray] | None:
+    """The head's logits of each row, float32: (K,), a number, or (T, K) of its T tokens; None when `stop()` turned true.
+
+    Batches are made of sequences end to end, those of equal length together, so that nothing is padded.
+    """
+    if isinstance(model, TextClassifier):
+        return classifiers.logits(model, features, backend, batch_tokens=batch_tokens, stop=stop)
+    order = np.argsort(-features.lengths, kind="stable")  # the longest first: memory runs out at once or never
+    bounds = cut_batches(features.lengths[order], batch_tokens)
+    out: list[Any] = [None] * len(features)
+    for begin, end in pairwise(bounds):
+        if stop is not None and stop():
+            return None
+        rows = order[begin:end]
+        hidden = _hidden(model, head, which, features, rows, backend)
+        given = _spans(features, rows, backend) if head in OF_SPANS else ()
+        found = model.task_logits(head, hidden, *given).float().cpu().numpy()
+        if head in _OF_TOKENS:
+            found = np.split(found, np.cumsum(features.lengths[rows])[:-1])
+        for place, row in zip(rows, found, strict=True):
+            out[place] = row
+    return out
+
+
+def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Any]:
+    """Where something stands in some rows end to end: (B, M, 2) first and last token."""
+    lengths = features.lengths[rows]
+    spans = features.targets["spans"][rows].reshape(len(rows), -1, 2)
+    return (backend.put(spans + (np.cumsum(lengths) - lengths)[:, None, None]),)
+
+
+def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend) -> Any:
+    """What the head sees of some rows, those of equal length next to each other: (B, 1, D) where that is one token of
+    each, else (N, D) of all.
+    """
+    lengths = features.lengths[rows]
+    places = ranges(features.rows.bounds[rows], lengths)
+    ids, types = (backend.put(array[places].astype(np.int64)) for array in (features.rows.ids, features.rows.types))
+    positions = backend.put(ranges(np.zeros(len(rows), np.int64), lengths))
+    changes = np.flatnonzero(np.diff(lengths, prepend=-1))  # where a group begins
+    starts = np.cumsum(lengths) - lengths
+    counts = np.diff(changes, append=len(rows))
+    groups = [Group(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)]
+    if head in _OF_ROWS and which == LAST:
+        return model.packed_rows(ids, positions, groups, types)[:, None]
+    layers = range(len(model.encoder.blocks) + 1)[which.begin : which.end]
+    hidden = model.put_together(model.packed_states(ids, positions, groups, layers, types), Layers(which.kind))
+    speaking = starts + lengths - 1 if model.last_speaks else starts
+    return hidden[backend.put(speaking)][:, None] if head in _OF_ROWS else hidden

@@ -1,0 +1,1 @@
+"""The tasks `tag` and `roles`: one label per word."""

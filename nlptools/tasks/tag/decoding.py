@@ -1,0 +1,162 @@
+"""The best tags of a sentence that keep to their scheme.
+
+Viterbi 1967 (doi:10.1109/TIT.1967.1054010) over the scores of each word's tags, with the scores of a CRF for neighbours
+(Lafferty et al. 2001; Lample et al. 2016, N16-1030) or without. Which tags may follow each other is read off the rules by
+which entities are scored (`nlptools.metrics.spans`): a tag that would belong to no entity is not taken.
+Where no tags at all keep to the scheme (one word, and neither O nor S among the tags), those that break it least often.
+Shapes: N sentences, T longest of them, W words of all, C tags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nlptools.errors import UsageError, display
+from nlptools.formats.tag_schemes import PLAIN, find_scheme, is_span_tag, split
+from nlptools.metrics.spans import RULES
+
+_BREACH = 1e6  # what breaking the scheme costs; scores are of another order, and in 64 bits both are told apart
+_BATCH = (
+    1 << 14
+)  # scores of tags that are looked at in one step: few enough for the cache, and sentences of like length
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """Which of C tags may stand where."""
+
+    follows: np.ndarray  # (C, C) bool, [before, now]
+    begins: np.ndarray  # (C,) bool, as the first of a sentence
+    ends: np.ndarray  # (C,) bool, as the last
+
+
+@dataclass(frozen=True)
+class Transitions:
+    """Scores of neighbours, as a CRF learns them."""
+
+    follows: np.ndarray  # (C, C) float, [before, now]
+    begins: np.ndarray  # (C,) float
+    ends: np.ndarray  # (C,) float
+
+
+def constraints(names: Sequence[str], scheme: str) -> Constraints:
+    """What a scheme allows for tags of these names.
+
+    Args:
+        scheme: see `schemes.find_scheme`; `plain` allows everything.
+
+    Raises:
+        UsageError: no such scheme, or a name that does not belong to it.
+    """
+    C = len(names)
+    scheme = find_scheme(scheme)
+    if scheme == PLAIN:
+        return Constraints(np.ones((C, C), np.bool_), np.ones(C, np.bool_), np.ones(C, np.bool_))
+    rules = RULES[scheme]
+    tags = [("O", "")]  # outside of the sentence
+    for name in names:
+        if not is_span_tag(name) or name[0] not in rules.prefixes:
+            expected = ", ".join(f"{known}-TYPE" for known in rules.prefixes[1:])
+            raise UsageError(f"tag {display(name)!r} is not of the scheme {scheme}, expected O, {expected}")
+        tags.append(split(name))
+    may = np.zeros((C + 1, C + 1), np.bool_)
+    for b, before in enumerate(tags):
+        for n, now in enumerate(tags):
+            start, inside, end = (_holds(written, before, now) for written in rules[1:])
+            may[b, n] = (now[0] == "O" or start or inside) and (before[0] == "O" or end or inside)
+    return Constraints(may[1:, 1:], may[0, 1:], may[1:, 0])
+
+
+def best_tags(
+    scores: np.ndarray,
+    sentences: np.ndarray,
+    allowed: Constraints | None = None,
+    transitions: Transitions | None = None,
+) -> np.ndarray:
+    """The best tag of each word of N sentences: (W,) int64. Of equally good ones the first in the list of tags.
+
+    Args:
+        scores: (W, C), of the tags of each word.
+        sentences: (N + 1,) where the words of each sentence begin, and the end.
+
+    Without constraints and transitions, the highest score of each word.
+    """
+    if allowed is None and transitions is None:
+        highest: np.ndarray = scores.argmax(axis=1) if len(scores) else np.zeros(0, np.int64)
+        return highest
+    C = scores.shape[1]
+    follows, begins, ends = _costs(C, allowed, transitions)
+    lengths = np.diff(sentences)
+    order = np.argsort(-lengths, kind="stable")
+    out = np.zeros(len(scores), np.int64)
+    size = max(1, _BATCH // C)
+    for start in range(0, len(order), size):
+        rows = order[start : start + size]
+        rows = rows[lengths[rows] > 0]
+        if not len(rows):
+            break
+        columns = np.arange(lengths[rows[0]])
+        real = columns < lengths[rows][:, None]
+        padded = np.zeros((*real.shape, C))
+        padded[real] = scores[(sentences[rows][:, None] + columns)[real]]
+        found = viterbi(padded, real, follows, begins, ends)[0]
+        out[(sentences[rows][:, None] + columns)[real]] = found[real]
+    return out
+
+
+def viterbi(
+    scores: np.ndarray, mask: np.ndarray, follows: np.ndarray, begins: np.ndarray, ends: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best path through each row: tags (N, T) int64, 0 behind the end, and its score (N,).
+
+    Args:
+        scores: (N, T, C).
+        mask: (N, T) bool, True = real; a row is real from its first place to its last, which is at least one.
+        follows, begins, ends: (C, C), (C,) and (C,) what is added for neighbours, the first and the last.
+    """
+    N, T, C = scores.shape
+    lengths = mask.sum(axis=1)
+    best = begins + scores[:, 0]  # (N, C), of the paths that end in each tag
+    came = np.zeros((T, N, C), np.int64)
+    for t in range(1, T):
+        longer = best[:, :1] + follows[0]
+        for before in range(1, C):  # faster than the maximum of (N, C, C) over a short axis
+            other = best[:, before : before + 1] + follows[before]
+            better = other > longer
+            came[t][better] = before
+            longer = np.maximum(longer, other)
+        best = np.where(mask[:, t, None], longer + scores[:, t], best)
+    best = best + ends
+    tags = np.zeros((N, T), np.int64)
+    now = best.argmax(axis=1)
+    rows = np.arange(N)
+    for t in range(T - 1, -1, -1):
+        here = t < lengths
+        tags[here, t] = now[here]
+        now = np.where(here & (t > 0), came[t][rows, now], now)
+    return tags, best.max(axis=1)
+
+
+def _costs(
+    tags: int, allowed: Constraints | None, transitions: Transitions | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is added for neighbours, for the first and for the last tag, in 64 bits."""
+    shapes = ((tags, tags), (tags,), (tags,))
+    costs = [np.zeros(shape) for shape in shapes]
+    if transitions is not None:
+        for cost, given in zip(costs, (transitions.follows, transitions.begins, transitions.ends)):
+            cost += given
+    if allowed is not None:
+        for cost, may in zip(costs, (allowed.follows, allowed.begins, allowed.ends)):
+            cost -= np.where(may, 0.0, _BREACH)
+    return costs[0], costs[1], costs[2]
+
+
+def _holds(written: str, before: tuple[str, str], now: tuple[str, str]) -> bool:
+    """Whether one of the rules (prefix before, prefix now, types) holds for two tags: see `spans.Rules`."""
+    same = "=" if before[1] == now[1] else "/"
+    found = (before[0], now[0], same)
+    return any(all(sign in ("*", part) for sign, part in zip(rule, found)) for rule in written.split())

@@ -1,0 +1,178 @@
+"""Tokenizers that are known by a name: whitespace, words, 13a, intl, char, bytes.
+
+They cut text by rule, without anything learned; ids come from a vocabulary file (`bytes` has its own). What `decode`
+gives back: `char` and `bytes` the text exactly; `words` the text up to spacing (see `words.py`); `whitespace`, `13a`
+and `intl` their tokens joined by single spaces.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from nlptools.errors import DataError, UsageError
+from nlptools.files import atomic
+from nlptools.text import mteval, words
+from nlptools.text.vocab import Vocab
+
+MARKER = "nlptools_tokenizer.json"  # says what kind of tokenizer a directory holds
+VOCAB_FILE = "vocab.tsv"
+SPACE = "\u2581"  # what stands for a space among the characters of `char`
+
+
+def _split_characters(text: str) -> list[str]:
+    """Each character; a space as U+2581, and a U+2581 of the text with a backslash before it."""
+    if SPACE in text:
+        return ["\\" + SPACE if c == SPACE else SPACE if c == " " else c for c in text]
+    return list(text.replace(" ", SPACE))
+
+
+def _join_characters(tokens: Sequence[str]) -> str:
+    return "".join([" " if t == SPACE else SPACE if t == "\\" + SPACE else t for t in tokens])
+
+
+def _split_bytes(text: str) -> list[str]:
+    names = byte_vocab().tokens
+    return [names[value] for value in text.encode("utf-8", "replace")]
+
+
+def _join_bytes(tokens: Sequence[str]) -> str:
+    """Text out of tokens such as `<0x41>`; sequences that are not UTF-8 become U+FFFD. Raises DataError."""
+    ids = byte_vocab().ids
+    try:
+        return bytes([ids[token] for token in tokens]).decode("utf-8", "replace")
+    except KeyError as error:
+        raise DataError(f"not a byte: {error.args[0]!r}, expected <0x00> to <0xFF>") from None
+
+
+@lru_cache(maxsize=1)
+def byte_vocab() -> Vocab:
+    """The 256 bytes, named as SentencePiece names them; the id is the byte's value."""
+    return Vocab([f"<0x{value:02X}>" for value in range(256)])
+
+
+class _Rule(NamedTuple):
+    """How a named tokenizer cuts text, puts it together, and where its tokens stand in the text."""
+
+    split: Callable[[str], list[str]]
+    join: Callable[[Sequence[str]], str]
+    spans: Callable[[list[str], str], list[tuple[int, int]]]
+
+
+def _character_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
+    return [(i, i + 1) for i in range(len(text))]
+
+
+def _byte_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
+    return [(i, i + 1) for i, c in enumerate(text) for _ in c.encode("utf-8", "replace")]
+
+
+RULES = {
+    "whitespace": _Rule(str.split, " ".join, words.spans),
+    "words": _Rule(words.split_words, words.join_words, words.spans),
+    "13a": _Rule(mteval.split_13a, " ".join, mteval.spans_13a),
+    "intl": _Rule(mteval.split_intl, " ".join, words.spans),
+    "char": _Rule(_split_characters, _join_characters, _character_spans),
+    "bytes": _Rule(_split_bytes, _join_bytes, _byte_spans),
+}
+
+
+class NamedTokenizer:
+    """A tokenizer of `RULES`, with or without a vocabulary.
+
+    Attributes:
+        kind: its name.
+        vocab: where the ids come from; None: tokens only.
+        lowercase: whether text is lower-cased first.
+    """
+
+    def __init__(self, kind: str, vocab: Vocab | None = None, lowercase: bool = False) -> None:
+        self.kind = kind
+        self.vocab = byte_vocab() if kind == "bytes" else vocab
+        self.lowercase = lowercase
+        self._rule = RULES[kind]
+
+    def tokens(self, text: str) -> list[str]:
+        """The tokens of one line."""
+        return self._rule.split(text.lower() if self.lowercase else text)
+
+    def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
+        """The tokens of each of many lines."""
+        split = self._rule.split
+        return [split(line.lower()) for line in lines] if self.lowercase else [split(line) for line in lines]
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of one line. Raises UsageError without a vocabulary, DataError for an unknown token without <unk>."""
+        return self.encode_lines([text])[0]
+
+    def encode_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
+        """The ids of each of many lines. Raises as `encode` does."""
+        if self.kind == "bytes":
+            return [list((t.lower() if self.lowercase else t).encode("utf-8", "replace")) for t in lines]
+        vocab = self._vocab()
+        ids, unk = vocab.ids, vocab.unk
+        if unk is not None:
+            return [[ids.get(token, unk) for token in row] for row in self.tokens_lines(lines)]
+        try:
+            return [[ids[token] for token in row] for row in self.tokens_lines(lines)]
+        except KeyError as error:
+            raise DataError(f"token {error.args[0]!r} is not in the vocabulary, which has no <unk> either") from None
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of `ids`; beginning, end and padding marks give nothing. Raises IndexError for an id too large."""
+        vocab = self._vocab()
+        marks = vocab.marks
+        return self._rule.join([vocab.token(id) for id in ids if id not in marks])
+
+    def decode_tokens(self, tokens: Sequence[str]) -> str:
+        """The text of `tokens`; beginning, end and padding marks give nothing."""
+        if self.vocab is not None and (marks := self.vocab.marks):
+            tokens = [token for token in tokens if self.vocab.ids.get(token) not in marks]
+        return self._rule.join(tokens)
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        """The span of characters of `text` that each token covers."""
+        lowered = text.lower() if self.lowercase else text
+        found = self._rule.spans(self._rule.split(lowered), lowered)
+        return original_spans(found, text) if len(lowered) != len(text) else found
+
+    def save(self, directory: Path) -> list[str]:
+        """Write the tokenizer into `directory` and return the names of the files; `load(directory)` reads them back."""
+        names = [write_marker(directory, self.kind, self.lowercase)]
+        if self.vocab is not None and self.kind != "bytes":
+            self.vocab.save(Path(directory) / VOCAB_FILE)
+            names.append(VOCAB_FILE)
+        return names
+
+    def _vocab(self) -> Vocab:
+        if self.vocab is None:
+            raise UsageError(f"the tokenizer '{self.kind}' has no ids of its own", hint="give it a --vocab FILE")
+        return self.vocab
+
+
+def write_marker(directory: Path, kind: str, lowercase: bool) -> str:
+    """Write the small file that names the kind of tokenizer in `directory`; returns the file's name."""
+    settings = {"kind": kind, "lowercase": lowercase}
+    atomic.write_whole(Path(directory) / MARKER, json.dumps(settings, indent=2) + "\n")
+    return MARKER
+
+
+def original_spans(spans: list[tuple[int, int]], text: str) -> list[tuple[int, int]]:
+    """`spans` of `text.lower()` as spans of `text`: a few characters become two when lower-cased."""
+    places = [i for i, c in enumerate(text) for _ in c.lower()]
+    return [
+        (places[a], places[b - 1] + 1) if b > a else (places[a] if a < len(places) else len(text),) * 2
+        for a, b in spans
+    ]
+
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+def without_surrogates(text: str) -> str:
+    """`text` with lone surrogates, which UTF-8 does not have, replaced by U+FFFD."""
+    return _SURROGATES.sub("\ufffd", text)

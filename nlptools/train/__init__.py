@@ -1,1 +1,0 @@
-"""The one training loop and what it needs."""

@@ -1,0 +1,1 @@
+"""The training loop and run lifecycle that all trainers share."""

@@ -1,0 +1,136 @@
+"""Checkpoints: everything a run needs to go on as if it had never stopped.
+
+`checkpoints/step-000500/` holds the master weights, the optimizer's state, the random states, the position in the data and
+the counters of the loop, as safetensors and JSON. The directory is built under a temporary name and renamed when its
+manifest is in place, so a name never stands for half a checkpoint; an old one goes only after the new one has been
+verified. `best` is a small file that names the checkpoint of the best validation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlptools import messages
+from nlptools.errors import BundleError, StreamError
+from nlptools.files import artifacts, atomic
+
+_NAME = re.compile(r"step-(\d{6,})")
+WEIGHTS, STATE, RECORD = "weights.safetensors", "state.safetensors", "state.json"
+
+
+class Checkpoints:
+    """The checkpoints of one run directory."""
+
+    def __init__(self, directory: Path, keep: int) -> None:
+        self.directory = directory / "checkpoints"
+        self.keep = keep
+        self._written: set[int] = set()  # steps whose checkpoints this process has written, or found to be intact
+
+    def save(
+        self,
+        step: int,
+        weights: dict[str, torch.Tensor],
+        state: dict[str, torch.Tensor],
+        record: dict[str, Any],
+        held: Collection[int] = (),
+    ) -> Path:
+        """Write the checkpoint of `step`, verify it, then remove what is too old and neither the best nor `held` (steps).
+
+        Raises:
+            StreamError: disk full or another write error; what was there before is untouched.
+        """
+        final = self.directory / f"step-{step:06d}"
+        if final.is_dir():
+            if step in self._written or self._is_intact(final):
+                self._written.add(step)
+                return final
+            self._remove(final)
+        temporary = self.directory / f".tmp-{step:06d}-{os.getpid()}"
+        try:
+            temporary.mkdir(parents=True)
+            artifacts.save_tensors(temporary / WEIGHTS, weights)
+            artifacts.save_tensors(temporary / STATE, state)
+            artifacts.write_json(temporary / RECORD, record)
+            artifacts.write_manifest(temporary, [WEIGHTS, STATE, RECORD])
+            atomic.sync_directory(temporary)
+            os.replace(temporary, final)
+            atomic.sync_directory(self.directory)
+        except (OSError, StreamError) as error:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise StreamError(f"checkpoint of step {step} not saved: {error}") from None
+        artifacts.verify(final)
+        self._written.add(step)
+        self._prune(held)
+        return final
+
+    def mark_best(self, step: int) -> None:
+        """Let `best` name the checkpoint of `step`."""
+        atomic.write_whole(self.directory / "best", f"step-{step:06d}\n")
+
+    def best(self) -> Path | None:
+        """The checkpoint of the best validation, if one was marked."""
+        with contextlib.suppress(OSError):
+            path = self.directory / (self.directory / "best").read_text().strip()
+            if path.is_dir():
+                return path
+        return None
+
+    def load_last(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]] | None:
+        """(weights, state, record) of the newest checkpoint that is intact, or None; damaged ones are told about."""
+        for path in reversed(self._all()):
+            try:
+                return self.load(path)
+            except BundleError as error:
+                messages.warn(f"checkpoint {path.name} is damaged, trying the one before ({error})")
+        return None
+
+    def load(self, path: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]]:
+        """(weights, state, record) of one checkpoint. Raises BundleError when it is damaged."""
+        if not artifacts.verify(path):
+            raise BundleError(f"{path}: no {artifacts.MANIFEST}")
+        weights, state = artifacts.load_tensors(path / WEIGHTS), artifacts.load_tensors(path / STATE)
+        return weights, state, artifacts.read_json(path / RECORD)
+
+    def weights(self, step: int) -> dict[str, torch.Tensor]:
+        """The weights of the checkpoint of `step`. Raises BundleError when it is not there, or damaged."""
+        path = self.directory / f"step-{step:06d}"
+        if not artifacts.verify(path):
+            raise BundleError(f"{path}: no {artifacts.MANIFEST}")
+        return artifacts.load_tensors(path / WEIGHTS)
+
+    def clean(self) -> None:
+        """Remove what a killed run left half-written."""
+        for path in self.directory.glob(".tmp-*"):
+            shutil.rmtree(path, ignore_errors=True)
+
+    def _all(self) -> list[Path]:
+        if not self.directory.is_dir():
+            return []
+        found = [p for p in self.directory.iterdir() if _NAME.fullmatch(p.name) and p.is_dir()]
+        return sorted(found, key=lambda p: int(p.name[5:]))
+
+    def _is_intact(self, path: Path) -> bool:
+        try:
+            return bool(artifacts.verify(path))
+        except BundleError:
+            return False
+
+    def _prune(self, held: Collection[int]) -> None:
+        best = self.best()
+        for path in self._all()[: -self.keep]:
+            if path != best and int(path.name[5:]) not in held:
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        # renamed first: a directory half removed must not look like a checkpoint
+        doomed = path.with_name(f".tmp-old-{path.name}")
+        os.replace(path, doomed)
+        shutil.rmtree(doomed, ignore_errors=True)

@@ -1,0 +1,352 @@
+"""A training run from its inputs to a bundle, whatever is trained: `run_job` does a `Task`.
+
+Here is what all training commands have in common: the lock on the output directory and whether the run in it may go on,
+the processes (one leads and writes, the others follow), dry runs, reports, the choice of the weights, the record in
+training.json and the last messages. What differs is behind `Task`, and nothing here knows which one it is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from nlptools import messages
+from nlptools.batches.windows import Source
+from nlptools.compute.backend import Backend
+from nlptools.configs import Compute, Training
+from nlptools.errors import OutputError, Stopped, display
+from nlptools.files import artifacts, atomic
+from nlptools.training.engine import run_directory
+from nlptools.training.engine.averaging import Average
+from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.log import Log
+from nlptools.training.engine.loop import Criterion, Evaluate, Fit, Progress, Result, fit, total_steps
+
+# Settings that do not make it another run: how long, how often, how fast.
+_FREE = (
+    *("steps", "epochs", "max_time", "save_every", "valid_every", "log_every", "keep", "patience"),
+    *("average", "resume", "force", "track", "dry_run", "output", "threads", "compile", "device"),
+)
+
+
+class Data(Protocol):
+    """What a task has read: its training data, and held-out data where there is some."""
+
+    def digests(self) -> dict[str, str | None]:
+        """SHA-256 of each part, None for a part that is not there. A run goes on only where they are the same."""
+
+    def paths(self) -> list[str | None]:
+        """What `Task.open` needs in another process: plain JSON."""
+
+    def record(self) -> dict[str, Any]:
+        """What training.json says about it: names, sums, counts of each part."""
+
+
+class Part(Protocol):
+    """Encoded data in files."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def counts(self) -> Any:
+        """A dataclass of numbers."""
+
+
+P = TypeVar("P", bound=Part)
+
+
+@dataclass(frozen=True)
+class Spooled(Generic[P]):
+    """Data in files, to train on and to measure on, and the names that it was read from; fulfils `Data`."""
+
+    train: P
+    valid: P | None
+    inputs: Sequence[str]
+    held_out: Sequence[str]
+
+    def digests(self) -> dict[str, str | None]:
+        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
+
+    def paths(self) -> list[str | None]:
+        return [str(self.train.path), str(self.valid.path) if self.valid else None]
+
+    def record(self) -> dict[str, Any]:
+        def told(part: P, names: Sequence[str]) -> dict[str, Any]:
+            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
+
+        valid = told(self.valid, self.held_out) if self.valid else None
+        return {"train": told(self.train, self.inputs), "valid": valid}
+
+
+D = TypeVar("D", bound=Data)
+
+
+class Task(Protocol[D]):
+    """What is trained, on what. `run_job` calls each of these once per process, in this order where it matters."""
+
+    @property
+    def unit(self) -> str:
+        """What targets are, and what speed counts: "tokens", "examples"."""
+
+    @property
+    def criterion(self) -> Criterion:
+        """Which number of a validation says how good it is."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Which numbers of the best validation go into the record; the last of them is told at the end."""
+
+    def settings(self) -> dict[str, Any]:
+        """All that was chosen besides `Training` and `Compute`; continuing a run takes the same."""
+
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> D:
+        """Read and encode the inputs into files of `directory`; without `held_out`, only what is trained on.
+
+        Raises:
+            InputError, DataError: nothing to train on, or it is malformed.
+            StreamError: disk full or another write error.
+        """
+
+    def open(self, paths: list[str | None]) -> D:
+        """What `spool` made in another process."""
+
+    def announce(self, data: D, seconds: float) -> None:
+        """Say what was read, in so many seconds."""
+
+    def model(self) -> Any:
+        """The model to begin with, on the CPU in float32: the same weights in every process."""
+
+    def objective(self, model: Any) -> Any:
+        """What is minimised (see `objectives`)."""
+
+    def source(self, data: D, backend: Backend) -> Source:
+        """The training batches of this process."""
+
+    def evaluate(self, data: D, backend: Backend) -> Evaluate | None:
+        """How the model is measured on the held-out data; None without them."""
+
+    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        """Write the bundle of `model` with these `weights` and `record` as training.json."""
+
+    def advice(self, name: str) -> str:
+        """What to do with the model in the directory `name`: a command or two."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a run left behind."""
+
+    directory: Path
+    steps: int
+    metrics: dict[str, Any]  # what training.json has under this name
+
+
+def run_job(task: Task[D], run: Training, compute: Compute, invocation: Mapping[str, Any] | None = None) -> Trained:
+    """Train into `run.output`, or go on with what was stopped there. `invocation` goes into the training record.
+
+    Raises:
+        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
+        OutputError: the directory holds something else, or is locked.
+        Stopped: by a signal or `run.max_time`, with everything saved.
+        Diverged: see `training.engine.loop.fit`.
+    """
+    run.check()
+    backend = Backend.detect(compute)
+    job = _Job(task, run, compute, backend, invocation or {})
+    try:
+        if run.dry_run:
+            return job.dry_run()
+        if not backend.is_main:
+            return job.follow()
+        with run_directory.locked(job.directory):
+            return job.lead()
+    finally:
+        backend.close()
+
+
+@dataclass(frozen=True)
+class _Job:
+    """A training run, as one process sees it."""
+
+    task: Task[Any]
+    run: Training
+    compute: Compute
+    backend: Backend
+    invocation: Mapping[str, Any]
+
+    @property
+    def directory(self) -> Path:
+        return Path(self.run.output)
+
+    def lead(self) -> Trained:
+        """The main process: spools the data, keeps the record, saves the bundle."""
+        marks = self._fingerprint()
+        before = run_directory.previous(self.directory, self.run.resume, self.run.force, marks)
+        if before is None:  # whatever ends this while it reads, the directory is known to be that of a run
+            artifacts.write_json(self.directory / run_directory.RECORD, {"status": run_directory.READING})
+        place = self.directory / "data"
+        place.mkdir(exist_ok=True)
+        for left in place.glob(".*"):  # what a killed run left half-written
+            left.unlink()
+        began = time.monotonic()
+        data = self.task.spool(place, self.backend, True)
+        self.task.announce(data, time.monotonic() - began)
+        if before is not None and before.get("data_sha256") != data.digests():
+            raise OutputError(f"{display(self.run.output)}: holds a run on other text", hint="--force replaces it")
+        record = self._record(data, marks, before)
+        artifacts.write_json(self.directory / run_directory.RECORD, record)
+        self.backend.broadcast(data.paths())
+        return self._train(data, record)
+
+    def follow(self) -> Trained:
+        """The other processes: open what the main one spooled, and train along."""
+        return self._train(self.task.open(self.backend.broadcast(None)), {})
+
+    def dry_run(self) -> Trained:
+        """Build everything, take two steps, report; write nothing that stays."""
+        with atomic.scratch_directory("nlptools-dry-") as scratch:
+            began = time.monotonic()
+            data = self.task.spool(scratch, self.backend, False)
+            self.task.announce(data, time.monotonic() - began)
+            model, backend = self._model()
+            state = Fit(self.task.objective(model), self.task.source(data, backend), backend, self.run, None)
+            state.objective.train()
+            state.working.train()
+            state.step()
+            begin = time.perf_counter()
+            row = state.step()
+            seconds = time.perf_counter() - begin
+            unit = self.task.unit
+            messages.note(
+                f"dry run: {_num_weights(model):,} weights, {state.total} steps of {row['targets']:.0f} {unit},"
+                f" {row['targets'] / seconds:,.0f} {unit}/s, about {_clock(seconds * state.total)} in all,"
+                f" peak memory {backend.peak_memory() / 2**30:.1f} GiB on {backend.device} ({backend.precision})"
+            )
+        return Trained(self.directory, 0, {"loss": row["loss"]})
+
+    def _train(self, data: Any, record: dict[str, Any]) -> Trained:
+        model, backend = self._model()
+        checkpoints = Checkpoints(self.directory, self.run.keep)
+        objective, source = self.task.objective(model), self.task.source(data, backend)
+        if backend.is_main:
+            checkpoints.clean()
+            messages.note(
+                f"model: {_num_weights(model):,} weights on {backend.device} in {backend.precision},"
+                f" {messages.counted(round(source.batches_per_epoch), 'batch', 'batches')} per epoch"
+            )
+        where = self.directory if backend.is_main else None
+        log = Log(where, total_steps(source, self.run), track=self.run.track, unit=self.task.unit)
+        try:
+            result = fit(
+                objective,
+                source,
+                backend,
+                self.run,
+                evaluate=self.task.evaluate(data, backend),
+                checkpoints=checkpoints,
+                log=log,
+                criterion=self.task.criterion,
+            )
+        finally:
+            log.close()
+        return self._finish(model, checkpoints, result, record)
+
+    def _model(self) -> tuple[Any, Backend]:
+        """The model on the device, and how to compute with it."""
+        model, backend = self.task.model(), self.backend
+        backend.seed(self.compute.seed)
+        in_32_bits = backend.device.type == "cpu" and not model.runs_in_16_bits
+        if in_32_bits or not getattr(model, "trains_in_16_bits", True):
+            backend = replace(backend, precision="fp32")
+        return model.to(backend.device), backend
+
+    def _finish(self, model: Any, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
+        """Save the bundle: the mean where it is taken, else the weights of the best validation, else the last."""
+        progress, average, main = result.progress, result.average, self.backend.is_main
+        taken = average if average is not None and average.taken else None
+        numbers = progress.best_valid if taken is None else taken.numbers
+        found = {name: numbers[name] for name in self.task.measures if name in numbers}
+        metrics: dict[str, Any] = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
+        metrics.update({f"valid_{name}": value for name, value in found.items()})
+        if average is not None:
+            metrics["average"] = {"steps": list(average.steps), "taken": average.taken, **average.numbers}
+        trained = Trained(self.directory, progress.step, metrics)
+        if main:
+            best = checkpoints.best()
+            weights = model.state_dict() if best is None else checkpoints.load(best)[0]
+            if taken is not None:
+                weights = taken.weights
+            record.update(status="finished" if result.finished else "stopped", metrics=metrics)
+            self.task.save(self.directory, model, weights, record)
+        if not result.finished:
+            self._stop(result)
+        if main:
+            if average is not None:
+                messages.note(_told(average, progress, self.task.criterion.name))
+            name = display(str(self.directory))
+            said = "".join([f", validation {kind} {value:.2f}" for kind, value in found.items()][-1:])
+            messages.note(f"{name}: {messages.counted(progress.step, 'step')} in {_clock(progress.seconds)}{said}")
+            messages.note(f"try: {self.task.advice(name)}")
+        return trained
+
+    def _stop(self, result: Result) -> None:
+        """Raise Stopped; the main process says how to go on."""
+        if not self.backend.is_main:
+            raise Stopped(f"stopped ({result.stopped})")
+        raise Stopped(
+            f"stopped by {result.stopped} after step {result.progress.step},"
+            f" everything is saved in {display(str(self.directory))}",
+            hint="the same command continues",
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        return {**self.task.settings(), **asdict(self.run), **asdict(self.compute)}
+
+    def _fingerprint(self) -> dict[str, Any]:
+        kept = {key: value for key, value in self._settings().items() if key not in _FREE}
+        return run_directory.fingerprint(kept, processes=self.backend.world_size)
+
+    def _record(self, data: Data, marks: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
+        """training.json: enough to know, and to repeat, how the model was made."""
+        parts = [*(before or {}).get("parts", []), time.strftime("%Y-%m-%dT%H:%M:%S%z")]
+        return {
+            **run_directory.circumstances(),
+            "status": "running",
+            "invocation": dict(self.invocation),
+            "settings": self._settings(),
+            "fingerprint": dict(marks),
+            "data": data.record(),
+            "data_sha256": data.digests(),
+            "seed": self.compute.seed,
+            "parts": parts,  # when each part of an interrupted run began
+            "backend": self.backend.describe(),
+            "metrics": {},
+        }
+
+
+def _told(average: Average, progress: Progress, criterion: str) -> str:
+    """What became of the mean of the last weights."""
+    steps = ", ".join(map(str, average.steps))
+    if not average.numbers:
+        return f"the weights are the mean of those of steps {steps}"
+    return (
+        f"mean of the weights of steps {steps}: validation {criterion} {average.numbers[criterion]:.4f};"
+        f" best of single steps, {progress.best_step}: {progress.best:.4f};"
+        f" the {'mean' if average.taken else 'best single one'} is taken"
+    )
+
+
+def _num_weights(model: Any) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def _clock(seconds: float) -> str:
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

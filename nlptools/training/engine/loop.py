@@ -1,0 +1,379 @@
+"""The one training loop: `fit`. What varies comes in as arguments; nothing here knows what is being trained."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from nlptools import messages
+from nlptools.batches.windows import Batch, Source
+from nlptools.compute.backend import Backend
+from nlptools.configs import Interval, Training, duration, interval
+from nlptools.errors import Diverged
+from nlptools.training.engine.averaging import Average, mean_weights
+from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.log import Log
+from nlptools.training.engine.optimizers import AdamW, learning_rate
+from nlptools.training.engine.stop import Stop
+
+Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
+MOST_BAD_STEPS = 8  # updates refused in a row before a run counts as diverged
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """The number of a validation that decides which is the best, and when patience is over."""
+
+    name: str
+    higher_is_better: bool
+
+    def better(self, value: float, other: float) -> bool:
+        """Whether `value` is better than `other`."""
+        return value > other if self.higher_is_better else value < other
+
+
+LOSS = Criterion("loss", higher_is_better=False)
+
+
+@dataclass
+class Progress:
+    """Where a run stands; everything in it is in the checkpoint."""
+
+    step: int = 0
+    tokens: int = 0  # targets seen
+    seconds: float = 0.0  # of training, over all parts of an interrupted run
+    bad_steps: int = 0  # refused in a row
+    best: float | None = None  # what the criterion was at the best validation
+    best_step: int = 0
+    best_valid: dict[str, float] = field(default_factory=dict)  # all numbers of that validation
+    since_best: int = 0  # validations since the best
+    last_valid: dict[str, float] = field(default_factory=dict)
+    averaged: list[int] = field(default_factory=list)  # steps whose checkpoints the mean is made of
+    valid_pending: bool = False  # a validation was due and has not been done, or was cut short by a signal
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a run ended."""
+
+    progress: Progress
+    stopped: str | None  # the reason, when it ended before its time
+    finished: bool
+    average: Average | None = None  # of a finished run, where one was asked for
+
+
+def total_steps(source: Source, run: Training) -> int:
+    """Optimizer steps of the whole run: `run.steps`, or as many as `run.epochs` take."""
+    return run.steps or max(1, math.ceil(source.batches_per_epoch * run.epochs / run.accumulate))
+
+
+class Fit:
+    """The state of a run, and its step. Use `fit`."""
+
+    def __init__(
+        self, objective: Any, source: Source, backend: Backend, run: Training, checkpoints: Checkpoints | None
+    ) -> None:
+        self.objective, self.source, self.backend, self.run = objective, source, backend, run
+        self.checkpoints = checkpoints
+        self.progress = Progress()
+        own = getattr(objective, "optimizer", None)  # for what AdamW would be slow at
+        self.optimizer: Any = AdamW(objective, run.beta2, run.weight_decay) if own is None else own(run)
+        self.has_factors = hasattr(objective, "rate_factors")  # of the learning rate, by parameter
+        self.masters = list(objective.parameters())
+        self.working: Any = backend.for_training(objective)
+        self.copies = list(self.working.parameters())
+        self.forward = backend.compiled(self.working)
+        self.batches: Iterator[Batch] = iter(source)
+        self.total = total_steps(source, run)
+
+    def step(self) -> dict[str, float]:
+        """One update: gradients of the mean loss over all targets of all accumulated batches of all processes."""
+        begin = time.perf_counter()
+        batches = [next(self.batches) for _ in range(self.run.accumulate)]
+        counts = self._counts(batches)
+        total = dict.fromkeys(counts, 0.0)
+        for batch in batches:
+            arrays = self.working.arrays(batch)
+            sums = self.forward(*(self.backend.put(a) for a in arrays))
+            loss = sum(sums[kind] / max(1.0, counts[kind]) for kind in sums)
+            loss.backward()
+            self.backend.collect_gradients(self.masters, self.copies)
+            for kind, value in sums.items():
+                total[kind] += float(value.detach())
+        self.backend.sum_gradients(self.masters)
+        losses = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
+        mean = sum(losses[kind] / max(1.0, counts[kind]) for kind in losses)
+        norm = self._gradient_norm()
+        rate = learning_rate(self.progress.step, self.total, self.run)
+        if math.isfinite(mean) and math.isfinite(norm):
+            clip = self.run.clip
+            factors = self.objective.rate_factors(self.source.epoch) if self.has_factors else None
+            self.optimizer.step(rate, clip / norm if 0 < clip < norm else 1.0, factors)
+            self.backend.refresh(self.masters, self.copies)
+            self.progress.bad_steps = 0
+        else:
+            self.progress.bad_steps += 1
+        for parameter in self.masters:
+            parameter.grad = None
+        targets = sum(counts.values())
+        self.progress.step += 1
+        self.progress.tokens += int(targets)
+        self.progress.seconds += time.perf_counter() - begin
+        return {"loss": mean, "lr": rate, "grad_norm": norm, "targets": targets}
+
+    def save(self) -> None:
+        """Write a checkpoint (main process only)."""
+        if self.checkpoints is None or not self.backend.is_main:
+            return
+        state = {f"random.{k}": v for k, v in self.backend.random_state().items()}
+        state.update(self.working.carry())
+        state.update(self.optimizer.state())
+        record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
+        weights, held = dict(self.objective.model.state_dict()), self.progress.averaged
+        self.checkpoints.save(self.progress.step, weights, state, record, held)
+
+    def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
+        """Go back to a checkpoint. Every process does, with the random state of its own rank drawn anew from it."""
+        self.load_weights(weights)
+        self.optimizer.restore(state, int(record["updates"]))
+        self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
+        if self.backend.rank > 0:
+            self.backend.seed(self.run_seed(record))
+        carried = {k: v.to(self.backend.device) for k, v in state.items() if k.startswith("carried.")}
+        self.working.restore_carry(carried)
+        self.source.restore(record["source"])
+        self.progress = Progress(**record["progress"])
+        if self.progress.best is not None and not self.progress.best_valid:  # written before there was such a field
+            self.progress.best_valid = {"loss": self.progress.best}
+        self.batches = iter(self.source)
+
+    def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
+        """Put `weights` into the model, and into the copy that is computed with."""
+        self.objective.model.load_state_dict(weights)
+        self.backend.refresh(self.masters, self.copies)
+
+    def run_seed(self, record: dict[str, Any]) -> int:
+        """A seed for the dropout of the other processes, whose generators are not in the checkpoint."""
+        return int(record["progress"]["step"]) * 7919
+
+    def _counts(self, batches: list[Batch]) -> dict[str, float]:
+        counts: dict[str, float] = {}
+        for batch in batches:
+            for kind, count in self.objective.counts(batch).items():
+                counts[kind] = counts.get(kind, 0.0) + count
+        return dict(zip(counts, self.backend.sum(list(counts.values())), strict=True))
+
+    def _gradient_norm(self) -> float:
+        norms = torch._foreach_norm([p.grad for p in self.masters if p.grad is not None])
+        return float(torch.linalg.vector_norm(torch.stack(norms)))
+
+
+def fit(
+    objective: Any,
+    source: Source,
+    backend: Backend,
+    run: Training,
+    *,
+    evaluate: Evaluate | None = None,
+    checkpoints: Checkpoints | None = None,
+    log: Log | None = None,
+    criterion: Criterion = LOSS,
+) -> Result:
+    """Minimise `objective` over the batches of `source` until `run` is over or the process is told to stop.
+
+    `evaluate(model, stop)` gives the numbers of a validation, with "loss" and that of `criterion` among them, or None when
+    `stop()` turned true on the way. With `checkpoints`, a run goes on from the newest one that is there; they are also
+    needed for `run.average`. The model is left with its last weights, whichever are the best.
+
+    Raises:
+        Diverged: loss or gradient were not finite for several steps running; those updates were not applied.
+    """
+    state = Fit(objective, source, backend, run, checkpoints)
+    found = checkpoints.load_last() if checkpoints is not None else None
+    if found is not None:
+        state.restore(*found)
+    if log is not None:
+        log.begin(state.progress.step)
+    with Stop(None if run.max_time is None else duration(run.max_time)) as stop:
+        return _Loop(state, evaluate, log, stop, criterion).run()
+
+
+class _Loop:
+    """What happens between steps: reports, validations, checkpoints, stopping."""
+
+    def __init__(
+        self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop, criterion: Criterion
+    ) -> None:
+        self.state, self.evaluate, self.log, self.stop, self.criterion = state, evaluate, log, stop, criterion
+        run = state.run
+        self.due = {name: _Due(interval(text), state) for name, text in _intervals(run).items()}
+        self.window = (time.monotonic(), state.progress.tokens)
+
+    def run(self) -> Result:
+        state, progress = self.state, self.state.progress
+        state.objective.train()
+        state.working.train()
+        if progress.valid_pending:
+            self._validate()
+        while progress.step < state.total and not self._patience_is_over():
+            if self._stop_everywhere():
+                break
+            row = state.step()
+            last = progress.step >= state.total
+            self._check(row)
+            if self.due["log"].now() or last or progress.step == 1:
+                self._report(row)
+            if self.evaluate is not None and (self.due["valid"].now() or last):
+                self._validate()
+            if self.due["save"].now() and not last:
+                if self.evaluate is None:
+                    self._hold()
+                state.save()
+        done = progress.step >= state.total or self._patience_is_over()
+        if done and self.evaluate is None:
+            self._hold()
+        state.save()
+        average = self._average() if done else None
+        finished = done and not progress.valid_pending
+        return Result(progress, None if finished else self.stop.reason or "another process", finished, average)
+
+    def _patience_is_over(self) -> bool:
+        patience = self.state.run.patience
+        return patience > 0 and self.state.progress.since_best >= patience
+
+    def _stop_everywhere(self) -> bool:
+        """Whether any process was told to stop: all leave at the same step."""
+        return self.state.backend.sum([float(self.stop.requested)])[0] > 0
+
+    def _check(self, row: dict[str, float]) -> None:
+        progress = self.state.progress
+        if not progress.bad_steps:
+            return
+        if self.log is not None:
+            self.log.event("skipped", step=progress.step, loss=str(row["loss"]), grad_norm=str(row["grad_norm"]))
+        messages.warn(f"step {progress.step}: loss or gradient not finite, update refused", kind="update refused")
+        if progress.bad_steps >= MOST_BAD_STEPS:
+            raise Diverged(
+                f"loss or gradient not finite {MOST_BAD_STEPS} steps running, up to step {progress.step}",
+                hint="use a smaller --lr or a longer --warmup; the last checkpoint is from before",
+            )
+
+    def _report(self, row: dict[str, float]) -> None:
+        progress, now = self.state.progress, time.monotonic()
+        begin, tokens = self.window
+        self.window = (now, progress.tokens)
+        if self.log is not None and math.isfinite(row["loss"]):
+            unit = self.log.unit
+            self.log.train(
+                {
+                    "step": progress.step,
+                    "epoch": round(self.state.source.epoch, 4),
+                    "loss": row["loss"],
+                    "lr": row["lr"],
+                    "grad_norm": row["grad_norm"],
+                    unit: progress.tokens,
+                    f"{unit}_per_second": (progress.tokens - tokens) / max(1e-9, now - begin),
+                    "seconds": round(progress.seconds, 3),
+                }
+            )
+
+    def _validate(self) -> None:
+        state, progress = self.state, self.state.progress
+        assert self.evaluate is not None
+        progress.valid_pending = True
+        begin = time.monotonic()
+        numbers = self._measure()
+        if numbers is None:
+            return
+        progress.valid_pending = False
+        self.window = (self.window[0] + time.monotonic() - begin, self.window[1])
+        progress.last_valid = numbers
+        if self.log is not None:
+            row = {"step": progress.step, "epoch": round(state.source.epoch, 4), **numbers}
+            self.log.valid(row, self.criterion.name)
+        value = numbers[self.criterion.name]
+        better = progress.best is None or self.criterion.better(value, progress.best)
+        if better:
+            progress.best, progress.best_step, progress.since_best = value, progress.step, 0
+            progress.best_valid = numbers
+        else:
+            progress.since_best += 1
+        self._hold()
+        if better or progress.averaged:
+            state.save()
+        if better and state.checkpoints is not None and state.backend.is_main:
+            state.checkpoints.mark_best(progress.step)
+
+    def _measure(self) -> dict[str, float] | None:
+        assert self.evaluate is not None
+        self.state.working.eval()
+        with torch.inference_mode():
+            numbers = self.evaluate(self.state.working.model, lambda: self.stop.requested)
+        self.state.working.train()  # here, not at every step: to visit all modules is 5% of a step of a bag of words
+        if numbers is None:
+            return None
+        # a loss beyond all bounds is the worst there is, and JSON has no infinity
+        return {name: value if math.isfinite(value) else sys.float_info.max for name, value in numbers.items()}
+
+    def _hold(self) -> None:
+        """Let the weights of this step be part of the mean, and those of older ones no longer."""
+        progress, count = self.state.progress, self.state.run.average
+        held = [*(step for step in progress.averaged if step != progress.step), progress.step]
+        progress.averaged = held[-count:] if count > 1 else []
+
+    def _average(self) -> Average | None:
+        """The mean of the last weights, measured; None when there is none, or when a signal cut it short."""
+        state, progress = self.state, self.state.progress
+        if state.run.average == 1 or state.checkpoints is None or progress.valid_pending:
+            return None
+        state.backend.barrier()  # the main process may still be writing the last one
+        weights, steps = mean_weights(state.checkpoints, progress.averaged[-state.run.average :])
+        if len(steps) < 2:
+            return None
+        if self.evaluate is None:
+            return Average(steps, weights, {}, True)
+        last = {name: tensor.to("cpu", copy=True) for name, tensor in state.objective.model.state_dict().items()}
+        state.load_weights(weights)
+        numbers = self._measure()
+        state.load_weights(last)
+        if numbers is None:
+            progress.valid_pending = True  # not in the checkpoint: the continued run measures the mean again
+            return None
+        value, best = numbers[self.criterion.name], progress.best
+        taken = best is None or value == best or self.criterion.better(value, best)
+        return Average(steps, weights, numbers, taken)
+
+
+def _intervals(run: Training) -> dict[str, str]:
+    return {"log": run.log_every, "valid": run.valid_every, "save": run.save_every}
+
+
+class _Due:
+    """Whether an interval of steps, seconds or epochs is over."""
+
+    def __init__(self, every: Interval, state: Fit) -> None:
+        self.every, self.state = every, state
+        self.last_time = time.monotonic()
+        self.last_epoch = state.source.epoch
+
+    def now(self) -> bool:
+        every = self.every
+        if every.steps is not None:
+            return self.state.progress.step % every.steps == 0
+        if every.seconds is not None:
+            over = time.monotonic() - self.last_time >= every.seconds
+            if over:
+                self.last_time = time.monotonic()
+            return over
+        if every.epochs is not None:
+            epoch = self.state.source.epoch
+            over = math.floor(epoch / every.epochs + 1e-9) > math.floor(self.last_epoch / every.epochs + 1e-9)
+            self.last_epoch = epoch
+            return over
+        return False

@@ -1,0 +1,60 @@
+"""Learning of a large table of rows, of which a step uses few: AdaGrad with one sum of squares for each row.
+
+Duchi, Hazan & Singer 2011, "Adaptive subgradient methods". Departure: the sum is that of the mean square of a row's gradient,
+a number for each row instead of one for each weight, and each use of a row in a step counts by itself.
+Shapes: P uses of rows, E numbers of a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nlptools.layers.row_bags import Pending
+
+_EPS = 0.1  # of a gradient; what a row has learnt from so far has to be more for its steps to become shorter
+
+
+class RowAdaGrad:
+    """Steps of a table, and of all else by AdaGrad too; has what `optim.AdamW` has."""
+
+    def __init__(self, module: Any, table: Tensor, pending: Pending) -> None:
+        self.table, self.pending = table, pending
+        self.sums = torch.zeros(len(table), device=table.device)
+        self.steps = 0
+        self.parameters = {name: p for name, p in module.named_parameters() if p.requires_grad}
+        self.squares = {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+
+    @torch.no_grad()
+    def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
+        """As `AdamW.step`."""
+        self.steps += 1
+        waiting = self.pending.take()
+        scale *= sum(len(lengths) for _, lengths, _ in waiting)  # an example's own gradient, not its share of the mean
+        for name, parameter in self.parameters.items():
+            if parameter.grad is None:
+                continue
+            gradient = parameter.grad * scale
+            self.squares[name] += gradient.square()
+            parameter.addcdiv_(gradient, self.squares[name].sqrt().add_(_EPS), value=-rate)
+        for rows, lengths, means in waiting:
+            means = means * scale
+            numbers = torch.arange(len(lengths), device=rows.device)
+            bags = numbers.repeat_interleave(lengths, output_size=len(rows))  # (P,)
+            self.sums.index_add_(0, rows, means.square().mean(1).index_select(0, bags))
+            steps = self.sums.index_select(0, rows).sqrt_().add_(_EPS).reciprocal_().mul_(-rate)
+            self.table.index_add_(0, rows, means.index_select(0, bags).mul_(steps[:, None]))
+
+    def state(self) -> dict[str, Tensor]:
+        """All sums, for a checkpoint."""
+        return {"optimizer.rows": self.sums, **{f"optimizer.square.{n}": t for n, t in self.squares.items()}}
+
+    def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
+        """Go back to a `state()` after `steps` updates."""
+        self.steps = steps
+        self.sums.copy_(tensors["optimizer.rows"])
+        for name, square in self.squares.items():
+            square.copy_(tensors[f"optimizer.square.{name}"])

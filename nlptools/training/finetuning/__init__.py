@@ -1,0 +1,1 @@
+"""Fine-tuning of pretrained models, and text classifiers trained from scratch: `finetune`."""

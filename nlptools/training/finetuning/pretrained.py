@@ -1,0 +1,181 @@
+"""What begins with a pretrained model: a BERT, an ELECTRA or a GPT that gets a head for a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlptools import bundle, messages
+from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
+from nlptools.compute.backend import Backend
+from nlptools.configs.finetuning import Finetune, frozen
+from nlptools.configs.layers import Layers, layers, mix_weights
+from nlptools.errors import BundleError, UsageError, display
+from nlptools.inference.embedding import sentence_steps
+from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.language.gpt import GPT
+from nlptools.models.tasks.gpt import GPTWithHeads
+from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
+from nlptools.tasks import outputs
+from nlptools.tasks import task as kinds
+from nlptools.tasks.task import Kind
+from nlptools.training.finetuning import rates
+
+
+def opened(settings: Finetune) -> Pretrained:
+    """The model to begin with. Raises UsageError, InputError, BundleError."""
+    assert settings.model is not None
+    steps = sentence_steps.read(Path(settings.model))  # of sentence-transformers, where the encoder may be in a folder
+    base = bundle.load(settings.model if steps is None else steps.encoder)
+    if not isinstance(base.model, (GPT, TaskHeads)):
+        raise BundleError(
+            f"{display(settings.model)}: no encoder and no GPT", hint="finetune begins with a BERT, an ELECTRA or a GPT"
+        )
+    sizes = base.model.config
+    which = layers(settings.layers)
+    if not which.count(sizes.num_hidden_layers + 1):
+        raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
+    return Pretrained(base, settings)
+
+
+@dataclass(frozen=True)
+class Pretrained:
+    """An encoder or a GPT, of which `base` has the weights; fulfils `reader.Reader`."""
+
+    base: bundle.Bundle
+    options: Finetune
+
+    def settings(self) -> dict[str, Any]:
+        """See `Reader`."""
+        return {}
+
+    def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
+        """See `Reader`."""
+        made: Encoding = kinds.encoding(self.base, self.options.max_length, threads, training=True)
+        return made
+
+    def model(self, kind: Kind, seed: int) -> TaskHeads:
+        """The model with a new head, or with its own where it is for the same labels."""
+        options = self.options
+        model = new_model(self.base, kind, seed, layers(options.layers), options.encoder_dropout)
+        rates.freeze(model, frozen(options.freeze))
+        return model
+
+    def objective(self, model: Any, kind: Kind) -> TaskLoss:
+        """See `Reader`."""
+        options = self.options
+        return TaskLoss(model, kind, layers(options.layers), options.layer_decay, options.unfreeze)
+
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
+        """See `Reader`."""
+        held: Any = self.base.model
+        pad = int(held.config.pad) if self.base.is_encoder else self.base.eos
+        where = {"rank": backend.rank, "world_size": backend.world_size}
+        return FeatureBatches(features, batch_size, seed=seed, pad=pad, **where)
+
+    def save(
+        self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
+    ) -> None:
+        """See `Reader`."""
+        arch = "bert"
+        if not self.base.is_encoder:
+            # transformers finds the last token of a row by what is no padding
+            eos, arch = self.base.eos, "gpt-tasks"
+            more = {"bos_token_id": eos, "eos_token_id": eos, "pad_token_id": eos, **more}
+        bundle.save_encoder(directory, model, weights, self.base.tokenizer, arch=arch, training=training, more=more)
+
+
+def new_model(
+    base: bundle.Bundle, kind: Kind, seed: int, which: Layers = outputs.LAST, dropout: float | None = None
+) -> TaskHeads:
+    """The model of a bundle with the head of a task, on the CPU: that of the bundle where it is for the same labels, else
+    drawn at random. A BERT without a pooler gets a new one, which is told.
+
+    Args:
+        which: the layers that the head sees.
+        dropout: None: that of the bundle.
+    """
+    held: Any = base.model
+    config, heads = held.config, (kind.head, *kinds.more_heads(kind))
+    heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
+    sees = which.count(config.num_hidden_layers + 1)
+    if dropout is not None:
+        config = replace(config, **{name: dropout for name in vars(config) if name.endswith("_dropout")})
+    model: TaskHeads
+    if base.is_encoder:
+        pooled = kind.head in ("sequence", "choice") and config.family == "bert"
+        model = BertWithHeads(config, ("pooler", *heads) if pooled else heads, kind.num_labels, sees)
+    else:
+        model = GPTWithHeads(config, heads, kind.num_labels, sees)
+    torch.manual_seed(seed)
+    model.initialize()
+    kind.begin(model)
+    missing, _ = model.load_state_dict(_weights(base, kind, which), strict=False)
+    if which.file is not None:
+        weights = torch.tensor(mix_weights(which.file, config.num_hidden_layers + 1))
+        model.load_state_dict({"layer_mix.weight": weights}, strict=False)
+    if any(name.startswith("encoder.pooler") for name in missing):
+        messages.note(f"{display(str(base.path))}: has no pooler, a new one is learnt")
+    return model
+
+
+def _weights(base: bundle.Bundle, kind: Kind, which: Layers) -> dict[str, Tensor]:
+    """The weights of a bundle under the names of a `TaskHeads`; heads only where they are for the labels of the kind, and
+    see the same layers.
+    """
+    held = base.model
+    weights: dict[str, Tensor] = base.weights()
+    if not isinstance(held, TaskHeads):
+        return {f"encoder.{name}": tensor for name, tensor in weights.items()}
+    same = kind.head in held.heads and held.num_labels == kind.num_labels
+    same &= kinds.seen_layers(base) == which._replace(file=None)
+    same &= all(
+        base.config.get(key) == value for key, value in kind.config().items() if key in ("id2label", "problem_type")
+    )
+    if same:
+        return weights
+    return {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, *BESIDE_HEADS)}
+
+
+class TaskLoss(nn.Module):
+    """The loss of a task's head on top of an encoder, as a weighted sum; an objective (see `objectives`)."""
+
+    def __init__(self, model: Any, kind: Kind, which: Layers, decay: float = 1.0, unfreeze: float = 0.0) -> None:
+        """`decay`, `unfreeze`: see `rates.Rates`."""
+        super().__init__()
+        self.model, self.kind, self.which = model, kind, which
+        self.rates = rates.of(self, model.config.num_hidden_layers, decay, unfreeze)
+
+    def counts(self, batch: FeatureBatch) -> dict[str, float]:
+        """What the loss is divided by: the sum of the weights."""
+        return {"loss": batch.weight}
+
+    def arrays(self, batch: FeatureBatch) -> tuple[np.ndarray, ...]:
+        """What `forward` needs of a batch, to be put on the device."""
+        return batch.ids, batch.mask, batch.types, *batch.targets
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
+        """(B, T) ids, mask and types, and what the kind calls targets -> the sum of the losses."""
+        hidden = outputs.hidden_states(self.model, self.kind.head, self.which, ids, mask, types)
+        given: tuple[Tensor, ...] = ()
+        if self.kind.head in outputs.OF_SPANS:
+            given, targets = (targets[0].view(len(ids), -1, 2),), targets[1:]
+        logits = self.model.task_logits(self.kind.head, hidden, *given)
+        return {"loss": self.kind.loss(logits.float(), *targets, **kinds.beside(self.kind, self.model))}
+
+    def rate_factors(self, epoch: float) -> dict[str, float]:
+        """See `rates.Rates.at`."""
+        return self.rates.at(epoch)
+
+    def carry(self) -> dict[str, Tensor]:
+        """Nothing goes on from batch to batch."""
+        return {}
+
+    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
+        """See `carry`."""

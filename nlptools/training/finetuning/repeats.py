@@ -1,0 +1,107 @@
+"""Several runs of one thing: with several seeds, or each without another part of the data; the best one is kept.
+
+Dodge et al. 2020 (arXiv:2002.06305) and Mosbach et al. 2021 (arXiv:2006.04884): results of fine-tuning differ from seed to
+seed, and some runs fail, which a single number hides.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from nlptools import messages
+from nlptools.configs import Compute
+from nlptools.configs.finetuning import Finetune, FinetuneTraining
+from nlptools.errors import OutputError, UsageError, display
+from nlptools.files import artifacts, atomic
+from nlptools.training.engine import run_directory
+from nlptools.training.engine.job import Trained
+from nlptools.training.engine.loop import Criterion
+
+
+def several(
+    one: Callable[..., Trained],
+    settings: Finetune,
+    run: FinetuneTraining,
+    compute: Compute,
+    chosen: Callable[[], Criterion],
+) -> Trained:
+    """Do `one(run, compute, fold)` for each seed, or for each fold, in directories within `run.output`.
+
+    Those that are finished are not done again. `chosen()`, afterwards: by which number the best is the best.
+
+    Raises:
+        UsageError: nothing to measure on, or --folds with --valid.
+        OutputError: the directory holds something else.
+        What `one` raises.
+    """
+    if settings.folds and run.held_out:
+        raise UsageError("--folds measures on parts of the training data: it does not go with --valid")
+    if not settings.folds and not run.held_out:
+        raise UsageError("--seeds needs --valid: which of the models is the best?")
+    directory = Path(run.output)
+    if (
+        (directory / run_directory.RECORD).exists()
+        and not run.force
+        and "repeats" not in artifacts.read_json(directory / run_directory.RECORD)
+    ):
+        raise OutputError(f"{display(run.output)}: holds a single run", hint="--force replaces it")
+    if run.dry_run:
+        return one(run, compute, (0, settings.folds) if settings.folds else None)
+    done: dict[str, Trained] = {}
+    if settings.folds:
+        for number in range(settings.folds):
+            name = f"fold-{number + 1}"
+            done[name] = one(replace(run, output=str(directory / name)), compute, (number, settings.folds))
+    else:
+        for seed in range(compute.seed, compute.seed + settings.seeds):
+            name = f"seed-{seed}"
+            done[name] = one(replace(run, output=str(directory / name)), replace(compute, seed=seed), None)
+    return _summed_up(directory, done, chosen())
+
+
+def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) -> Trained:
+    """Tell what the runs gave, and keep the best."""
+    values = {name: float(trained.metrics[f"valid_{criterion.name}"]) for name, trained in done.items()}
+    best = (max if criterion.higher_is_better else min)(values, key=lambda name: values[name])
+    numbers = list(values.values())
+    mean, spread = statistics.fmean(numbers), statistics.stdev(numbers)
+    failed = [name for name in values if _has_failed(directory / name)]
+    for name in failed:
+        messages.warn(
+            f"{name} failed: it gives one answer to everything ({criterion.name} {values[name]:.4f});"
+            " a smaller --lr or a longer --warmup helps"
+        )
+    summary: dict[str, Any] = {
+        "criterion": criterion.name,
+        "mean": mean,
+        "standard_deviation": spread,
+        "failed": failed,
+        "runs": {name: trained.metrics for name, trained in done.items()},
+        "best": best,
+    }
+    _keep(directory, directory / best, summary)
+    told = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+    messages.note(f"{criterion.name}: mean {mean:.4f}, standard deviation {spread:.4f} ({told})")
+    messages.note(f"{display(str(directory))}: the model of {best}")
+    return Trained(directory, done[best].steps, {**done[best].metrics, "repeats": summary})
+
+
+def _has_failed(directory: Path) -> bool:
+    """Whether the model of a run has been noted to say the same of all held-out examples."""
+    return bool(artifacts.read_json(directory / run_directory.RECORD).get("metrics", {}).get("valid_answers") == 1)
+
+
+def _keep(directory: Path, best: Path, summary: dict[str, Any]) -> None:
+    """Copy the bundle `best` into `directory`, with what all runs gave in its training record; the manifest last."""
+    names = list(artifacts.read_json(best / artifacts.MANIFEST)["files"])
+    for name in names:
+        if name == run_directory.RECORD:
+            continue
+        atomic.copy_whole(best / name, directory / name)
+    record = artifacts.read_json(best / run_directory.RECORD)
+    artifacts.write_json(directory / run_directory.RECORD, {**record, "repeats": summary})
+    artifacts.write_manifest(directory, names)

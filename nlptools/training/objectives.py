@@ -1,0 +1,104 @@
+"""What is minimised, as sums: an objective gives the SUM of its losses, and says beforehand over how many targets.
+
+Means over batches of different sizes cannot be averaged; sums and counts can be added over accumulated batches and over
+processes alike. The objective owns no parameters; heads are part of the model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from nlptools.layers.cross_entropy import summed_cross_entropy, summed_r_drop
+
+if TYPE_CHECKING:
+    from nlptools.batches.pairs import PairBatch
+    from nlptools.batches.windows import Batch
+
+
+class CausalLM(nn.Module):
+    """Next-token cross-entropy, in nats. With `streams`, the model's state goes on from batch to batch."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.carried: Any = None  # the state after the batch before, cut off from its graph
+
+    def counts(self, batch: Batch) -> dict[str, int]:
+        """Number of targets of each kind of loss."""
+        return {"loss": batch.num_targets}
+
+    def arrays(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+        """What `forward` needs of a batch, to be put on the device."""
+        if self.model.streams and not batch.continues:
+            self.carried = None
+        return batch.ids, batch.targets
+
+    def forward(self, ids: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """(B, T) ids and targets -> the sum of the losses."""
+        state = None
+        if self.model.streams:
+            state = self.model.start(len(ids), 0) if self.carried is None else self.carried
+        hidden, state = self.model(ids, state)
+        if state is not None:
+            self.carried = state.detach()
+        flat = hidden.reshape(-1, hidden.shape[-1])
+        loss = summed_cross_entropy(flat, self.model.output_weight(), targets.reshape(-1), self.model.vocab_size)
+        return {"loss": loss}
+
+    def carry(self) -> dict[str, Tensor]:
+        """The carried state, for a checkpoint."""
+        return {} if self.carried is None else {f"carried.{i}": t for i, t in enumerate(self.carried)}
+
+    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
+        """Go back to a `carry()`."""
+        if tensors:
+            kind = type(self.model.start(1, 0))
+            self.carried = kind(*(tensors[f"carried.{i}"] for i in range(len(tensors))))
+
+
+class Seq2Seq(nn.Module):
+    """Cross-entropy of each target token given the source and the target tokens before it, in nats.
+
+    With `label_smoothing` e, the target distribution gives 1 - e to the token and spreads e evenly over the vocabulary
+    (Szegedy et al. 2016); the loss is then no longer the log of a perplexity. With `r_drop` each pair is read twice, with
+    dropout of its own, and that times the distance of the two distributions is part of the loss (Liang et al. 2021).
+    """
+
+    def __init__(self, model: Any, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
+        super().__init__()
+        self.model = model
+        self.label_smoothing, self.r_drop = label_smoothing, r_drop
+
+    def counts(self, batch: PairBatch) -> dict[str, int]:
+        """Number of targets of each kind of loss."""
+        return {"loss": batch.num_targets}
+
+    def arrays(self, batch: PairBatch) -> tuple[np.ndarray, ...]:
+        """What `forward` needs of a batch, to be put on the device."""
+        return batch.source, batch.source_mask, batch.inputs, batch.targets
+
+    def forward(self, source: Tensor, mask: Tensor, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """(B, S) source and its mask, (B, T) inputs and targets -> the sum of the losses."""
+        model = self.model
+        twice = self.r_drop > 0 and self.training
+        if twice:
+            source, mask, inputs = (torch.cat([x, x]) for x in (source, mask, inputs))
+        hidden, _ = model(inputs, model.encode(source, mask))
+        flat, flat_targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
+        weight, vocab_size = model.output_weight(), model.vocab_size
+        more = {"smoothing": self.label_smoothing, "bias_V": model.logit_bias}
+        if twice:
+            pair = flat.view(2, -1, flat.shape[1])
+            return {"loss": summed_r_drop(pair, weight, flat_targets, vocab_size, self.r_drop, **more)}
+        return {"loss": summed_cross_entropy(flat, weight, flat_targets, vocab_size, **more)}
+
+    def carry(self) -> dict[str, Tensor]:
+        """Nothing goes on from batch to batch."""
+        return {}
+
+    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
+        """See `carry`."""

@@ -1,0 +1,1 @@
+"""Pretraining of encoders from text: `pretrain-bert`."""

@@ -1,0 +1,192 @@
+"""Pretraining a BERT or an ELECTRA from text to bundle: `train_bert`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlptools import bundle, messages
+from nlptools.batches import masking
+from nlptools.batches.masking import Masking, Vocabulary
+from nlptools.batches.pretraining import Layout, Phase, PretrainingBatches, in_order_batches, phases
+from nlptools.batches.sentence_groups import check
+from nlptools.compute.backend import Backend
+from nlptools.configs import Compute
+from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
+from nlptools.corpora import documents
+from nlptools.corpora.documents import Counts, Documents
+from nlptools.errors import UsageError
+from nlptools.files import streams
+from nlptools.text import tokenizer as tokenizers
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.training.engine.job import Spooled, Trained, run_job
+from nlptools.training.engine.loop import LOSS, Criterion, Evaluate, total_steps
+from nlptools.training.pretraining import models
+from nlptools.training.pretraining.evaluation import NAMES, measure
+from nlptools.training.pretraining.models import Start
+from nlptools.training.pretraining.objectives import Masked, Replaced
+
+_MARKS = 3  # [CLS], and [SEP] after each segment
+_MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
+
+
+def train_bert(
+    inputs: Sequence[str],
+    settings: TrainBert,
+    run: Pretraining,
+    compute: Compute | None = None,
+    *,
+    encoding_errors: str = "strict",
+    invocation: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Pretrain an encoder on the text of `inputs` (files; none or `-`: standard input) into `run.output`.
+
+    The same call continues a run that was stopped. `invocation` goes into the training record.
+
+    Raises:
+        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
+        OutputError: the directory holds something else, or is locked.
+        Stopped: by a signal or `run.max_time`, with everything saved.
+        Diverged: see `training.engine.loop.fit`.
+    """
+    settings.check()
+    run.check()
+    compute = compute or Compute()
+    inputs = streams.check_inputs(inputs, run.held_out)
+    if settings.init is not None:
+        bundle.check_directory(Path(settings.init))
+    tokenizer = tokenizers.load(str(settings.tokenizer or settings.init))
+    if tokenizer.vocab is None:
+        raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab makes one")
+    vocab = masking.vocabulary(tokenizer)
+    start = models.start(settings, len(vocab), vocab.pad)
+    task = _Pretraining(settings, run, compute.seed, inputs, tokenizer, vocab, start, encoding_errors)
+    return run_job(task, run, compute, invocation)
+
+
+@dataclass(frozen=True)
+class _Pretraining:
+    """Masked tokens, next sentences or replaced tokens, as `training.engine.job.Task`."""
+
+    options: TrainBert
+    run: Pretraining
+    seed: int
+    inputs: Sequence[str]
+    tokenizer: Tokenizer
+    vocab: Vocabulary
+    start: Start
+    encoding_errors: str
+    unit: str = "predictions"  # masked tokens, next sentences, tokens that may have been replaced
+    criterion: Criterion = LOSS
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return NAMES[self.options.objective]
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self.options)
+
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[Documents]:
+        train = self._spool(self.inputs, directory / "train", backend, "training data")
+        valid = None
+        if held_out and self.run.valid is not None:
+            valid = self._spool([self.run.valid], directory / "valid", backend, "validation data")
+        return Spooled(train, valid, self.inputs, self.run.held_out)
+
+    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend, what: str) -> Documents:
+        found = documents.spool(
+            streams.all_blocks(inputs, self.encoding_errors),
+            path,
+            self.tokenizer,
+            longest=self.options.max_length - _MARKS,
+            sentences=self.options.sentences,
+            threads=backend.threads,
+            what=what,
+        )
+        try:
+            check(found, self.options.max_length, self.options.objective == "bert")
+        except UsageError as error:
+            raise UsageError(f"{what}: {error}", hint=error.hint) from None
+        return found
+
+    def open(self, paths: list[str | None]) -> Spooled[Documents]:
+        train, valid = (None if p is None else documents.open_spooled(Path(p)) for p in paths)
+        assert train is not None
+        return Spooled(train, valid, self.inputs, self.run.held_out)
+
+    def announce(self, data: Spooled[Documents], seconds: float) -> None:
+        held_out = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {_told(data.train.counts)}{held_out} ({seconds:.1f} s)")
+        counts = data.train.counts
+        if counts.unknown > _MANY_UNKNOWN * counts.tokens:
+            messages.warn(
+                f"{counts.unknown / counts.tokens:.0%} of the pieces are unknown to the tokenizer;"
+                " was it learnt on text of this language?"
+            )
+
+    def model(self) -> Any:
+        torch.manual_seed(self.seed)
+        return self.start.model()
+
+    def objective(self, model: Any) -> Any:
+        return Replaced(model) if self.options.objective == "electra" else Masked(model)
+
+    def source(self, data: Spooled[Documents], backend: Backend) -> PretrainingBatches:
+        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
+        made = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
+        if self.options.long_phase is None:
+            return made
+        length, share = long_phase(self.options.long_phase)
+        batches = total_steps(made, self.run) * self.run.accumulate
+        two = self._phases([(self.options.max_length, 1 - share), (length, share)], batches)
+        return PretrainingBatches(data.train, self._layout(), two, **where)
+
+    def _phases(self, shares: list[tuple[int, float]], batches: int = 0) -> tuple[Phase, ...]:
+        tokens = self.run.batch_tokens or self.run.batch_size * self.options.max_length
+        return phases(shares, batches, tokens)
+
+    def _layout(self) -> Layout:
+        options = self.options
+        unit = "span" if options.span else "word" if options.whole_word else "token"
+        # ELECTRA puts no random tokens in: Clark et al. mask 85 % and leave the others
+        shares = (0.85, 0.0) if options.objective == "electra" else (0.8, 0.1)
+        return Layout(
+            self.vocab,
+            Masking(options.mask_rate, *shares, unit),
+            next_sentence=options.objective == "bert",
+            short=options.short_rate,
+        )
+
+    def evaluate(self, data: Spooled[Documents], backend: Backend) -> Evaluate | None:
+        if data.valid is None:
+            return None
+        where = {"rank": backend.rank, "world_size": backend.world_size}
+        (phase,) = self._phases([(self.options.max_length, 1.0)])
+        batches = partial(in_order_batches, data.valid, self._layout(), phase, **where)
+        return partial(measure, batches, backend)
+
+    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        if record.get("metrics", {}).get("valid_replaced_f1") == 0:
+            messages.warn(
+                "the discriminator says of every token that it was not replaced: begin it as a masked language model"
+                " (--objective mlm, then --init)"
+            )
+        models.save(directory, model, weights, self.tokenizer, record)
+
+    def advice(self, name: str) -> str:
+        return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"
+
+
+def _told(counts: Counts) -> str:
+    """What was read, and what of it was left out or cut."""
+    tokens, sentences = messages.counted(counts.tokens, "token"), messages.counted(counts.sentences, "sentence")
+    said = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]
+    said += [f"{counts.unknown:,} unknown"] if counts.unknown else []
+    said += [f"{messages.counted(counts.cut, 'sentence')} cut in pieces"] if counts.cut else []
+    said += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
+    return ", ".join(said)

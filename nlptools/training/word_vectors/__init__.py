@@ -1,0 +1,1 @@
+"""Training of word vectors: `train-w2v`."""

@@ -1,0 +1,149 @@
+"""What is predicted from what: skip-gram and continuous bag of words, in tiles.
+
+Mikolov et al. 2013, "Efficient estimation of word representations in vector space" (arXiv:1301.3781).
+Both make a hidden vector for each token of a tile, and say which words it is to predict; the output layer (`outputs`)
+gives the gradient back. All gradients are closed forms.
+
+Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around them, D dimensions, J words that one tile
+has to predict (C for skip-gram, T for CBOW).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from nlptools.training.word_vectors.damping import damping
+from nlptools.training.word_vectors.inputs import SubwordRows, WordRows
+from nlptools.training.word_vectors.windows import Tiles, Windows
+
+Inputs = WordRows | SubwordRows
+
+
+class Prediction(NamedTuple):
+    """What tiles predict, and from what."""
+
+    hidden: Tensor  # (N, T, D)
+    weights: Tensor | None  # (N, T, J): how often token t wants target j; None: target t alone, if it wants any
+    totals: Tensor  # (N, T, 1): how many targets it wants
+    kept: tuple[Tensor, ...] = ()  # what `spread` needs
+
+    def wanted(self) -> Tensor:
+        """The weights (N, T, J), written out if they are those of None."""
+        if self.weights is not None:
+            return self.weights
+        return torch.diag_embed(self.totals[..., 0])
+
+
+class Architecture(Protocol):
+    """Skip-gram or CBOW."""
+
+    number: float  # of targets of a token, on average
+    inputs: Inputs
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        """Prepare for steps that hold each word `tokens` (V,) times, each of its targets scored `scores` times."""
+
+    def targets(self, tiles: Tiles) -> Tensor:
+        """(N, J) int64 words to predict."""
+
+    def predict(self, tiles: Tiles) -> Prediction:
+        """The hidden vectors, and which targets they have."""
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
+        """Add the gradient of the hidden vectors (N, T, D) to the rows that they were made from."""
+
+
+class SkipGram:
+    """Each token predicts the words of its window."""
+
+    def __init__(self, windows: Windows, inputs: Inputs) -> None:
+        self.windows, self.inputs = windows, inputs
+        self.number = windows.pairs
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        self.inputs.damp(tokens * self.number * scores, lr)
+
+    def targets(self, tiles: Tiles) -> Tensor:
+        return tiles.contexts
+
+    def predict(self, tiles: Tiles) -> Prediction:
+        return Prediction(self.inputs.look_up(tiles.tokens), self.windows.inside(tiles), tiles.counts)
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
+        self.inputs.add(tiles.tokens, gradient, lr)
+
+
+class Cbow:
+    """The mean of the words of a window predicts the token in the middle.
+
+    Args:
+        corrected: give each word of the window its share of the gradient, which is that of the mean; otherwise the
+            whole, as word2vec does (see Irsoy et al. 2021, arXiv:2012.15332).
+    """
+
+    def __init__(self, windows: Windows, inputs: Inputs, *, corrected: bool = True) -> None:
+        self.windows, self.inputs, self.corrected = windows, inputs, corrected
+        self.number = 1.0
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        self.inputs.damp(tokens * (scores if self.corrected else scores * self.windows.pairs), lr)
+
+    def targets(self, tiles: Tiles) -> Tensor:
+        return tiles.tokens
+
+    def predict(self, tiles: Tiles) -> Prediction:
+        shares = self.windows.shares(tiles)  # N T C
+        hidden = torch.bmm(shares, self.inputs.look_up(tiles.contexts))
+        return Prediction(hidden, None, tiles.some, (shares,))
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
+        shares = prediction.kept[0] if self.corrected else self.windows.inside(tiles)
+        self.inputs.add(tiles.contexts, torch.bmm(shares.transpose(1, 2), gradient), lr)
+
+
+class PositionWeightedCbow(Cbow):
+    """CBOW whose words are weighted, dimension by dimension, by how far they stand from the middle.
+
+    Mikolov et al. 2018, "Advances in pre-training distributed word representations" (arXiv:1712.09405), section 2.2.
+
+    Args:
+        positions: (2w, D) float32, the weights of the places from w to the left to w to the right; changed in place.
+    """
+
+    def __init__(self, windows: Windows, inputs: Inputs, positions: Tensor, *, corrected: bool = True) -> None:
+        super().__init__(windows, inputs, corrected=corrected)
+        self.positions = positions
+        self._damping = 1.0
+
+    def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
+        super().damp(tokens, scores, lr)
+        factor = damping((tokens.sum() * scores)[None], lr)  # every token uses every place
+        self._damping = 1.0 if factor is None else float(factor)
+
+    def predict(self, tiles: Tiles) -> Prediction:
+        rows = self.inputs.look_up(tiles.contexts)  # N C D
+        hidden = rows.new_zeros(*tiles.tokens.shape, rows.shape[-1])
+        for place, at, inside in self._places(tiles):
+            hidden += inside * rows[:, at] * self.positions[place]
+        hidden /= tiles.counts.clamp(min=1)
+        return Prediction(hidden, None, tiles.some, (rows,))
+
+    def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
+        rows = prediction.kept[0]
+        mean = gradient / tiles.counts.clamp(min=1)  # N T D
+        out = torch.zeros_like(rows)
+        for place, at, inside in self._places(tiles):
+            out[:, at] += inside * (mean if self.corrected else gradient) * self.positions[place]
+            self.positions[place] += (inside * mean * rows[:, at]).sum((0, 1)) * (self._damping * lr)
+        self.inputs.add(tiles.contexts, out, lr)
+
+    def _places(self, tiles: Tiles) -> Iterator[tuple[int, slice, Tensor]]:
+        """(place, the contexts there, whether they are in the window (N, T, 1)) for each place but the middle."""
+        w, T = self.windows.radius, tiles.tokens.shape[1]
+        for offset in (*range(-w, 0), *range(1, w + 1)):
+            inside = tiles.left >= -offset if offset < 0 else tiles.right >= offset
+            yield offset + w - (offset > 0), slice(offset + w, offset + w + T), inside[..., None]

@@ -1,0 +1,199 @@
+"""How often words stand near each other: sparse counts of pairs, from token ids, in bounded memory.
+
+Pennington et al. 2014, "GloVe: Global vectors for word representation" (D14-1162), section 4.2: a pair of words d places
+apart counts 1/d, if d is at most the window; windows end with the sequence, and words outside the vocabulary are not there.
+
+Each stretch of text makes a run, a file of distinct pairs and their sums; the runs are then merged, a range of keys at a
+time. The key of a pair is a number that a one-to-one map has scrambled, so that ranges of equal width hold about equally
+many pairs, and so that pairs come out in an order that has nothing to do with their words: what training wants. The same
+text gives the same bytes, however many processes count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlptools.errors import DataError, StreamError, UsageError, reason
+from nlptools.training.word_vectors.processes import deal
+
+Keys = np.ndarray[Any, np.dtype[np.uint64]]
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+PAIR = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
+_BLOCK = 1 << 16  # tokens handled at a time
+_RUN = 1 << 24  # pairs of tokens that make a run, about
+_RANGE = 1 << 22  # entries of all runs that are merged at a time, about
+_ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio
+
+
+@dataclass(frozen=True)
+class Cooccurrences:
+    """Counts of pairs of words.
+
+    Attributes:
+        pairs: records of `PAIR`, memory-mapped, in scrambled order, each pair once. With `symmetric` counts row <= column,
+            and the count holds for (column, row) too; otherwise column is the word that stands to the left of row.
+    """
+
+    pairs: np.ndarray[Any, Any]
+    symmetric: bool
+
+
+def count(
+    ids: np.ndarray[Any, Any],
+    words: int,
+    path: Path,
+    *,
+    window: int,
+    symmetric: bool = True,
+    weighted: bool = True,
+    workers: int = 1,
+) -> Cooccurrences:
+    """Count the pairs of a text into the file `path`; files of runs stand beside it meanwhile.
+
+    Args:
+        ids: int32 token ids; `words` ends a sequence, see `nlptools.corpora.word_sequences`.
+        window: places between the words of a pair, at most.
+        symmetric: count both words as context of the other; otherwise the left one as context of the right one.
+        weighted: a pair d places apart counts 1/d; otherwise 1.
+        workers: processes that count.
+
+    Raises:
+        DataError: no two words stand together.
+        UsageError: too many words for such a window.
+        StreamError: disk full or another write error.
+    """
+    scrambling = _Scrambling(words, window)
+    stretch = max(1, _RUN // window)  # tokens of a run
+    total = -(-len(ids) // stretch)
+    runs = [Path(f"{path}.run{number}") for number in range(total)]
+    weights = 1 / np.arange(1, window + 1) if weighted else np.ones(window)
+
+    def work(number: int, rank: int) -> None:
+        packed = _occurrences(
+            ids, number * stretch, window, symmetric, scrambling, min(len(ids), (number + 1) * stretch)
+        )
+        packed.sort()
+        keys, sums = _reduced(packed >> scrambling.shift, weights[packed & scrambling.low])
+        with open(runs[number], "wb") as out:
+            keys.tofile(out)
+            sums.tofile(out)
+
+    try:
+        deal(0, total, min(workers, max(1, total)), work)
+        _merge(runs, path, symmetric, scrambling)
+    except OSError as error:
+        raise StreamError(f"{path}: write failed: {reason(error)}") from None
+    finally:
+        for run in runs:
+            run.unlink(missing_ok=True)
+    if not os.path.getsize(path):
+        raise DataError("no two words of the vocabulary stand in one sequence: nothing to count")
+    return Cooccurrences(np.memmap(path, PAIR, "r"), symmetric)
+
+
+class _Scrambling:
+    """A one-to-one map of pairs onto keys, and the distance of a pair packed behind its key."""
+
+    def __init__(self, words: int, window: int) -> None:
+        self.words = np.uint64(words)
+        self.bits = max(2, (words * words - 1).bit_length())  # of a key
+        self.shift = np.uint64((window - 1).bit_length())  # of a distance
+        if self.bits + int(self.shift) > 64:
+            raise UsageError(f"{words:,} words are too many for --window {window}", hint="a higher --min-count")
+        self.low = np.uint64((1 << int(self.shift)) - 1)
+        self._mask = np.uint64((1 << self.bits) - 1)
+        self._half = np.uint64(-(-self.bits // 2))
+        self._odd = np.uint64(_ODD)
+        self._inverse = np.uint64(pow(_ODD, -1, 1 << 64))
+
+    def key(self, rows: Keys, columns: Keys) -> Keys:
+        """The keys of pairs: products, and the high half folded onto the low one between them."""
+        keys = (rows * self.words + columns) * self._odd & self._mask
+        keys ^= keys >> self._half
+        keys *= self._odd
+        keys &= self._mask
+        return keys
+
+    def pair(self, keys: Keys) -> tuple[Keys, Keys]:
+        """(rows, columns) of keys: the same steps back."""
+        keys = keys * self._inverse & self._mask
+        keys ^= keys >> self._half
+        keys = keys * self._inverse & self._mask
+        return keys // self.words, keys % self.words
+
+
+def _occurrences(
+    ids: np.ndarray[Any, Any], start: int, window: int, symmetric: bool, scrambling: _Scrambling, end: int
+) -> Keys:
+    """A number for each pair of tokens whose right one is in `start` to `end`: its key, then its distance less 1."""
+    found = np.empty((end - start) * window, np.uint64)
+    filled = 0
+    for first in range(start, end, _BLOCK):
+        before = max(0, first - window)
+        tokens = np.asarray(ids[before : min(first + _BLOCK, end)]).astype(np.uint64)
+        ends = tokens == scrambling.words
+        sequence = ends.cumsum()
+        sequence[ends] = -1 - np.arange(int(ends.sum()))  # an end is in no sequence with anybody
+        for distance in range(1, min(window, len(tokens) - 1) + 1):
+            at = max(first - before, distance)
+            right, left = tokens[at:], tokens[at - distance : len(tokens) - distance]
+            if symmetric:
+                left, right = np.maximum(left, right), np.minimum(left, right)
+            packed = scrambling.key(right, left) << scrambling.shift | np.uint64(distance - 1)
+            together = sequence[at:] == sequence[at - distance : len(tokens) - distance]
+            packed = packed[together]
+            found[filled : filled + len(packed)] = packed
+            filled += len(packed)
+    return found[:filled]
+
+
+def _reduced(keys: Keys, counts: Floats) -> tuple[Keys, Floats]:
+    """Each of the sorted keys once, with the sum of its counts."""
+    if not len(keys):
+        return keys, counts
+    new = np.empty(len(keys), bool)
+    new[0] = True
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    starts = np.flatnonzero(new)
+    return keys[starts], np.add.reduceat(counts, starts)
+
+
+def _merge(runs: list[Path], path: Path, symmetric: bool, scrambling: _Scrambling) -> None:
+    """Write the pairs of all runs."""
+    with open(path, "wb") as out:
+        for keys, sums in _ranges(runs, scrambling.bits):
+            rows, columns = scrambling.pair(keys)
+            pairs = np.empty(len(keys), PAIR)
+            pairs["row"], pairs["column"] = rows, columns
+            if symmetric:
+                sums[rows == columns] *= 2  # two equal words are each the context of the other
+            pairs["count"] = sums
+            pairs.tofile(out)
+
+
+def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
+    """(keys, sums) of all runs, merged, in ranges of keys."""
+    if not runs:
+        return
+    sizes = [os.path.getsize(run) // 16 for run in runs]
+    pieces = max(1, sum(sizes) // _RANGE)
+    limits = np.array([(place << bits) // pieces for place in range(1, pieces)], np.uint64)
+    places = []  # where the ranges of each run begin and end
+    for run, size in zip(runs, sizes, strict=True):
+        keys = np.memmap(run, np.uint64, "r", shape=(size,)) if size else np.empty(0, np.uint64)
+        places.append([0, *np.searchsorted(keys, limits).tolist(), size])
+    for piece in range(pieces):
+        parts = [(run, size, at[piece], at[piece + 1]) for run, size, at in zip(runs, sizes, places, strict=True)]
+        keys = np.concatenate([np.fromfile(run, np.uint64, b - a, offset=8 * a) for run, _, a, b in parts])
+        sums = np.concatenate([np.fromfile(run, np.float64, b - a, offset=8 * (n + a)) for run, n, a, b in parts])
+        if len(parts) > 1:
+            order = np.argsort(keys, kind="stable")  # runs are sorted already, which this makes use of
+            keys, sums = _reduced(keys[order], sums[order])
+        yield keys, sums

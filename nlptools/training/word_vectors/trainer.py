@@ -1,0 +1,131 @@
+"""Stochastic gradient descent over the text, chunk by chunk (see `chunks`), with tables that processes share."""
+
+from __future__ import annotations
+
+import math
+import mmap
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools.training.word_vectors.architectures import Architecture
+from nlptools.training.word_vectors.chunks import BAD, DONE, LOSS, WEIGHT, Chunks, Plan
+from nlptools.training.word_vectors.damping import limited
+from nlptools.training.word_vectors.outputs import Output
+from nlptools.training.word_vectors.windows import Tiles, Windows
+
+# Pairs that are under way at once, in all processes together, times the learning rate: with any words, and with the most
+# frequent one. English held at 1,900 and ran away at 2,700 before changes were limited (see `damping`).
+IN_FLIGHT, IN_FLIGHT_OF_ONE = 2000.0, 20.0
+_LOSS_EVERY = 32  # steps
+
+
+@dataclass
+class Model:
+    """What is trained: an architecture over an output layer."""
+
+    windows: Windows
+    architecture: Architecture
+    output: Output
+
+    def prepare(self, shares: Tensor, most: int, workers: int, lr: float) -> int:
+        """Settle how many tiles a step has, and how far rows may go in it.
+
+        Args:
+            shares: (V,) of each word among the tokens that are left after thinning out.
+            most: tokens of a step.
+
+        Returns:
+            tiles of a step.
+        """
+        pairs = lr * self.architecture.number * self.output.scores * workers  # of a token
+        tokens = min(
+            most, int(IN_FLIGHT / max(pairs, 1e-9)), int(IN_FLIGHT_OF_ONE / max(pairs * float(shares.max()), 1e-9))
+        )
+        tiles = max(1, tokens // self.windows.tile)
+        expected = shares * (tiles * self.windows.tile * workers)
+        self.output.damp(expected * self.architecture.number, lr)
+        self.architecture.damp(expected, self.output.scores, lr)
+        return tiles
+
+
+def shared(rows: int, columns: int) -> Tensor:
+    """float32 zeros that forked processes share."""
+    memory = mmap.mmap(-1, max(1, rows * columns * 4))
+    return torch.frombuffer(memory, dtype=torch.float32, count=rows * columns).view(rows, columns)
+
+
+class Trainer(Chunks):
+    """Trains a model on token ids.
+
+    Args:
+        ids: int32, those of the text; see `nlptools.corpora.word_sequences`.
+        end: the id that ends a sequence.
+        workers: processes; 1: this one.
+    """
+
+    def __init__(self, model: Model, ids: np.ndarray, end: int, plan: Plan, workers: int, device: torch.device) -> None:
+        super().__init__(plan, workers)
+        self.model, self.ids, self.end, self.device = model, ids, end, device
+        counts = torch.from_numpy(np.bincount(ids, minlength=end + 1)).to(device)
+        kept = (counts * model.windows.keep.double())[:end]
+        shares = kept / kept.sum().clamp(min=1)
+        self.tiles = model.prepare(shares, plan.tokens, workers, plan.lr)
+        self.unlearned = model.output.unlearned(shares)
+        self.size = int(counts[:end].sum())  # of an epoch
+
+    def _chunk(self, chunk: int, rank: int) -> None:
+        """Train on one chunk."""
+        model, plan, board = self.model, self.plan, self._board[rank]
+        generator = seeded(plan.seed, chunk, self.device)
+        start = chunk % plan.chunks * plan.chunk
+        ids = torch.from_numpy(self.ids[start : start + plan.chunk].astype(np.int64)).to(self.device)
+        tiles = model.windows.tiles(ids, generator)
+        chosen = model.output.choose(model.architecture.targets(tiles), generator)
+        steps = -(-len(tiles.tokens) // self.tiles)
+        for place, (part, against) in enumerate(_steps(tiles, chosen, self.tiles)):
+            lr = self.rate((chunk + place / steps) / plan.total)
+            prediction = model.architecture.predict(part)
+            if place % _LOSS_EVERY == 0:
+                loss = float(model.output.loss(prediction, against))
+                if not math.isfinite(loss):
+                    board[BAD] = 1
+                    return
+                board[LOSS] += loss
+                board[WEIGHT] += float(prediction.totals.sum())
+            gradient = model.output.step(prediction, against, lr)
+            model.architecture.spread(part, prediction, limited(gradient, lr), lr)
+        board[DONE] += int((ids != self.end).sum())
+
+    def held_out(self, ids: np.ndarray) -> float:
+        """Mean loss of a pair of words of another text, in nats; the same numbers are drawn every time."""
+        total, weight = 0.0, 0.0
+        for number, batch in enumerate(_parts(ids, self.plan.chunk)):
+            generator = seeded(self.plan.seed, -1 - number, self.device)
+            tiles = self.model.windows.tiles(torch.from_numpy(batch.astype(np.int64)).to(self.device), generator)
+            chosen = self.model.output.choose(self.model.architecture.targets(tiles), generator)
+            for part, against in _steps(tiles, chosen, 64):
+                prediction = self.model.architecture.predict(part)
+                total += float(self.model.output.loss(prediction, against))
+                weight += float(prediction.totals.sum())
+        return total / weight if weight else math.nan
+
+
+def _steps(tiles: Tiles, chosen: tuple[Tensor, ...], size: int) -> Iterator[tuple[Tiles, tuple[Tensor, ...]]]:
+    """Tiles and what they are scored against, `size` at a time."""
+    if not len(tiles.tokens):
+        return iter(())
+    return zip(tiles.split(size), zip(*(torch.split(tensor, size) for tensor in chosen), strict=True), strict=True)
+
+
+def _parts(ids: np.ndarray, size: int) -> Iterator[np.ndarray]:
+    return (ids[start : start + size] for start in range(0, len(ids), size))
+
+
+def seeded(seed: int, part: int, device: torch.device) -> torch.Generator:
+    """A generator for one part of the work."""
+    state = np.random.SeedSequence([seed, part & 0xFFFFFFFFFFFF]).generate_state(1, np.uint64)[0]
+    return torch.Generator(device).manual_seed(int(state >> np.uint64(1)))

@@ -1,0 +1,240 @@
+"""Maps: words and their places, and the files that show them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.configs.maps import Project
+from nlptools.errors import UsageError, display
+from nlptools.files.line_records import escape
+from nlptools.files.streams import Output
+from nlptools.vectors.maps import points as choosing
+from nlptools.vectors.maps import projector, reduction
+from nlptools.vectors.maps.points import Entry, Points
+from nlptools.vectors.table import Vectors
+
+Array = np.ndarray[Any, Any]
+PICTURES = (".png", ".svg")
+FEW = 1000  # words of pictures and pages where nobody says how many
+_MANY = 20_000  # words from which methods other than PCA take long, and pages are slow
+_NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
+
+
+@dataclass(frozen=True)
+class Map:
+    """Words and their places.
+
+    Attributes:
+        points: the words, their vectors, groups and arrows.
+        coordinates: float64 (N, 2) or (N, 3).
+        method: "pca", "tsne" or "umap".
+        variance: the share of the variance along each axis, of PCA only.
+        note: how the map was made, for captions.
+        title: what it shows.
+    """
+
+    points: Points
+    coordinates: Array
+    method: str
+    variance: tuple[float, ...] | None = None
+    note: str = ""
+    title: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """The words, in the order of the coordinates."""
+        return self.points.words
+
+    @property
+    def axes(self) -> list[str]:
+        """Names of the axes; those of t-SNE and UMAP mean nothing and have none."""
+        return [f"PC {i} ({share:.1%})" for i, share in enumerate(self.variance or (), 1)]
+
+    def save(
+        self, path: str | os.PathLike[str] = "-", *, force: bool = False, width: float = 9.0, height: float = 7.0
+    ) -> None:
+        """Write .tsv, .png, .svg or .html by name, or TSV to standard output (`-`); inches of a picture.
+
+        Raises:
+            UsageError: the name tells no kind of map, or that of a directory, for which `write_projector` is there.
+            OutputError: it exists and `force` is not set.
+            Unavailable: pictures need matplotlib.
+            StreamError: a write failed.
+        """
+        name = os.fspath(path)
+        kind = kind_of(name)
+        if kind == "directory":
+            raise UsageError(f"{display(name)}: expected a name that ends in .tsv, .png, .svg or .html")
+        with Output(name, force=force) as out:
+            self.write(out, kind, width, height)
+
+    def write(self, out: Output, kind: str, width: float = 9.0, height: float = 7.0) -> None:
+        """Write the map as `kind`: ".tsv", ".png", ".svg", ".html". Raises Unavailable, StreamError."""
+        if kind == ".html":
+            from nlptools.vectors.maps.page import page
+
+            out.write(page(self))
+        elif kind in PICTURES:
+            from nlptools.vectors.maps.picture import picture
+
+            out.write(picture(self, kind, width, height))
+        else:
+            for start in range(0, len(self.words), 1 << 14):
+                part = self.coordinates[start : start + (1 << 14)].tolist()
+                rows = zip(self.words[start : start + len(part)], part, strict=True)
+                out.write_lines([f"{escape(word)}\t" + "\t".join(f"{x:.6g}" for x in row) for word, row in rows])
+
+
+def kind_of(path: str) -> str:
+    """ ".tsv", ".png", ".svg", ".html" or "directory", by the name. Raises UsageError."""
+    if path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)):
+        return ".tsv"  # standard output, a device, a named pipe
+    if path.endswith("/") or os.path.isdir(path):
+        return "directory"
+    name = os.path.basename(path).lower()
+    for packed in (".gz", ".bz2", ".xz", ".zst"):
+        name = name.removesuffix(packed)
+    suffix = Path(name).suffix
+    if suffix and suffix not in (".tsv", ".html", *PICTURES):
+        raise UsageError(f"{display(path)}: expected a name that ends in .tsv, .png, .svg, .html, or a directory")
+    return suffix or "directory"
+
+
+def project(
+    vectors: Vectors | Array | str | os.PathLike[str],
+    words: Sequence[str] | None = None,
+    *,
+    method: str = "pca",
+    dims: int = 2,
+    count: int = 0,
+    groups: Sequence[str] | None = None,
+    arrows: Sequence[tuple[str, str]] = (),
+    distance: str | None = None,
+    perplexity: float = 30.0,
+    umap_neighbors: int = 15,
+    seed: int = 1,
+    title: str = "",
+) -> Map:
+    """A map of word vectors, or of the rows of any matrix.
+
+    Args:
+        vectors: a table, a matrix (N, D), or the name of a file of one of both.
+        words: the words to show, in this order; None: all of the table. The rows of a matrix have them as names.
+        count: show the first so many; 0: all.
+        groups: one for each of `words`, which gives it its colour.
+        arrows: pairs of words; those that are not among `words` are shown too.
+        method, dims, distance, perplexity, umap_neighbors, seed: see `nlptools.vectors.maps.reduction.reduce`.
+
+    Returns:
+        the map: `words`, `coordinates` (N, dims), `variance`, and `save("map.html")`.
+
+    Raises:
+        UsageError, DataError, Unavailable: see `nlptools.vectors.maps.reduction.reduce`.
+        InputError, BundleError: see `nlptools.vectors.maps.points.load`; or a vector is not finite.
+    """
+    if groups is not None and (words is None or len(groups) != len(words)):
+        raise UsageError("groups: expected one for each of words")
+    entries = None if words is None else [Entry(*pair) for pair in zip(words, groups or [""] * len(words), strict=True)]
+    if isinstance(vectors, np.ndarray):
+        if vectors.ndim != 2 or vectors.dtype.kind not in "fiu" or not vectors.shape[1]:
+            raise UsageError(f"expected a matrix of numbers, found {vectors.dtype} of shape {vectors.shape}")
+        points = choosing.choose_rows(vectors, entries, count, arrows)
+    elif isinstance(vectors, Vectors):
+        points = choosing.choose(vectors, entries, count, arrows)
+    else:
+        points = choosing.read(os.fspath(vectors), entries, count, arrows)
+        title = title or name_of(os.fspath(vectors))
+    settings = Project(
+        method=method, dims=dims, distance=distance, perplexity=perplexity, umap_neighbors=umap_neighbors, seed=seed
+    )
+    return make(points, settings, title)
+
+
+def make(points: Points, settings: Project, title: str = "") -> Map:
+    """The map of points. Raises UsageError, DataError, Unavailable; see `nlptools.vectors.maps.reduction.reduce`."""
+    found = reduction.reduce(
+        points.rows,
+        settings.method,
+        settings.dims,
+        distance=settings.distance,
+        perplexity=settings.perplexity,
+        umap_neighbors=settings.umap_neighbors,
+        seed=settings.seed,
+    )
+    count = len(points.words)
+    told = [_NAMES[settings.method], f"{count:,} words"]
+    if settings.method == "tsne":
+        told.append(f"perplexity {min(settings.perplexity, max(1.0, (count - 1) / 3)):g}, seed {settings.seed}")
+    elif settings.method == "umap":
+        told.append(f"{min(settings.umap_neighbors, count - 1)} neighbors, seed {settings.seed}")
+    else:
+        told.append(f"{sum(found.variance or ()):.1%} of the variance")
+    return Map(points, found.coordinates, settings.method, found.variance, ", ".join(told), title)
+
+
+def name_of(path: str) -> str:
+    """What a map of the file `path` is called."""
+    return "standard input" if path == "-" else os.path.basename(os.path.abspath(path))
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def run(source: str, settings: Project, errors: str = "strict") -> None:
+    """Read `source`, write the map: `nlptools project`.
+
+    Raises:
+        UsageError: options that do not go together.
+        InputError, DataError, BundleError, OutputError, Unavailable, StreamError: see `project` and `Map.save`.
+    """
+    kind = kind_of(settings.output)
+    _check(kind, source, settings)
+    arrows = choosing.read_arrows(settings.arrows, errors) if settings.arrows else []
+    entries = choosing.read_words(settings.words, errors) if settings.words else None
+    if kind == "directory":
+        projector.check_target(settings.output, settings.force)
+        points = choosing.read(
+            source, entries, settings.count or 0, [], settings.source_format, errors, settings.lines_file
+        )
+        projector.write(points, settings.output, force=settings.force)
+        return
+    with Output(settings.output, force=settings.force) as out:
+        count = settings.count
+        bare = settings.lines_file is None and choosing.bare(source, settings.source_format)
+        if entries is None and arrows and count is None and not bare:
+            entries = []
+        if count is None:
+            count = FEW if entries is None and kind != ".tsv" else 0
+        points = choosing.read(source, entries, count, arrows, settings.source_format, errors, settings.lines_file)
+        if settings.count is None and 0 < count < points.total and entries is None:
+            messages.note(f"the first {FEW:,} of {points.total:,} words; --count 0 shows all")
+        if len(points.words) >= _MANY and (settings.method != "pca" or kind == ".html"):
+            messages.note(f"{len(points.words):,} words take long; --count shows fewer")
+        title = settings.title if settings.title is not None else name_of(source)
+        made = make(points, settings, title)
+        messages.note(made.note)
+        made.write(out, kind, settings.width, settings.height)
+
+
+def _check(kind: str, source: str, settings: Project) -> None:
+    """Refuse what cannot be done before anything is read."""
+    if [source, settings.words].count("-") > 1:
+        raise UsageError("VECTORS and --words cannot both come from standard input")
+    if kind == "directory":
+        if settings.method != "pca" or settings.arrows:
+            raise UsageError("a directory holds vectors, of which the projector makes maps: no --method, no --arrows")
+        return
+    if kind == ".tsv" and settings.arrows:
+        raise UsageError("--arrows is for .png, .svg and .html")
+    reduction.check_method(settings.method)
+    if kind in PICTURES:
+        from nlptools.vectors.maps.picture import check_packages
+
+        check_packages()

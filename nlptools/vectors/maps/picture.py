@@ -1,0 +1,263 @@
+"""Maps as pictures, drawn by matplotlib's Figure, never by pyplot, which may look for a display.
+
+Words in SVG stay text, so that viewers set right-to-left and CJK words in fonts of their own; in PNG they are set in the
+fonts that are installed here.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.errors import Unavailable
+from nlptools.vectors.maps.labels import place
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from nlptools.vectors.maps.mapping import Map
+
+Array = np.ndarray[Any, Any]
+# Of Okabe and Ito without black and yellow, and two of Tol: told apart by people who do not see all colours.
+COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
+OTHERS, INK, FAINT, LINE, ARROW = "#9aa3ad", "#1b1f24", "#5b6570", "#c5cbd1", "#c2410c"
+DPI = 150
+_FAMILIES = ("Noto Sans", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Devanagari", "Noto Sans Bengali",
+             "Noto Sans Tamil", "Noto Sans Thai", "Noto Sans CJK JP", "Noto Sans CJK SC", "WenQuanYi Zen Hei",
+             "Droid Sans Fallback", "Hiragino Sans", "PingFang SC", "Arial Unicode MS", "Microsoft YaHei",
+             "MS Gothic", "Malgun Gothic", "Noto Emoji", "Symbola")  # fmt: skip
+_LONGEST = 40  # characters of a label
+_ALL = 150  # so many words are all labelled if it can be done at all
+
+
+def check_packages() -> None:
+    """Raise Unavailable if matplotlib is not installed."""
+    try:
+        import matplotlib.figure  # noqa: F401
+    except ImportError:
+        raise Unavailable("pictures need the matplotlib package", hint="pip install 'nlptools[viz]'") from None
+
+
+def picture(drawn: Map, suffix: str, width: float = 9.0, height: float = 7.0) -> bytes:
+    """The map as a file of type `suffix`, ".png" or ".svg", in inches. Raises Unavailable."""
+    check_packages()
+    import matplotlib
+
+    style: dict[Any, Any] = {
+        "font.family": _fonts(),
+        "font.size": 9,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.unicode_minus": False,
+        "grid.color": "#e3e7ea",
+        "grid.linewidth": 0.6,
+        "svg.fonttype": "none",
+        "svg.hashsalt": "nlptools",
+        "text.parse_math": False,
+        "text.usetex": False,
+    }
+    with matplotlib.rc_context(style), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        data = _draw(drawn, suffix, width, height)
+    if suffix == ".png" and (missing := len({str(w.message) for w in caught if "Glyph" in str(w.message)})):
+        messages.warn(
+            f"no font of this machine has {missing:,} of the characters of these words; .svg and .html keep them"
+        )
+    return data
+
+
+def _fonts() -> list[str]:
+    """DejaVu Sans, which matplotlib brings, and fonts for other scripts that are installed."""
+    from matplotlib import font_manager
+
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
+    known = set(font_manager.get_font_names())
+    return ["DejaVu Sans", *(name for name in _FAMILIES if name in known)]
+
+
+def _draw(drawn: Map, suffix: str, width: float, height: float) -> bytes:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), dpi=DPI, facecolor="white")
+    canvas: Any = FigureCanvasAgg(figure)
+    colors, palette = colors_of(drawn)
+    top = _heading(figure, drawn, palette)
+    axis = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
+    size = float(np.clip(3000 / len(drawn.words), 4, 18))
+    flat: dict[str, Any] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # which nearly hides points
+    axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2, **flat)
+    canvas.draw()  # places in pixels are known from here on
+    places = _pixels(axis, drawn.coordinates)
+    _arrows(figure, drawn, places)
+    _labels(figure, axis, drawn, places)
+    data = io.BytesIO()
+    dates = {".svg": {"Date": None}}  # the same map gives the same bytes
+    figure.savefig(data, format=suffix[1:], metadata=dates.get(suffix))
+    text = data.getvalue()
+    if suffix == ".svg":  # a white edge keeps words readable over points
+        halo = b"text {paint-order: stroke; stroke: #fff; stroke-width: 2px; stroke-linejoin: round}</style>"
+        text = text.replace(b"</style>", halo, 1)
+    return text
+
+
+def shorten(text: str, most: int = _LONGEST) -> str:
+    """`text` on one line, cut to `most` characters; what cannot be seen but turns or hides letters is shown."""
+    joiners = "\u200c\u200d"  # which Persian and emoji need
+    shown = "".join(c if c.isprintable() or c in joiners else " " if c.isspace() else "\ufffd" for c in text)
+    return shown if len(shown) <= most else shown[: most - 1] + "\u2026"
+
+
+def colors_of(drawn: Map) -> tuple[list[str], dict[str, str]]:
+    """The colour of each word, and of each group; words without a group are grey, so are groups beyond the palette."""
+    groups = drawn.points.groups
+    if not groups:
+        return [COLORS[0]] * len(drawn.words), {}
+    named = dict.fromkeys(group for group in groups if group)
+    palette = {group: COLORS[i] if i < len(COLORS) else OTHERS for i, group in enumerate(named)}
+    return [palette.get(group, OTHERS) for group in groups], palette
+
+
+# -- parts ------------------------------------------------------------------------------------------------------------
+
+
+def _heading(figure: Figure, drawn: Map, palette: dict[str, str]) -> float:
+    """Title, caption, legend; returns what they leave, as a share of the height."""
+    from matplotlib.lines import Line2D
+
+    inch = 1 / float(figure.get_figheight())
+    figure.text(0.02, 1 - 0.12 * inch, shorten(drawn.title, 100), size=12, weight="bold", color=INK, va="top")
+    figure.text(0.02, 1 - 0.36 * inch, drawn.note, size=8.5, color=FAINT, va="top")
+    if not palette:
+        return 1 - 0.6 * inch
+    handles = [Line2D([], [], marker="o", linestyle="", color=color, markersize=5) for color in palette.values()]
+    columns = max(1, int(figure.get_figwidth() / 1.3))
+    figure.legend(
+        handles[:16], [shorten(name, 18) for name in palette][:16], loc="upper left", ncols=columns, frameon=False,
+        bbox_to_anchor=(0.005, 1 - 0.52 * inch), fontsize=8.5, handletextpad=0.1, columnspacing=1.2, labelcolor=INK,
+    )  # fmt: skip
+    return 1 - (0.8 + 0.2 * ((min(len(palette), 16) - 1) // columns)) * inch
+
+
+def _plane(figure: Figure, drawn: Map, top: float) -> Any:
+    """Axes for two dimensions, of one scale, for distances mean something."""
+    left, low = (0.72, 0.5) if drawn.axes else (0.15, 0.15)
+    left, low = left / figure.get_figwidth(), low / figure.get_figheight()
+    axis: Any = figure.add_axes((left, low, 0.98 - left, top - low))
+    middles, spans = zip(*(_limits(values, 0.05) for values in drawn.coordinates.T), strict=True)
+    unit = max(spans[0] / axis.bbox.width, spans[1] / axis.bbox.height)  # of a pixel
+    for setter, middle, pixels in zip(
+        (axis.set_xlim, axis.set_ylim), middles, (axis.bbox.width, axis.bbox.height), strict=True
+    ):
+        setter(middle - unit * pixels / 2, middle + unit * pixels / 2)
+    axis.tick_params(labelcolor=FAINT, labelsize=8, length=3, color=LINE)
+    for spine in axis.spines.values():
+        spine.set_color(LINE)
+    for setter, name in zip((axis.set_xlabel, axis.set_ylabel), drawn.axes, strict=False):
+        setter(name, color=FAINT, size=9)
+    if not drawn.axes:  # the coordinates of t-SNE and UMAP mean nothing
+        axis.set_xticks([])
+        axis.set_yticks([])
+        axis.spines[["top", "right"]].set_visible(True)
+    return axis
+
+
+def _space(figure: Figure, drawn: Map, top: float) -> Any:
+    """Axes for three dimensions, seen a little from above."""
+    axis: Any = figure.add_axes((0.0, 0.02, 1.0, top - 0.02), projection="3d")
+    axis.view_init(elev=18, azim=-62)
+    axis.set_box_aspect((1.25, 1.25, 1), zoom=1.2)
+    for setter, values in zip((axis.set_xlim, axis.set_ylim, axis.set_zlim), drawn.coordinates.T, strict=True):
+        middle, span = _limits(values, 0.02)
+        setter(middle - span / 2, middle + span / 2)
+    for each, name in zip((axis.xaxis, axis.yaxis, axis.zaxis), [*drawn.axes, "", "", ""], strict=False):
+        each.set_pane_color((0.975, 0.98, 0.985, 1.0))
+        each.set_ticklabels([])
+        each.line.set_color(LINE)
+        each.set_tick_params(color="none")
+        each.set_label_text(name, color=FAINT, size=9)
+        each.labelpad = -8
+    return axis
+
+
+def _limits(values: Array, margin: float) -> tuple[float, float]:
+    """Middle and length of an axis with room on both sides."""
+    low, high = float(values.min()), float(values.max())
+    return (low + high) / 2, (high - low) * (1 + 2 * margin) or 1.0
+
+
+def _pixels(axis: Any, spots: Array) -> Array:
+    """Places of points in pixels of the figure, (N, 2)."""
+    if spots.shape[1] == 3:
+        from mpl_toolkits.mplot3d.proj3d import proj_transform
+
+        x, y, _ = proj_transform(*spots.T, axis.get_proj())
+        spots = np.column_stack([x, y])
+    return np.asarray(axis.transData.transform(spots))
+
+
+def _arrows(figure: Figure, drawn: Map, places: Array) -> None:
+    from matplotlib.patches import FancyArrowPatch
+
+    whole = np.array([figure.bbox.width, figure.bbox.height])
+    for start, end in drawn.points.arrows:
+        arrow = FancyArrowPatch(
+            tuple(places[start] / whole), tuple(places[end] / whole), transform=figure.transFigure, shrinkA=3, shrinkB=4,
+            arrowstyle="-|>,head_length=4.5,head_width=2.2", color=ARROW, linewidth=0.9, alpha=0.8,
+        )  # fmt: skip
+        figure.add_artist(arrow)
+
+
+def _labels(figure: Figure, axis: Any, drawn: Map, places: Array) -> None:
+    """The words, those of arrows before others, where there is room."""
+    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
+    whole = np.array([figure.bbox.width, figure.bbox.height])
+    points = drawn.points
+    wanted = [place for pair in points.arrows for place in pair]
+    few = len(points.words) <= _ALL
+    size = 9.0 if few else 7.5
+    texts = [shorten(word) for word in points.words]
+    sizes = np.array([_measure(renderer, text, size) for text in texts])
+    box = axis.bbox if drawn.coordinates.shape[1] == 2 else figure.bbox
+    lines = [np.linspace(places[a], places[b], 24)[2:-2] for a, b in points.arrows]
+    spots = place(
+        places, sizes, (box.x0, box.y0, box.x1, min(box.y1, axis.bbox.y1)), wanted=wanted, gap=0.045 * DPI,
+        obstacles=np.concatenate(lines) if lines else None, most_covered=len(points.words) if few else 0,
+        far=0.5 * DPI if few else 0.0,
+    )  # fmt: skip
+    for spot, text, extent, at in zip(spots, texts, sizes, places, strict=True):
+        if spot is None:
+            continue
+        if spot.far:
+            ends = np.stack([at, np.clip(at, (spot.x, spot.y), (spot.x + extent[0], spot.y + extent[1]))]) / whole
+            figure.add_artist(_line(figure, ends))
+        # hung up on the side of its point: viewers of SVG may set the word in a wider font
+        side = "left" if spot.x >= at[0] else "right" if spot.x + extent[0] <= at[0] else "center"
+        x = spot.x + {"left": 1, "right": extent[0] - 1, "center": extent[0] / 2}[side]
+        figure.text(
+            x / whole[0], (spot.y + extent[1] / 2) / whole[1], text, size=size, color=INK, ha=side,
+            va="center_baseline", zorder=5,
+        )  # fmt: skip
+    left_out = sum(spot is None for spot in spots)
+    if left_out:
+        messages.note(f"{len(spots) - left_out:,} of {len(spots):,} words have room for their labels")
+
+
+def _measure(renderer: Any, text: str, size: float) -> tuple[float, float]:
+    """Width and height of a label in pixels."""
+    from matplotlib.font_manager import FontProperties
+
+    width, height, _ = renderer.get_text_width_height_descent(text or " ", FontProperties(size=size), ismath=False)
+    return width + 2, max(height, size * DPI / 72) + 1
+
+
+def _line(figure: Figure, ends: Array) -> Any:
+    """From a point to its label that stands further away."""
+    from matplotlib.lines import Line2D
+
+    return Line2D(ends[:, 0], ends[:, 1], transform=figure.transFigure, color=LINE, linewidth=0.6, zorder=1)

@@ -1,0 +1,254 @@
+"""Which words are on a map: the first of a table, those of a file, those of arrows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.errors import DataError, InputError, UsageError, display
+from nlptools.files import line_records, streams
+from nlptools.vectors import checks
+from nlptools.vectors.files import directory, formats
+from nlptools.vectors.table import BLOCK_NUMBERS, Vectors
+
+Array = np.ndarray[Any, Any]
+
+
+class Entry(NamedTuple):
+    """A word and the group that gives it its colour; "" is no group."""
+
+    word: str
+    group: str = ""
+
+
+@dataclass(frozen=True)
+class Points:
+    """The words of a map before it is made.
+
+    Attributes:
+        words: their names, N of them; where the rows of an array have none, their numbers from 0.
+        rows: their vectors, float32 (N, D), finite.
+        groups: the group of each, or empty where there are none.
+        arrows: pairs of places in `words`.
+        total: how many words the table has that they come from.
+    """
+
+    words: list[str]
+    rows: Array
+    groups: list[str] = field(default_factory=list)
+    arrows: list[tuple[int, int]] = field(default_factory=list)
+    total: int = 0
+
+    def nearest(self, k: int = 10) -> tuple[Array, Array]:
+        """The `k` nearest others of each word by cosine: places and cosines, (N, min(k, N - 1)), nearest first.
+
+        A vector of zeros has the cosine 0 to all others. Of equally near words the first comes first.
+        """
+        from nlptools.vectors.maps.reduction import scaled
+
+        unit, k = scaled(self.rows), min(k, len(self.words) - 1)
+        places = np.empty((len(unit), k), np.int64)
+        cosines = np.empty((len(unit), k), np.float32)
+        size = max(1, BLOCK_NUMBERS // len(unit))
+        for start in range(0, len(unit), size):
+            found = unit[start : start + size] @ unit.T
+            found[np.arange(len(found)), np.arange(start, start + len(found))] = -np.inf
+            if k < found.shape[1] // 4:
+                best = np.sort(np.argpartition(found, -k, axis=1)[:, found.shape[1] - k :], axis=1)
+            else:
+                best = np.broadcast_to(np.arange(found.shape[1]), found.shape)
+            scores = np.take_along_axis(found, best, 1)
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+            places[start : start + size] = np.take_along_axis(best, order, 1)
+            cosines[start : start + size] = np.take_along_axis(scores, order, 1)
+        return places, np.clip(cosines, -1, 1)
+
+
+# -- files ------------------------------------------------------------------------------------------------------------
+
+
+def read(
+    path: str,
+    entries: Sequence[Entry] | None = None,
+    count: int = 0,
+    arrows: Sequence[tuple[str, str]] = (),
+    format: str | None = None,
+    errors: str = "strict",
+    lines: str | None = None,
+) -> Points:
+    """The words of a map from a file of vectors, or the rows of a `.npy` matrix without words beside it.
+
+    Args:
+        lines: a text of which the lines name the rows of a matrix; see `nlptools.vectors.files.formats.load`.
+
+    Raises:
+        DataError, BundleError: see `choose` and `choose_rows`.
+        InputError, UsageError: see `nlptools.vectors.files.formats.load`.
+    """
+    if lines is None and bare(path, format):
+        return choose_rows(directory.load_array(path, "fiu"), entries, count, arrows, path)
+    if lines is None and formats.is_nameless(path) and format in (None, "npy"):
+        found = formats.load_nameless(path, format, errors, types="fiu")
+        if not isinstance(found, Vectors):
+            return choose_rows(found, entries, count, arrows, path)
+        return choose(found, entries, count, arrows)
+    return choose(formats.load(path, format, errors, lines), entries, count, arrows)
+
+
+def bare(path: str, format: str | None = None) -> bool:
+    """Whether `path` is an array without words beside it."""
+    if formats.is_nameless(path):
+        return False
+    kind = format or formats.source_format(path)
+    return kind == "npy" and not os.path.exists(directory.words_beside(path))
+
+
+def read_words(path: str, errors: str = "strict") -> list[Entry]:
+    """A word on each line, perhaps a tab and a group; empty lines are skipped.
+
+    Raises:
+        DataError: a line has more fields, or there are no words.
+        InputError: see `nlptools.files.streams.blocks`.
+    """
+    found = []
+    for number, line in enumerate(streams.lines(path, errors), 1):
+        if line:
+            fields = line_records.fields(line)
+            if len(fields) > 2 or not fields[0] or "\n" in fields[0]:
+                raise DataError("expected a word, or a word, a tab and a group", path=path, line=number)
+            found.append(Entry(*fields))
+    if not found:
+        raise DataError("no words in this file", path=path)
+    return found
+
+
+def read_arrows(text: str, errors: str = "strict") -> list[tuple[str, str]]:
+    """Pairs of words in `king:queen,man:woman`, or in a file of that name: two on each line, a tab or space between.
+
+    Raises:
+        UsageError: neither pairs nor a file.
+        DataError: a line does not hold two words.
+    """
+    if not os.path.exists(text):
+        pairs = [tuple(part.split(":")) for part in text.split(",")]
+        if ":" not in text:
+            raise InputError(f"{display(text)}: no such file of arrows, and no pairs such as king:queen,man:woman")
+        if not all(len(pair) == 2 and all(pair) for pair in pairs):
+            raise UsageError(f"--arrows {text}: expected pairs such as king:queen,man:woman, or a file of pairs")
+        return [(pair[0], pair[1]) for pair in pairs]
+    found = []
+    for number, line in enumerate(streams.lines(text, errors), 1):
+        if line.strip():
+            fields = line_records.fields(line) if "\t" in line else line.split(" ")
+            if len(fields) != 2 or not all(fields):
+                raise DataError("expected two words, a tab or a space between them", path=text, line=number)
+            found.append((fields[0], fields[1]))
+    if not found:
+        raise DataError("no arrows in this file", path=text)
+    return found
+
+
+# -- choice -----------------------------------------------------------------------------------------------------------
+
+
+def choose(
+    vectors: Vectors,
+    entries: Sequence[Entry] | None = None,
+    count: int = 0,
+    arrows: Sequence[tuple[str, str]] = (),
+) -> Points:
+    """The words of `entries` in their order, or all of a table; the first `count` of them (0: all).
+
+    Words of arrows that are not among them come behind them. Words without a vector are left out, arrows of theirs
+    too, and told; so are repeated words.
+
+    Raises:
+        DataError: fewer than two words have vectors.
+        BundleError: a vector is not finite.
+    """
+    if entries is None:
+        kept = [Entry(word) for word in vectors.words.list()[: count or None]]
+        with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, which is refused
+            rows = vectors.rows.read(0, len(kept))
+        check_finite(rows, vectors.path)
+    else:
+        kept, rows = _rows_of(vectors, _once(entries, vectors.path), count)
+    places: dict[str, int] = {}
+    for place, entry in enumerate(kept):
+        places.setdefault(entry.word, place)
+    more = [Entry(word) for word in dict.fromkeys(word for pair in arrows for word in pair) if word not in places]
+    if more:
+        found, behind = _rows_of(vectors, more, 0)
+        places.update((entry.word, len(kept) + i) for i, entry in enumerate(found))
+        kept, rows = kept + found, np.concatenate([rows, behind]) if len(rows) else behind
+    pairs = [(places[a], places[b]) for a, b in arrows if a in places and b in places]
+    if len(pairs) < len(arrows):
+        messages.warn(f"{len(arrows) - len(pairs):,} of {len(arrows):,} arrows have words without a vector")
+    if len(kept) < 2:
+        raise DataError(f"{display(vectors.path)}: a map needs at least two words, found {len(kept)}")
+    groups = [entry.group for entry in kept] if any(entry.group for entry in kept) else []
+    return Points([entry.word for entry in kept], rows, groups, pairs, len(vectors))
+
+
+def choose_rows(
+    matrix: Array,
+    entries: Sequence[Entry] | None = None,
+    count: int = 0,
+    arrows: Sequence[tuple[str, str]] = (),
+    path: str = "vectors",
+) -> Points:
+    """The first `count` rows (0: all) of a matrix (N, D), named by `entries`; without them by their numbers from 0.
+
+    Raises:
+        DataError: there are more or fewer names than rows, or fewer than two rows.
+        BundleError: a row is not finite.
+    """
+    if entries is not None and len(entries) != len(matrix):
+        raise DataError(f"{display(path)}: {len(matrix):,} rows, {len(entries):,} words to name them")
+    names = entries or [Entry(str(i)) for i in range(len(matrix))]
+    found = choose(Vectors([entry.word for entry in names], matrix, path=path), None, count, arrows)
+    if not any(entry.group for entry in names):
+        return found
+    shown = names[: count or None]
+    group = {entry.word: entry.group for entry in reversed(names)}
+    groups = [entry.group for entry in shown] + [group[word] for word in found.words[len(shown) :]]
+    return replace(found, groups=groups)
+
+
+def check_finite(rows: Array, path: str) -> None:
+    """Refuse rows (N, D) with NaN or infinity. Raises BundleError."""
+    size = max(1, BLOCK_NUMBERS // max(1, rows.shape[1]))
+    for start in range(0, len(rows), size):
+        checks.check_finite(rows[start : start + size], start, path)
+
+
+def _once(entries: Sequence[Entry], path: str) -> list[Entry]:
+    first: dict[str, Entry] = {}
+    for entry in entries:
+        first.setdefault(entry.word, entry)
+    if len(first) < len(entries):
+        messages.warn(f"{len(entries) - len(first):,} repeated words in the list; each is shown once")
+    return list(first.values())
+
+
+def _rows_of(vectors: Vectors, entries: Sequence[Entry], count: int) -> tuple[list[Entry], Array]:
+    """The first `count` entries that have vectors, and these."""
+    kept, rows, missing = [], [], []
+    for entry in entries:
+        row = vectors.vector(entry.word)
+        if row is None:
+            missing.append(entry.word)
+        else:
+            kept.append(entry)
+            rows.append(row)
+        if count and len(kept) == count:
+            break
+    if missing:
+        some = ", ".join(display(word) for word in missing[:3]) + (", ..." if len(missing) > 3 else "")
+        messages.warn(f"{len(missing):,} of {len(kept) + len(missing):,} words have no vector: {some}")
+    return kept, np.stack(rows) if rows else np.empty((0, vectors.dimensions), np.float32)

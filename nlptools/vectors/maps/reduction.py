@@ -1,0 +1,203 @@
+"""Few dimensions from many: principal components, t-SNE, UMAP.
+
+PCA (Pearson 1901) is computed here: the singular vectors of the centred rows, or, where there are more rows than
+dimensions, the eigenvectors of their covariance, which are the same and take one pass over blocks of rows. The largest
+loading of each component is positive, so that a map does not flip from one machine to the next. t-SNE (van der Maaten and
+Hinton 2008) is scikit-learn's, UMAP (McInnes et al. 2018) umap-learn's; both have seeds, and t-SNE begins from the principal
+components with a little noise.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.configs.maps import DISTANCES, METHODS
+from nlptools.errors import DataError, Unavailable, UsageError
+from nlptools.vectors.table import BLOCK_NUMBERS
+
+Array = np.ndarray[Any, Any]
+_HINT = "pip install 'nlptools[viz]'"
+_NOISE = 1e-13  # share of the variance below which a component is rounding of float32
+
+
+class Reduced(NamedTuple):
+    """Coordinates (N, dims), float64, and the share of the variance along each of them, which only PCA knows."""
+
+    coordinates: Array
+    variance: tuple[float, ...] | None
+
+
+def reduce(
+    rows: Array,
+    method: str = "pca",
+    dims: int = 2,
+    *,
+    distance: str | None = None,
+    perplexity: float = 30.0,
+    umap_neighbors: int = 15,
+    seed: int = 1,
+) -> Reduced:
+    """The rows (N, D) in `dims` dimensions.
+
+    Args:
+        distance: "euclidean", or "cosine", which scales the rows to length 1 first; None: cosine but for PCA.
+        perplexity: of t-SNE, at least 1; with few rows it becomes a third of N - 1, which is told.
+        umap_neighbors: of UMAP, at least 2; N - 1 where there are fewer rows.
+
+    Raises:
+        UsageError: no such method or distance, other dimensions than 2 or 3, numbers out of bounds.
+        DataError: fewer than two rows (UMAP: three), or all rows are the same.
+        Unavailable: the package of the method is not installed.
+    """
+    distance = distance or ("euclidean" if method == "pca" else "cosine")
+    if method not in METHODS or distance not in DISTANCES:
+        raise UsageError(f"method={method!r}, distance={distance!r}: expected one of {METHODS}, of {DISTANCES}")
+    if dims not in (2, 3) or perplexity < 1 or umap_neighbors < 2 or not 0 <= seed < 2**32:
+        raise UsageError(
+            f"dims={dims}, perplexity={perplexity:g}, umap_neighbors={umap_neighbors}, seed={seed}: expected 2 or 3, at "
+            "least 1, at least 2, from 0 to 2**32 - 1"
+        )
+    least = 3 if method == "umap" else 2
+    if len(rows) < least:
+        raise DataError(f"a map by {method} needs at least {least} words, found {len(rows)}")
+    if all((rows[start:end] == rows[0]).all() for start, end in _spans(rows)):
+        raise DataError(f"all {len(rows):,} vectors are the same: there is nothing to map")
+    if distance == "cosine":
+        rows = scaled(rows)
+        if all(np.abs(rows[start:end] - rows[0]).max() < 1e-6 for start, end in _spans(rows)):
+            raise DataError(
+                f"all {len(rows):,} vectors point the same way: their cosines cannot be mapped",
+                hint="--distance euclidean minds their lengths",
+            )
+    if method == "pca":
+        return pca(rows, dims)
+    coordinates = _tsne(rows, dims, perplexity, seed) if method == "tsne" else _umap(rows, dims, umap_neighbors, seed)
+    if not np.isfinite(coordinates).all():
+        raise DataError(f"{method} found no finite coordinates for these vectors")
+    return Reduced(coordinates, None)
+
+
+def scaled(rows: Array) -> Array:
+    """Rows (N, D) at length 1, float32; rows of zeros stay."""
+    out = np.empty(rows.shape, np.float32)
+    for start, end in _spans(rows):
+        part = rows[start:end].astype(np.float64)
+        part /= np.abs(part).max(axis=1, keepdims=True, initial=np.finfo(np.float64).tiny)  # squares stay in bounds
+        lengths = np.linalg.norm(part, axis=1, keepdims=True)
+        out[start:end] = part / np.where(lengths > 0, lengths, 1)
+    return out
+
+
+def _spans(rows: Array) -> list[tuple[int, int]]:
+    """Beginnings and ends of blocks of rows."""
+    size = max(1, BLOCK_NUMBERS // rows.shape[1])
+    return [(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
+
+
+# -- principal components ---------------------------------------------------------------------------------------------
+
+
+def pca(rows: Array, dims: int) -> Reduced:
+    """Rows (N, D) along their first `dims` principal components; zeros where there are fewer components."""
+    # in units of a power of two, which rounds nothing, squares of large numbers stay finite
+    unit = 2.0 ** (int(np.frexp(np.float64(max(rows.max(), -rows.min())))[1]) - 1)
+    zero = np.zeros(rows.shape[1])
+    mean = sum(_centred(rows, start, end, unit, zero).sum(axis=0) for start, end in _spans(rows)) / len(rows)
+    axes, shares = (_by_covariance if len(rows) > rows.shape[1] else _by_rows)(rows, unit, mean)
+    axes, shares = axes[:dims], shares[:dims]
+    axes = axes[shares > _NOISE]
+    largest = np.abs(axes).argmax(axis=1)
+    axes = axes * np.where(axes[np.arange(len(axes)), largest] < 0, -1.0, 1.0)[:, None]
+    coordinates = np.zeros((len(rows), dims))
+    for start, end in _spans(rows):
+        coordinates[start:end, : len(axes)] = _centred(rows, start, end, unit, mean) @ axes.T
+    found = [float(share) if share > _NOISE else 0.0 for share in shares]
+    return Reduced(coordinates * unit, tuple(found + [0.0] * (dims - len(found))))
+
+
+def _centred(rows: Array, start: int, end: int, unit: float, mean: Array) -> Array:
+    return rows[start:end].astype(np.float64) / unit - mean
+
+
+def _by_covariance(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]:
+    """Components (D, D), the first first, and their shares of the variance."""
+    total = np.zeros((rows.shape[1], rows.shape[1]))
+    for start, end in _spans(rows):
+        part = _centred(rows, start, end, unit, mean)
+        total += part.T @ part
+    values, vectors = np.linalg.eigh(total)
+    return vectors.T[::-1], np.maximum(values[::-1], 0) / values.clip(min=0).sum()
+
+
+def _by_rows(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]:
+    """As `_by_covariance`, of at most as many rows as dimensions: components (N, D)."""
+    _, values, vectors = np.linalg.svd(_centred(rows, 0, len(rows), unit, mean), full_matrices=False)
+    return vectors, values**2 / (values**2).sum()
+
+
+# -- other packages ---------------------------------------------------------------------------------------------------
+
+
+def check_method(method: str) -> None:
+    """Raise Unavailable if the package behind `method` is not installed, before any work is done."""
+    if method != "pca":
+        _estimator(method)
+
+
+def _estimator(method: str) -> Callable[..., Any]:
+    """The class that does the work."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # umap misses TensorFlow, which it does not need here
+            if method == "tsne":
+                from sklearn.manifold import TSNE as found
+            else:
+                from umap import UMAP as found
+    except ImportError:
+        package = "scikit-learn" if method == "tsne" else "umap-learn"
+        raise Unavailable(f"--method {method} needs the {package} package", hint=_HINT) from None
+    made: Callable[..., Any] = found
+    return made
+
+
+def _start(rows: Array, dims: int, seed: int) -> Array:
+    """Principal components as first places of other methods, as small as t-SNE wants them.
+
+    With a hundredth of noise, for two words at one place, or all in a plane, would never come apart.
+    """
+    first = pca(rows, dims).coordinates
+    noise = np.random.default_rng(seed).standard_normal(first.shape)
+    return np.asarray((first / first[:, 0].std() + 0.01 * noise) * 1e-4, np.float32)
+
+
+def _tsne(rows: Array, dims: int, perplexity: float, seed: int) -> Array:
+    most = max(1.0, (len(rows) - 1) / 3)
+    if perplexity > most:
+        messages.note(f"t-SNE: perplexity {most:g} instead of {perplexity:g}: there are only {len(rows)} words")
+    make = _estimator("tsne")
+    model = make(dims, perplexity=min(perplexity, most), init=_start(rows, dims, seed), random_state=seed)
+    return np.asarray(_quietly(model, rows), np.float64)
+
+
+def _umap(rows: Array, dims: int, neighbors: int, seed: int) -> Array:
+    make = _estimator("umap")
+    start: Any = "spectral" if len(rows) > dims + 2 else _start(rows, dims, seed)
+    near = min(neighbors, len(rows) - 1)
+    model = make(n_components=dims, n_neighbors=near, init=start, random_state=seed, n_jobs=1)
+    return np.asarray(_quietly(model, rows), np.float64)
+
+
+def _quietly(model: Any, rows: Array) -> Any:
+    """Fit, with what the package warns about on standard error as messages of ours."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = model.fit_transform(np.asarray(rows, np.float32))
+    for warning in caught:
+        if not issubclass(warning.category, (DeprecationWarning, FutureWarning, ImportWarning)):
+            messages.detail(f"{type(model).__name__}: {' '.join(str(warning.message).split())[:200]}")
+    return found

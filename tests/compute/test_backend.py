@@ -1,0 +1,154 @@
+"""Devices, precisions, threads and processes are found as the environment says, and refused when they are not there."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+import torch
+
+from nlptools import errors
+from nlptools.compute import backend
+from nlptools.compute.backend import Backend
+from nlptools.configs import Compute
+
+VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID",
+             "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK",
+             "SLURM_LAUNCH_NODE_IPADDR", "SLURM_STEP_TASKS_PER_NODE", "NLPTOOLS_EMULATE_BF16")  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_one_process_without_a_launcher() -> None:
+    assert backend._ranks() == (0, 0, 1)
+
+
+def test_ranks_from_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("RANK", "5"), ("LOCAL_RANK", "1"), ("WORLD_SIZE", "8")):
+        monkeypatch.setenv(name, value)
+    assert backend._ranks() == (5, 1, 8)
+
+
+def test_ranks_from_srun(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = {"STEP_ID": "0", "STEP_NUM_TASKS": "4", "PROCID": "3", "LOCALID": "1", "JOB_ID": "123456",
+            "LAUNCH_NODE_IPADDR": "10.0.0.7", "STEP_TASKS_PER_NODE": "2(x2)"}  # fmt: skip
+    for name in ("MASTER_ADDR", "MASTER_PORT", "LOCAL_WORLD_SIZE"):  # so that what is set here is taken back
+        monkeypatch.setenv(name, "x")
+        monkeypatch.delenv(name)
+    for name, value in said.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
+    assert backend._ranks() == (3, 1, 4)
+    assert os.environ["MASTER_ADDR"] == "10.0.0.7" and os.environ["LOCAL_WORLD_SIZE"] == "2"
+    assert os.environ["MASTER_PORT"] == str(20000 + 123456 % 20000)
+    # a batch script by itself is one process
+    monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
+    assert backend._ranks() == (0, 0, 1)
+
+
+def test_processes_on_one_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = backend.available_threads()
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(whole))
+    assert backend.available_threads() == 1
+    monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
+    assert backend.available_threads() == 1
+
+
+def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "_cpuinfo", lambda key: "fpu sse avx512f avx512_vnni")
+    cpu = torch.device("cpu")
+    assert backend._precision("auto", cpu) == "fp32"
+    with pytest.raises(errors.Unavailable, match="no bf16"):
+        backend._precision("bf16", cpu)
+    with pytest.raises(errors.Unavailable, match="CUDA"):
+        backend._precision("fp16", cpu)
+    for flag in ("amx_bf16", "avx512_bf16"):
+        monkeypatch.setattr(backend, "_cpuinfo", lambda key, flag=flag: f"fpu {flag} sse")
+        assert backend._precision("auto", cpu) == "bf16" and backend._precision("fp32", cpu) == "fp32"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "flags", "expected"),
+    [
+        ("AuthenticAMD", "fpu avx2 avx512bw avx512_bf16", "bf16"),
+        ("AuthenticAMD", "fpu avx2", "ieee"),
+        ("AuthenticAMD", "fpu avx512bw amx_tile amx_bf16", "ieee"),  # there it would not be float32
+        ("GenuineIntel", "fpu avx512bw", "ieee"),
+        ("", "", "ieee"),
+    ],
+)
+def test_who_multiplies_float32_matrices(
+    monkeypatch: pytest.MonkeyPatch, float32_products: Any, vendor: str, flags: str, expected: str
+) -> None:
+    monkeypatch.setattr(backend, "_cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
+    Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
+    assert float32_products.fp32_precision == expected
+
+
+@pytest.mark.parametrize(("M", "K", "N"), [(1, 8, 8), (3, 17, 5), (64, 512, 96), (300, 768, 256), (7, 4096, 33)])
+def test_training_in_fp32_multiplies_in_float32(float32_products: Any, M: int, K: int, N: int) -> None:
+    Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
+    random = torch.Generator().manual_seed(M)
+    x, w, b = (torch.randn(*shape, generator=random) for shape in ((M, K), (K, N), (N,)))
+    batch = torch.randn(5, K, M, generator=random)
+    close = {"rtol": 0, "atol": 1e-5 * K**0.5}  # bf16 would be hundreds of times as far off
+    torch.testing.assert_close((x @ w).double(), x.double() @ w.double(), **close)
+    torch.testing.assert_close(torch.addmm(b, x, w).double(), torch.addmm(b.double(), x.double(), w.double()), **close)
+    torch.testing.assert_close(torch.bmm(x.expand(5, -1, -1), batch).double(), x.double() @ batch.double(), **close)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("tpu", errors.UsageError), ("cuda:x", errors.UsageError), ("mps", errors.Unavailable)]
+)
+def test_devices_that_are_not_there(name: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind):
+        backend._device(name, 0)
+
+
+def test_the_random_state_comes_back() -> None:
+    here = Backend.detect(Compute(device="cpu", precision="fp32", threads=1))
+    here.seed(3)
+    state, first = here.random_state(), torch.rand(4)
+    torch.rand(10)
+    here.set_random_state(state)
+    assert torch.equal(torch.rand(4), first)
+    assert here.sum([1.5, 2.0]) == [1.5, 2.0] and here.broadcast({"a": 1}) == {"a": 1} and here.is_main
+    assert here.describe()["precision"] == "fp32" and here.peak_memory() > 0
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_training_on_a_gpu_equals_training_on_the_cpu(tmp_path, english) -> None:  # type: ignore[no-untyped-def]
+    import json
+
+    import nlptools
+    from nlptools.configs import Training
+    from nlptools.configs.lm import TrainLM
+
+    (tmp_path / "t.txt").write_text("\n".join(english[:300]) + "\n")
+    words = sorted({word for line in english[:300] for word in line.split()})
+    (tmp_path / "v.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{word}\t1\n" for word in words))
+    settings = TrainLM(tokenizer=str(tmp_path / "v.tsv"), layers=2, hidden=32, heads=2, context=32)
+    losses = []
+    for device in ("cpu", "cuda"):
+        run = Training(output=str(tmp_path / device), steps=10, log_every="1")
+        nlptools.train_lm([str(tmp_path / "t.txt")], settings, run, Compute(device=device, precision="fp32"))
+        rows = [json.loads(line) for line in (tmp_path / device / "log.jsonl").read_text().split("\n") if line]
+        losses.append([row["loss"] for row in rows if row["kind"] == "train"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+
+
+def test_kernels_are_forgotten_unless_the_environment_says_how_many_to_keep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "THP_MEM_ALLOC_ENABLE"):
+        monkeypatch.setenv(name, "0")  # to be put back as it was
+        monkeypatch.delenv(name)
+    backend._keep_few_kernels(backend._KERNELS)  # as when it is imported
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7" and os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "128"
+    backend.expect_new_shapes()
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7" and int(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"]) < 100
+    assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"

@@ -1,0 +1,59 @@
+"""Contexts with endings as rows: by hand, and what is cut."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nlptools.errors import UsageError
+from nlptools.formats.examples import Choice, Place
+from nlptools.tasks.choice.features import choice_features, choice_probabilities, cut_pair
+from tests.tasks.span_tokenizers import PAD, letters, shown
+
+LETTERS = letters()
+HERE = Place("-", 1)
+
+
+def test_by_hand():
+    examples = [Choice("ab c", ("d", "e f"), 1, HERE), Choice("", ("x", "", "y"), None, HERE)]
+    features = choice_features(examples, LETTERS, max_length=20)
+    rows = np.arange(5)
+    batch = features.rows.batch(rows, PAD)
+    assert [" ".join(shown(LETTERS, ids[mask])) for ids, mask in zip(batch.ids, batch.mask)] == [
+        "[CLS] a ##b c [SEP] d [SEP]",
+        "[CLS] a ##b c [SEP] e f [SEP]",
+        "[CLS] [SEP] x [SEP]",
+        "[CLS] [SEP] [SEP]",
+        "[CLS] [SEP] y [SEP]",
+    ]
+    assert batch.types[1].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert features.examples.tolist() == [0, 2, 5]
+    assert features.labels.tolist() == [1, -1]
+    assert features.cut_rows == 0
+
+
+def test_what_is_too_long():
+    features = choice_features([Choice("a b c d", ("e", "f g h i j k"), 0, HERE)], LETTERS, max_length=8)
+    batch = features.rows.batch(np.arange(2), PAD)
+    assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] a b c d [SEP] e [SEP]"
+    assert " ".join(shown(LETTERS, batch.ids[1])) == "[CLS] b c d [SEP] f g [SEP]"
+    assert features.cut_rows == 1
+    with pytest.raises(UsageError, match="rows of 4 tokens"):
+        choice_features([], LETTERS, max_length=4)
+    assert len(choice_features([], LETTERS, max_length=5).rows) == 0
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.integers(2, 40))
+def test_the_longer_side_is_cut(a, b, room):
+    first, second = (int(length[0]) for length in cut_pair(np.array([a]), np.array([b]), room))
+    while a + b > room:
+        a, b = (a - 1, b) if a > b else (a, b - 1)
+    assert (first, second) == (a, b)
+
+
+def test_shares():
+    found = choice_probabilities(np.array([0.0, np.log(3), 1000, 1000, 1000], np.float32), np.array([0, 2, 5]))
+    np.testing.assert_allclose(found, [0.25, 0.75, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
+    assert choice_probabilities(np.zeros(0), np.array([0])).tolist() == []

@@ -1,0 +1,216 @@
+"""What all training commands share, on the smallest thing that can be trained: whether a number is above a half."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nlptools import errors
+from nlptools.compute.backend import Backend
+from nlptools.configs import Compute, Training
+from nlptools.files import artifacts
+from nlptools.training.engine.job import run_job
+from nlptools.training.engine.loop import Criterion
+
+ACCURACY = Criterion("accuracy", higher_is_better=True)
+COMPUTE = Compute(device="cpu", precision="fp32", threads=1)
+
+
+class Model(torch.nn.Module):
+    runs_in_16_bits = False
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.line = torch.nn.Linear(1, 2)
+
+
+class Objective(torch.nn.Module):
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def counts(self, batch: Any) -> dict[str, int]:
+        return {"loss": len(batch[0])}
+
+    def arrays(self, batch: Any) -> Any:
+        return batch
+
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
+        return {"loss": torch.nn.functional.cross_entropy(self.model.line(x), y, reduction="sum")}
+
+    def carry(self) -> dict[str, Any]:
+        return {}
+
+    def restore_carry(self, tensors: Any) -> None:
+        pass
+
+
+class Points:
+    """Batches without end, and what a task says of its data."""
+
+    batches_per_epoch = 2.5
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.position = path, 0
+        x = np.load(path)
+        self.x, self.y = x[:, None], (x > 0.5).astype("int64")
+
+    @property
+    def epoch(self) -> float:
+        return self.position / self.batches_per_epoch
+
+    def __iter__(self) -> Iterator[Any]:
+        while True:
+            self.position += 1
+            chosen = np.random.default_rng(self.position).integers(len(self.x), size=8)
+            yield self.x[chosen], self.y[chosen]
+
+    def state(self) -> dict[str, Any]:
+        return {"position": self.position}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        self.position = state["position"]
+
+    def digests(self) -> dict[str, str | None]:
+        return {"points": artifacts.sha256(self.path)}
+
+    def paths(self) -> list[str | None]:
+        return [str(self.path)]
+
+    def record(self) -> dict[str, Any]:
+        return {"points": {"count": len(self.x)}}
+
+
+@dataclass
+class Halves:
+    """A `Task` that counts examples and is judged by accuracy."""
+
+    points: int = 20
+    scale: float = 1.0
+    unit: str = "examples"
+    criterion: Criterion = ACCURACY
+    measures: tuple[str, ...] = ("loss", "accuracy")
+
+    def settings(self) -> dict[str, Any]:
+        return {"scale": self.scale}
+
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Points:
+        np.save(directory / "points.npy", np.linspace(0, 1, self.points, dtype="float32"))
+        return Points(directory / "points.npy")
+
+    def open(self, paths: list[str | None]) -> Points:
+        return Points(Path(str(paths[0])))
+
+    def announce(self, data: Points, seconds: float) -> None:
+        pass
+
+    def model(self) -> Model:
+        torch.manual_seed(3)
+        return Model()
+
+    def objective(self, model: Any) -> Objective:
+        return Objective(model)
+
+    def source(self, data: Points, backend: Backend) -> Any:
+        return data
+
+    def evaluate(self, data: Points, backend: Backend) -> Any:
+        def evaluate(model: Any, stop: Any) -> dict[str, float]:
+            logits, y = model.line(torch.from_numpy(data.x)), torch.from_numpy(data.y)
+            return {
+                "loss": float(torch.nn.functional.cross_entropy(logits, y)),
+                "accuracy": float((logits.argmax(1) == y).float().mean()),
+            }
+
+        return evaluate
+
+    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        artifacts.save_tensors(directory / "model.safetensors", weights)
+        artifacts.write_json(directory / "training.json", record)
+        artifacts.write_manifest(directory, ["model.safetensors", "training.json"])
+
+    def advice(self, name: str) -> str:
+        return f"halve {name}"
+
+
+def training(place: Path, **changes: Any) -> Training:
+    run = Training(output=str(place / "run"), lr=0.3, warmup=0, weight_decay=0.0, valid_every="10", steps=60)
+    return replace(run, **changes)
+
+
+def test_another_task_has_its_own_unit_criterion_and_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trained = run_job(Halves(), training(tmp_path), COMPUTE, {"argv": ["halve"]})
+    record = json.loads((tmp_path / "run/training.json").read_text())
+    rows = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().split("\n") if line]
+    best = max(row["accuracy"] for row in rows if row["kind"] == "valid")
+    assert record["status"] == "finished" and record["metrics"] == trained.metrics
+    assert trained.metrics["valid_accuracy"] == best > 0.8 and trained.metrics["examples"] == 480
+    assert {"examples", "examples_per_second"} <= rows[0].keys() and "tokens" not in rows[0]
+    assert record["fingerprint"]["scale"] == 1.0 and record["data"] == {"points": {"count": 20}}
+    err = capsys.readouterr().err
+    assert f"accuracy {best:.2f}" in err and "examples/s" in err and f"try: halve {tmp_path / 'run'}" in err
+
+
+def test_steps_come_from_the_batches_of_an_epoch(tmp_path: Path) -> None:
+    assert run_job(Halves(), training(tmp_path, steps=0, epochs=10), COMPUTE).steps == 25
+    assert run_job(Halves(), training(tmp_path, steps=0, epochs=30), COMPUTE).steps == 75, "a longer run goes on"
+
+
+def test_a_run_goes_on_with_the_same_settings_and_data_only(tmp_path: Path) -> None:
+    run = training(tmp_path, steps=5)
+    run_job(Halves(), run, COMPUTE)
+    with pytest.raises(errors.OutputError, match=r"other settings \(scale\)"):
+        run_job(Halves(scale=2.0), run, COMPUTE)
+    with pytest.raises(errors.OutputError, match="other text"):
+        run_job(Halves(points=21), run, COMPUTE)
+    assert run_job(Halves(), replace(run, average=2, keep=3), COMPUTE).steps == 5
+    path = tmp_path / "run/training.json"
+    record = json.loads(path.read_text())
+    off = next(key for key, value in record["fingerprint"].items() if value == 0)
+    for forgotten, fits in ((off, True), ("scale", False)):  # as a run that was begun before there was this option
+        kept = {key: value for key, value in record["fingerprint"].items() if key != forgotten}
+        path.write_text(json.dumps({**record, "fingerprint": kept}))
+        if fits:
+            assert run_job(Halves(), run, COMPUTE).steps == 5
+        else:
+            with pytest.raises(errors.OutputError, match=r"other settings \(scale\)"):
+                run_job(Halves(), run, COMPUTE)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_the_bundle_holds_the_mean_or_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, taken: bool
+) -> None:
+    calls = iter([0.1, 0.9, 0.2, 0.3, 0.95 if taken else 0.85])
+    monkeypatch.setattr(Halves, "evaluate", lambda *_: lambda model, stop: {"loss": 1.0, "accuracy": next(calls)})
+    trained = run_job(Halves(), training(tmp_path, steps=40, average=3), COMPUTE)
+    kept = {step: artifacts.load_tensors(tmp_path / f"run/checkpoints/step-{step:06d}/weights.safetensors")
+            for step in (20, 30, 40)}  # fmt: skip
+    weights = artifacts.load_tensors(tmp_path / "run/model.safetensors")
+    for name, tensor in weights.items():
+        mean = torch.stack([part[name].double() for part in kept.values()]).mean(0).float()
+        assert torch.equal(tensor, mean if taken else kept[20][name]), name
+    value = 0.95 if taken else 0.85
+    assert trained.metrics["average"] == {"steps": [20, 30, 40], "taken": taken, "loss": 1.0, "accuracy": value}
+    assert trained.metrics["valid_accuracy"] == (0.95 if taken else 0.9)
+    err = capsys.readouterr().err
+    assert f"mean of the weights of steps 20, 30, 40: validation accuracy {value:.4f}" in err
+    assert "best of single steps, 20: 0.9000" in err and ("the mean is taken" in err) == taken
+
+
+def test_an_average_of_nothing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(errors.UsageError, match="--average has nothing to average"):
+        run_job(Halves(), training(tmp_path, average=2, save_every="never"), COMPUTE)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_dry_run_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_job(Halves(), training(tmp_path, dry_run=True), COMPUTE)
+    assert not (tmp_path / "run").exists() and "60 steps of 8 examples" in capsys.readouterr().err

@@ -1,0 +1,199 @@
+"""The training loop: what is minimised, stopped, continued, refused."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import tiny
+
+from nlptools import errors
+from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
+from nlptools.compute.backend import Backend
+from nlptools.configs import Training, interval
+from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.training.engine import loop
+from nlptools.training.engine.checkpoint import Checkpoints
+from nlptools.training.engine.loop import LOSS, Criterion, Fit, fit
+from nlptools.training.engine.optimizers import learning_rate
+from nlptools.training.objectives import CausalLM
+
+BACKEND = Backend(torch.device("cpu"))
+RUN = Training(output="", steps=12, batch_size=4, lr=1e-2, warmup=0, save_every="never", valid_every="4")
+ARCHITECTURES = ["transformer", "lstm"]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Corpus:
+    ids = np.random.default_rng(0).integers(2, 50, 400).astype("uint16")
+    (tmp_path / "ids").write_bytes(ids.tobytes())
+    return Corpus(tmp_path / "ids", Counts(tokens=399), "", "uint16")
+
+
+def source(arch: str, data: Corpus, batch_size: int = 4) -> Any:
+    return (ContiguousStreams if arch == "lstm" else ShuffledWindows)(data, 8, batch_size, seed=1)
+
+
+def start(arch: str, data: Corpus, run: Training = RUN, backend: Backend = BACKEND, **sizes: Any) -> Fit:
+    objective = CausalLM(tiny(arch, **sizes))
+    torch.manual_seed(9)
+    state = Fit(objective, source(arch, data, run.batch_size), backend, run, None)
+    state.objective.train()
+    state.working.train()
+    return state
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_accumulated_batches_equal_one_large_batch(arch: str, data: Corpus) -> None:
+    """Also with batches that hold different numbers of targets, where a mean of means goes wrong."""
+    small, large = start(arch, data, replace(RUN, batch_size=2, accumulate=2)), start(arch, data)
+    if arch == "lstm":
+        small.source = large.source  # streams of 2 are not halves of streams of 4
+
+    def halves() -> Any:
+        for batch in source(arch, data, 4):
+            cut = np.where(np.arange(8) < 3, batch.targets[2:], -1)
+            yield replace(batch, ids=batch.ids[:2], targets=batch.targets[:2])
+            yield replace(batch, ids=batch.ids[2:], targets=cut)
+
+    def wholes() -> Any:
+        for batch in source(arch, data, 4):
+            cut = np.where(np.arange(8) < 3, batch.targets[2:], -1)
+            yield replace(batch, targets=np.concatenate([batch.targets[:2], cut]))
+
+    small.batches, large.batches = halves(), wholes()
+    a, b = small.step(), large.step()
+    assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
+    assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-4)
+    assert a["targets"] == b["targets"]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("stop_at", [1, 4, 7, 11])
+def test_stopped_and_continued_is_never_stopped(arch: str, data: Corpus, tmp_path: Path, stop_at: int) -> None:
+    """Bit for bit: weights, with dropout and, for the LSTM, the carried state."""
+
+    def run(steps: int, directory: Path) -> Any:
+        objective = CausalLM(tiny(arch, hidden_dropout=0.2))
+        torch.manual_seed(4)
+        checkpoints = Checkpoints(directory, keep=2)
+        # the schedule must be that of the whole run
+        fit(objective, source(arch, data), BACKEND, replace(RUN, steps=steps, schedule="constant"),
+            checkpoints=checkpoints)  # fmt: skip
+        return objective.model.state_dict()
+
+    whole = run(12, tmp_path / "whole")
+    run(stop_at, tmp_path / "parts")
+    torch.manual_seed(999)
+    parts = run(12, tmp_path / "parts")
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, parts[name]), name
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_a_tiny_model_learns_ten_lines_by_heart(arch: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    ids = np.concatenate([[1], *([*rng.integers(2, 50, 9), 1] for _ in range(10))]).astype("uint16")
+    (tmp_path / "ids").write_bytes(ids.tobytes())
+    text = Corpus(tmp_path / "ids", Counts(tokens=100), "", "uint16")
+    run = replace(RUN, steps=300, lr=1e-2, batch_size=4, weight_decay=0.0)
+    objective = CausalLM(tiny(arch, num_hidden_layers=1))
+    objective.model.initialize()
+    state = Fit(objective, source(arch, text, 4), BACKEND, run, None)
+    losses = [state.step()["loss"] for _ in range(300)]
+    assert losses[-1] < 0.5 < losses[0], losses[-1]
+
+
+def test_bf16_keeps_float32_master_weights(data: Corpus) -> None:
+    """Updates too small for bf16 add up in the masters and get through to the working copy."""
+    backend = Backend(torch.device("cpu"), precision="bf16")
+    run = replace(RUN, steps=40, lr=1e-5, weight_decay=0.0, schedule="constant")
+    exact, mixed = start("transformer", data, run), start("transformer", data, run, backend)
+    before = {n: p.detach().clone() for n, p in mixed.objective.named_parameters()}
+    for _ in range(40):
+        a, b = exact.step()["loss"], mixed.step()["loss"]
+        assert b == pytest.approx(a, rel=0.03)
+    for master, copied in zip(mixed.masters, mixed.copies, strict=True):
+        assert master.dtype == torch.float32 and copied.dtype == torch.bfloat16
+        assert torch.equal(copied, master.bfloat16())
+    moved = (mixed.objective.model.norm.weight.detach() - before["model.norm.weight"]).abs().max()
+    # weights near 1 have a spacing of 2^-7 in bf16: none of these steps would have changed a bf16 weight
+    assert 1e-5 < float(moved) < 2**-8
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_updates_that_are_not_finite_are_refused_and_the_run_ends(data: Corpus, bad: float, tmp_path: Path) -> None:
+    objective = CausalLM(tiny("transformer"))
+    before = {n: p.clone() for n, p in objective.named_parameters()}
+
+    class Poisoned(CausalLM):
+        def forward(self, ids: torch.Tensor, targets: torch.Tensor) -> dict[str, torch.Tensor]:
+            return {"loss": super().forward(ids, targets)["loss"] * bad}
+
+    poisoned = Poisoned(objective.model)
+    with pytest.raises(errors.Diverged, match="step 8"):
+        fit(poisoned, source("transformer", data), BACKEND, RUN)
+    for name, parameter in objective.named_parameters():
+        assert torch.equal(parameter, before[name])
+    assert loop.MOST_BAD_STEPS == 8
+
+
+@pytest.mark.parametrize(
+    ("criterion", "sign"), [(LOSS, 1.0), (Criterion("loss", True), -1.0), (Criterion("accuracy", True), -1.0)]
+)
+def test_patience_keeps_the_best(data: Corpus, tmp_path: Path, criterion: Criterion, sign: float) -> None:
+    values = iter([3.0, 2.0, 2.5, 2.6, 9.0])
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    result = fit(CausalLM(tiny("transformer")), source("transformer", data), BACKEND,
+                 replace(RUN, steps=100, patience=2), checkpoints=checkpoints,
+                 evaluate=lambda model, stop: {"loss": 1.0, criterion.name: sign * next(values)},
+                 criterion=criterion)  # fmt: skip
+    assert result.finished and result.progress.step == 16 and result.progress.best == sign * 2.0
+    assert result.progress.best_valid[criterion.name] == sign * 2.0
+    best = checkpoints.best()
+    assert best is not None and best.name == "step-000008" and best.is_dir()
+
+
+def test_checkpoints_of_older_versions_are_continued(data: Corpus, tmp_path: Path) -> None:
+    run = replace(RUN, schedule="constant")
+    losses = iter([3.0, 2.0, 2.5])
+
+    def part(directory: Path, steps: int) -> Any:
+        objective = CausalLM(tiny("transformer"))
+        return fit(objective, source("transformer", data), BACKEND, replace(run, steps=steps),
+                   checkpoints=Checkpoints(directory, 2), evaluate=lambda model, stop: {"loss": next(losses)})  # fmt: skip
+
+    part(tmp_path / "new", 8)
+    found = Checkpoints(tmp_path / "new", 2).load_last()
+    assert found is not None
+    for name in ("best_valid", "averaged"):
+        del found[2]["progress"][name]
+    Checkpoints(tmp_path / "old", 2).save(8, *found)
+    progress = part(tmp_path / "old", 12).progress
+    assert (progress.step, progress.best, progress.best_valid, progress.since_best) == (12, 2.0, {"loss": 2.0}, 1)
+
+
+def test_schedules() -> None:
+    run = replace(RUN, lr=1.0, warmup=0.1, min_lr=0.1)
+    for name in ("cosine", "linear", "trapezoid"):
+        rates = [learning_rate(s, 100, replace(run, schedule=name)) for s in range(100)]
+        assert rates[0] == pytest.approx(0.1) and rates[9] == pytest.approx(1.0) and max(rates) <= 1.0
+        assert rates[10:] == sorted(rates[10:], reverse=True)
+        assert rates[99] == pytest.approx(0.1, abs=0.06)
+    held = [learning_rate(s, 100, replace(run, schedule="trapezoid")) for s in range(10, 80)]
+    assert set(held) == {1.0}
+    assert learning_rate(50, 100, replace(run, schedule="constant")) == 1.0
+    assert learning_rate(0, 100, replace(run, warmup=4)) == 0.25
+
+
+def test_intervals() -> None:
+    assert interval("500").steps == 500 and interval("10m").seconds == 600 and interval("1e").epochs == 1
+    assert interval("1h30m").seconds == 5400 and interval("never") == (None, None, None)
+    for bad in ("0", "-1", "x", "5x", "", "0s", "1e5"):
+        with pytest.raises(errors.UsageError):
+            interval(bad)
