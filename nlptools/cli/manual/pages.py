@@ -1,7 +1,6 @@
 """Manual pages and shell completions, written from the commands: `python -m nlptools.cli.manual.pages MAN [COMPLETIONS]`.
 
-The pages are in the man macros of roff (groff_man(7)), the completions static files (`cli/completions.py`). Both are
-committed; a test holds them equal to what this module writes.
+The pages use the man macros of roff (groff_man(7)). Pages and completions are committed; a test checks that they are up to date.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from nlptools.cli.options import Command
 
 EXIT_STATUS = {
     0: "Success.",
-    1: "A check that was asked for failed.",
+    1: "A requested check failed.",
     2: "Wrong option or combination of options.",
     3: "Training diverged: loss or gradient was not finite several steps running.",
-    65: "Bad data: a malformed line, unequal numbers of lines, invalid UTF-8, nothing to work on.",
+    65: "Bad data: a malformed line, unequal numbers of lines, invalid UTF-8, empty input.",
     66: "No such input, a directory, or unreadable.",
     69: "A device or an optional package is not available.",
-    70: "Internal error; a crash log is named.",
+    70: "Internal error; the message names a crash log.",
     73: "The output exists (and --force is not given), cannot be made, or is locked by another run.",
     74: "Input or output error: disk full, standard output closed, read error.",
     75: "Stopped by a signal or --max-time with a checkpoint saved: the same command continues.",
     78: "Bad model directory, tokenizer or configuration.",
     130: "Ended by Ctrl-C.",
-    141: "Ended because whoever read the output closed the pipe.",
+    141: "Ended because the reader of the output closed the pipe.",
     143: "Ended by SIGTERM with nothing to save.",
 }
 
@@ -42,12 +41,14 @@ EXIT_STATUS = {
 def pages() -> dict[str, str]:
     """All manual pages: file name -> roff."""
     context = root()
-    made = {"nlptools.1": _main_page(context)}
+    result = {"nlptools.1": _main_page(context)}
     for name in COMMANDS:
-        made[f"nlptools-{name}.1"] = _command_page(name, load(name), context)
-    made["nlptools-formats.5"] = _topic("nlptools-formats", 5, "what the commands of nlptools read and write", FORMATS)
-    made["nlptools-pipelines.7"] = _topic("nlptools-pipelines", 7, "commands of nlptools that work together", PIPELINES)
-    return made
+        result[f"nlptools-{name}.1"] = _command_page(name, load(name), context)
+    result["nlptools-formats.5"] = _topic(
+        "nlptools-formats", 5, "formats that the commands of nlptools read and write", FORMATS
+    )
+    result["nlptools-pipelines.7"] = _topic("nlptools-pipelines", 7, "pipelines of nlptools commands", PIPELINES)
+    return result
 
 
 def write(man: Path, completion: Path) -> None:
@@ -73,9 +74,9 @@ def _main_page(context: click.Context) -> str:
     out += [".SH SYNOPSIS", r".B nlptools", r".I COMMAND", r"[\fIOPTION\fR]... [\fIARGUMENT\fR]..."]
     out += [".SH DESCRIPTION", *_paragraphs(group.help or "")]
     out += _paragraphs(
-        "Every command reads standard input where no file is named, writes data to standard output and messages to "
-        "standard error, and ends with a status that tells what happened, so that commands can be piped, scripted and "
-        "run on clusters. Nothing prompts, changes directory or touches the network."
+        "Every command reads standard input if no file is named, writes data to standard output and messages to "
+        "standard error, and ends with a meaningful exit status, so that commands can be piped, scripted and "
+        "run on clusters. No command prompts, changes the directory or uses the network."
     )
     out.append(".SH COMMANDS")
     section = ""
@@ -85,13 +86,13 @@ def _main_page(context: click.Context) -> str:
             section = title
         out += [".TP", f".BR nlptools\\-{_text(name)} (1)", _text(summary)]
     out += [".SH OPTIONS", *_options(group.get_params(context), context)]
-    out += _paragraphs("Each command has --help, too, and the common options that its page lists.")
+    out += _paragraphs("Each command also has --help and the common options listed in its page.")
     out += [".SH CONFIGURATION"]
     out += _paragraphs(
-        "The value of an option comes from the command line, else from the environment variable "
-        "NLPTOOLS_<COMMAND>_<OPTION> (capitals, hyphens as underscores), else from the TOML file that --config names, "
-        "else from a preset, else it is the default. --dump-config prints the result as such a file. The file holds "
-        "OPTION = VALUE lines, by themselves or in a table named after the command."
+        "The value of an option comes from the first of these sources that sets it: the command line; the environment "
+        "variable NLPTOOLS_<COMMAND>_<OPTION> (capitals, underscores for hyphens); the TOML file of --config; a preset; "
+        "the default. --dump-config prints all values as a TOML file. The file holds OPTION = VALUE lines, at the top or "
+        "in a table named after the command."
     )
     out += _environment("COMMAND") + _exit_status(sorted(EXIT_STATUS))
     out += _see_also([f"nlptools-{name}(1)" for name in COMMANDS])
@@ -162,7 +163,7 @@ def _options(options: Iterable[click.Parameter], context: click.Context) -> Iter
 
 
 def _flags(names: str) -> str:
-    """The flags of an option in bold, what stands for its value in italics."""
+    """The flags of an option in bold, its metavar in italics."""
     flags, _, value = names.partition(" ") if " / " not in names and "," not in names else (names, "", "")
     if "," in names and " / " not in names:
         flags, _, value = names.partition(", ")[2].partition(" ")
@@ -177,7 +178,7 @@ def _metavar(text: str) -> str:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Text with empty lines between paragraphs; one that begins with a line of \\b keeps its lines."""
+    """Paragraphs separated by empty lines; a paragraph that begins with a line \\b keeps its line breaks."""
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in paragraph.strip().split("\n")]
         if lines[0] == "\b":
@@ -191,17 +192,17 @@ def _example(what: str, lines: str) -> list[str]:
 
 
 def _exit_status(codes: Iterable[int]) -> list[str]:
-    codes = sorted({*codes, 70})  # nobody plans an internal error
+    codes = sorted({*codes, 70})  # any command can have an internal error
     return [".SH EXIT STATUS", *(line for code in codes for line in (".TP", f".B {code}", _text(EXIT_STATUS[code])))]
 
 
 def _environment(name: str) -> list[str]:
     upper = name.upper().replace("-", "_")
     table = {
-        f"NLPTOOLS_{upper}_OPTION": "The value of an option that the command line does not give, such as "
+        f"NLPTOOLS_{upper}_OPTION": "The value of an option that is not on the command line, such as "
         f"NLPTOOLS_{upper}_ENCODING_ERRORS=replace.",
-        "NLPTOOLS_DEBUG": "If 1, errors come with their traceback, as with --debug.",
-        "NO_COLOR": "If not empty, nothing is colored while --color is auto.",
+        "NLPTOOLS_DEBUG": "If 1, errors print their traceback, as with --debug.",
+        "NO_COLOR": "If not empty, --color auto means never.",
     }
     return [".SH ENVIRONMENT", *(line for key, text in table.items() for line in (".TP", f".B {key}", _text(text)))]
 
@@ -216,7 +217,7 @@ def _references(names: list[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """`text` with what roff would interpret written so that it does not."""
+    """`text` with the special characters of roff escaped."""
     text = text.replace("\\", r"\e").replace("-", r"\-")
     text = "".join(c if c.isascii() else rf"\[u{ord(c):04X}]" for c in text)
     return r"\&" + text if text.startswith((".", "'")) else text

@@ -1,4 +1,4 @@
-"""The text of the manual page nlptools-pipelines(7): how the commands are put together."""
+"""The text of the manual page nlptools-pipelines(7): examples of pipelines."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ PIPELINES: Sections = [
     (
         "Description",
         [
-            "Each command does one thing and can be followed by another, or by sort(1), cut(1), paste(1), head(1), "
-            "split(1) and parallel(1). set -o pipefail makes a script notice when any part of a pipe fails."
+            "Each command does one thing and combines with the others and with sort(1), cut(1), paste(1), head(1), "
+            "split(1) and parallel(1). With set -o pipefail, a script fails if any part of a pipe fails."
         ],
     ),
     (
@@ -19,15 +19,15 @@ PIPELINES: Sections = [
                 "Learn a vocabulary of subwords",
                 "nlptools build-vocab --kind unigram --size 8000 -o en.model corpus.gz",
             ),
-            Example("Look at what it does", "head -n 3 valid.txt | nlptools tokenize -t en.model"),
+            Example("Inspect the tokens", "head -n 3 valid.txt | nlptools tokenize -t en.model"),
             Example(
                 "Train; the same command continues after an interruption (status 75)",
                 "zcat corpus.gz | nlptools train-lm -t en.model --valid valid.txt -o lm/",
             ),
-            Example("Look at the curves, while it runs or later", "nlptools plot lm/"),
+            Example("Plot the training curves, during training or later", "nlptools plot lm/"),
             Example("Measure perplexity", "nlptools score lm/ --per total < test.txt"),
             Example("Continue prompts", "echo 'Once upon a time' | nlptools generate lm/"),
-            Example("See what was made, and that it is intact", "nlptools describe lm/"),
+            Example("Describe the model and check its files", "nlptools describe lm/"),
         ],
     ),
     (
@@ -37,7 +37,7 @@ PIPELINES: Sections = [
                 "Generate answers and score them against references",
                 "nlptools generate lm/ < prompts.txt > answers.txt\nnlptools bleu references.txt < answers.txt",
             ),
-            Example("In one pipe", "nlptools generate lm/ < prompts.txt | nlptools bleu references.txt"),
+            Example("The same in one pipe", "nlptools generate lm/ < prompts.txt | nlptools bleu references.txt"),
             Example(
                 "A table of several systems",
                 "for f in system.*.txt; do\n"
@@ -60,21 +60,21 @@ PIPELINES: Sections = [
         "Translation",
         [
             Example(
-                "Pieces that both languages share, and a model; the same command continues after an interruption (status 75)",
+                "A shared vocabulary and a model; the same command continues after an interruption (status 75)",
                 "nlptools build-vocab --kind unigram --coverage 1 -o shared.model train.en train.de\n"
                 "nlptools train-seq2seq -t shared.model --preset multi30k --patience 10 -o en-de/ \\\n"
                 "    --source train.en --target train.de --valid-source valid.en --valid-target valid.de",
             ),
             Example("Translate and score", "nlptools generate en-de/ test.en | nlptools bleu test.de"),
-            Example("Two runs as one model", "nlptools generate run1/ run2/ test.en | nlptools bleu test.de"),
-            Example("Alignments of tokens alone", "nlptools generate en-de/ --alignments test.en | cut -f 2"),
+            Example("An ensemble of two runs", "nlptools generate run1/ run2/ test.en | nlptools bleu test.de"),
+            Example("Token alignments only", "nlptools generate en-de/ --alignments test.en | cut -f 2"),
             Example(
-                "50 candidates for a choice of your own: each on its line after the number of its source and its score",
+                "50 candidates for reranking: source line number, score and text",
                 "nlptools generate en-de/ test.en --nbest 50 --json |\n"
                 "    jq -r 'input_line_number as $n | .translations[] | [$n, .score, .text] | @tsv'",
             ),
             Example(
-                "The pairs of a noisy text that the model finds likeliest per token",
+                "The pairs of a noisy parallel text with the highest probability per token",
                 "nlptools generate en-de/ --score-target noisy.tsv | awk '{ print $1 / $2 }' | paste - noisy.tsv |\n"
                 "    sort -gr | cut -f 2- | head -n 1000000 > cleaner.tsv",
             ),
@@ -84,8 +84,8 @@ PIPELINES: Sections = [
         "Back-translation",
         [
             Example(
-                "Pairs from text of the target language alone: its sources are sampled by a model of the other direction, and "
-                "tagged (Sennrich et al. 2016; Edunov et al. 2018; Caswell et al. 2019)",
+                "Pairs from monolingual text in the target language: a model of the opposite direction samples tagged sources "
+                "(Sennrich et al. 2016; Edunov et al. 2018; Caswell et al. 2019)",
                 "nlptools build-vocab --kind unigram --coverage 1 --special '<BT>' -o shared.model train.en train.de\n"
                 "nlptools train-seq2seq -t shared.model --source train.de --target train.en -o de-en/\n"
                 "sed 's/\\\\/&&/g' mono.de > mono.tsv\n"
@@ -94,8 +94,7 @@ PIPELINES: Sections = [
                 "    nlptools train-seq2seq -t shared.model --valid valid.tsv -o en-de/",
             ),
             Example(
-                "The real pairs twice for each made one; and text of the target language copied as its own source (Currey et "
-                "al. 2017)",
+                "Real pairs counted twice, and target text copied as its own source (Currey et al. 2017)",
                 "paste mono.tsv mono.tsv > copied.tsv\n"
                 "cat train.tsv train.tsv back.tsv copied.tsv | nlptools train-seq2seq -t shared.model -o en-de/",
             ),
@@ -105,20 +104,20 @@ PIPELINES: Sections = [
         "Summarization",
         [
             Example(
-                "From JSON to pairs, pieces and a model; sources are cut to 400 tokens",
+                "From JSON to pairs, a vocabulary and a model; sources are truncated to 400 tokens",
                 "jq -r '[.text, .subject] | @tsv' train.jsonl > train.tsv\n"
                 "tr '\\t' '\\n' < train.tsv | sed 's/\\\\n/ /g' | nlptools build-vocab --kind unigram -o mails.model\n"
                 "nlptools train-seq2seq -t mails.model --max-source-length 400 --long cut --best loss -o subjects/ \\\n"
                 "    --valid valid.tsv train.tsv",
             ),
             Example(
-                "Summaries of objects, whose other keys are passed on",
+                "Summaries of JSON objects; other keys pass through",
                 "jq -c '.source = .text' test.jsonl |\n"
                 "    nlptools generate subjects/ --json-input --json --max-source-length 400 |\n"
                 "    jq -r '.translations[0].text' > subjects.txt",
             ),
             Example(
-                "Beside two baselines: the first sentences, and those most like all the others",
+                "Comparison with two baselines: the first sentences, and the most central ones",
                 "jq -r '[.text] | @tsv' test.jsonl > texts.txt\n"
                 "jq -r '.subject' test.jsonl > gold.txt\n"
                 "nlptools extract --method lead --sentences 3 texts.txt > lead.txt\n"
@@ -139,15 +138,15 @@ PIPELINES: Sections = [
                 "nlptools tokenize new.txt | nlptools phrases --model phrases.tsv > new.joined",
             ),
             Example(
-                "The most frequent of them",
+                "The most frequent phrases",
                 "nlptools phrases tokens.txt | tr ' ' '\\n' | grep '._.' | sort | uniq -c | sort -nr | head",
             ),
             Example(
-                "Walks over a graph, a text like any other for nlptools-train-w2v(1)",
+                "Random walks over a graph, as input for nlptools-train-w2v(1)",
                 "nlptools walks --p 0.5 --q 2 --seed 1 edges.tsv | gzip > walks.gz",
             ),
             Example(
-                "How often walks come to each node",
+                "The number of visits to each node",
                 "nlptools walks edges.tsv | tr ' ' '\\n' | sort | uniq -c | sort -nr | head",
             ),
             Example(
@@ -156,20 +155,20 @@ PIPELINES: Sections = [
                 "echo 'king - man + woman' | nlptools neighbors vectors.bin -k 1 --method mul",
             ),
             Example(
-                "A line for each neighbor",
+                "One line per neighbor",
                 "nlptools neighbors vectors.bin -k 5 --json words.txt |\n"
                 "    jq -r '.query as $q | .neighbors[] | [$q, .[0], .[1]] | @tsv'",
             ),
             Example(
-                "Words that have no vector",
+                "Words without a vector",
                 "nlptools neighbors vectors.bin -k 1 words.txt | awk -F'\\t' 'NF == 1'",
             ),
             Example(
-                "Text that took minutes to read as a directory that opens at once, at a quarter of the size",
+                "A large text file as a directory that opens at once, at a quarter of the size",
                 "nlptools convert glove.840B.300d.txt glove/ --quantize int8\necho frog | nlptools neighbors glove/",
             ),
             Example(
-                "The first 100,000 words only, of length 1, for another program",
+                "The first 100,000 words, normalized to length 1, for another program",
                 "nlptools convert vectors.bin small.txt --restrict 100000 --normalize",
             ),
         ],
@@ -178,36 +177,36 @@ PIPELINES: Sections = [
         "Vectors of words, nodes and items",
         [
             Example(
-                "From text to vectors, with phrases as words; the same command continues after an interruption (status 75)",
+                "From text to vectors, with phrases as tokens; the same command continues after an interruption (status 75)",
                 "nlptools tokenize -t words --lowercase corpus.gz | nlptools phrases > tokens.txt\n"
                 "nlptools train-w2v --run run/ -o vectors.bin tokens.txt",
             ),
             Example(
-                "What is near, and how good they are at analogies and similarity",
+                "Nearest neighbors, and evaluation on analogies and similarity",
                 "echo new_york | nlptools neighbors vectors.bin\n"
                 "nlptools eval-vectors vectors.bin --analogies questions-words.txt --pairs wordsim353.tsv",
             ),
             Example(
-                "Skip-gram, CBOW and GloVe side by side",
+                "Comparison of skip-gram, CBOW and GloVe",
                 "for model in skipgram cbow glove; do\n"
                 "    nlptools train-w2v --model $model -o $model.bin tokens.txt\n"
                 "done\n"
                 "nlptools eval-vectors skipgram.bin cbow.bin glove.bin --analogies questions-words.txt --confidence",
             ),
             Example(
-                "Words that the text does not have, by their n-grams, in a file that fastText and gensim load",
+                "Character n-grams for unseen words, in a file that fastText and gensim load",
                 "nlptools train-w2v --subwords 3-6 --format fasttext -o model.bin tokens.txt\n"
                 "echo unfriendliest | nlptools neighbors model.bin",
             ),
             Example(
-                "Nodes of a graph: walks are the text, and frequent nodes are not thinned out",
+                "Vectors of graph nodes: random walks as text, without subsampling of frequent nodes",
                 "nlptools walks --p 0.5 --q 2 edges.tsv |\n"
                 "    nlptools train-w2v --window 10 --no-shrink-windows --sample 0 --min-count 1 -o nodes.bin\n"
                 "echo 34 | nlptools neighbors nodes.bin -k 5",
             ),
             Example(
-                "Items that are bought together: from lines of order, tab, item to an order per line; the window holds all "
-                "of it",
+                "Vectors of items in shopping baskets: lines of order, tab, item become one line per order; the window covers "
+                "a whole order",
                 "sort -t $'\\t' -k 1,1 orders.tsv |\n"
                 '    awk -F\'\\t\' \'{ printf "%s%s", ($1 == o ? " " : NR > 1 ? "\\n" : ""), $2; o = $1 } '
                 'END { print "" }\' |\n'
@@ -221,24 +220,24 @@ PIPELINES: Sections = [
                 "echo de:hund | nlptools neighbors both/",
             ),
             Example(
-                "A map of the most frequent words, with search and neighbors, for a browser",
+                "A map of the most frequent words as a page with search and neighbors",
                 "nlptools project vectors.bin --method tsne --count 3000 -o map.html",
             ),
             Example(
-                "New text, for vectors that are there: its words are added",
+                "More training on new text; new words are added",
                 "nlptools train-w2v --init model.bin --subwords 3-6 --format fasttext -o newer.bin new.tokens",
             ),
         ],
     ),
     (
-        "Lines next to lines",
+        "Line by line",
         [
             Example(
-                "The least likely lines of a text first",
+                "The least probable lines of a text first",
                 "nlptools score lm/ --per line < text.txt | paste - text.txt | sort -n | head",
             ),
             Example(
-                "A job array: each part translates its share and goes on where it was stopped; the parts concatenate",
+                "A job array: each job translates a shard and continues where it stopped; the outputs concatenate",
                 "#SBATCH --array=1-40\n"
                 'nlptools generate en-de/ big.en --shard "$SLURM_ARRAY_TASK_ID/40" --skip-done '
                 '-o "big.de.$(printf %02d "$SLURM_ARRAY_TASK_ID")"\n'
@@ -251,12 +250,12 @@ PIPELINES: Sections = [
         "On a cluster",
         [
             Example(
-                "Stop in time with everything saved, and queue again",
+                "Stop before the time limit with a checkpoint, and requeue",
                 "nlptools train-lm corpus.txt -t en.model -o lm/ --max-time 11h30m\n"
                 '[ $? = 75 ] && scontrol requeue "$SLURM_JOB_ID"',
             ),
             Example(
-                "The settings of a run as a file, and the run from the file",
+                "The settings of a run in a file, and a run from the file",
                 "nlptools train-lm corpus.txt -t en.model -o lm/ --lr 6e-4 --dump-config > run.toml\n"
                 "nlptools train-lm corpus.txt --config run.toml",
             ),
