@@ -173,12 +173,13 @@ def by_encoder(directory: Path, tokenizer: Any, threads: int) -> Embed:
 
 def tell_cosines(converted: dict[str, Path], model: str, lines: Sequence[str], threads: int) -> None:
     """How near their vectors, and ours in bf16, are to ours in fp32."""
+    import nlptools
     from nlptools.configs import Compute
-    from nlptools.inference.embedding import text_embedder
+    from nlptools.configs.embed import Embed
 
     found = {name: theirs(path, model, threads)(lines) for name, path in converted.items()}
     for kind in PRECISIONS:
-        ours = text_embedder.load(model, None, Compute(device="cpu", precision=kind, threads=threads))
+        ours = nlptools.load(model, compute=Compute(device="cpu", precision=kind, threads=threads), settings=Embed())
         found[f"nlptools {kind}"] = ours.embed(lines)
     expected = found.pop("nlptools fp32")
     for name, vectors in found.items():

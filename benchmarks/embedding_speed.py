@@ -105,14 +105,15 @@ def worker(options: argparse.Namespace) -> Callable[[], float]:
         model = SentenceTransformer(options.model, device="cpu")
         job = functools.partial(model.encode, lines, show_progress_bar=False)
     else:
+        import nlptools
         from nlptools.compute import backend
         from nlptools.configs import Compute
+        from nlptools.configs.embed import Embed
         from nlptools.files.prefetch import one_ahead
-        from nlptools.inference.embedding import text_embedder
 
         backend.expect_new_shapes()  # as the command does
         compute = Compute(device="cpu", precision=options.worker, threads=options.threads)
-        embedder = text_embedder.load(options.model, None, compute)
+        embedder = nlptools.load(options.model, compute=compute, settings=Embed())
 
         def job() -> object:  # as the command does it
             windows = [lines[start : start + 8192] for start in range(0, len(lines), 8192)]

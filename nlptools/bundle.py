@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nlptools.errors import BundleError, InputError, display
-from nlptools.files import artifacts, atomic
+from nlptools.files import artifacts, atomic, hub_cache
 
 if TYPE_CHECKING:
     from nlptools.models.contract import LanguageModel
@@ -222,7 +222,7 @@ def load(directory: str | Path) -> Bundle:
         InputError: no such directory.
         BundleError: a file is missing, damaged, of the wrong shape, or of a kind that is never read (pickles).
     """
-    path = Path(directory)
+    path = hub_cache.locate(directory)
     check_directory(path)
     with ThreadPoolExecutor(1) as pool:
         verified = pool.submit(artifacts.verify, path)  # hashing and importing torch go on side by side

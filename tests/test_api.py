@@ -154,11 +154,34 @@ def test_fine_tuned_models_and_encoders_are_loaded_as_what_they_are_for(lm: Path
     (sentences / "1" / "config.json").write_text('{"pooling_mode": "max"}')
     found = nlptools.load(sentences, precision="fp32").embed(["the cat", ""])  # type: ignore[union-attr]
     assert (found == embedder.embed(["the cat", ""])).all()
-    for path, settings in ((tmp_path / "tuned", Embed()), (sentences, Predict()), (lm, Embed())):
-        with pytest.raises(errors.UsageError, match="no settings of the model"):
-            nlptools.load(path, settings=settings)
-    with pytest.raises(errors.UsageError, match="is an encoder, which says no text"):
+    for path in (tmp_path / "tuned", lm):  # the settings select the use
+        assert nlptools.load(path, settings=Embed(), precision="fp32").embed(["the cat", ""]).shape[0] == 2
+    with pytest.raises(errors.BundleError):
+        nlptools.load(sentences, settings=Predict())
+    for settings in (Score(), Generate()):
+        with pytest.raises(errors.UsageError, match="is an encoder and cannot generate text"):
+            nlptools.load(sentences, settings=settings)
+    with pytest.raises(errors.UsageError, match="is an encoder and cannot generate text"):
         nlptools.load(tmp_path / "tuned", lm)
+
+
+def test_word_vectors_are_loaded_as_an_embedder(tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("2 2\none 1 2\ntwo 3 4\n")
+    assert nlptools.load(tmp_path / "v.txt").embed(["one two"]).tolist() == [[2, 3]]  # type: ignore[union-attr]
+
+
+def test_a_name_in_the_cache_of_the_hub(lm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = tmp_path / "hub" / "models--someone--tiny"
+    (model / "refs").mkdir(parents=True)
+    (model / "refs" / "main").write_text("abc123")
+    (model / "snapshots" / "0ld").mkdir(parents=True)
+    (model / "snapshots" / "abc123").symlink_to(lm, target_is_directory=True)
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    assert isinstance(nlptools.load("someone/tiny", precision="fp32"), nlptools.LanguageModel)
+    assert nlptools.describe("someone/tiny")["model"]
+    for name in ("someone/other", "../tiny", "a/b/c"):
+        with pytest.raises(errors.InputError, match="no such model directory"):
+            nlptools.load(name)
 
 
 def test_tokenize_describe_bleu(lm: Path) -> None:

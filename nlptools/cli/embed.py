@@ -14,7 +14,6 @@ from nlptools.configs.embed import Embed, EmbedWords
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Block
-    from nlptools.inference.embedding.contract import Embedder
 
 _WINDOW = 8192  # lines that are sorted by length together
 
@@ -65,10 +64,11 @@ def command(
     embed.check()
     from nlptools.files import streams
     from nlptools.files.prefetch import one_ahead
+    from nlptools.inference.loading import load
 
     names = streams.check_inputs(inputs)
     _check_outputs(embed, lines)
-    embedder = _load(model, embed, embedwords, compute, common.encoding_errors)
+    embedder = load(model, compute=compute, settings=embed, words=embedwords, errors=common.encoding_errors)
     windows = _windows(streams.all_blocks(names, common.encoding_errors), 1 if lines.line_buffered else _WINDOW)
     prepared = one_ahead((texts, embedder.prepare(texts)) for texts in windows)
     options: dict[str, Any] = {"dtype": embed.dtype, "force": lines.force, "line_buffered": lines.line_buffered}
@@ -103,23 +103,6 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     for name in names:
         if name not in (None, "-") and os.path.isfile(name) and not lines.force:
             raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
-
-
-def _load(model: str, embed: Embed, words: EmbedWords, compute: Compute, errors: str) -> Embedder:
-    from nlptools.errors import UsageError
-    from nlptools.inference.embedding import word_embedder
-
-    if word_embedder.is_vectors(model):
-        return word_embedder.load(model, embed, words, errors)
-    if words != EmbedWords():
-        raise UsageError(
-            f"{model} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
-        )
-    from nlptools.compute import backend
-    from nlptools.inference.embedding import text_embedder
-
-    backend.expect_new_shapes()
-    return text_embedder.load(model, embed, compute)
 
 
 def _windows(blocks: Iterable[Block], size: int) -> Iterator[list[str]]:

@@ -84,9 +84,9 @@ def command(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
         from nlptools.inference.language_model import LanguageModel
-        from nlptools.inference.loading import load_speaking
+        from nlptools.inference.loading import load
 
-        loaded = load_speaking(model, *more, compute=compute)
+        loaded = load(model, *more, compute=compute, settings=generate)
         blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()

@@ -103,19 +103,16 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
 
 def _embedder(model: str, table: Vectors, errors: str) -> Embedder:
     """What turns queries into vectors. Raises UsageError if these are no match for the table's."""
-    from nlptools.inference.embedding import word_embedder
+    from nlptools.configs.embed import Embed
+    from nlptools.inference.loading import load
 
-    made: Embedder
-    if word_embedder.is_vectors(model):
-        made = word_embedder.load(model, errors=errors)
-    else:
-        from nlptools.inference.embedding import text_embedder
-
-        made = text_embedder.load(model)
-    if made.dimensions != table.dimensions:
-        told = f"{model} makes vectors of {made.dimensions} dimensions, those of {table.path} have {table.dimensions}"
-        raise UsageError(told, hint="embed the queries with the options that made them, and search with --embedded")
-    return made
+    embedder = load(model, settings=Embed(), errors=errors)
+    if embedder.dimensions != table.dimensions:
+        raise UsageError(
+            f"{model} has {embedder.dimensions} dimensions, {table.path} has {table.dimensions}",
+            hint="embed the queries with the same options as the lines, and search with --embedded",
+        )
+    return embedder
 
 
 def _ask(

@@ -44,16 +44,12 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     import json
     import math
 
-    from nlptools.errors import UsageError
     from nlptools.files import streams
-    from nlptools.inference.language_model import LanguageModel
-    from nlptools.inference.loading import load_speaking
+    from nlptools.inference.loading import load
 
     names = streams.check_inputs(inputs)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
-        loaded = load_speaking(model, compute=compute)
-        if not isinstance(loaded, LanguageModel):
-            raise UsageError(f"{model} is an encoder-decoder", hint="generate --score-target scores its targets")
+        loaded = load(model, compute=compute, settings=score)
         blocks = streams.all_blocks(names, common.encoding_errors)
         if score.per == "total":
             result = loaded.perplexity(blocks, score)

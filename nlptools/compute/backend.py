@@ -19,7 +19,7 @@ import os
 import random
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +140,11 @@ class Backend:
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
         _choose_float32_products()
         return module if self.precision == "fp32" else copy.deepcopy(module).to(self.dtype)
+
+    def for_models(self, *modules: Any) -> Backend:
+        """This backend, in float32 if one of the models does not run in 16 bits on a CPU."""
+        in_16_bits = self.device.type != "cpu" or all(module.runs_in_16_bits for module in modules)
+        return self if in_16_bits else replace(self, precision="fp32")
 
     def for_inference(self, module: Any) -> Any:
         """`module` on the device, in the working type, without gradients."""

@@ -51,6 +51,15 @@ def changed(settings: Any, names: Iterable[str]) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in given]
 
 
+def refuse_for_seq2seq(settings: Any, known: Iterable[str]) -> None:
+    """Raise UsageError if an option other than `known` is set, for the task seq2seq."""
+    given = changed(settings, [name for name in settings.__dataclass_fields__ if name not in known])
+    if given:
+        raise UsageError(
+            f"{given[0]} does not go with --task seq2seq", hint="train-seq2seq --init and generate have more options"
+        )
+
+
 @dataclass(frozen=True)
 class Files:
     """Input options"""

@@ -9,7 +9,7 @@ from typing import Any
 
 from nlptools import bundle
 from nlptools.errors import BundleError, display
-from nlptools.files import artifacts
+from nlptools.files import artifacts, hub_cache
 from nlptools.text.tokenizer import Tokenizer
 
 
@@ -22,7 +22,7 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
     Raises:
         InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
     """
-    path = Path(directory)
+    path = hub_cache.locate(directory)
     if (path / "training.json").is_file() and not (path / "config.json").is_file():
         raise BundleError(
             f"{display(str(path))}: no config.json: a training run, and no model in it",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -49,11 +49,9 @@ class LanguageModel:
     """See the module's docstring; `nlptools.load` makes it."""
 
     def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
-        self.bundle, self.backend = loaded, backend
+        self.bundle, self.backend = loaded, backend.for_models(loaded.model)
         self.tokenizer = loaded.tokenizer
-        if not loaded.model.runs_in_16_bits and backend.device.type == "cpu":
-            self.backend = backend = replace(backend, precision="fp32")
-        self.model: Any = backend.for_inference(loaded.model)
+        self.model: Any = self.backend.for_inference(loaded.model)
 
     # -- scoring --------------------------------------------------------------------------------------------------
 

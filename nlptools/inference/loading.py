@@ -1,23 +1,122 @@
-"""From model directories to models at work: `load`."""
+"""The one way from a path to a model: `load` for a model to use, `open_model` for what its directory holds."""
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, overload
 
 from nlptools import bundle
 from nlptools.configs import Compute
-from nlptools.configs.embed import Embed
-from nlptools.configs.finetuning import Predict
+from nlptools.configs.embed import Embed, EmbedWords
+from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.lm import Generate, Score
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.files import hub_cache
 
 if TYPE_CHECKING:
-    from nlptools.inference.embedding.text_embedder import TextEmbedder
+    from nlptools.inference.embedding.contract import Embedder
+    from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.inference.language_model import LanguageModel
-    from nlptools.inference.prediction import Predictor
+    from nlptools.inference.prediction import PairPredictor, Predictor
     from nlptools.inference.translation import Translator
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A model directory.
+
+    Attributes:
+        path: the directory.
+        bundle: its model and tokenizer, on the CPU in float32; of a sentence-transformers directory, those of its encoder.
+        steps: pooling, dense layers, prompts of a sentence-transformers directory; None for other directories.
+    """
+
+    path: Path
+    bundle: bundle.Bundle
+    steps: SentenceSteps | None
+
+    @property
+    def predicts(self) -> bool:
+        """Whether the model has a task head, so that it is for `predict`."""
+        from nlptools.models.tasks.heads import TASK_HEADS
+
+        if self.steps is not None:
+            return False
+        task = self.bundle.config.get("nlptools", {}).get("task")
+        return task is not None or bool(set(getattr(self.bundle.model, "heads", ())) & set(TASK_HEADS))
+
+
+def open_model(path: str | Path) -> Opened:
+    """The model directory `path`, or the model of this name in the local Hugging Face cache.
+
+    Raises:
+        InputError: no such directory.
+        BundleError: see `bundle.load` and `sentence_steps.read`.
+    """
+    where = hub_cache.locate(path)
+    steps = None
+    if (where / "modules.json").is_file():
+        from nlptools.inference.embedding import sentence_steps
+
+        steps = sentence_steps.read(where)
+    return Opened(where, bundle.load(where if steps is None else steps.encoder), steps)
+
+
+@overload
+def load(
+    path: str | Path,
+    *others: str | Path,
+    device: str = ...,
+    precision: str = ...,
+    threads: int = ...,
+    compute: Compute | None = ...,
+    settings: Generate,
+) -> LanguageModel | Translator: ...
+@overload
+def load(
+    path: str | Path,
+    *,
+    device: str = ...,
+    precision: str = ...,
+    threads: int = ...,
+    compute: Compute | None = ...,
+    settings: Score,
+) -> LanguageModel: ...
+@overload
+def load(
+    path: str | Path,
+    *,
+    device: str = ...,
+    precision: str = ...,
+    threads: int = ...,
+    compute: Compute | None = ...,
+    settings: Embed,
+    words: EmbedWords | None = ...,
+    errors: str = ...,
+) -> Embedder: ...
+@overload
+def load(
+    path: str | Path,
+    *,
+    device: str = ...,
+    precision: str = ...,
+    threads: int = ...,
+    compute: Compute | None = ...,
+    settings: Predict,
+    files: Files | None = ...,
+) -> Predictor | PairPredictor: ...
+@overload
+def load(
+    path: str | Path,
+    *others: str | Path,
+    device: str = ...,
+    precision: str = ...,
+    threads: int = ...,
+    compute: Compute | None = ...,
+    settings: None = ...,
+) -> LanguageModel | Translator | Predictor | Embedder: ...
 def load(
     path: str | Path,
     *others: str | Path,
@@ -25,78 +124,100 @@ def load(
     precision: str = "auto",
     threads: int = 0,
     compute: Compute | None = None,
-    settings: Embed | Predict | None = None,
-) -> LanguageModel | Translator | Predictor | TextEmbedder:
-    """The model in the directory `path`: a language model (ours, or a Hugging Face GPT-2), an encoder-decoder (ours, or a
-    MarianMT), what `finetune` made (or a BertForSequenceClassification, a GPT2ForSequenceClassification and their like) as
-    a `Predictor`, another encoder or a sentence-transformers directory as a `TextEmbedder`. Encoder-decoders make an
-    ensemble with `others`.
+    settings: Generate | Score | Embed | Predict | None = None,
+    words: EmbedWords | None = None,
+    files: Files | None = None,
+    errors: str = "strict",
+) -> LanguageModel | Translator | Predictor | PairPredictor | Embedder:
+    """A trained model, ready for use.
+
+    `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
+    cache, or a file or directory of word vectors. The class of `settings` selects the use:
+
+    * `Score`: a `LanguageModel`;
+    * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
+    * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
+    * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
+
+    Without `settings`, the model decides: word vectors and encoders embed, models with a task head predict, language models
+    and encoder-decoders score and generate.
 
     Args:
-        settings: of a predictor (`Predict`) or an embedder (`Embed`).
+        device, precision, threads: see `Compute`; ignored if `compute` is given.
+        words: how word vectors are weighted (`Embed`).
+        files: the layout of the input files (`Predict`).
+        errors: what to do with invalid UTF-8 in files of word vectors: strict, replace, ignore.
 
     Raises:
-        InputError, BundleError: see `bundle.load` and `sentence_steps.read`.
-        UsageError: settings that this model cannot follow, or of another kind of model.
+        InputError, BundleError: see `open_model`.
+        UsageError: the model cannot be used with these settings.
         Unavailable: no such device or precision.
     """
-    from nlptools.inference.embedding import sentence_steps
-
     compute = compute or Compute(device=device, precision=precision, threads=threads)
-    steps = None if others else sentence_steps.read(Path(path))
-    loaded = [bundle.load(each) for each in (path if steps is None else steps.encoder, *others)]
-    first = loaded[0]
-    kind = Predict if steps is None and predicts(first) else Embed if first.is_encoder else None
-    if settings is not None and (kind is None or not isinstance(settings, kind)):
-        raise UsageError(f"{type(settings).__name__}: no settings of the model in {display(str(path))}")
-    if kind is None or others:
-        return _speaking(loaded, compute)
+    if (settings is None or isinstance(settings, Embed)) and not others and _holds_vectors(path):
+        from nlptools.inference.embedding import word_embedder
+
+        return word_embedder.load(str(path), settings, words, errors)
+    if words not in (None, EmbedWords()):
+        raise UsageError(
+            f"{path} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
+        )
+    opened = [open_model(each) for each in (path, *others)]
+    first = opened[0]
+    if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
+        return _predictor(first, settings, files, compute)
+    embeds = first.steps is not None or (first.bundle.is_encoder and not others)
+    if isinstance(settings, Embed) or (settings is None and embeds):
+        from nlptools.compute import backend
+        from nlptools.inference.embedding.text_embedder import TextEmbedder
+
+        backend.expect_new_shapes()
+        return TextEmbedder(first.bundle, first.steps, backend.Backend.detect(compute), settings)
+    generator = _generator(opened, compute)
+    if isinstance(settings, Score) and first.bundle.is_encoder_decoder:
+        raise UsageError(f"{path} is an encoder-decoder", hint="generate --score-target scores its targets")
+    return generator
+
+
+def _holds_vectors(path: str | Path) -> bool:
+    """Whether `path` is a file or a directory of word vectors; a model directory is recognised without reading it."""
+    if os.path.isdir(path) and os.path.isfile(os.path.join(path, "model.safetensors")):
+        return False
+    from nlptools.inference.embedding import word_embedder
+
+    return word_embedder.is_vectors(str(path))
+
+
+def _predictor(
+    opened: Opened, settings: Predict | None, files: Files | None, compute: Compute
+) -> Predictor | PairPredictor:
+    from nlptools.compute import backend
+    from nlptools.inference.prediction import PairPredictor, Predictor
+
+    if opened.bundle.is_encoder_decoder:
+        return PairPredictor(opened.bundle, backend.Backend.detect(compute), settings, files)
+    backend.expect_new_shapes()
+    return Predictor(opened.bundle, backend.Backend.detect(compute), settings, files)
+
+
+def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Translator:
+    """The model that scores and generates text. Raises UsageError for one that cannot."""
     from nlptools.compute.backend import Backend
 
-    backend = Backend.detect(compute)
-    if isinstance(settings, Predict) or kind is Predict:
-        from nlptools.inference.prediction import Predictor
-
-        return Predictor(first, backend, settings if isinstance(settings, Predict) else None)
-    from nlptools.inference.embedding.text_embedder import TextEmbedder
-
-    return TextEmbedder(first, steps, backend, settings)
-
-
-def load_speaking(path: str | Path, *others: str | Path, compute: Compute | None = None) -> LanguageModel | Translator:
-    """As `load`, for a model that can say text: a language model or an encoder-decoder.
-
-    Raises:
-        UsageError: an encoder.
-    """
-    return _speaking([bundle.load(each) for each in (path, *others)], compute or Compute())
-
-
-def predicts(found: bundle.Bundle) -> bool:
-    """Whether a directory holds a model of a task, for `Predictor`."""
-    from nlptools.models.tasks.heads import TASK_HEADS
-
-    task = found.config.get("nlptools", {}).get("task")
-    return task is not None or bool(set(getattr(found.model, "heads", ())) & set(TASK_HEADS))
-
-
-def _speaking(loaded: list[bundle.Bundle], compute: Compute) -> LanguageModel | Translator:
-    from nlptools.compute.backend import Backend
-
-    for each in loaded:
-        if each.has_task or predicts(each):
-            what = "a model for a task" if each.is_task_gpt else "an encoder"
+    for each in opened:
+        if each.bundle.has_task or each.steps is not None or each.predicts:
+            what = "a model for a task" if each.bundle.is_task_gpt else "an encoder"
             raise UsageError(
-                f"{display(str(each.path))} is {what}, which says no text",
-                hint="embed makes vectors with it, finetune trains it for a task, predict does the task",
+                f"{display(str(each.path))} is {what} and cannot generate text",
+                hint="embed, finetune and predict take such models",
             )
     backend = Backend.detect(compute)
-    if loaded[0].is_encoder_decoder:
+    if opened[0].bundle.is_encoder_decoder:
         from nlptools.inference.translation import Translator
 
-        return Translator(loaded, backend)
-    if len(loaded) > 1:
-        raise BundleError(f"{display(str(loaded[1].path))}: only encoder-decoders make an ensemble")
+        return Translator([each.bundle for each in opened], backend)
+    if len(opened) > 1:
+        raise BundleError(f"{display(str(opened[1].path))}: only encoder-decoders form an ensemble")
     from nlptools.inference.language_model import LanguageModel
 
-    return LanguageModel(loaded[0], backend)
+    return LanguageModel(opened[0].bundle, backend)

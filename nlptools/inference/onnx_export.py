@@ -20,13 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools import bundle, messages
+from nlptools import messages
 from nlptools.configs.export import Export
 from nlptools.configs.layers import Layers
 from nlptools.errors import CheckFailed, Unavailable, UsageError, display
 from nlptools.files import streams
-from nlptools.inference.embedding import sentence_steps, text_embedder
+from nlptools.inference.embedding import text_embedder
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
+from nlptools.inference.loading import open_model
 from nlptools.layers import pooling
 from nlptools.models.encoders import plain_bert
 from nlptools.models.encoders.bert import BertWithHeads
@@ -137,8 +138,8 @@ class Graph(nn.Module):
 
 def _graph(path: Path, settings: Export) -> Graph:
     """What is to be exported of a directory. Raises UsageError for what it does not have, or is too large."""
-    steps = sentence_steps.read(path)
-    found = bundle.load(path if steps is None else steps.encoder)
+    opened = open_model(path)
+    found, steps = opened.bundle, opened.steps
     model: Any = found.model
     if not isinstance(model, BertWithHeads):
         raise UsageError(

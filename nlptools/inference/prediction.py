@@ -5,14 +5,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Predict
+from nlptools.configs.finetuning import Files, Predict, refuse_for_seq2seq
+from nlptools.configs.seq2seq import Translate
+from nlptools.files import streams
+from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
+from nlptools.inference.translation import Translator
 from nlptools.tasks import outputs
 from nlptools.tasks import task as kinds
 from nlptools.tasks.task import Kind
@@ -37,15 +41,12 @@ class Predictor:
     ) -> None:
         """Raises BundleError for a model of another kind, UsageError for settings that it has no answer to."""
         settings = settings or Predict()
-        model: Any = found.model
-        if backend.device.type == "cpu" and not model.runs_in_16_bits:
-            backend = replace(backend, precision="fp32")
-        self.settings, self.backend = settings, backend
+        self.settings, self.backend = settings, backend.for_models(found.model)
         self.kind: Kind = kinds.opened(found, settings, files or Files())
         most = settings.max_length or kinds.noted(found.config, "max_length", 0)
         self.encoding = kinds.encoding(found, most, backend.threads)
         self.which = kinds.seen_layers(found)
-        self.model: Any = backend.for_inference(found.model)
+        self.model: Any = self.backend.for_inference(found.model)
         self.cut = 0  # examples so far that were too long
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
@@ -103,6 +104,31 @@ class Predictor:
                 yield _Window(some, self.kind.features(some, self.encoding, False) if some else None, error)
             if error is not None or len(some) < self.settings.window:
                 return
+
+
+class PairPredictor:
+    """An encoder-decoder as a model of the task `seq2seq`."""
+
+    def __init__(
+        self, found: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
+    ) -> None:
+        """Raises UsageError for settings of other tasks."""
+        self.settings = settings or Predict()
+        refuse_for_seq2seq(self.settings, ("columns", "max_length", "window"))
+        refuse_for_seq2seq(files or Files(), ())
+        self.translator = Translator([found], backend)
+
+    def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
+        """The output lines of `predict` for lines of `source` or `source TAB target`, a window at a time."""
+        settings, translator = self.settings, self.translator
+        options = Translate(max_source_length=settings.max_length, window=settings.window)
+        for block in streams.all_blocks(paths, errors):
+            for start in range(0, len(block.lines), settings.window):
+                window = block.lines[start : start + settings.window]
+                sources = [unescape(line.partition("\t")[0]) for line in window]
+                outputs = [escape(row[0].text) for row in translator.translate_batch(sources, None, options)]
+                yield [f"{a}\t{b}" for a, b in zip(window, outputs, strict=True)] if settings.columns else outputs
+        translator.warn_of_unknown()
 
 
 def _taken(iterator: Iterator[T], count: int) -> tuple[list[T], Exception | None]:

@@ -48,9 +48,7 @@ class Translator:
                 raise BundleError(f"{display(str(other.path))}: not an encoder-decoder")
             if _tokens(other) != _tokens(first):
                 raise BundleError(f"{display(str(other.path))}: other tokens than {display(str(first.path))}")
-        if not all(b.model.runs_in_16_bits for b in loaded) and backend.device.type == "cpu":
-            backend = replace(backend, precision="fp32")
-        self.backend = backend
+        self.backend = backend = backend.for_models(*(b.model for b in loaded))
         models = [backend.for_inference(b.model) for b in loaded]
         self.model: Any = models[0] if len(models) == 1 else Ensemble(models)
         self.bundle = first

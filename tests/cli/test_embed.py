@@ -11,8 +11,9 @@ from conftest import Run
 from tiny_bundles import words_bundle
 from tiny_encoders import encoder_bundle
 
+import nlptools
 from nlptools.configs import Compute
-from nlptools.inference.embedding import text_embedder
+from nlptools.configs.embed import Embed
 
 TEXT = "the cat sat\n\na mat\nthe cat ate it up and sat on the mat\n"
 LINES = TEXT.removesuffix("\n").split("\n")
@@ -32,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def vectors(model: Path) -> np.ndarray:
     """Of LINES."""
-    return text_embedder.load(model, None, Compute(device="cpu", precision="fp32")).embed(LINES)
+    return nlptools.load(model, compute=Compute(device="cpu", precision="fp32"), settings=Embed()).embed(LINES)
 
 
 def test_an_array_and_its_lines(call: Run, tmp_path: Path, model: Path, vectors: np.ndarray) -> None:

@@ -13,16 +13,17 @@ import torch
 from tiny_bundles import words_bundle
 from tiny_encoders import WORDS, encoder_bundle
 
+import nlptools
 from nlptools import bundle
 from nlptools.batches.features import Features, rows_of_texts
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
+from nlptools.configs.embed import Embed
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.export import Export
 from nlptools.configs.layers import layers
 from nlptools.errors import CheckFailed, OutputError, Unavailable, UsageError
 from nlptools.inference import onnx_export
-from nlptools.inference.embedding import text_embedder
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as kind
@@ -138,7 +139,7 @@ def test_vectors_of_sentences(tmp_path: Path) -> None:
     assert exported(path).outputs == ("sentence_embedding",)
     lines = ["the cat sat", "", "a mat and the cat ate it up", "it"]
     features = rows_of_texts([(line,) for line in lines], kind.encoding(bundle.load(path), 0, 1))
-    embedder = text_embedder.load(path, None, FP32)
+    embedder = nlptools.load(path, compute=FP32, settings=Embed())
     np.testing.assert_allclose(answers(tmp_path / "m.onnx", features)[0], embedder.embed(lines), atol=1e-4)
 
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+import nlptools
 from nlptools.compute.backend import cpu_has_bf16
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
-from nlptools.inference.embedding import text_embedder
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference
@@ -53,7 +53,7 @@ def expected(directory: Path) -> np.ndarray:
 def test_vectors_of_lines(directory: Path, expected: np.ndarray, precision: str, least: float) -> None:
     if precision == "bf16" and not cpu_has_bf16():
         pytest.skip("no bf16 units")
-    found = text_embedder.load(directory, None, Compute(device="cpu", precision=precision)).embed(LINES)
+    found = nlptools.load(directory, compute=Compute(device="cpu", precision=precision), settings=Embed()).embed(LINES)
     assert ((found * expected).sum(1) > least).all()
     if precision == "fp32":
         np.testing.assert_allclose(found, expected, atol=2e-6)
@@ -67,7 +67,7 @@ def test_layers_are_numbered_as_theirs(directory: Path) -> None:
         states = model(**inputs, output_hidden_states=True).hidden_states
     for number in (0, 3, 6):
         settings = Embed(layers=str(number), unit="token")
-        found = text_embedder.load(directory, settings, Compute(device="cpu", precision="fp32"))
+        found = nlptools.load(directory, compute=Compute(device="cpu", precision="fp32"), settings=settings)
         units = found.embed_units([LINES[0]])[0]
         assert units.names == tokenizer.tokenize(LINES[0])
         np.testing.assert_allclose(units.vectors, states[number][0, 1:-1].numpy(), atol=2e-5)

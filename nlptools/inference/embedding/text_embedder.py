@@ -13,8 +13,6 @@ from __future__ import annotations
 import bisect
 import re
 from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +21,10 @@ from torch.nn import functional as F
 
 from nlptools import bundle, messages
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 from nlptools.configs.layers import Layers, layers, mix_weights
 from nlptools.errors import UsageError, display
-from nlptools.inference.embedding import batching, hidden_states, sentence_steps
+from nlptools.inference.embedding import batching, hidden_states
 from nlptools.inference.embedding.batching import Batch, Cutting, Prepared
 from nlptools.inference.embedding.contract import Units
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
@@ -52,11 +49,8 @@ class TextEmbedder:
             BundleError: an encoder whose tokenizer has no special tokens.
         """
         self.settings = settings = settings or Embed()
-        self.bundle, model = loaded, loaded.model
-        if not model.runs_in_16_bits and backend.device.type == "cpu":
-            backend = replace(backend, precision="fp32")
-        self.backend = backend
-        self.model: Any = backend.for_inference(batching.encoder(loaded))
+        self.bundle, self.backend = loaded, backend.for_models(loaded.model)
+        self.model: Any = self.backend.for_inference(batching.encoder(loaded))
         asks_model = settings.pooling == "model" or (settings.pooling is None and steps is not None)
         if asks_model and steps is None:
             raise UsageError(f"--pooling model: {display(str(loaded.path))} is no sentence-transformers directory")
@@ -181,19 +175,6 @@ class TextEmbedder:
         vocab = self.bundle.tokenizer.vocab
         assert vocab is not None
         return [vocab.token(i) for i in ids]
-
-
-def load(path: str | Path, settings: Embed | None = None, compute: Compute | None = None) -> TextEmbedder:
-    """The encoder or language model in a directory, to embed with; sentence-transformers directories, too.
-
-    Raises:
-        InputError, BundleError: see `bundle.load` and `sentence_steps.read`.
-        UsageError: settings that this model cannot follow.
-        Unavailable: no such device or precision.
-    """
-    steps = sentence_steps.read(Path(path))
-    loaded = bundle.load(path if steps is None else steps.encoder)
-    return TextEmbedder(loaded, steps, Backend.detect(compute), settings)
 
 
 def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:

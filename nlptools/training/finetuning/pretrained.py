@@ -17,7 +17,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune, frozen
 from nlptools.configs.layers import Layers, layers, mix_weights
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.inference.embedding import sentence_steps
+from nlptools.inference.loading import open_model
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.language.gpt import GPT
 from nlptools.models.tasks.gpt import GPTWithHeads
@@ -31,8 +31,7 @@ from nlptools.training.finetuning import rates
 def opened(settings: Finetune) -> Pretrained:
     """The model to begin with. Raises UsageError, InputError, BundleError."""
     assert settings.model is not None
-    steps = sentence_steps.read(Path(settings.model))  # of sentence-transformers, where the encoder may be in a folder
-    base = bundle.load(settings.model if steps is None else steps.encoder)
+    base = open_model(settings.model).bundle
     if not isinstance(base.model, (GPT, TaskHeads)):
         raise BundleError(
             f"{display(settings.model)}: no encoder and no GPT", hint="finetune begins with a BERT, an ELECTRA or a GPT"

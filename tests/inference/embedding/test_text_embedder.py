@@ -14,6 +14,7 @@ import torch
 from tiny_bundles import words_bundle
 from tiny_encoders import WORDS, encoder_bundle
 
+import nlptools
 from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
@@ -272,7 +273,7 @@ def test_a_dense_layer_that_does_not_fit(load: Load) -> None:
 def test_an_encoder_without_special_tokens(tmp_path: Path) -> None:
     path = encoder_bundle(tmp_path / "m", words=["the", "cat"])
     with pytest.raises(BundleError, match=r"no \[CLS\] and \[SEP\]"):
-        text_embedder.load(path)
+        nlptools.load(path, settings=Embed())
 
 
 def test_a_sentence_transformers_directory_is_opened(tmp_path: Path) -> None:
@@ -283,5 +284,5 @@ def test_a_sentence_transformers_directory_is_opened(tmp_path: Path) -> None:
     (path / "1").mkdir()
     (path / "1" / "config.json").write_text('{"pooling_mode": "max"}')
     cpu = Compute(device="cpu", precision="fp32")
-    found, plain = (text_embedder.load(path, settings, cpu) for settings in (None, Embed(pooling="max")))
+    found, plain = (nlptools.load(path, compute=cpu, settings=settings) for settings in (None, Embed(pooling="max")))
     np.testing.assert_array_equal(found.embed(LINES), plain.embed(LINES))
