@@ -3,7 +3,8 @@
 `checkpoints/step-000500/` holds the master weights, the optimizer's state, the random states, the position in the data and
 the counters of the loop, as safetensors and JSON. The directory is built under a temporary name and renamed when its
 manifest is in place, so a name never stands for half a checkpoint; an old one goes only after the new one has been
-verified. `best` is a small file that names the checkpoint of the best validation.
+verified. Which step had the best validation is in the record of the checkpoint and nowhere else, so that it is saved in the
+same moment as the weights.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ class Checkpoints:
         record: dict[str, Any],
         held: Collection[int] = (),
     ) -> Path:
-        """Write the checkpoint of `step`, verify it, then remove what is too old and neither the best nor `held` (steps).
+        """Write the checkpoint of `step`, verify it, then remove old ones, except those of the steps `held`.
 
         Raises:
             StreamError: disk full or another write error; what was there before is untouched.
         """
-        final = self.directory / f"step-{step:06d}"
+        final = self.path(step)
         if final.is_dir():
             if step in self._written or self._is_intact(final):
                 self._written.add(step)
@@ -71,16 +72,20 @@ class Checkpoints:
         self._prune(held)
         return final
 
-    def mark_best(self, step: int) -> None:
-        """Let `best` name the checkpoint of `step`."""
-        atomic.write_whole(self.directory / "best", f"step-{step:06d}\n")
+    def path(self, step: int) -> Path:
+        """The directory of the checkpoint of `step`, which may not exist."""
+        return self.directory / f"step-{step:06d}"
 
-    def best(self) -> Path | None:
-        """The checkpoint of the best validation, if one was marked."""
-        with contextlib.suppress(OSError):
-            path = self.directory / (self.directory / "best").read_text().strip()
-            if path.is_dir():
-                return path
+    def marked_best(self) -> dict[str, Any] | None:
+        """The record of the checkpoint that the file `best` of version 0.1.0 names, if there are both.
+
+        That version wrote `best` after the checkpoint. Killed in between, it later pruned the checkpoint that its records
+        call the best, and kept the one that the file names.
+        """
+        with contextlib.suppress(OSError, ValueError, BundleError):
+            name = (self.directory / "best").read_text(encoding="utf-8").strip()
+            if _NAME.fullmatch(name):
+                return artifacts.read_json(self.directory / name / RECORD)
         return None
 
     def load_last(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]] | None:
@@ -101,7 +106,7 @@ class Checkpoints:
 
     def weights(self, step: int) -> dict[str, torch.Tensor]:
         """The weights of the checkpoint of `step`. Raises BundleError when it is not there, or damaged."""
-        path = self.directory / f"step-{step:06d}"
+        path = self.path(step)
         if not artifacts.verify(path):
             raise BundleError(f"{path}: no {artifacts.MANIFEST}")
         return artifacts.load_tensors(path / WEIGHTS)
@@ -124,9 +129,8 @@ class Checkpoints:
             return False
 
     def _prune(self, held: Collection[int]) -> None:
-        best = self.best()
         for path in self._all()[: -self.keep]:
-            if path != best and int(path.name[5:]) not in held:
+            if int(path.name[5:]) not in held:
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:

@@ -279,10 +279,11 @@ class _Job:
             metrics["average"] = {"steps": list(average.steps), "taken": average.taken, **average.numbers}
         trained = Trained(self.directory, progress.step, metrics)
         if main:
-            best = checkpoints.best()
-            weights = model.state_dict() if best is None else checkpoints.load(best)[0]
+            weights = model.state_dict()
             if taken is not None:
                 weights = taken.weights
+            elif progress.best is not None:
+                weights = checkpoints.weights(progress.best_step)
             record.update(status="finished" if result.finished else "stopped", metrics=metrics)
             self.task.save(self.directory, model, weights, record)
         if not result.finished:
@@ -334,7 +335,7 @@ class _Job:
 def _told(average: Average, progress: Progress, criterion: str) -> str:
     """What became of the mean of the last weights."""
     steps = ", ".join(map(str, average.steps))
-    if not average.numbers:
+    if not average.numbers or progress.best is None:
         return f"the weights are the mean of those of steps {steps}"
     return (
         f"mean of the weights of steps {steps}: validation {criterion} {average.numbers[criterion]:.4f};"

@@ -57,6 +57,11 @@ class Progress:
     averaged: list[int] = field(default_factory=list)  # steps whose checkpoints the mean is made of
     valid_pending: bool = False  # a validation was due and has not been done, or was cut short by a signal
 
+    @property
+    def held(self) -> list[int]:
+        """Steps whose checkpoints are still needed: the one of the best validation, and those of the mean."""
+        return [*self.averaged] if self.best is None else [self.best_step, *self.averaged]
+
 
 @dataclass(frozen=True)
 class Result:
@@ -135,8 +140,8 @@ class Fit:
         state.update(self.working.carry())
         state.update(self.optimizer.state())
         record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
-        weights, held = dict(self.objective.model.state_dict()), self.progress.averaged
-        self.checkpoints.save(self.progress.step, weights, state, record, held)
+        weights = dict(self.objective.model.state_dict())
+        self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
 
     def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
         """Go back to a checkpoint. Every process does, with the random state of its own rank drawn anew from it."""
@@ -149,9 +154,22 @@ class Fit:
         self.working.restore_carry(carried)
         self.source.restore(record["source"])
         self.progress = Progress(**record["progress"])
+        self._find_best()
         if self.progress.best is not None and not self.progress.best_valid:  # written before there was such a field
             self.progress.best_valid = {"loss": self.progress.best}
         self.batches = iter(self.source)
+
+    def _find_best(self) -> None:
+        """Make sure that the checkpoint of the best validation exists: version 0.1.0 could lose it (`marked_best`)."""
+        progress, checkpoints = self.progress, self.checkpoints
+        if checkpoints is None or progress.best is None or checkpoints.path(progress.best_step).is_dir():
+            return
+        marked = checkpoints.marked_best()
+        instead = "the next validation counts as the best" if marked is None else "using the one before it"
+        messages.warn(f"checkpoint of step {progress.best_step}, the best so far, is missing: {instead}")
+        before = {} if marked is None else marked["progress"]
+        progress.best, progress.best_step = before.get("best"), before.get("best_step", 0)
+        progress.best_valid = before.get("best_valid", {})
 
     def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
         """Put `weights` into the model, and into the copy that is computed with."""
@@ -307,8 +325,6 @@ class _Loop:
         self._hold()
         if better or progress.averaged:
             state.save()
-        if better and state.checkpoints is not None and state.backend.is_main:
-            state.checkpoints.mark_best(progress.step)
 
     def _measure(self) -> dict[str, float] | None:
         assert self.evaluate is not None

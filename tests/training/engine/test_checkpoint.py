@@ -12,19 +12,16 @@ from nlptools.files import atomic
 from nlptools.training.engine.checkpoint import Checkpoints
 
 
-def save(checkpoints: Checkpoints, step: int) -> Path:
-    return checkpoints.save(step, {"w": torch.full((50,), float(step))}, {"s": torch.zeros(3)}, {"step": step})
+def save(checkpoints: Checkpoints, step: int, held: tuple[int, ...] = ()) -> Path:
+    return checkpoints.save(step, {"w": torch.full((50,), float(step))}, {"s": torch.zeros(3)}, {"step": step}, held)
 
 
-def test_two_are_kept_and_the_best(tmp_path: Path) -> None:
+def test_two_are_kept_and_those_that_are_held(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
-    for step in (1, 2, 3):
-        save(checkpoints, step)
-        if step == 1:
-            checkpoints.mark_best(1)
-    save(checkpoints, 4)
+    for step in (1, 2, 3, 4):
+        save(checkpoints, step, held=(1,))
     names = sorted(p.name for p in (tmp_path / "checkpoints").iterdir())
-    assert names == ["best", "step-000001", "step-000003", "step-000004"]
+    assert names == ["step-000001", "step-000003", "step-000004"]
     found = checkpoints.load_last()
     assert found is not None and found[2] == {"step": 4} and found[0]["w"][0] == 4
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -155,8 +156,8 @@ def test_patience_keeps_the_best(data: Corpus, tmp_path: Path, criterion: Criter
                  criterion=criterion)  # fmt: skip
     assert result.finished and result.progress.step == 16 and result.progress.best == sign * 2.0
     assert result.progress.best_valid[criterion.name] == sign * 2.0
-    best = checkpoints.best()
-    assert best is not None and best.name == "step-000008" and best.is_dir()
+    assert result.progress.best_step == 8 and result.progress.held == [8] and checkpoints.path(8).is_dir()
+    assert not checkpoints.path(4).is_dir(), "the best until step 8"
 
 
 def test_checkpoints_of_older_versions_are_continued(data: Corpus, tmp_path: Path) -> None:
@@ -176,6 +177,29 @@ def test_checkpoints_of_older_versions_are_continued(data: Corpus, tmp_path: Pat
     Checkpoints(tmp_path / "old", 2).save(8, *found)
     progress = part(tmp_path / "old", 12).progress
     assert (progress.step, progress.best, progress.best_valid, progress.since_best) == (12, 2.0, {"loss": 2.0}, 1)
+
+
+@pytest.mark.parametrize(
+    ("marked", "last", "best"), [(True, 3.5, (4, 3.0)), (True, 2.7, (16, 2.7)), (False, 3.5, (16, 3.5))]
+)
+def test_a_best_checkpoint_that_is_missing_is_replaced(
+    data: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str], marked: bool, last: float, best: tuple[int, float]
+) -> None:
+    """Version 0.1.0 named the best in a file as well. Killed before it wrote the file, it later removed the checkpoint."""
+    losses = iter([3.0, 2.0, 2.5, last])
+
+    def part(steps: int) -> Any:
+        return fit(CausalLM(tiny("transformer")), source("transformer", data), BACKEND,
+                   replace(RUN, schedule="constant", steps=steps), checkpoints=Checkpoints(tmp_path, 3),
+                   evaluate=lambda model, stop: {"loss": next(losses)})  # fmt: skip
+
+    part(12)
+    shutil.rmtree(tmp_path / "checkpoints/step-000008")
+    if marked:
+        (tmp_path / "checkpoints/best").write_text("step-000004\n")
+    progress = part(16).progress
+    assert (progress.best_step, progress.best, progress.best_valid) == (*best, {"loss": best[1]})
+    assert "checkpoint of step 8, the best so far, is missing" in capsys.readouterr().err
 
 
 def test_schedules() -> None:
