@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import threading
 from collections.abc import Callable, Iterator
@@ -55,6 +56,14 @@ def discard(temporary: str | Path) -> None:
     """Remove a temporary file or directory, if it is still there; what cannot be removed stays."""
     _remove(temporary)
     _forget(temporary)
+
+
+def unfinished(final: str | Path) -> list[Path]:
+    """The temporary files and directories of `final` that exist, such as those that a killed process left."""
+    folder, prefix = _hidden(final)
+    end = re.compile("[0-9a-f]{8}")
+    names = os.listdir(folder) if os.path.isdir(folder) else []
+    return [Path(folder, name) for name in names if name.startswith(prefix) and end.fullmatch(name[len(prefix) :])]
 
 
 def _hidden(final: str | Path) -> tuple[str, str]:

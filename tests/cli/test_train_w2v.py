@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import signal
 import subprocess
@@ -13,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from conftest import Run, environment
+from faults import Fault, Killed
 
 from nlptools.vectors.files.formats import load
 from tests.real_data import published
@@ -147,6 +150,47 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, 
     assert other.code == 73 and "other text" in other.err
 
 
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
+def test_a_run_that_fails_at_any_moment_goes_on_by_the_same_command(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
+) -> None:
+    """At each directory that is made, and each file that gets its name."""
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow
+    (tmp_path / "text").write_text(sentences(count=20))
+    common = ("train-w2v", "text", "--deterministic", "--workers", "1", "--dim", "2", "--epochs", "2", "--min-count", "1",
+              "--save-every", "1e")  # fmt: skip
+    assert call(*common, "--run", "whole", "-o", "whole.txt").code == 0
+    for at in range(1, 1000):
+        run = (*common, "--run", f"kept{at}", "-o", f"{at}.txt")
+        with monkeypatch.context() as patch:
+            fault = Fault(patch, at, kill=kill, names=("replace", "mkdir"))
+            with contextlib.suppress(Killed):
+                assert call(*run).code in (0, 73, 74), fault.where
+        if not fault.happened:
+            assert at > 12, (
+                "training.json three times, two files of text, four files and a name for each of two checkpoints"
+            )
+            break
+        done = call(*run)
+        assert done.code == 0 or "txt: exists" in done.err, (fault.where, done.err)
+        assert (tmp_path / f"{at}.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes(), fault.where
+
+
+def test_a_signal_while_it_reads_lets_the_same_command_begin_again(call: Run, tmp_path: Path) -> None:
+    args = ("train-w2v", "--run", "kept", "--dim", "2", "--epochs", "1", "-o", "v.txt")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "nlptools", *args], cwd=tmp_path, env=environment(), stdin=subprocess.PIPE
+    )
+    while not (tmp_path / "kept/data").is_dir():
+        time.sleep(0.05)
+        assert process.poll() is None
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    done = call(*args, stdin=sentences(count=50))
+    assert done.code == 0 and (tmp_path / "v.txt").is_file(), done.err
+
+
 def test_a_signal_stops_several_processes(tmp_path: Path) -> None:
     (tmp_path / "text").write_text(sentences(count=30_000))
     args = ["train-w2v", "text", "--workers", "2", "--epochs", "500", "-o", "made"]
@@ -217,10 +261,17 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--valid", "-"], "a\n", 2, "cannot both come from standard input"),
     ],
 )  # fmt: skip
-def test_refusals(call: Run, args: list[str], stdin: str | bytes, code: int, told: str) -> None:
+def test_refusals(call: Run, tmp_path: Path, args: list[str], stdin: str | bytes, code: int, told: str) -> None:
     done = call("train-w2v", *args, stdin=stdin)
     assert (done.code, done.out) == (code, b""), done.err
     assert told in done.err
+    assert not (tmp_path / "kept").exists()
+
+
+def test_text_that_cannot_be_read_leaves_nothing(call: Run, tmp_path: Path) -> None:
+    for place in (("--run", "kept", "-o", "v.txt"), ("-o", "made")):
+        assert call("train-w2v", *place, stdin=b"good\nbad \xff\n").code == 65
+        assert not list(tmp_path.iterdir())
 
 
 def test_one_word_and_one_token(call: Run) -> None:

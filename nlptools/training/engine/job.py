@@ -189,15 +189,10 @@ class _Job:
         """The main process: spools the data, keeps the record, saves the bundle."""
         marks = self._fingerprint()
         before = run_directory.previous(self.directory, self.run.resume, self.run.force, marks)
-        if before is None:  # whatever ends this while it reads, the directory is known to be that of a run
-            artifacts.write_json(self.directory / run_directory.RECORD, {"status": run_directory.READING})
-        place = self.directory / "data"
-        place.mkdir(exist_ok=True)
-        for left in place.glob(".*"):  # what a killed run left half-written
-            left.unlink()
-        began = time.monotonic()
-        data = self.task.spool(place, self.backend, True)
-        self.task.announce(data, time.monotonic() - began)
+        with run_directory.reading(self.directory, before) as place:
+            began = time.monotonic()
+            data = self.task.spool(place, self.backend, True)
+            self.task.announce(data, time.monotonic() - began)
         if before is not None and before.get("data_sha256") != data.digests():
             raise OutputError(f"{display(self.run.output)}: holds a run on other text", hint="--force replaces it")
         record = self._record(data, marks, before)

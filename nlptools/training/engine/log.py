@@ -11,6 +11,7 @@ from typing import IO, Any
 
 from nlptools import messages
 from nlptools.errors import StreamError, Unavailable, reason
+from nlptools.files import atomic
 
 PLAIN_SECONDS = 10.0  # between plain lines
 
@@ -140,7 +141,7 @@ def _truncate(path: Path, step: int) -> None:
         with contextlib.suppress(ValueError):
             if line and json.loads(line).get("step", 0) <= step:
                 kept.append(line + "\n")
-    path.write_text("".join(kept), encoding="utf-8")
+    atomic.write_whole(path, "".join(kept))
 
 
 def _tensorboard(directory: Path) -> Any:

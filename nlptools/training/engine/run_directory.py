@@ -13,11 +13,11 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from nlptools import __version__
 from nlptools.errors import BundleError, OutputError, display, reason
-from nlptools.files import artifacts
+from nlptools.files import artifacts, atomic
 
 RECORD = "training.json"
 LOCK = ".lock"
@@ -28,50 +28,73 @@ READING = "reading"  # status of a run that has not begun: its text is being rea
 def locked(directory: Path) -> Iterator[None]:
     """Hold the directory, made if need be, for one run; the lock goes with the process, whatever ends it.
 
+    A directory that was made for this and is empty at the end is removed with its lock.
+
     Raises:
         OutputError: it cannot be made, or another run holds it (says host, process and start).
     """
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        handle = open(directory / LOCK, "a+", encoding="utf-8")  # noqa: SIM115  held for the whole run
-    except OSError as error:
-        raise OutputError(f"{display(str(directory))}: cannot be made: {reason(error)}") from None
-    with handle:
+    made = not directory.exists()
+    with _lock(directory) as handle:
+        holder = f"host {socket.gethostname()}, process {os.getpid()}, since {time.strftime('%Y-%m-%dT%H:%M:%S')}\n"
+        with contextlib.suppress(OSError):  # the disk may be full; the lock holds without its text
+            handle.truncate(0)
+            os.write(handle.fileno(), holder.encode())
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                os.unlink(directory / LOCK)
+                if made:
+                    os.rmdir(directory)
+
+
+def _lock(directory: Path) -> IO[str]:
+    """The lock file, open and locked. Raises as `locked`."""
+    path, name = directory / LOCK, display(str(directory))
+    while True:
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115  held for the whole run
+        except OSError as error:
+            raise OutputError(f"{name}: cannot be made: {reason(error)}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with contextlib.suppress(FileNotFoundError):  # a run that has ended since removed it
+                if os.path.samestat(os.fstat(handle.fileno()), os.stat(path)):
+                    return handle
+            handle.close()
         except BlockingIOError:
-            handle.seek(0)
-            raise OutputError(f"{display(str(directory))}: locked by another run ({handle.read().strip()})") from None
-        handle.seek(0)
-        handle.truncate()
-        start = time.strftime("%Y-%m-%dT%H:%M:%S")
-        handle.write(f"host {socket.gethostname()}, process {os.getpid()}, since {start}\n")
-        handle.flush()
-        yield
+            with handle:
+                handle.seek(0)
+                raise OutputError(f"{name}: locked by another run ({handle.read().strip()})") from None
+        except OSError as error:
+            with handle:
+                raise OutputError(f"{name}: cannot be locked: {reason(error)}") from None
 
 
 def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:
     """The record of the run to continue in `directory`, or None for a fresh start.
 
-    `fingerprint` holds the settings that make it the same run. With `force` (or `resume` "never" and `force`) whatever
-    run was there is removed, and always one that never began.
+    `fingerprint` holds the settings that make it the same run. With `force` whatever run was there is removed; a run that
+    ended before it had read its text is always removed.
 
     Raises:
         OutputError: something else is there, or nothing is although `resume` is "must".
     """
-    entries = [p.name for p in directory.iterdir() if p.name != LOCK] if directory.is_dir() else []
     name = display(str(directory))
-    if not entries:
+    record = _record(directory)
+    for left in atomic.unfinished(directory / RECORD):  # all that a run leaves that is killed while it begins
+        atomic.discard(left)
+    if record is None and not any(p.name != LOCK for p in directory.iterdir()):
         if resume == "must":
             raise OutputError(f"{name}: nothing to resume")
         return None
-    record = _record(directory)
     if record is not None and record.get("status") == READING:
         if resume == "must":
             raise OutputError(f"{name}: nothing to resume")
         force = True
     if force:
-        _clear(directory)
+        clear(directory)
         return None
     if record is None:
         raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory, or --force")
@@ -86,6 +109,26 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
             hint="--force replaces it; or choose another directory",
         )
     return record
+
+
+@contextlib.contextmanager
+def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]:
+    """Context in which a run reads its text into the folder that this gives; `before` is what `previous` gave.
+
+    A run that begins here is known as one from the first moment on. If it cannot read its text it leaves nothing.
+    """
+    try:
+        if before is None:
+            artifacts.write_json(directory / RECORD, {"status": READING})
+        place = directory / "data"
+        place.mkdir(exist_ok=True)
+        for left in place.glob(".*"):  # what a killed run left half-written
+            left.unlink()
+        yield place
+    except BaseException:
+        if before is None:
+            clear(directory)
+        raise
 
 
 def circumstances() -> dict[str, Any]:
@@ -111,14 +154,15 @@ def _record(directory: Path) -> dict[str, Any] | None:
         return None
 
 
-def _clear(directory: Path) -> None:
-    """Remove what a run leaves, and nothing else."""
+def clear(directory: Path) -> None:
+    """Remove what a run leaves, and nothing else; its record last, so that what is left is always known to be a run's."""
     for name in ("checkpoints", "data", "tensorboard"):
         shutil.rmtree(directory / name, ignore_errors=True)
     manifest = {}
     with contextlib.suppress(BundleError, OSError):
         manifest = artifacts.read_json(directory / artifacts.MANIFEST).get("files", {})
-    for name in [*manifest, artifacts.MANIFEST, RECORD, "log.jsonl"]:
+    manifest.pop(RECORD, None)
+    for name in [*manifest, artifacts.MANIFEST, "log.jsonl", RECORD]:
         path = directory / str(name)
         if artifacts.is_inside(str(name)) and not path.parent.is_symlink():
             with contextlib.suppress(OSError):

@@ -139,7 +139,8 @@ class _Job:
         backend = Backend.detect(Compute(**asdict(self.devices)))
         cores = run.workers or available_threads()
         start = None if settings.init is None else formats.load(settings.init, errors=self.encoding_errors)
-        text, valid = self._spool(inputs, place, start, cores)
+        with run_directory.reading(place, before) if kept else contextlib.nullcontext():
+            text, valid = self._spool(inputs, place, start, cores)
         sums = {"train": text.digest, "valid": None if valid is None else valid.digest}
         if before is not None and before.get("data_sha256") != sums:
             raise OutputError(f"{display(str(place))}: holds a run on other text", hint="--force replaces it")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +13,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from faults import Fault, Killed
 
 from nlptools import errors
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.files import artifacts
-from nlptools.training.engine.job import run_job
-from nlptools.training.engine.loop import Criterion
+from nlptools.training.engine import job, run_directory
+from nlptools.training.engine.job import Trained, run_job
+from nlptools.training.engine.loop import LOSS, Criterion
 
 ACCURACY = Criterion("accuracy", higher_is_better=True)
 COMPUTE = Compute(device="cpu", precision="fp32", threads=1)
@@ -203,6 +207,106 @@ def test_the_bundle_holds_the_mean_or_the_best(
     err = capsys.readouterr().err
     assert f"mean of the weights of steps 20, 30, 40: validation accuracy {value:.4f}" in err
     assert "best of single steps, 20: 0.9000" in err and ("the mean is taken" in err) == taken
+
+
+SHORT = {"steps": 6, "valid_every": "2", "save_every": "3"}  # the loss falls: each validation is the best so far
+
+
+def lowest(place: Path, **changes: Any) -> Trained:
+    """A short run that ends with the weights of the lowest loss."""
+    return run_job(Halves(criterion=LOSS), training(place, **SHORT, **changes), COMPUTE)
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
+def test_a_run_that_fails_at_any_rename_ends_with_the_same_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # slow
+    whole = lowest(tmp_path / "whole")
+    expected = (tmp_path / "whole/run/model.safetensors").read_bytes()
+    for at in range(1, 1000):
+        place = tmp_path / str(at)
+        with monkeypatch.context() as patch:
+            fault = Fault(patch, at, kill=kill, names=("replace",))
+            with contextlib.suppress(Killed, errors.NlptoolsError, OSError):
+                lowest(place)
+        if not fault.happened:
+            assert at > 15, "training.json twice, four files and a name for each of three checkpoints, the bundle"
+            break
+        trained = lowest(place)
+        assert (place / "run/model.safetensors").read_bytes() == expected, fault.where
+        assert {**trained.metrics, "seconds": 0} == {**whole.metrics, "seconds": 0}, fault.where
+
+
+@pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
+def test_a_run_that_fails_while_it_begins_begins_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kill: bool
+) -> None:
+    """At any change of the file system until training begins; then with the record of what is there already."""
+    for at in range(1, 1000):
+        place = tmp_path / str(at)
+        place.mkdir()
+        with monkeypatch.context() as patch:
+            patch.setattr(job, "fit", lambda *_, **__: pytest.fail("begins to train"))
+            fault = Fault(patch, at, kill=kill)
+            with contextlib.suppress(Killed, errors.NlptoolsError, OSError, pytest.fail.Exception):
+                lowest(place)
+        if not fault.happened:
+            assert at > 8
+            break
+        assert lowest(place).steps == 6, fault.where
+        assert not (place / "run/.lock").exists()
+
+
+def test_a_run_without_text_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spool(task: Halves, directory: Path, backend: Backend, held_out: bool) -> Points:
+        (directory / "half").write_text("x")
+        raise errors.DataError("no training data")
+
+    monkeypatch.setattr(Halves, "spool", spool)
+    with pytest.raises(errors.DataError):
+        lowest(tmp_path)
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "run").mkdir()
+    with pytest.raises(errors.DataError):
+        lowest(tmp_path)
+    assert not list((tmp_path / "run").iterdir()), "a directory that was there stays"
+
+
+def test_a_directory_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
+    for name in ("data/train.bin", "checkpoints/mine", ".lock", ".training.json.notes", "log.jsonl"):
+        directory = tmp_path / name.replace("/", "-") / "run"
+        (directory / name).parent.mkdir(parents=True)
+        (directory / name).write_text("precious")
+        if name == ".lock":
+            (directory / "other").write_text("precious")
+        before = {path for path in directory.rglob("*") if path.name != ".lock"}
+        with pytest.raises(errors.OutputError, match="exists and holds no training run"):
+            lowest(directory.parent)
+        assert {path for path in directory.rglob("*") if path.name != ".lock"} == before
+
+
+def test_a_lock_that_another_run_has_just_removed_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    calls = []
+
+    def flock(handle: Any, how: int) -> None:
+        calls.append(handle)
+        if len(calls) == 1:
+            (tmp_path / ".lock").unlink()
+        real(handle, how)
+
+    real = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with run_directory.locked(tmp_path):
+        assert len(calls) == 2 and (tmp_path / ".lock").read_text().startswith("host ")
+        with pytest.raises(errors.OutputError, match=rf"locked by another run \(host .*, process {os.getpid()},"):
+            with run_directory.locked(tmp_path):
+                pass
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_average_of_nothing_is_refused(tmp_path: Path) -> None:

@@ -1,0 +1,44 @@
+"""A process that is killed, or a disk that fails, at the n-th change of the file system."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+CHANGES = ("replace", "mkdir", "unlink", "rmdir", "fsync")  # functions of os; shutil and pathlib call them too
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: from here on the process changes nothing any more, whatever `finally` and `except` try."""
+
+
+class Fault:
+    """The `at`-th call (from 1) of one of `names` raises: EIO, once; or, with `kill`, `Killed`, and any change after it too."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, at: int, *, kill: bool, names: tuple[str, ...] = CHANGES
+    ) -> None:
+        self.at, self.kill, self.calls = at, kill, 0
+        self.where = ""  # the call that failed
+        for name in CHANGES:
+            monkeypatch.setattr(os, name, self._wrapped(name, getattr(os, name), name in names))
+
+    @property
+    def happened(self) -> bool:
+        return self.calls >= self.at
+
+    def _wrapped(self, name: str, real: Callable[..., Any], counts: bool) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if self.kill and self.happened:
+                raise Killed
+            self.calls += counts
+            if counts and self.calls == self.at:
+                self.where = f"{name}{args}"
+                raise Killed if self.kill else OSError(errno.EIO, os.strerror(errno.EIO))
+            return real(*args, **kwargs)
+
+        return call
