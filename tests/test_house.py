@@ -60,7 +60,7 @@ NAMES = {
     "print": ("cli/",),
     "sys.stdout": ("cli/", "files/streams.py"),
     "torch.cuda": ("compute/backend.py",),
-    "torch.distributed": ("compute/backend.py",),
+    "torch.distributed": ("compute/backend.py", "compute/cluster.py"),
     "torch.autocast": ("compute/backend.py",),
     "torch.compile": ("compute/backend.py",),
     "torch.load": (),

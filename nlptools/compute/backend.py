@@ -19,6 +19,7 @@ import os
 import random
 import re
 from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +59,7 @@ _keep_few_kernels(_KERNELS)
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
+from nlptools.compute import cluster  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
 from nlptools.errors import Unavailable, UsageError  # noqa: E402
 
@@ -96,7 +98,7 @@ class Backend:
         """The backend that `compute` asks for on this machine; joins the other processes under torchrun or SLURM.
 
         Raises:
-            Unavailable: no such device, or the device lacks the precision.
+            Unavailable: no such device, the device lacks the precision, or there are no other processes to join.
         """
         compute = compute or Compute()
         rank, local_rank, world_size = _ranks()
@@ -108,7 +110,7 @@ class Backend:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
         if world_size > 1 and not dist.is_initialized():
-            _join(device, rank, world_size)
+            cluster.join(device, rank, world_size)
         return cls(device, precision, compute.compile, threads, rank, local_rank, world_size)
 
     @property
@@ -182,14 +184,15 @@ class Backend:
         if self.precision != "fp32":
             torch._foreach_copy_(list(working), list(masters))
 
-    # -- processes ------------------------------------------------------------------------------------------------
+    # -- processes: each method raises Stopped when another process has ended ---------------------------------------
 
     def sum(self, values: list[float]) -> list[float]:
         """Each of `values` summed over all processes; the identity in a single one."""
         if self.world_size == 1:
             return values
         tensor = torch.tensor(values, dtype=torch.float64, device=self.device)
-        dist.all_reduce(tensor)
+        with self._communication():
+            dist.all_reduce(tensor)
         return [float(v) for v in tensor.tolist()]
 
     def sum_gradients(self, parameters: Iterable[torch.nn.Parameter]) -> None:
@@ -202,23 +205,35 @@ class Backend:
                 parameter.grad = torch.zeros_like(parameter)
             bucket.append(parameter.grad)
             if sum(g.numel() for g in bucket) >= _BUCKET:
-                _sum_bucket(bucket)
+                self._sum_bucket(bucket)
                 bucket = []
         if bucket:
-            _sum_bucket(bucket)
+            self._sum_bucket(bucket)
+
+    def _sum_bucket(self, gradients: list[torch.Tensor]) -> None:
+        flat = torch.cat([g.reshape(-1) for g in gradients])
+        with self._communication():
+            dist.all_reduce(flat)
+        for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
+            gradient.copy_(part.view_as(gradient))
 
     def broadcast(self, value: Any) -> Any:
         """The main process's `value` (made of plain JSON types) in every process."""
         if self.world_size == 1:
             return value
         box = [value]
-        dist.broadcast_object_list(box, src=0)
+        with self._communication():
+            dist.broadcast_object_list(box, src=0)
         return box[0]
 
     def barrier(self) -> None:
         """Wait for all processes."""
         if self.world_size > 1:
-            dist.barrier()
+            with self._communication():
+                dist.barrier()
+
+    def _communication(self) -> AbstractContextManager[None]:
+        return cluster.communication(self.rank, self.world_size)
 
     def close(self) -> None:
         """Leave the group of processes."""
@@ -366,16 +381,3 @@ def _ranks() -> tuple[int, int, int]:
         env.setdefault("LOCAL_WORLD_SIZE", env.get("SLURM_STEP_TASKS_PER_NODE", "1").split("(")[0])
         return int(env["SLURM_PROCID"]), int(env["SLURM_LOCALID"]), world_size
     return 0, 0, 1
-
-
-def _join(device: torch.device, rank: int, world_size: int) -> None:
-    kind = "nccl" if device.type == "cuda" else "gloo"
-    options = {"device_id": device} if device.type == "cuda" else {}
-    dist.init_process_group(kind, rank=rank, world_size=world_size, **options)  # type: ignore[arg-type]
-
-
-def _sum_bucket(gradients: list[torch.Tensor]) -> None:
-    flat = torch.cat([g.reshape(-1) for g in gradients])
-    dist.all_reduce(flat)
-    for gradient, part in zip(gradients, torch.split(flat, [g.numel() for g in gradients]), strict=True):
-        gradient.copy_(part.view_as(gradient))

@@ -1,0 +1,102 @@
+"""Several processes of which one is killed: the others name it, and end with the status of a run that can go on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import environment
+from running import rows
+
+from nlptools import errors
+from nlptools.compute import cluster
+
+TALK = """
+import sys, time
+from nlptools.compute import backend
+from nlptools import cli, configs
+from nlptools.errors import Stopped
+here = backend.Backend.detect(configs.Compute(device="cpu", precision="fp32", threads=1))
+try:
+    while True:
+        here.sum([1.0])
+        here.broadcast({"step": 1})
+        print("talks", flush=True)
+        time.sleep(0.01)
+except Stopped as error:
+    print(error, file=sys.stderr)
+    here.close()
+    sys.exit(error.exit_code)
+"""
+
+
+def processes(count: int, cwd: Path, *args: str) -> list[subprocess.Popen[str]]:
+    """Python processes, as a launcher starts those of one run."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    where = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(count), "OMP_NUM_THREADS": "1"}
+    return [
+        subprocess.Popen(
+            [sys.executable, *args],
+            cwd=cwd,
+            env=environment(**where, RANK=str(rank), LOCAL_RANK=str(rank), LOCAL_WORLD_SIZE=str(count)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(count)
+    ]
+
+
+@pytest.mark.parametrize("killed", [0, 2])
+def test_the_rank_that_ended_is_named(tmp_path: Path, killed: int) -> None:
+    started = processes(3, tmp_path, "-c", TALK)
+    for process in started:
+        assert process.stdout is not None and process.stdout.readline() == "talks\n"
+    started[killed].kill()
+    for rank, process in enumerate(started):
+        _, err = process.communicate(timeout=60)
+        if rank == killed:
+            assert process.returncode == -signal.SIGKILL
+        else:
+            assert process.returncode == 75, err
+            assert f"rank {rank}: the connection to rank {killed} is lost" in err
+
+
+def test_a_run_of_two_processes_of_which_one_is_killed_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("a b c d e f\n" * 50)
+    (tmp_path / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + "".join(f"{letter}\t1\n" for letter in "abcdef"))
+    args = ("-m", "nlptools", "train-lm", "-t", "vocab.tsv", "--layers", "1", "--hidden", "8", "--heads", "1",
+            "--context", "4", "--batch-size", "2", "--threads", "1", "--device", "cpu", "--log-every", "1",
+            "--save-every", "5", "-o", "lm", "train.txt")  # fmt: skip
+    main, other = processes(2, tmp_path, *args, "--steps", "1000000")
+    while not (tmp_path / "lm/checkpoints/step-000005").is_dir():
+        assert main.poll() is None
+    other.kill()
+    _, err = main.communicate(timeout=60)
+    other.communicate()
+    assert main.returncode == 75, err
+    assert "nlptools train-lm: rank 0: the connection to rank 1 is lost\n  hint: the same command continues" in err
+    assert "internal error" not in err and not (tmp_path / "lm/.lock").exists()
+    step = max(int(path.name[5:]) for path in (tmp_path / "lm/checkpoints").glob("step-*"))
+    again = processes(2, tmp_path, *args, "--steps", str(step + 3))
+    for process in again:
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err
+    assert [row["step"] for row in rows(tmp_path / "lm")] == list(range(1, step + 4))
+
+
+def test_joining_without_an_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    import torch
+
+    for name in ("MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(errors.Unavailable, match=r"rank 0 cannot join the other processes: .*MASTER_ADDR"):
+        cluster.join(torch.device("cpu"), 0, 2)
+    assert "MASTER_ADDR" not in os.environ
