@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -137,7 +138,7 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, 
         codes.append(done.code)
         assert (tmp_path / "parts.txt").exists() == (done.code == 0)
         if done.code == 75:
-            assert "stopped by time limit, everything is saved in kept" in done.err
+            assert f"stopped by time limit after step {len(codes)}, everything is saved in kept" in done.err
     assert codes == [75, 75, 0]
     assert (tmp_path / "parts.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
     (tmp_path / "parts.txt").unlink()
@@ -165,14 +166,14 @@ def test_a_run_that_fails_at_any_moment_goes_on_by_the_same_command(
         with monkeypatch.context() as patch:
             fault = Fault(patch, at, kill=kill, names=("replace", "mkdir"))
             with contextlib.suppress(Killed):
-                assert call(*run).code in (0, 73, 74), fault.where
+                code = call(*run).code
+                assert code in ((0,) if (tmp_path / f"{at}.txt").exists() else (73, 74)), fault.where
         if not fault.happened:
-            assert at > 12, (
-                "training.json three times, two files of text, four files and a name for each of two checkpoints"
-            )
+            assert at > 12, "training.json three times, a name and four files for each of two checkpoints, the vectors"
             break
+        (tmp_path / f"{at}.txt").unlink(missing_ok=True)  # `data` was made at the second attempt
         done = call(*run)
-        assert done.code == 0 or "txt: exists" in done.err, (fault.where, done.err)
+        assert done.code == 0, (fault.where, done.err)
         assert (tmp_path / f"{at}.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes(), fault.where
 
 
@@ -204,7 +205,7 @@ def test_a_signal_stops_several_processes(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 75, told
-    assert "stopped by SIGTERM, everything is saved in made" in told
+    assert re.search(r"stopped by SIGTERM after step \d+, everything is saved in made", told)
     state = next((tmp_path / "made/checkpoints").glob("step-*")) / "state.json"
     assert 0 < json.loads(state.read_text())["done"] < 500 * 270_000
 

@@ -17,7 +17,7 @@ from nlptools import messages
 from nlptools.batches.windows import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
-from nlptools.errors import OutputError, Stopped, display
+from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.averaging import Average
@@ -32,17 +32,11 @@ _FREE = (
 )
 
 
-class Data(Protocol):
-    """What a task has read: its training data, and held-out data where there is some."""
-
-    def digests(self) -> dict[str, str | None]:
-        """SHA-256 of each part, None for a part that is not there. A run goes on only where they are the same."""
+class Data(run_directory.Data, Protocol):
+    """What a task has read, for all processes."""
 
     def paths(self) -> list[str | None]:
         """What `Task.open` needs in another process: plain JSON."""
-
-    def record(self) -> dict[str, Any]:
-        """What training.json says about it: names, sums, counts of each part."""
 
 
 class Part(Protocol):
@@ -188,17 +182,19 @@ class _Job:
     def lead(self) -> Trained:
         """The main process: spools the data, keeps the record, saves the bundle."""
         marks = self._fingerprint()
-        before = run_directory.previous(self.directory, self.run.resume, self.run.force, marks)
-        with run_directory.reading(self.directory, before) as place:
-            began = time.monotonic()
-            data = self.task.spool(place, self.backend, True)
-            self.task.announce(data, time.monotonic() - began)
-        if before is not None and before.get("data_sha256") != data.digests():
-            raise OutputError(f"{display(self.run.output)}: holds a run on other text", hint="--force replaces it")
+        data, before = run_directory.begin(
+            self.directory, self.run.resume, self.run.force, marks, lambda place: self._spool(place, True)
+        )
         record = self._record(data, marks, before)
         artifacts.write_json(self.directory / run_directory.RECORD, record)
         self.backend.broadcast(data.paths())
         return self._train(data, record)
+
+    def _spool(self, place: Path, held_out: bool) -> Any:
+        began = time.monotonic()
+        data = self.task.spool(place, self.backend, held_out)
+        self.task.announce(data, time.monotonic() - began)
+        return data
 
     def follow(self) -> Trained:
         """The other processes: open what the main one spooled, and train along."""
@@ -207,9 +203,7 @@ class _Job:
     def dry_run(self) -> Trained:
         """Build everything, take two steps, report; write nothing that stays."""
         with atomic.scratch_directory("nlptools-dry-") as scratch:
-            began = time.monotonic()
-            data = self.task.spool(scratch, self.backend, False)
-            self.task.announce(data, time.monotonic() - began)
+            data = self._spool(scratch, False)
             model, backend = self._model()
             state = Fit(self.task.objective(model), self.task.source(data, backend), backend, self.run, None)
             state.objective.train()
@@ -281,8 +275,10 @@ class _Job:
                 weights = checkpoints.weights(progress.best_step)
             record.update(status="finished" if result.finished else "stopped", metrics=metrics)
             self.task.save(self.directory, model, weights, record)
-        if not result.finished:
-            self._stop(result)
+        if result.stopped is not None:
+            if main:  # the one that says how to go on
+                raise run_directory.stopped(self.directory, result.stopped, progress.step, self.run.force)
+            raise Stopped(f"stopped ({result.stopped})")
         if main:
             if average is not None:
                 messages.note(_told(average, progress, self.task.criterion.name))
@@ -292,16 +288,6 @@ class _Job:
             messages.note(f"try: {self.task.advice(name)}")
         return trained
 
-    def _stop(self, result: Result) -> None:
-        """Raise Stopped; the main process says how to go on."""
-        if not self.backend.is_main:
-            raise Stopped(f"stopped ({result.stopped})")
-        raise Stopped(
-            f"stopped by {result.stopped} after step {result.progress.step},"
-            f" everything is saved in {display(str(self.directory))}",
-            hint="the same command continues",
-        )
-
     def _settings(self) -> dict[str, Any]:
         return {**self.task.settings(), **asdict(self.run), **asdict(self.compute)}
 
@@ -310,21 +296,15 @@ class _Job:
         return run_directory.fingerprint(kept, processes=self.backend.world_size)
 
     def _record(self, data: Data, marks: Mapping[str, Any], before: Mapping[str, Any] | None) -> dict[str, Any]:
-        """training.json: enough to know, and to repeat, how the model was made."""
-        parts = [*(before or {}).get("parts", []), time.strftime("%Y-%m-%dT%H:%M:%S%z")]
-        return {
-            **run_directory.circumstances(),
-            "status": "running",
-            "invocation": dict(self.invocation),
-            "settings": self._settings(),
-            "fingerprint": dict(marks),
-            "data": data.record(),
-            "data_sha256": data.digests(),
-            "seed": self.compute.seed,
-            "parts": parts,  # when each part of an interrupted run began
-            "backend": self.backend.describe(),
-            "metrics": {},
-        }
+        return run_directory.record(
+            before,
+            data,
+            marks,
+            invocation=dict(self.invocation),
+            settings=self._settings(),
+            seed=self.compute.seed,
+            backend=self.backend.describe(),
+        )
 
 
 def _told(average: Average, progress: Progress, criterion: str) -> str:

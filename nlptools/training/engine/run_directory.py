@@ -1,4 +1,4 @@
-"""The directory of a run: its lock, and whether a run in it may be continued."""
+"""The directory of a run: its lock, whether a run in it may be continued, and its record in training.json."""
 
 from __future__ import annotations
 
@@ -11,17 +11,30 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol, TypeVar
 
 from nlptools import __version__
-from nlptools.errors import BundleError, OutputError, display, reason
+from nlptools.errors import BundleError, OutputError, Stopped, display, reason
 from nlptools.files import artifacts, atomic
 
 RECORD = "training.json"
 LOCK = ".lock"
 READING = "reading"  # status of a run that has not begun: its text is being read, or could not be
+
+
+class Data(Protocol):
+    """What a run has read: its training data, and held-out data if any."""
+
+    def digests(self) -> dict[str, str | None]:
+        """SHA-256 of each part, None for a part that is not there. A run goes on only where they are the same."""
+
+    def record(self) -> dict[str, Any]:
+        """What training.json says about it: names, sums, counts of each part."""
+
+
+D = TypeVar("D", bound=Data)
 
 
 @contextlib.contextmanager
@@ -82,7 +95,7 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
         OutputError: something else is there, or nothing is although `resume` is "must".
     """
     name = display(str(directory))
-    record = _record(directory)
+    record = _read_record(directory)
     for left in atomic.unfinished(directory / RECORD):  # all that a run leaves that is killed while it begins
         atomic.discard(left)
     if record is None and not any(p.name != LOCK for p in directory.iterdir()):
@@ -131,8 +144,34 @@ def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]
         raise
 
 
-def circumstances() -> dict[str, Any]:
-    """Which program runs where, for the training record."""
+def begin(
+    directory: Path, resume: str, force: bool, marks: Mapping[str, Any], read: Callable[[Path], D]
+) -> tuple[D, dict[str, Any] | None]:
+    """The data of the run in `directory`, which is locked, and the record of the run that it continues, if it does.
+
+    Args:
+        marks: see `previous`.
+        read: reads the data, into files of the folder that it is given.
+
+    Raises:
+        OutputError: see `previous`; or the run was on other data.
+        What `read` raises.
+    """
+    before = previous(directory, resume, force, marks)
+    with reading(directory, before) as place:
+        data = read(place)
+    if before is not None and before.get("data_sha256") != data.digests():
+        raise OutputError(f"{display(str(directory))}: holds a run on other text", hint="--force replaces it")
+    return data, before
+
+
+def record(before: Mapping[str, Any] | None, data: Data, marks: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """What training.json says while a run goes on: enough to know, and to repeat, how the model was made.
+
+    Args:
+        before: the record of the run that it continues.
+        more: what else the trainer records, such as settings.
+    """
     import numpy as np
     import torch
 
@@ -144,10 +183,26 @@ def circumstances() -> dict[str, Any]:
         "platform": platform.platform(),
         "executable": sys.executable,
         "versions": {"torch": torch.__version__, "numpy": np.__version__},
+        "status": "running",
+        **more,
+        "fingerprint": dict(marks),
+        "data": data.record(),
+        "data_sha256": data.digests(),
+        # when each part of an interrupted run began
+        "parts": [*(before or {}).get("parts", []), time.strftime("%Y-%m-%dT%H:%M:%S%z")],
+        "metrics": {},
     }
 
 
-def _record(directory: Path) -> dict[str, Any] | None:
+def stopped(directory: Path, reason: str, step: int, force: bool) -> Stopped:
+    """The error that ends a run that was stopped with everything saved; `force`: it was begun with --force."""
+    return Stopped(
+        f"stopped by {reason} after step {step}, everything is saved in {display(str(directory))}",
+        hint="the same command continues" + (", without --force" if force else ""),
+    )
+
+
+def _read_record(directory: Path) -> dict[str, Any] | None:
     try:
         return artifacts.read_json(directory / RECORD)
     except BundleError:

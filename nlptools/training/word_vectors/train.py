@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import shlex
 import signal
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from nlptools.configs import Compute, Devices, duration, interval
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
-from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display
+from nlptools.errors import Diverged, Stopped, UsageError, display
 from nlptools.files import artifacts, atomic, streams
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine import run_directory
@@ -67,18 +66,26 @@ def train_vectors(
         raise UsageError("--max-time has nowhere to save to", hint="--run DIR, or -o DIR")
     if write and (directory is None or Path(directory) != Path(run.output)):
         formats.check_target(run.output, kind, run.force)
-    job = _Job(settings, run, devices, encoding_errors, dict(invocation or {}))
+    backend = Backend.detect(Compute(**asdict(devices)))
+    start = None if settings.init is None else formats.load(settings.init, errors=encoding_errors)
+    job = _Job(settings, run, devices, encoding_errors, inputs, backend, start)
+    if directory is not None:
+        with run_directory.locked(Path(directory)):
+            trained = job.train_in(Path(directory), invocation or {})
+            vectors = job.vectors(trained)
+            if write:
+                job.save(vectors, trained, kind, directory)
+        return vectors
     try:
-        with _workplace(directory) as place:
-            found = job.train(inputs, place, kept=directory is not None)
-            if directory is not None and write:
-                job.save(found, kind, place)
+        with atomic.scratch_directory("nlptools-w2v-") as scratch:
+            trained = job.train(scratch)
+            vectors = job.vectors(trained)
     except _Interrupted as error:
         signal.raise_signal(error.signal)
         raise Stopped("stopped", hint="--run DIR would have kept what was done") from None
-    if directory is None and write:
-        job.save(found, kind, None)
-    return found
+    if write:
+        job.save(vectors, trained, kind, None)
+    return vectors
 
 
 class _Interrupted(Exception):
@@ -96,85 +103,100 @@ def output_format(run: VectorRun) -> str:
     return formats.format_of(run.output)
 
 
-@contextlib.contextmanager
-def _workplace(directory: str | None) -> Iterator[Path]:
-    """The directory of the run, locked; or one that is removed afterwards."""
-    if directory is None:
-        with atomic.scratch_directory("nlptools-w2v-") as scratch:
-            yield scratch
-    else:
-        with run_directory.locked(Path(directory)):
-            yield Path(directory)
+@dataclass(frozen=True)
+class _Text:
+    """The ids of a text, and of a held-out one; see `rundir.Data`."""
+
+    train: Sequences
+    valid: Sequences | None
+    inputs: Sequence[str]
+
+    def digests(self) -> dict[str, str | None]:
+        return {"train": self.train.digest, "valid": None if self.valid is None else self.valid.digest}
+
+    def record(self) -> dict[str, Any]:
+        return {"inputs": list(self.inputs), "words": self.train.tokens, "left_out": self.train.left_out}
 
 
 @dataclass(frozen=True)
-class _Work:
-    """What is trained, on what, and where."""
+class _Trained:
+    """Tables, and how far their training has come."""
 
     text: Sequences
-    valid: Sequences | None
     tables: Tables
-    backend: Backend
-    cores: int
-    place: Path
+    progress: Progress
+    unit: str
+    stopped: str | None  # the reason, when it ended before its time
+
+    @property
+    def metrics(self) -> dict[str, Any]:
+        return {self.unit if name == "done" else name: value for name, value in asdict(self.progress).items()}
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Job:
-    """A training run on its way from text to vectors."""
+    """A training run on its way from text to vectors; its directory has the lifecycle of every run (see `rundir`)."""
 
     settings: TrainW2V
     run: VectorRun
     devices: Devices
     encoding_errors: str
-    invocation: dict[str, Any]
+    inputs: Sequence[str]
+    backend: Backend
+    start: Vectors | None  # what it begins with (--init)
 
-    def train(self, inputs: Sequence[str], place: Path, kept: bool) -> Vectors:
-        """Train in the directory `place`; `kept` tells whether it outlives this."""
-        run, settings = self.run, self.settings
-        marks = run_directory.fingerprint(
-            {k: v for k, v in {**asdict(settings), **asdict(run), **asdict(self.devices)}.items() if k not in _FREE}
+    @property
+    def cores(self) -> int:
+        return self.run.workers or available_threads()
+
+    def train(self, place: Path) -> _Trained:
+        """Train in a directory that does not outlive this."""
+        (place / "data").mkdir()
+        trained = self._train(self._read(place / "data"), place, None)
+        if trained.stopped is not None:
+            raise _Interrupted(signal.Signals[trained.stopped])
+        return trained
+
+    def train_in(self, directory: Path, invocation: Mapping[str, Any]) -> _Trained:
+        """Train in the directory of a run, or go on with the one that was stopped there.
+
+        Raises:
+            OutputError: it holds something else.
+            Stopped: with everything saved.
+        """
+        run, settings, devices = self.run, asdict(self.settings), asdict(self.devices)
+        chosen = {**settings, **asdict(run), **devices}
+        marks = run_directory.fingerprint({key: value for key, value in chosen.items() if key not in _FREE})
+        text, before = run_directory.begin(directory, run.resume, run.force, marks, self._read)
+        record = run_directory.record(
+            before,
+            text,
+            marks,
+            invocation=dict(invocation),
+            settings={**chosen, "lr": self.settings.rate},
+            seed=self.devices.seed,
+            backend=self.backend.describe(),
         )
-        before = run_directory.previous(place, run.resume, run.force, marks) if kept else None
-        backend = Backend.detect(Compute(**asdict(self.devices)))
-        cores = run.workers or available_threads()
-        start = None if settings.init is None else formats.load(settings.init, errors=self.encoding_errors)
-        with run_directory.reading(place, before) if kept else contextlib.nullcontext():
-            text, valid = self._spool(inputs, place, start, cores)
-        sums = {"train": text.digest, "valid": None if valid is None else valid.digest}
-        if before is not None and before.get("data_sha256") != sums:
-            raise OutputError(f"{display(str(place))}: holds a run on other text", hint="--force replaces it")
-        self._record = {
-            **run_directory.circumstances(),
-            "invocation": self.invocation,
-            "settings": {**asdict(settings), **asdict(run), **asdict(self.devices), "lr": settings.rate},
-            "fingerprint": marks,
-            "data": {"inputs": list(inputs), "words": text.tokens, "left_out": text.left_out},
-            "data_sha256": sums,
-            "seed": self.devices.seed,
-            "backend": backend.describe(),
-        }
-        if kept:
-            artifacts.write_json(place / run_directory.RECORD, {**self._record, "status": "running"})
-        made = building.tables(settings, text, start, self.devices.seed, backend.device)
-        self._fit(_Work(text, valid, made, backend, cores, place), Checkpoints(place, 2) if kept else None)
-        return building.vectors(settings, text, made, run.output)
+        artifacts.write_json(directory / run_directory.RECORD, record)
+        trained = self._train(text, directory, Checkpoints(directory, 2))
+        record.update(status="finished" if trained.stopped is None else "stopped", metrics=trained.metrics)
+        artifacts.write_json(directory / run_directory.RECORD, record)
+        if trained.stopped is not None:
+            raise run_directory.stopped(directory, trained.stopped, trained.progress.chunk, run.force)
+        return trained
 
-    def _spool(
-        self, inputs: Sequence[str], place: Path, start: Vectors | None, cores: int
-    ) -> tuple[Sequences, Sequences | None]:
-        """The ids of the text, and of the held-out text."""
-        (place / "data").mkdir(exist_ok=True)
+    def _read(self, place: Path) -> _Text:
+        """The ids of the texts, in files of `place`."""
         began = time.monotonic()
         settings = self.settings
         vocab = None if settings.vocab is None else Vocab.load(settings.vocab)
         text = data.spool(
-            inputs,
-            place / "data" / "train.bin",
+            self.inputs,
+            place / "train.bin",
             min_count=settings.min_count,
             vocab=vocab,
-            more_words=() if start is None else start.words,
-            workers=cores,
+            more_words=() if self.start is None else self.start.words,
+            workers=self.cores,
             errors=self.encoding_errors,
         )
         messages.note(
@@ -182,84 +204,79 @@ class _Job:
             f"{time.monotonic() - began:.1f} s)"
         )
         if self.run.valid is None:
-            return text, None
+            return _Text(text, None, self.inputs)
         words = Vocab(text.words, text.counts.tolist(), special={})
-        path = place / "data" / "valid.bin"
-        return text, data.spool([self.run.valid], path, vocab=words, errors=self.encoding_errors)
+        valid = data.spool([self.run.valid], place / "valid.bin", vocab=words, errors=self.encoding_errors)
+        return _Text(text, valid, self.inputs)
 
-    def _fit(self, work: _Work, checkpoints: Checkpoints | None) -> None:
-        """Train the tables, epoch by epoch."""
-        trainer, made = self._trainer(work), work.tables
-        plan, progress = trainer.plan, Progress()
+    def _train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
+        """Train new tables, or those of the last checkpoint, epoch by epoch; without `checkpoints` nothing is kept."""
+        tables = building.tables(self.settings, text.train, self.start, self.devices.seed, self.backend.device)
+        trainer, progress = self._trainer(text, tables, place / "data"), Progress()
+        plan = trainer.plan
         if checkpoints is not None:
             checkpoints.clean()
-            found = checkpoints.load_last()
-            if found is not None:
-                for name, table in found[0].items():
-                    made[name].copy_(table)
-                progress = Progress(**found[2])
-        directory = None if checkpoints is None else work.place
-        log = Log(directory, plan.total, unit=trainer.unit, show=True)
+            last = checkpoints.load_last()
+            if last is not None:
+                for name, table in last[0].items():
+                    tables[name].copy_(table)
+                progress = Progress(**last[2])
+        log = Log(None if checkpoints is None else place, plan.total, unit=trainer.unit, show=True)
         log.begin(progress.chunk)
         try:
             with Stop(None if self.run.max_time is None else duration(self.run.max_time)) as stop:
-                _Epochs(trainer, made, progress, stop, log, checkpoints, self.run).go(work.valid)
+                _Epochs(trainer, tables, progress, stop, log, checkpoints, self.run).go(text.valid)
         finally:
             log.close()
-        if stop.reason is not None and progress.chunk < plan.total:
-            self._stop(stop.reason, directory)
-        if progress.loss > 1.2 * trainer.unlearned:
-            messages.warn(
-                f"the loss, {progress.loss:.2f}, is above the {trainer.unlearned:.2f} of vectors that know nothing: "
-                f"a lower --lr than {plan.lr:g}?"
-            )
-        if not all(bool(torch.isfinite(table).all()) for table in made.values()):
-            raise Diverged("the vectors are not finite", hint=f"a lower --lr than {plan.lr:g}")
-        self._progress, self._unit = progress, trainer.unit
+        reason = stop.reason if progress.chunk < plan.total else None
+        if reason is None:
+            _check(trainer, tables, progress)
+        return _Trained(text.train, tables, progress, trainer.unit, reason)
 
-    def _trainer(self, work: _Work) -> Chunks:
-        """What trains the tables."""
-        settings, seed, text, cores = self.settings, self.devices.seed, work.text, work.cores
-        device = work.backend.device
+    def vectors(self, trained: _Trained) -> Vectors:
+        """What has been learned."""
+        return building.vectors(self.settings, trained.text, trained.tables, self.run.output)
+
+    def _trainer(self, text: _Text, tables: Tables, place: Path) -> Chunks:
+        """What trains the tables; GloVe's counts go into files of `place`."""
+        settings, seed, train, cores = self.settings, self.devices.seed, text.train, self.cores
+        device = self.backend.device
         alone = self.devices.deterministic or settings.loss == "softmax" or device.type != "cpu"
         torch.set_num_threads(cores if alone else 1)
         workers = 1 if alone else cores
         if settings.model == "glove":
-            data = work.place / "data"
-            return glove.trainer(settings, text, work.valid, work.tables, data, seed, workers, cores)
-        plan = Plan(len(text.ids), settings.epochs, settings.rate, seed, tokens=building.STEP[settings.model])
-        model = building.model(settings, text, work.tables, work.backend)
-        return Trainer(model, text.ids, len(text.words), plan, min(workers, plan.chunks), device)
+            return glove.trainer(settings, train, text.valid, tables, place, seed, workers, cores)
+        plan = Plan(len(train.ids), settings.epochs, settings.rate, seed, tokens=building.STEP[settings.model])
+        model = building.model(settings, train, tables, self.backend)
+        return Trainer(model, train.ids, len(train.words), plan, min(workers, plan.chunks), device)
 
-    def _stop(self, reason: str, directory: Path | None) -> None:
-        """End as the signal would have, or tell how to go on."""
-        if directory is None:
-            raise _Interrupted(signal.Signals[reason])
-        raise Stopped(
-            f"stopped by {reason}, everything is saved in {display(str(directory))}",
-            hint="the same command continues" + (", without --force" if self.run.force else ""),
-        )
-
-    def save(self, found: Vectors, kind: str, place: Path | None) -> None:
-        """Write the vectors, and say what was made and what may come next; `place` is the directory of the run."""
-        progress, run, unit = self._progress, self.run, self._unit
+    def save(self, vectors: Vectors, trained: _Trained, kind: str, directory: str | None) -> None:
+        """Write the vectors, and say what was made and what may come next; `directory` is that of the run, if any."""
+        progress, unit, run = trained.progress, trained.unit, self.run
         if self.settings.subwords is not None and kind not in ("fasttext", "bundle"):
             messages.note("n-grams are left out: unknown words will have no vectors (--format fasttext keeps them)")
-        if place is not None and place == Path(run.output):
-            bundle_format.write_files(place, found, force=True)
+        if directory is not None and Path(directory) == Path(run.output):
+            bundle_format.write_files(Path(directory), vectors, force=True)
         else:
-            formats.save(found, run.output, kind, force=run.force)
-        if place is not None:
-            metrics = {unit if name == "done" else name: value for name, value in asdict(progress).items()}
-            artifacts.write_json(
-                place / run_directory.RECORD, {**self._record, "status": "finished", "metrics": metrics}
-            )
+            formats.save(vectors, run.output, kind, force=run.force)
         speed = progress.done / max(1e-9, progress.seconds)
         messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
         if run.output != "-":
             # one that means something, in most texts
-            word = shlex.quote(next((w for w in found.words[100:1000] if len(w) > 3), found.words[len(found) // 2]))
-            messages.note(f"try: echo {word} | nlptools neighbors {shlex.quote(display(run.output))}")
+            word = next((w for w in vectors.words[100:1000] if len(w) > 3), vectors.words[len(vectors) // 2])
+            messages.note(f"try: echo {shlex.quote(word)} | nlptools neighbors {shlex.quote(display(run.output))}")
+
+
+def _check(trainer: Chunks, tables: Tables, progress: Progress) -> None:
+    """Warn of a loss that says that nothing was learned. Raises Diverged: there are numbers that are not finite."""
+    lr = trainer.plan.lr
+    if progress.loss > 1.2 * trainer.unlearned:
+        messages.warn(
+            f"the loss, {progress.loss:.2f}, is above the {trainer.unlearned:.2f} of vectors that know nothing: "
+            f"a lower --lr than {lr:g}?"
+        )
+    if not all(bool(torch.isfinite(table).all()) for table in tables.values()):
+        raise Diverged("the vectors are not finite", hint=f"a lower --lr than {lr:g}")
 
 
 @dataclass
