@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 _KERNELS, _FEW_KERNELS = 128, 32
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+Module = TypeVar("Module", bound=torch.nn.Module)
 _BUCKET = 1 << 25  # elements that are summed over processes in one message
 
 
@@ -132,7 +133,7 @@ class Backend:
 
     # -- mixed precision ------------------------------------------------------------------------------------------
 
-    def for_training(self, module: torch.nn.Module) -> torch.nn.Module:
+    def for_training(self, module: Module) -> Module:
         """What to compute with: `module` itself in fp32, a copy in the working type otherwise.
 
         Raises:

@@ -114,7 +114,7 @@ class _LanguageModel:
     def objective(self, model: Any) -> CausalLM:
         return CausalLM(model)
 
-    def source(self, data: Spooled[Corpus], backend: Backend) -> Any:
+    def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
         kind = ContiguousStreams if registry.model_class(self.options.arch).streams else ShuffledWindows
         where = {"rank": backend.rank, "world_size": backend.world_size}
         return kind(data.train, self.options.context, self.run.batch_size, seed=self.seed, **where)

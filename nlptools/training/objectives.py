@@ -1,8 +1,4 @@
-"""What is minimised, as sums: an objective gives the SUM of its losses, and says beforehand over how many targets.
-
-Means over batches of different sizes cannot be averaged; sums and counts can be added over accumulated batches and over
-processes alike. The objective owns no parameters; heads are part of the model.
-"""
+"""Objectives of language models and of encoder-decoders: the next token, given what stands before it."""
 
 from __future__ import annotations
 
@@ -10,21 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools.layers.cross_entropy import summed_cross_entropy, summed_r_drop
+from nlptools.training.objective import Objective
 
 if TYPE_CHECKING:
     from nlptools.batches.pairs import PairBatch
     from nlptools.batches.windows import Batch
 
 
-class CausalLM(nn.Module):
+class CausalLM(Objective):
     """Next-token cross-entropy, in nats. With `streams`, the model's state goes on from batch to batch."""
 
     def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         self.carried: Any = None  # the state after the batch before, cut off from its graph
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -60,7 +56,7 @@ class CausalLM(nn.Module):
             self.carried = kind(*(tensors[f"carried.{i}"] for i in range(len(tensors))))
 
 
-class Seq2Seq(nn.Module):
+class Seq2Seq(Objective):
     """Cross-entropy of each target token given the source and the target tokens before it, in nats.
 
     With `label_smoothing` e, the target distribution gives 1 - e to the token and spreads e evenly over the vocabulary
@@ -69,8 +65,7 @@ class Seq2Seq(nn.Module):
     """
 
     def __init__(self, model: Any, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
         self.label_smoothing, self.r_drop = label_smoothing, r_drop
 
     def counts(self, batch: PairBatch) -> dict[str, int]:
@@ -95,10 +90,3 @@ class Seq2Seq(nn.Module):
             pair = flat.view(2, -1, flat.shape[1])
             return {"loss": summed_r_drop(pair, weight, flat_targets, vocab_size, self.r_drop, **more)}
         return {"loss": summed_cross_entropy(flat, weight, flat_targets, vocab_size, **more)}
-
-    def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
-        return {}
-
-    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """See `carry`."""

@@ -184,7 +184,7 @@ class _EncoderDecoder:
     def objective(self, model: Any) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
 
-    def source(self, data: Spooled[ParallelCorpus], backend: Backend) -> PairBatches:
+    def source(self, data: Spooled[ParallelCorpus], model: Any, backend: Backend) -> PairBatches:
         return PairBatches(
             data.train,
             batch_tokens=self.run.batch_tokens,

@@ -24,6 +24,7 @@ from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.loop import Criterion, Evaluate, Fit, Progress, Result, fit, total_steps
+from nlptools.training.objective import Objective
 
 # Settings that do not make it another run: how long, how often, how fast.
 _FREE = (
@@ -117,11 +118,11 @@ class Task(Protocol[D]):
     def model(self) -> Any:
         """The model to begin with, on the CPU in float32: the same weights in every process."""
 
-    def objective(self, model: Any) -> Any:
-        """What is minimised (see `objectives`)."""
+    def objective(self, model: Any) -> Objective:
+        """What is minimised."""
 
-    def source(self, data: D, backend: Backend) -> Source:
-        """The training batches of this process."""
+    def source(self, data: D, model: Any, backend: Backend) -> Source:
+        """The training batches of this process; they may be sampled from the model that is being trained."""
 
     def evaluate(self, data: D, backend: Backend) -> Evaluate | None:
         """How the model is measured on the held-out data; None without them."""
@@ -205,7 +206,7 @@ class _Job:
         with atomic.scratch_directory("nlptools-dry-") as scratch:
             data = self._spool(scratch, False)
             model, backend = self._model()
-            state = Fit(self.task.objective(model), self.task.source(data, backend), backend, self.run, None)
+            state = Fit(self.task.objective(model), self.task.source(data, model, backend), backend, self.run, None)
             state.objective.train()
             state.working.train()
             state.step()
@@ -223,7 +224,7 @@ class _Job:
     def _train(self, data: Any, record: dict[str, Any]) -> Trained:
         model, backend = self._model()
         checkpoints = Checkpoints(self.directory, self.run.keep)
-        objective, source = self.task.objective(model), self.task.source(data, backend)
+        objective, source = self.task.objective(model), self.task.source(data, model, backend)
         if backend.is_main:
             checkpoints.clean()
             messages.note(

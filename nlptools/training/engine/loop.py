@@ -19,8 +19,9 @@ from nlptools.errors import Diverged
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.optimizers import AdamW, learning_rate
+from nlptools.training.engine.optimizers import learning_rate
 from nlptools.training.engine.stop import Stop
+from nlptools.training.objective import Objective
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
 MOST_BAD_STEPS = 8  # updates refused in a row before a run counts as diverged
@@ -82,16 +83,14 @@ class Fit:
     """The state of a run, and its step. Use `fit`."""
 
     def __init__(
-        self, objective: Any, source: Source, backend: Backend, run: Training, checkpoints: Checkpoints | None
+        self, objective: Objective, source: Source, backend: Backend, run: Training, checkpoints: Checkpoints | None
     ) -> None:
         self.objective, self.source, self.backend, self.run = objective, source, backend, run
         self.checkpoints = checkpoints
         self.progress = Progress()
-        own = getattr(objective, "optimizer", None)  # for what AdamW would be slow at
-        self.optimizer: Any = AdamW(objective, run.beta2, run.weight_decay) if own is None else own(run)
-        self.has_factors = hasattr(objective, "rate_factors")  # of the learning rate, by parameter
+        self.optimizer = objective.optimizer(run)
         self.masters = list(objective.parameters())
-        self.working: Any = backend.for_training(objective)
+        self.working = backend.for_training(objective)
         self.copies = list(self.working.parameters())
         self.forward = backend.compiled(self.working)
         self.batches: Iterator[Batch] = iter(source)
@@ -118,7 +117,7 @@ class Fit:
         rate = learning_rate(self.progress.step, self.total, self.run)
         if math.isfinite(mean) and math.isfinite(norm):
             clip = self.run.clip
-            factors = self.objective.rate_factors(self.source.epoch) if self.has_factors else None
+            factors = self.objective.rates(self.source.epoch)
             self.optimizer.step(rate, clip / norm if 0 < clip < norm else 1.0, factors)
             self.backend.refresh(self.masters, self.copies)
             self.progress.bad_steps = 0
@@ -193,7 +192,7 @@ class Fit:
 
 
 def fit(
-    objective: Any,
+    objective: Objective,
     source: Source,
     backend: Backend,
     run: Training,

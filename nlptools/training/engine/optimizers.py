@@ -1,15 +1,34 @@
-"""Optimizer and learning-rate schedules."""
+"""Optimizers and learning-rate schedules."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.configs import Training
+
+
+class Optimizer(Protocol):
+    """What updates parameters from their gradients."""
+
+    steps: int  # updates so far
+
+    def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
+        """Update all parameters with the learning rate `rate`, from gradients multiplied by `scale`.
+
+        `factors`: what the rate of a parameter is multiplied with, 1 for those that are not there.
+        """
+
+    def state(self) -> dict[str, Tensor]:
+        """What it has learned of the gradients so far, for a checkpoint; names begin with `optimizer.`."""
+
+    def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
+        """Go back to a `state()` after `steps` updates."""
 
 
 @dataclass
@@ -38,11 +57,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
-        """Update all parameters with the learning rate `rate`, from gradients multiplied by `scale`.
-
-        `factors`: what the rate of a parameter is multiplied with, 1 for those that are not there. With 0 a parameter
-        stays as it is, and only its moments go on.
-        """
+        """See `Optimizer`. With a factor of 0 a parameter stays as it is, and only its moments go on."""
         self.steps += 1
         groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
         for name, parameter in self.module.named_parameters():

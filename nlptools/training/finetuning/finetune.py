@@ -26,6 +26,7 @@ from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Criterion, Evaluate
 from nlptools.training.finetuning import pretrained, repeats
 from nlptools.training.finetuning.reader import Reader
+from nlptools.training.objective import Objective
 
 
 def finetune(
@@ -211,10 +212,10 @@ class _Finetuning:
     def model(self) -> Any:
         return self.reader.model(self.kind, self.seed)
 
-    def objective(self, model: Any) -> Any:
+    def objective(self, model: Any) -> Objective:
         return self.reader.objective(model, self.kind)
 
-    def source(self, data: _Examples, backend: Backend) -> Source:
+    def source(self, data: _Examples, model: Any, backend: Backend) -> Source:
         size = self.run.batch_size or min(1024, max(32, len(data.train) // 32))
         return self.reader.source(data.train, size, self.seed, backend)
 

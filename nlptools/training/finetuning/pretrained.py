@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
@@ -26,6 +26,7 @@ from nlptools.tasks import outputs
 from nlptools.tasks import task as kinds
 from nlptools.tasks.task import Kind
 from nlptools.training.finetuning import rates
+from nlptools.training.objective import Objective
 
 
 def opened(settings: Finetune) -> Pretrained:
@@ -142,14 +143,14 @@ def _weights(base: bundle.Bundle, kind: Kind, which: Layers) -> dict[str, Tensor
     return {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, *BESIDE_HEADS)}
 
 
-class TaskLoss(nn.Module):
-    """The loss of a task's head on top of an encoder, as a weighted sum; an objective (see `objectives`)."""
+class TaskLoss(Objective):
+    """The loss of a task's head on top of an encoder, as a weighted sum."""
 
     def __init__(self, model: Any, kind: Kind, which: Layers, decay: float = 1.0, unfreeze: float = 0.0) -> None:
         """`decay`, `unfreeze`: see `rates.Rates`."""
-        super().__init__()
-        self.model, self.kind, self.which = model, kind, which
-        self.rates = rates.of(self, model.config.num_hidden_layers, decay, unfreeze)
+        super().__init__(model)
+        self.kind, self.which = kind, which
+        self.factors = rates.of(self, model.config.num_hidden_layers, decay, unfreeze)
 
     def counts(self, batch: FeatureBatch) -> dict[str, float]:
         """What the loss is divided by: the sum of the weights."""
@@ -168,13 +169,6 @@ class TaskLoss(nn.Module):
         logits = self.model.task_logits(self.kind.head, hidden, *given)
         return {"loss": self.kind.loss(logits.float(), *targets, **kinds.beside(self.kind, self.model))}
 
-    def rate_factors(self, epoch: float) -> dict[str, float]:
+    def rates(self, epoch: float) -> dict[str, float]:
         """See `rates.Rates.at`."""
-        return self.rates.at(epoch)
-
-    def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
-        return {}
-
-    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """See `carry`."""
+        return self.factors.at(epoch)

@@ -10,6 +10,7 @@ from nlptools.batches.features import Features
 from nlptools.batches.windows import Source
 from nlptools.compute.backend import Backend
 from nlptools.tasks.task import Kind
+from nlptools.training.objective import Objective
 
 
 class Reader(Protocol):
@@ -24,8 +25,8 @@ class Reader(Protocol):
     def model(self, kind: Kind, seed: int) -> Any:
         """The model to begin with, on the CPU in float32: the same weights in every process."""
 
-    def objective(self, model: Any, kind: Kind) -> Any:
-        """What is minimised (see `objectives`)."""
+    def objective(self, model: Any, kind: Kind) -> Objective:
+        """What is minimised."""
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> Source:
         """The training batches of this process."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools import bundle, messages
 from nlptools.batches.bags import BagBatch, BagBatches
@@ -34,8 +34,9 @@ from nlptools.text import builtin
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import Vocab
-from nlptools.training.engine.optimizers import AdamW
+from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.row_adagrad import RowAdaGrad
+from nlptools.training.objective import Objective
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 
@@ -180,19 +181,19 @@ def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
     return len(rows)
 
 
-class ClassifierLoss(nn.Module):
-    """The loss of a text classifier, as a weighted sum; an objective (see `objectives`)."""
+class ClassifierLoss(Objective):
+    """The loss of a text classifier, as a weighted sum."""
 
     def __init__(self, model: TextClassifier, kind: Kind) -> None:
-        super().__init__()
-        self.model, self.kind = model, kind
+        super().__init__(model)
+        self.kind = kind
 
-    def optimizer(self, run: Training) -> Any:
-        """What learns: rows of a bag do by themselves."""
+    def optimizer(self, run: Training) -> Optimizer:
+        """AdaGrad by rows for a bag, whose step uses few of them; else the usual."""
         model = self.model
         if model.rows is not None:
             return RowAdaGrad(self, model.token_embedding.weight, model.rows)
-        return AdamW(self, run.beta2, run.weight_decay)
+        return super().optimizer(run)
 
     def counts(self, batch: FeatureBatch | BagBatch) -> dict[str, float]:
         """What the loss is divided by: the sum of the weights."""
@@ -210,10 +211,3 @@ class ClassifierLoss(nn.Module):
         """What `arrays` gives -> the sum of the losses."""
         given = 2 if self.model.is_bag else 3
         return {"loss": self.kind.loss(self.model(*arrays[:given]), *arrays[given:])}
-
-    def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
-        return {}
-
-    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """See `carry`."""

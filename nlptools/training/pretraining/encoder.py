@@ -133,10 +133,10 @@ class _Pretraining:
         torch.manual_seed(self.seed)
         return self.start.model()
 
-    def objective(self, model: Any) -> Any:
+    def objective(self, model: Any) -> Masked | Replaced:
         return Replaced(model) if self.options.objective == "electra" else Masked(model)
 
-    def source(self, data: Spooled[Documents], backend: Backend) -> PretrainingBatches:
+    def source(self, data: Spooled[Documents], model: Any, backend: Backend) -> PretrainingBatches:
         where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
         made = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
         if self.options.long_phase is None:

@@ -1,7 +1,7 @@
 """What encoders are pretrained on: masked tokens, the next sentence, replaced tokens.
 
 BERT: Devlin et al. 2019 (arXiv:1810.04805), section 3.1. ELECTRA: Clark et al. 2020 (arXiv:2003.10555), section 2.
-Losses are sums, as in `objectives`; training divides each by its count and adds them. Departures: several sequences stand
+Losses are sums; training divides each by its count and adds them. Departures: several sequences stand
 in a row and see themselves only; only the positions to be predicted go through the last block (but for its keys and values),
 and the layer and the vocabulary of the head.
 ELECTRA's replacements are drawn by inverting the cumulative distribution, with one random number for each.
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
 from nlptools.layers.cross_entropy import chunk_rows, summed_cross_entropy
 from nlptools.layers.places import Places, in_rows
+from nlptools.training.objective import Objective
 
 if TYPE_CHECKING:
     from nlptools.batches.pretraining import PretrainingBatch
@@ -28,12 +29,11 @@ DISCRIMINATOR_WEIGHT = 50.0  # of the loss of replaced tokens, beside 1 for the 
 _BLOCK = 64  # tokens whose probabilities are summed before one of them is looked for; a divisor of padded vocabularies
 
 
-class Masked(nn.Module):
+class Masked(Objective):
     """Cross-entropy of masked tokens, and of the next sentence where the model has that head (BERT), in nats."""
 
     def __init__(self, model: BertWithHeads) -> None:
-        super().__init__()
-        self.model = model
+        super().__init__(model)
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
@@ -70,23 +70,15 @@ class Masked(nn.Module):
             losses["next_sentence"] = F.cross_entropy(logits.float(), next_sentence, reduction="sum")
         return losses
 
-    def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
-        return {}
 
-    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """See `carry`."""
-
-
-class Replaced(nn.Module):
+class Replaced(Objective):
     """ELECTRA's: cross-entropy of the generator's masked tokens, and 50 times that of the discriminator, which says of each
     real token whether the generator has put another in its place. Where it drew the very token, that counts as not replaced.
     """
 
     def __init__(self, model: Any) -> None:
         """`model`: a `models.encoders.electra.Electra`."""
-        super().__init__()
-        self.model = model
+        super().__init__(model)
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
@@ -124,13 +116,6 @@ class Replaced(nn.Module):
         logits = replaced_logits(discriminator, replaced, types, positions, sequences, real)
         wrong = F.binary_cross_entropy_with_logits(logits, labels[real], reduction="sum")
         return {"masked": loss, "replaced": DISCRIMINATOR_WEIGHT * wrong}
-
-    def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
-        return {}
-
-    def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """See `carry`."""
 
 
 # -- parts, for training and for validation -----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from nlptools.files import artifacts
 from nlptools.training.engine import job, run_directory
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import LOSS, Criterion
+from nlptools.training.objective import Objective
 
 ACCURACY = Criterion("accuracy", higher_is_better=True)
 COMPUTE = Compute(device="cpu", precision="fp32", threads=1)
@@ -35,11 +36,7 @@ class Model(torch.nn.Module):
         self.line = torch.nn.Linear(1, 2)
 
 
-class Objective(torch.nn.Module):
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.model = model
-
+class Loss(Objective):
     def counts(self, batch: Any) -> dict[str, int]:
         return {"loss": len(batch[0])}
 
@@ -48,12 +45,6 @@ class Objective(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.Tensor]:
         return {"loss": torch.nn.functional.cross_entropy(self.model.line(x), y, reduction="sum")}
-
-    def carry(self) -> dict[str, Any]:
-        return {}
-
-    def restore_carry(self, tensors: Any) -> None:
-        pass
 
 
 class Points:
@@ -119,10 +110,10 @@ class Halves:
         torch.manual_seed(3)
         return Model()
 
-    def objective(self, model: Any) -> Objective:
-        return Objective(model)
+    def objective(self, model: Any) -> Loss:
+        return Loss(model)
 
-    def source(self, data: Points, backend: Backend) -> Any:
+    def source(self, data: Points, model: Any, backend: Backend) -> Any:
         return data
 
     def evaluate(self, data: Points, backend: Backend) -> Any:
@@ -313,6 +304,27 @@ def test_an_average_of_nothing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(errors.UsageError, match="--average has nothing to average"):
         run_job(Halves(), training(tmp_path, average=2, save_every="never"), COMPUTE)
     assert not (tmp_path / "run").exists()
+
+
+def test_batches_may_be_sampled_from_the_model_that_is_trained(tmp_path: Path) -> None:
+    weights = []
+
+    class Sampled(Points):
+        model: Any
+
+        def __iter__(self) -> Iterator[Any]:
+            for batch in super().__iter__():
+                weights.append(float(self.model.line.weight[0, 0].detach()))
+                yield batch
+
+    class Sampling(Halves):
+        def source(self, data: Points, model: Any, backend: Backend) -> Any:
+            sampled = Sampled(data.path)
+            sampled.model = model
+            return sampled
+
+    run_job(Sampling(), training(tmp_path, steps=4), COMPUTE)
+    assert len(set(weights)) == len(weights) == 4, "each batch sees the weights after the step before it"
 
 
 def test_a_dry_run_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from nlptools.configs import Training
 from nlptools.training.engine.optimizers import AdamW, learning_rate
+from nlptools.training.objective import Objective
 
 
 def test_inverse_square_root_by_hand() -> None:
@@ -38,3 +39,13 @@ def test_factors_make_parameters_learn_at_their_own_rates() -> None:
     before = module["c"].detach().clone()
     decayed.step(0.1, factors={"c": 0.0})
     assert torch.equal(module["c"], before)
+
+
+def test_an_objective_is_trained_by_adamw_at_one_rate_unless_it_says_otherwise() -> None:
+    objective = Objective(torch.nn.Linear(2, 1))
+    optimizer = objective.optimizer(Training(output="", beta2=0.9, weight_decay=0.3))
+    assert isinstance(optimizer, AdamW) and (optimizer.beta2, optimizer.weight_decay) == (0.9, 0.3)
+    assert objective.rates(1.5) is None and objective.carry() == {}
+    for missing in (objective.counts, objective.arrays):
+        with pytest.raises(NotImplementedError):
+            missing(None)
