@@ -18,7 +18,7 @@ import logging
 import os
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,7 +59,9 @@ _keep_few_kernels(_KERNELS)
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
+from nlptools import messages  # noqa: E402
 from nlptools.compute import cluster  # noqa: E402
+from nlptools.compute.precision import cpuinfo, fastest, has_bf16, processor  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
 from nlptools.errors import Unavailable, UsageError  # noqa: E402
 
@@ -93,6 +95,7 @@ class Backend:
     rank: int = 0
     local_rank: int = 0
     world_size: int = 1
+    precision_by: str = "option"  # why this precision: option, measurement, device, model, run (which it continues)
 
     @classmethod
     def detect(cls, compute: Compute | None = None) -> Backend:
@@ -104,15 +107,38 @@ class Backend:
         compute = compute or Compute()
         rank, local_rank, world_size = _ranks()
         device = _device(compute.device, local_rank)
-        precision = _precision(compute.precision, device)
         threads = compute.threads or available_threads()
         torch.set_num_threads(threads)
+        precision, precision_by = _precision(compute.precision, device)
         if compute.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
             torch.use_deterministic_algorithms(True)
         if world_size > 1 and not dist.is_initialized():
             cluster.join(device, rank, world_size)
-        return cls(device, precision, compute.compile, threads, rank, local_rank, world_size)
+        backend = cls(device, precision, compute.compile, threads, rank, local_rank, world_size, precision_by)
+        if compute.precision == "auto" and backend.sum([float(precision == "bf16")])[0] < world_size:
+            return replace(backend, precision="fp32")  # one type for all processes, whatever each has measured
+        return backend
+
+    def for_model(self, *models: Any) -> Backend:
+        """This backend; in fp32 if it computes on a CPU and one of the models cannot be run in 16 bits there."""
+        if self.device.type != "cpu" or self.precision == "fp32" or all(m.runs_in_16_bits for m in models):
+            return self
+        return replace(self, precision="fp32", precision_by="model")
+
+    def continuing(self, before: Mapping[str, Any]) -> Backend:
+        """This backend in the precision of the run that it continues, where `before` is what `describe` gave then.
+
+        A device without bf16 instructions emulates bf16, which is slow.
+        """
+        precision = before.get("precision")
+        if precision not in ("fp32", "bf16"):
+            return self
+        if precision == "bf16" != self.precision and not _has_bf16(self.device):
+            messages.warn(
+                f"the run began in bf16, which {self.device.type} has no instructions for here: it goes on slowly"
+            )
+        return replace(self, precision=precision, precision_by=str(before.get("precision_by", "run")))
 
     @property
     def dtype(self) -> torch.dtype:
@@ -143,11 +169,6 @@ class Backend:
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
         _choose_float32_products()
         return module if self.precision == "fp32" else copy.deepcopy(module).to(self.dtype)
-
-    def for_models(self, *modules: Any) -> Backend:
-        """This backend, in float32 if one of the models does not run in 16 bits on a CPU."""
-        in_16_bits = self.device.type != "cpu" or all(module.runs_in_16_bits for module in modules)
-        return self if in_16_bits else replace(self, precision="fp32")
 
     def for_inference(self, module: Any) -> Any:
         """`module` on the device, in the working type, without gradients."""
@@ -273,11 +294,12 @@ class Backend:
 
     def describe(self) -> dict[str, Any]:
         """What to write beside a number: device, precision, threads, versions."""
-        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else _processor()
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else processor()
         return {
             "device": str(self.device),
             "hardware": name,
             "precision": self.precision,
+            "precision_by": self.precision_by,
             "threads": self.threads,
             "processes": self.world_size,
             "torch": torch.__version__,
@@ -285,24 +307,24 @@ class Backend:
 
 
 def available_threads() -> int:
-    """Cores that this process may use, shared with the other processes on this machine."""
+    """Threads to compute with: as OMP_NUM_THREADS says, but not more than `available_cores`."""
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # of a list, the outermost level
+    if limit == "1" and "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1:
+        limit = ""  # torchrun's own default for several processes, which nobody chose
+    return max(1, min(available_cores(), int(limit))) if limit.isdigit() else available_cores()
+
+
+def available_cores() -> int:
+    """Cores that this process may use, by affinity, cgroup and SLURM; processes on one machine share them."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with contextlib.suppress(OSError, ValueError):
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
         if quota != "max":
             cores = min(cores, max(1, int(quota) // int(period)))
-    asked = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    if asked.isdigit():
-        return max(1, min(cores, int(asked)))
+    limit = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if limit.isdigit():
+        return max(1, min(cores, int(limit)))
     return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
-
-
-def cpu_has_bf16() -> bool:
-    """Whether the processor multiplies bfloat16 in hardware (AMX-bf16 or AVX512-bf16); emulation is slower than fp32."""
-    if os.environ.get("NLPTOOLS_EMULATE_BF16"):  # for tests of the bf16 path on machines without it
-        return True
-    flags = _cpuinfo("flags").split()
-    return "amx_bf16" in flags or "avx512_bf16" in flags
 
 
 def _choose_float32_products() -> None:
@@ -312,24 +334,10 @@ def _choose_float32_products() -> None:
     (AMX). Products of 4,096 x 768 x 3,072 on two cores of an EPYC: 174 GFLOP/s by MKL, 330 by oneDNN, as exact. An LSTM
     trains 1.3 times as fast, an RNN that translates 1.2 times. Inference has its products packed, and gains nothing.
     """
-    flags = _cpuinfo("flags").split()
-    if _cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags):
+    flags = cpuinfo("flags").split()
+    if cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags):
         with contextlib.suppress(AttributeError):  # a PyTorch before 2.9
             torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # type: ignore[attr-defined]
-
-
-def _cpuinfo(key: str) -> str:
-    with contextlib.suppress(OSError):
-        found = re.search(rf"^{key}\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        if found:
-            return found.group(1)
-    return ""
-
-
-def _processor() -> str:
-    import platform
-
-    return _cpuinfo("model name") or platform.processor() or platform.machine()
 
 
 def _has_compiler() -> bool:
@@ -356,18 +364,24 @@ def _device(name: str, local_rank: int) -> torch.device:
     return torch.device(name)
 
 
-def _precision(name: str, device: torch.device) -> str:
-    if device.type == "cuda":
-        has_bf16 = torch.cuda.is_bf16_supported(including_emulation=False)
-    else:
-        has_bf16 = device.type == "cpu" and cpu_has_bf16()
+def _precision(name: str, device: torch.device) -> tuple[str, str]:
+    """The type that `--precision` asks for on this device, and why (see `Backend.precision_by`)."""
     if name == "auto":
-        return "bf16" if has_bf16 else "fp32"
-    if name == "bf16" and not has_bf16:
+        if not _has_bf16(device):
+            return "fp32", "device"
+        return (fastest(), "measurement") if device.type == "cpu" else ("bf16", "device")
+    if name == "bf16" and not _has_bf16(device):
         raise Unavailable(f"{device.type} has no bf16 arithmetic here, and emulating it is slower than fp32")
     if name == "fp16" and device.type != "cuda":
         raise Unavailable("fp16 needs a CUDA device", hint="use --precision auto")
-    return name
+    return name, "option"
+
+
+def _has_bf16(device: torch.device) -> bool:
+    """Whether the device has instructions for products in bfloat16."""
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    return device.type == "cpu" and has_bf16()
 
 
 def _ranks() -> tuple[int, int, int]:

@@ -144,10 +144,14 @@ class Compute(Devices):
 
     precision: str = option(
         "auto",
-        "Number format of the matrix products; auto is bf16 where the hardware has it, else fp32.",
+        "Number format of the matrix products. auto: on a GPU bf16 if it has that; on a CPU bf16 if a short product is"
+        " faster in it than in fp32, measured once per processor and PyTorch version and kept in the user's cache"
+        " directory; a continued run keeps the format it began with.",
         choices=("auto", "fp32", "bf16", "fp16"),
     )
-    threads: int = option(0, "CPU threads; 0 takes all cores this process may use.", low=0, metavar="N")
+    threads: int = option(
+        0, "CPU threads; 0 takes OMP_NUM_THREADS if it is set, else all cores this process may use.", low=0, metavar="N"
+    )
     compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
 
 

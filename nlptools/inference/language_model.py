@@ -49,7 +49,7 @@ class LanguageModel:
     """See the module's docstring; `nlptools.load` makes it."""
 
     def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
-        self.bundle, self.backend = loaded, backend.for_models(loaded.model)
+        self.bundle, self.backend = loaded, backend.for_model(loaded.model)
         self.tokenizer = loaded.tokenizer
         self.model: Any = self.backend.for_inference(loaded.model)
 

@@ -41,7 +41,7 @@ class Predictor:
     ) -> None:
         """Raises BundleError for a model of another kind, UsageError for settings that it has no answer to."""
         settings = settings or Predict()
-        self.settings, self.backend = settings, backend.for_models(found.model)
+        self.settings, self.backend = settings, backend.for_model(found.model)
         self.kind: Kind = kinds.opened(found, settings, files or Files())
         most = settings.max_length or kinds.noted(found.config, "max_length", 0)
         self.encoding = kinds.encoding(found, most, backend.threads)

@@ -48,7 +48,7 @@ class Translator:
                 raise BundleError(f"{display(str(other.path))}: not an encoder-decoder")
             if _tokens(other) != _tokens(first):
                 raise BundleError(f"{display(str(other.path))}: other tokens than {display(str(first.path))}")
-        self.backend = backend = backend.for_models(*(b.model for b in loaded))
+        self.backend = backend = backend.for_model(*(b.model for b in loaded))
         models = [backend.for_inference(b.model) for b in loaded]
         self.model: Any = models[0] if len(models) == 1 else Ensemble(models)
         self.bundle = first

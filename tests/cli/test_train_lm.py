@@ -322,6 +322,27 @@ def test_a_compiled_step_learns_what_a_plain_one_does(call: Run, text: Path) -> 
     assert losses[0] and losses[1] == pytest.approx(losses[0], rel=0.02)
 
 
+def test_a_run_keeps_the_format_that_was_measured_when_it_began(
+    call: Run, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nlptools.compute import backend
+
+    env = {"NLPTOOLS_EMULATE_BF16": "1", "NLPTOOLS_TRAIN_LM_PRECISION": "auto"}
+    for steps, faster in ((2, "bf16"), (4, "fp32")):  # as if it went on on another machine
+        monkeypatch.setattr(backend, "fastest", lambda faster=faster: faster)
+        done = train(call, "--no-quiet", "--steps", steps, "-o", "lm", "train.txt", env=env)
+        assert done.code == 0 and "on cpu in bf16" in done.err, done.err
+        record = json.loads((text / "lm/training.json").read_text())
+        assert record["metrics"]["steps"] == steps and record["settings"]["precision"] == "auto"
+        assert (record["backend"]["precision"], record["backend"]["precision_by"]) == ("bf16", "measurement")
+        on = next(line for line in call("describe", "lm").lines if line.startswith("training on\t"))
+        assert '"precision": "bf16", "precision_by": "measurement"' in on
+    monkeypatch.setattr(backend, "fastest", lambda: "bf16")
+    assert train(call, "--arch", "lstm", "--steps", 2, "-o", "lstm", "train.txt", env=env).code == 0
+    record = json.loads((text / "lstm/training.json").read_text())
+    assert (record["backend"]["precision"], record["backend"]["precision_by"]) == ("fp32", "model")
+
+
 def test_bf16_from_training_to_text(call: Run, text: Path) -> None:
     env = {"NLPTOOLS_EMULATE_BF16": "1"}  # for processors that have no such unit: slow, but the same path
     done = train(

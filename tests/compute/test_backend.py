@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
 from nlptools import errors
-from nlptools.compute import backend
+from nlptools.compute import backend, precision
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 
 VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_STEP_ID",
              "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_ID", "SLURM_CPUS_PER_TASK",
-             "SLURM_LAUNCH_NODE_IPADDR", "SLURM_STEP_TASKS_PER_NODE", "NLPTOOLS_EMULATE_BF16")  # fmt: skip
+             "SLURM_LAUNCH_NODE_IPADDR", "SLURM_STEP_TASKS_PER_NODE", "NLPTOOLS_EMULATE_BF16",
+             "OMP_NUM_THREADS", "TORCHELASTIC_RUN_ID")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -58,17 +60,72 @@ def test_processes_on_one_machine_share_its_cores(monkeypatch: pytest.MonkeyPatc
     assert backend.available_threads() == 1
 
 
+def test_threads_are_as_omp_num_threads_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "available_cores", lambda: 8)
+    for value, expected in (("", 8), ("3", 3), ("4,2", 4), ("64", 8), ("0", 1), ("many", 8)):
+        monkeypatch.setenv("OMP_NUM_THREADS", value)
+        assert backend.available_threads() == expected, value
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert Backend.detect(Compute(device="cpu", precision="fp32")).threads == 1
+    assert Backend.detect(Compute(device="cpu", precision="fp32", threads=2)).threads == 2, "the flag comes first"
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # torchrun sets 1 for each of several processes
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert backend.available_threads() == 8
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    assert backend.available_threads() == 2
+
+
+def test_cores_are_those_of_the_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: {5}, raising=False)
+    assert backend.available_cores() == backend.available_threads() == 1
+
+
 def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_cpuinfo", lambda key: "fpu sse avx512f avx512_vnni")
+    monkeypatch.setattr(precision, "cpuinfo", lambda key: "fpu sse avx512f avx512_vnni")
     cpu = torch.device("cpu")
-    assert backend._precision("auto", cpu) == "fp32"
+    assert backend._precision("auto", cpu) == ("fp32", "device")
     with pytest.raises(errors.Unavailable, match="no bf16"):
         backend._precision("bf16", cpu)
     with pytest.raises(errors.Unavailable, match="CUDA"):
         backend._precision("fp16", cpu)
     for flag in ("amx_bf16", "avx512_bf16"):
-        monkeypatch.setattr(backend, "_cpuinfo", lambda key, flag=flag: f"fpu {flag} sse")
-        assert backend._precision("auto", cpu) == "bf16" and backend._precision("fp32", cpu) == "fp32"
+        monkeypatch.setattr(precision, "cpuinfo", lambda key, flag=flag: f"fpu {flag} sse")
+        for faster in ("fp32", "bf16"):
+            monkeypatch.setattr(backend, "fastest", lambda faster=faster: faster)
+            assert backend._precision("auto", cpu) == (faster, "measurement")
+            assert backend._precision("bf16", cpu) == ("bf16", "option")
+            assert backend._precision("fp32", cpu) == ("fp32", "option")
+
+
+@pytest.mark.parametrize(("rates", "expected"), [((160, 84), "fp32"), ((231, 436), "bf16")])
+def test_the_measured_format_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, rates: tuple[int, int], expected: str
+) -> None:
+    monkeypatch.setenv("NLPTOOLS_EMULATE_BF16", "1")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(precision, "measure", lambda: dict(zip(("fp32", "bf16"), rates, strict=True)))
+    found = Backend.detect(Compute(device="cpu"))
+    assert found.precision == expected
+    assert {"precision": expected, "precision_by": "measurement"}.items() <= found.describe().items()
+    model = torch.nn.Module()
+    model.runs_in_16_bits = True
+    assert found.for_model(model) is found
+    model.runs_in_16_bits = False
+    in_fp32 = found.for_model(model).describe()
+    assert (in_fp32["precision"], in_fp32["precision_by"]) == ("fp32", "model" if expected == "bf16" else "measurement")
+
+
+def test_a_continued_run_keeps_its_format(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    here = Backend(torch.device("cpu"), "fp32", precision_by="measurement")
+    assert here.continuing({}) is here
+    monkeypatch.setattr(precision, "cpuinfo", lambda key: "fpu avx512_bf16")
+    kept = here.continuing({"precision": "bf16", "precision_by": "measurement"})
+    assert (kept.precision, kept.precision_by) == ("bf16", "measurement")
+    old = here.continuing({"precision": "bf16"})  # a record that does not say why
+    assert (old.precision, old.precision_by) == ("bf16", "run") and capsys.readouterr().err == ""
+    monkeypatch.setattr(precision, "cpuinfo", lambda key: "fpu")
+    assert here.continuing({"precision": "bf16"}).precision == "bf16"
+    assert "the run began in bf16, which cpu has no instructions for here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -84,7 +141,7 @@ def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_who_multiplies_float32_matrices(
     monkeypatch: pytest.MonkeyPatch, float32_products: Any, vendor: str, flags: str, expected: str
 ) -> None:
-    monkeypatch.setattr(backend, "_cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
+    monkeypatch.setattr(backend, "cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
     Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
     assert float32_products.fp32_precision == expected
 

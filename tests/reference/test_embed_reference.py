@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nlptools
-from nlptools.compute.backend import cpu_has_bf16
+from nlptools.compute.precision import has_bf16
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 
@@ -51,7 +51,7 @@ def expected(directory: Path) -> np.ndarray:
 
 @pytest.mark.parametrize(("precision", "least"), [("fp32", 0.999999), ("bf16", 0.999)])
 def test_vectors_of_lines(directory: Path, expected: np.ndarray, precision: str, least: float) -> None:
-    if precision == "bf16" and not cpu_has_bf16():
+    if precision == "bf16" and not has_bf16():
         pytest.skip("no bf16 units")
     found = nlptools.load(directory, compute=Compute(device="cpu", precision=precision), settings=Embed()).embed(LINES)
     assert ((found * expected).sum(1) > least).all()

@@ -49,7 +49,7 @@ class TextEmbedder:
             BundleError: an encoder whose tokenizer has no special tokens.
         """
         self.settings = settings = settings or Embed()
-        self.bundle, self.backend = loaded, backend.for_models(loaded.model)
+        self.bundle, self.backend = loaded, backend.for_model(loaded.model)
         self.model: Any = self.backend.for_inference(batching.encoder(loaded))
         asks_model = settings.pooling == "model" or (settings.pooling is None and steps is not None)
         if asks_model and steps is None:

@@ -186,10 +186,11 @@ class _Job:
         data, before = run_directory.begin(
             self.directory, self.run.resume, self.run.force, marks, lambda place: self._spool(place, True)
         )
-        record = self._record(data, marks, before)
+        job = self._continuing((before or {}).get("backend", {}))
+        record = job._record(data, marks, before)
         artifacts.write_json(self.directory / run_directory.RECORD, record)
-        self.backend.broadcast(data.paths())
-        return self._train(data, record)
+        self.backend.broadcast({"paths": data.paths(), "backend": record["backend"]})
+        return job._train(data, record)
 
     def _spool(self, place: Path, held_out: bool) -> Any:
         began = time.monotonic()
@@ -199,7 +200,12 @@ class _Job:
 
     def follow(self) -> Trained:
         """The other processes: open what the main one spooled, and train along."""
-        return self._train(self.task.open(self.backend.broadcast(None)), {})
+        lead = self.backend.broadcast(None)
+        return self._continuing(lead["backend"])._train(self.task.open(lead["paths"]), {})
+
+    def _continuing(self, before: Mapping[str, Any]) -> _Job:
+        """This run, in the precision of `before`, what the record says of its backend so far."""
+        return replace(self, backend=self.backend.continuing(before))
 
     def dry_run(self) -> Trained:
         """Build everything, take two steps, report; write nothing that stays."""
@@ -223,6 +229,9 @@ class _Job:
 
     def _train(self, data: Any, record: dict[str, Any]) -> Trained:
         model, backend = self._model()
+        if record and record["backend"] != backend.describe():  # the model is not computed in 16 bits
+            record["backend"] = backend.describe()
+            artifacts.write_json(self.directory / run_directory.RECORD, record)
         checkpoints = Checkpoints(self.directory, self.run.keep)
         objective, source = self.task.objective(model), self.task.source(data, model, backend)
         if backend.is_main:
@@ -252,9 +261,10 @@ class _Job:
         """The model on the device, and how to compute with it."""
         model, backend = self.task.model(), self.backend
         backend.seed(self.compute.seed)
-        in_32_bits = backend.device.type == "cpu" and not model.runs_in_16_bits
-        if in_32_bits or not getattr(model, "trains_in_16_bits", True):
-            backend = replace(backend, precision="fp32")
+        if getattr(model, "trains_in_16_bits", True):
+            backend = backend.for_model(model)
+        else:
+            backend = replace(backend, precision="fp32", precision_by="model")
         return model.to(backend.device), backend
 
     def _finish(self, model: Any, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:

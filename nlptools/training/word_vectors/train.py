@@ -7,14 +7,14 @@ import shlex
 import signal
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from nlptools import messages
-from nlptools.compute.backend import Backend, available_threads
+from nlptools.compute.backend import Backend, available_cores
 from nlptools.configs import Compute, Devices, duration, interval
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data
@@ -66,7 +66,10 @@ def train_vectors(
         raise UsageError("--max-time has nowhere to save to", hint="--run DIR, or -o DIR")
     if write and (directory is None or Path(directory) != Path(run.output)):
         formats.check_target(run.output, kind, run.force)
-    backend = Backend.detect(Compute(**asdict(devices)))
+    # only the full softmax multiplies large matrices; everything else is float32
+    softmax = settings.loss == "softmax"
+    backend = Backend.detect(Compute(**asdict(devices), precision="auto" if softmax else "fp32"))
+    backend = backend if softmax else replace(backend, precision_by="model")
     start = None if settings.init is None else formats.load(settings.init, errors=encoding_errors)
     job = _Job(settings, run, devices, encoding_errors, inputs, backend, start)
     if directory is not None:
@@ -147,7 +150,7 @@ class _Job:
 
     @property
     def cores(self) -> int:
-        return self.run.workers or available_threads()
+        return self.run.workers or available_cores()
 
     def train(self, place: Path) -> _Trained:
         """Train in a directory that does not outlive this."""
@@ -168,6 +171,7 @@ class _Job:
         chosen = {**settings, **asdict(run), **devices}
         marks = run_directory.fingerprint({key: value for key, value in chosen.items() if key not in _FREE})
         text, before = run_directory.begin(directory, run.resume, run.force, marks, self._read)
+        job = self._continuing((before or {}).get("backend", {}))
         record = run_directory.record(
             before,
             text,
@@ -175,15 +179,19 @@ class _Job:
             invocation=dict(invocation),
             settings={**chosen, "lr": self.settings.rate},
             seed=self.devices.seed,
-            backend=self.backend.describe(),
+            backend=job.backend.describe(),
         )
         artifacts.write_json(directory / run_directory.RECORD, record)
-        trained = self._train(text, directory, Checkpoints(directory, 2))
+        trained = job._train(text, directory, Checkpoints(directory, 2))
         record.update(status="finished" if trained.stopped is None else "stopped", metrics=trained.metrics)
         artifacts.write_json(directory / run_directory.RECORD, record)
         if trained.stopped is not None:
             raise run_directory.stopped(directory, trained.stopped, trained.progress.chunk, run.force)
         return trained
+
+    def _continuing(self, before: Mapping[str, Any]) -> _Job:
+        """This run in the precision that its record, `before`, names."""
+        return replace(self, backend=self.backend.continuing(before)) if self.settings.loss == "softmax" else self
 
     def _read(self, place: Path) -> _Text:
         """The ids of the texts, in files of `place`."""

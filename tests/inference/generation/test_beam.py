@@ -11,7 +11,7 @@ import torch
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
 from tiny_models import tiny as tiny_language_model
 
-from nlptools.compute.backend import cpu_has_bf16
+from nlptools.compute.precision import has_bf16
 from nlptools.configs.lm import Generate
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.decoding import generate, translate
@@ -254,7 +254,7 @@ def test_a_prompt_at_the_end_of_the_context_does_not_stop_its_batch_mates() -> N
         assert_same(outputs, generate(model, [prompt], settings, BACKEND, eos=1)[0])
 
 
-@pytest.mark.skipif(not cpu_has_bf16(), reason="needs a processor that multiplies bfloat16")
+@pytest.mark.skipif(not has_bf16(), reason="needs a processor that multiplies bfloat16")
 @pytest.mark.parametrize("form", ["transformer", "transformer-pre", "convolution"])
 def test_decoding_in_bf16_is_close(form: str) -> None:
     model, rounded = tiny(form), tiny(form).bfloat16()

@@ -1,0 +1,143 @@
+"""Which number format multiplies fastest on this processor: measured once, then read from the user's cache directory.
+
+What a processor's flags promise is not what it does. An Intel processor with AVX512-bf16 whose AMX is hidden by the
+hypervisor multiplies 84 GFLOP/s a core in bf16 and 160 in fp32; with AMX, or on AMD's processors, bf16 is several times or
+twice as fast as fp32.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from nlptools import messages
+from nlptools.errors import BundleError, StreamError
+from nlptools.files import artifacts
+
+if TYPE_CHECKING:
+    import torch
+
+_ROWS, _WIDTH = 128, 512  # of the measured product: under a millisecond on one core
+_ROUNDS = 6
+_ADVANTAGE = 1.1  # bf16 must be this many times as fast, as it is less exact and what is not a product gains nothing
+_FLAGS = ("amx_tile", "amx_bf16", "avx512f", "avx512_bf16")
+_VARIABLES = ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA")  # what limits the instructions that oneDNN uses
+
+
+def fastest() -> str:
+    """ "bf16" or "fp32", whichever multiplies faster on this processor, which has instructions for both."""
+    rates = measured_rates()
+    messages.detail(
+        f"products on one core: {rates['fp32']:.0f} GFLOP/s in fp32, {rates['bf16']:.0f} in bf16 ({processor()})"
+    )
+    return "bf16" if rates["bf16"] > _ADVANTAGE * rates["fp32"] else "fp32"
+
+
+def measured_rates() -> dict[str, float]:
+    """GFLOP/s on one core in "fp32" and "bf16": from the cache, else measured and kept there.
+
+    A cache that is damaged is measured again; one that cannot be written is no error.
+    """
+    import torch
+
+    limits = [f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ]
+    flags = set(cpuinfo("flags").split())
+    key = ", ".join([processor(), *(f for f in _FLAGS if f in flags), *limits, f"torch {torch.__version__}"])
+    path = cache_file()
+    entries = _read(path)
+    if key not in entries:
+        entries[key] = measure()
+        with contextlib.suppress(OSError, StreamError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            artifacts.write_json(path, entries)
+    return entries[key]
+
+
+def measure() -> dict[str, float]:
+    """GFLOP/s in "fp32" and "bf16" of a product with packed weights, as models compute it: the best of a few rounds.
+
+    The types take turns, so that other work on the machine slows both down. On one core: two that wait for each other on a
+    busy machine take as long in either type. Takes about 10 ms.
+    """
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        products = {"fp32": _product(torch.float32), "bf16": _product(torch.bfloat16)}
+        seconds = dict.fromkeys(products, float("inf"))
+        for turn in range(_ROUNDS + 1):
+            for name, product in products.items():
+                begin = time.perf_counter()
+                product()
+                if turn:  # the first product builds the kernel
+                    seconds[name] = min(seconds[name], time.perf_counter() - begin)
+    finally:
+        torch.set_num_threads(threads)
+    return {name: round(2e-9 * _ROWS * _WIDTH**2 / least, 1) for name, least in seconds.items()}
+
+
+def cache_file() -> Path:
+    """Where rates are kept: one JSON object, from processor and PyTorch version to rates."""
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(root):  # as the XDG specification has it
+        root = os.path.expanduser("~/.cache")
+    return Path(root) / "nlptools" / "precision.json"
+
+
+def cpuinfo(key: str) -> str:
+    """What Linux says of the processor: "flags", "model name", "vendor_id"; empty elsewhere."""
+    with contextlib.suppress(OSError):
+        line = re.search(rf"^{key}\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if line:
+            return line.group(1)
+    return ""
+
+
+def processor() -> str:
+    """The processor's name."""
+    import platform
+
+    return cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def has_bf16() -> bool:
+    """Whether the processor has instructions for products in bfloat16 (AMX-bf16 or AVX512-bf16)."""
+    if os.environ.get("NLPTOOLS_EMULATE_BF16"):  # for tests of the bf16 path on machines without it
+        return True
+    flags = cpuinfo("flags").split()
+    return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def _product(dtype: torch.dtype) -> Callable[[], object]:
+    """A product (M, K) x (K, N) in this type, as `layers.linear` computes it for inference."""
+    import torch
+
+    x = torch.ones(_ROWS, _WIDTH, dtype=dtype)
+    weight = torch.ones(_WIDTH, _WIDTH, dtype=dtype)
+    try:
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)
+        torch.ops.mkldnn._linear_pointwise(x[:1], packed, None, "none", [], "")
+    except (AttributeError, RuntimeError):  # a PyTorch or a processor without packed weights
+        return lambda: torch.nn.functional.linear(x, weight)
+    return lambda: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+
+
+def _read(path: Path) -> dict[str, dict[str, float]]:
+    """The entries of the cache that hold what they should."""
+    try:
+        entries = artifacts.read_json(path)
+    except (BundleError, OSError):
+        return {}
+    return {key: rates for key, rates in entries.items() if _is_rates(rates)}
+
+
+def _is_rates(rates: object) -> bool:
+    if not isinstance(rates, Mapping) or set(rates) != {"fp32", "bf16"}:
+        return False
+    return all(isinstance(rate, (int, float)) and not isinstance(rate, bool) and rate > 0 for rate in rates.values())
