@@ -24,7 +24,8 @@ at once: all labels with at least the probability --threshold, joined as --label
 empty field for none. regress: a number. --columns: the input's columns come back with these appended, after a header if there
 was one; in JSON lines under "prediction" and "probability". The input is what finetune takes, with or without labels: a text a
 line, `text TAB text`, tables with a header, JSON lines. An empty text gets an answer, too.
-tag: the tags of a sentence in a line, between spaces, in the scheme of the training files or of --scheme; with --columns all
+tag: the tags of a sentence in a line, between spaces, in the scheme of the training files or of --scheme: the best tag of each
+word, or with --decode scheme the best sequence that keeps to the scheme; with --columns all
 lines of the file with one more column, which conlleval takes. The input is columns, with tags or without, or with --layout lines
 a sentence per line, words between spaces, an empty line for an empty one. A word is never lost: long sentences are read in
 windows. roles: a line per predicate, its number and the word, then for each argument TAB role, first-last word, words; with

@@ -81,7 +81,8 @@ class Files:
     scheme: str = option(
         "auto",
         "tag: scheme of the spans, iob1, iob2, bioes, bilou, ioe2, or plain for none. finetune: of the files; auto tells by the"
-        " tags. predict: of what is written; auto is that of training.",
+        " tags. predict: of what is written; auto is that of training. Of a model that finetune has not made, whose config.json"
+        " names no scheme, it is that of the model's tags, for --decode scheme.",
         metavar="NAME",
     )
     role_spans: str = option(
@@ -284,6 +285,13 @@ class Predict:
     pair: bool = option(False, "Two texts a line, where the model does not say so itself.")
     submission: bool = option(
         False, "Write the file that GLUE's server, or GAP's scorer, takes; the model has to know the task."
+    )
+    decode: str | None = option(
+        None,
+        "tag, roles: argmax takes the best tag of each word, as the pipelines of transformers do; scheme takes the best"
+        " sequence of tags that keeps to the scheme of the spans: no I-X after O. By default tag: argmax; roles: scheme. A"
+        " model with a conditional random field (finetune --crf) always decodes with it, which keeps to the scheme.",
+        choices=("argmax", "scheme"),
     )
     to: str = option("text", "answer, choice, coreference: how a prediction is written.", choices=("text", "json"))
     predictions: str | None = option(

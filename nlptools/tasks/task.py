@@ -48,6 +48,7 @@ _SOME = 8  # labels named in a message
 _OPTIONS_OF = {
     ("answer",): ("predictions", "nbest", "null_odds", "candidates", "max_answer", "null_threshold"),
     ("answer", "choice", "coreference"): ("to",),
+    ("tag", "roles"): ("decode",),
     ("classify", "pair", "regress", "tag", "roles"): ("columns", "pair"),
     ("classify", "pair", "regress", "tag", "roles", "choice"): ("probabilities", "top_k"),
     ("classify", "pair", "regress", "tag", "roles", "coreference"): ("submission",),

@@ -12,6 +12,7 @@ import torch
 from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
+from nlptools.errors import UsageError
 from nlptools.inference.prediction import Predictor
 from tests.finetuning.test_tags import columns, propositions, sentences
 from tests.tasks.tiny_tasks import FP32, WORDS, encoder, table, texts, train
@@ -114,7 +115,10 @@ def test_what_tags_opens_there(tmp_path: Path, family: str, task: str, crf: bool
             logits = model.eval()(
                 input_ids=torch.from_numpy(ids)[None], token_type_ids=torch.from_numpy(types)[None]
             ).logits[0]
-        assert np.allclose(said.scores, logits[1 : 1 + len(said.tags)].numpy(), atol=1e-4)
+        theirs = logits[1 : 1 + len(said.tags)].numpy()
+        assert np.allclose(said.scores, theirs, atol=1e-4)
+        if not crf:  # the best tag of each word, as a directory of theirs has it by default
+            assert said.tags == [ours.kind.labels[i] for i in theirs.argmax(1)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("family", ["Bert", "Electra"])
@@ -140,7 +144,10 @@ def test_their_taggers_answer_here(tmp_path: Path, family: str) -> None:
         with torch.inference_mode():
             best = model(input_ids=ids).logits[0].argmax(-1)[1:-1].tolist()
         assert line.split(" ") == [labels[i] for i in best]
-    made = Predictor(bundle.load(tmp_path / "theirs"), Backend.detect(FP32), Predict(), Files(scheme="iob2"))
+    with pytest.raises(UsageError, match=r"config\.json does not name the scheme"):
+        predictor(tmp_path / "theirs", decode="scheme")
+    settings, files = Predict(decode="scheme"), Files(scheme="iob2")
+    made = Predictor(bundle.load(tmp_path / "theirs"), Backend.detect(FP32), settings, files)
     kept = [line for some in made.lines([str(path)]) for line in some]
     assert not any(" O I-" in f" O {line}" for line in kept)
     if family == "Bert":  # random weights that break the scheme

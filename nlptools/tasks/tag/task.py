@@ -4,9 +4,11 @@ Devlin et al. 2019, section 5.3: a linear layer on the first piece of each word,
 overlapping rows, and each word is answered for by the one in which it has most context. Semantic roles: Shi & Lin 2019
 (arXiv:1904.05255), one predicate at a time; see `tasks.tag.features` for both. `crf`: a conditional random field over the
 words (`layers.crf`).
-Departures: spans are learnt and predicted as IOB2, whatever their scheme in the files; of their tags the best sequence that
-keeps to the scheme is taken, not the best tag of each word by itself. With a field, and in windows, the words that a row
-answers for are a sequence of their own in training; in prediction a sentence is one.
+Decoding takes the best tag of each word by itself, or the best sequence that keeps to the scheme (`--decode`), in `predict`
+and in the validation of `finetune` alike. The former is the default for tags: the scheme of a foreign model cannot be read off
+its labels (B-X and I-X may be IOB1 or IOB2), and under the wrong one its tags are wrong. Roles are always IOB2.
+Departures: spans are learnt and predicted as IOB2, whatever their scheme in the files. With a field, and in windows, the words
+that a row answers for are a sequence of their own in training; in prediction a sentence is one.
 Shapes: N sentences, W words, B rows of a batch, T tokens of a row, K labels.
 """
 
@@ -41,6 +43,7 @@ from nlptools.tasks.tag.features import IGNORED, WordFeatures, number_labels, wo
 from nlptools.training.engine.loop import Criterion
 
 _AUTO = "auto"
+_DECODING = {"tag": "argmax", "roles": "scheme"}  # by default
 _INSIDE = "iob2"  # the scheme of all labels that are parts of spans
 _SENTENCES = 64  # whose likelihood is computed at a time
 
@@ -67,6 +70,7 @@ class Tags:
         labels: (K,), learnt; of spans in IOB2.
         scheme: of the labels: iob2, or plain; learnt.
         written: the scheme of the files, and of what is predicted; learnt.
+        decoding: argmax or scheme; with a conditional random field it is always that, which keeps to the scheme.
         columns: how many the files have, 0 where it is not known; learnt.
     """
 
@@ -80,6 +84,7 @@ class Tags:
     scheme: str = tag_schemes.PLAIN
     written: str = tag_schemes.PLAIN
     columns: int = 0
+    decoding: str = "argmax"
     head: str = "tokens"
     unit: str = "words"
 
@@ -96,7 +101,8 @@ class Tags:
         if files.layout == "lines":
             raise UsageError("--layout lines: words between spaces have no tags to learn from")
         options = kind.options(files)
-        return Tags(name, options, given, settings.best, settings.crf, settings.label_pieces == "all")
+        made = Tags(name, options, given, settings.best, settings.crf, settings.label_pieces == "all")
+        return replace(made, decoding=_DECODING[name])
 
     @staticmethod
     def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Tags:
@@ -117,7 +123,15 @@ class Tags:
         labels, columns = kind.labels_of(found.config, model.num_labels), kind.noted(found.config, "columns", 0)
         made = replace(made, crf="crf" in model.heads, labels=labels, scheme=scheme, written=written, columns=columns)
         made._allowed()  # the labels are of the scheme
-        return made
+        if settings.decode == "argmax" and made.crf:
+            raise UsageError(
+                "--decode argmax: the model has a conditional random field, which decodes the whole sentence"
+            )
+        if settings.decode == "scheme" and scheme == tag_schemes.PLAIN:
+            if noted:
+                raise UsageError("--decode scheme: the model's tags stand for words, not for spans")
+            raise UsageError("--decode scheme: config.json does not name the scheme", hint="--scheme names it")
+        return replace(made, decoding=settings.decode or _DECODING[name])
 
     @property
     def more_heads(self) -> tuple[str, ...]:
@@ -275,7 +289,8 @@ class Tags:
         if crf is not None:
             weights = (crf.follows, crf.begins, crf.ends)
             between = Transitions(*(weight.detach().float().cpu().numpy() for weight in weights))
-        best = best_tags(scores, words.sentences, self._allowed(), between)
+        allowed = self._allowed() if self.decoding == "scheme" or crf is not None else None
+        best = best_tags(scores, words.sentences, allowed, between)
         names = [self.labels[i] for i in best]
         return [Tagged(names[a:b], scores[a:b], crf) for a, b in pairwise(words.sentences.tolist())]
 

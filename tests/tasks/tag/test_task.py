@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from nlptools.batches.features import Encoding, Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import DataError, UsageError
-from nlptools.formats import conll
+from nlptools.formats import conll, tag_schemes
 from nlptools.formats.examples import Place, TaggedSentence
 from nlptools.inference.prediction import Predictor
 from nlptools.layers.crf import Crf
@@ -78,7 +79,6 @@ def test_spans_are_learnt_and_written_back(tmp_path: Path) -> None:
         for a, (_, tag) in zip(line.split(" "), rows, strict=True)
     )
     assert right > 0.95 * sum(map(len, new))
-    assert not any(line.startswith("I-") or "O I-" in line for line in plain)
     # words between spaces, an empty line among them
     (tmp_path / "d.txt").write_text("w1 good w2\n\nbad\n")
     assert [len(line.split()) for line in predicted(tmp_path / "out", tmp_path / "d.txt", layout="lines")] == [3, 0, 1]
@@ -274,17 +274,55 @@ def test_a_field_is_told_where_sentences_begin_and_end() -> None:
     assert float(inner.detach()) == pytest.approx(np.log(3))
 
 
-def test_decoding_keeps_to_the_scheme_and_hears_the_field() -> None:
-    made, found = rows_of([["w1", "w2"], [], ["w3"]], [["O", "O"], [], ["O"]], 8)
+def test_decoding_is_by_word_or_keeps_to_the_scheme_and_hears_the_field() -> None:
+    by_word, found = rows_of([["w1", "w2"], [], ["w3"]], [["O", "O"], [], ["O"]], 8)
+    made = replace(by_word, decoding="scheme")
     scores = [np.zeros((4, 3), np.float32), np.zeros((3, 3), np.float32)]
     scores[0][1], scores[0][2] = [1, 0, 0], [0, 0, 2]  # O I-A is not allowed
     scores[1][1] = [1, 0, 3]
-    plain = made.decode(scores, found, [])
-    assert [p.tags for p in plain] == [["B-A", "I-A"], [], ["O"]]
+    assert by_word.decoding == "argmax"
+    assert [p.tags for p in by_word.decode(scores, found, [])] == [["O", "I-A"], [], ["I-A"]]
+    assert [p.tags for p in made.decode(scores, found, [])] == [["B-A", "I-A"], [], ["O"]]
     crf = Crf(3)
+    assert by_word.decode(scores, found, [], crf=crf)[0].tags == ["B-A", "I-A"], "a field keeps to the scheme"
     with torch.no_grad():
         crf.follows[0, 0] = 5.0
     assert made.decode(scores, found, [], crf=crf)[0].tags == ["O", "O"]
+
+
+def test_how_a_directory_is_decoded(tmp_path: Path) -> None:
+    """By word unless asked, roles by their scheme, a field by itself; `finetune` measures what `predict` writes."""
+    train_file = columns(tmp_path / "a.txt", sentences(150))
+    done = train(tmp_path, train_file, train_file, task="tag", epochs=2.0)
+    for decode in (None, "argmax", "scheme"):
+        answered = tmp_path / f"{decode}.txt"
+        answered.write_text(
+            "".join(f"{x}\n" for x in predicted(tmp_path / "out", train_file, columns=True, decode=decode))
+        )
+    by_word, kept = ((tmp_path / f"{name}.txt").read_text() for name in ("argmax", "scheme"))
+    assert (tmp_path / "None.txt").read_text() == by_word != kept
+    broken = [
+        any(
+            tag_schemes.spans(line.split(), "iob2")[1]
+            for line in predicted(tmp_path / "out", train_file, decode=decode)
+        )
+        for decode in ("argmax", "scheme")
+    ]
+    assert broken == [True, False]
+    numbers = spans.entities(*conll.read_tags([tmp_path / "argmax.txt"]), "conlleval").values()
+    assert numbers["f1"] == pytest.approx(done.metrics["valid_f1"], abs=1e-9)
+    train(tmp_path, train_file, task="tag", epochs=0.1, crf=True, force=True)
+    assert predicted(tmp_path / "out", train_file) == predicted(tmp_path / "out", train_file, decode="scheme")
+    with pytest.raises(UsageError, match="--decode argmax: the model has a conditional random field"):
+        predicted(tmp_path / "out", train_file, decode="argmax")
+    train(tmp_path, propositions(tmp_path / "a.conllu", 20), task="roles", epochs=0.1, force=True)
+    roles = [predicted(tmp_path / "out", tmp_path / "a.conllu", decode=decode) for decode in (None, "scheme", "argmax")]
+    assert roles[0] == roles[1] and len(roles[2]) == len(roles[0])
+    names = {"B-A": "JJ", "I-A": "NN", "B-B": "RB", "O": "VB"}
+    plain = columns(tmp_path / "b.txt", [[(word, names[tag]) for word, tag in rows] for rows in sentences(20)])
+    train(tmp_path, plain, task="tag", epochs=0.1, force=True)
+    with pytest.raises(UsageError, match="--decode scheme: the model's tags stand for words"):
+        predicted(tmp_path / "out", plain, decode="scheme")
 
 
 # -- roles ------------------------------------------------------------------------------------------------------------
