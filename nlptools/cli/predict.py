@@ -21,7 +21,8 @@ from nlptools.configs.finetuning import Files, Predict
     formats=r"""One answer per line or example of the input, in order. classify and pair: `label TAB probability`; --top-k K:
 K such pairs in a line; --probabilities: that of each label, in the order of the model's config.json. Models with several labels
 at once: all labels with at least the probability --threshold, joined as --label-separator says, TAB their probabilities; an
-empty field for none. regress: a number. --columns: the input's columns come back with these appended, after a header if there
+empty field for none. regress: a number, for two texts; of a model of transformers with one output (num_labels 1) for one text, or
+with --pair for two. --columns: the input's columns come back with these appended, after a header if there
 was one; in JSON lines under "prediction" and "probability". The input is what finetune takes, with or without labels: a text a
 line, `text TAB text`, tables with a header, JSON lines. An empty text gets an answer, too.
 tag: the tags of a sentence in a line, between spaces, in the scheme of the training files or of --scheme: the best tag of each

@@ -106,13 +106,16 @@ def checked_label(task: str, label: str | None, lines: Lines, number: int, optio
         if options.labelled:
             raise lines.refuse(number, "no label", "each line of training and validation data needs one")
         return None
-    if task == "regress":
-        try:
-            finite = math.isfinite(float(label)) and label.isascii() and "_" not in label
-        except ValueError:
-            finite = False
-        if not finite:
-            if not options.labelled:
-                return None
-            raise lines.refuse(number, f"expected a finite number, got {shown(label)}", "--label-column names another")
+    if task == "regress" and not is_number(label):
+        if not options.labelled:
+            return None
+        raise lines.refuse(number, f"expected a finite number, got {shown(label)}", "--label-column names another")
     return label
+
+
+def is_number(label: str) -> bool:
+    """Whether a label is a finite number, as a decimal."""
+    try:
+        return math.isfinite(float(label)) and label.isascii() and "_" not in label
+    except ValueError:
+        return False

@@ -12,7 +12,7 @@ import torch
 from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
-from nlptools.errors import UsageError
+from nlptools.errors import DataError, UsageError
 from nlptools.inference.prediction import Predictor
 from tests.finetuning.test_tags import columns, propositions, sentences
 from tests.tasks.tiny_tasks import FP32, WORDS, encoder, table, texts, train
@@ -86,6 +86,49 @@ def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) 
     expected = log_probabilities(model, rows, types)
     assert [line.split("\t")[0] for line in lines] == [["no", "yes", "maybe"][i] for i in expected.argmax(1)]
     assert np.allclose([float(line.split("\t")[1]) for line in lines], np.exp(expected.max(1)), atol=1e-4)
+
+
+@pytest.mark.parametrize("family", ["Bert", "Electra", "GPT2"])
+@pytest.mark.parametrize("problem", [None, "regression"])
+def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str | None) -> None:
+    """A number for each text, or with --pair for each two."""
+    sizes: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 48, "max_position_embeddings": 24, "embedding_size": 16}
+    if family == "GPT2":
+        sizes = {"n_embd": 32, "n_layer": 2, "n_head": 4, "n_positions": 24, "pad_token_id": 0, "eos_token_id": 3}
+    config = getattr(transformers, f"{family}Config")(
+        **sizes, vocab_size=len(WORDS), num_labels=1, problem_type=problem, initializer_range=0.3
+    )
+    torch.manual_seed(0)
+    model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
+    model.save_pretrained(tmp_path / "theirs")
+    (tmp_path / "theirs" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
+
+    def answers(rows: list[tuple[str, ...]], **changes: Any) -> list[str]:
+        path = table(tmp_path / "a.tsv", rows)
+        return [line for some in predictor(tmp_path / "theirs", **changes).lines([str(path)]) for line in some]
+
+    encode = predictor(tmp_path / "theirs").encoding.tokenizer.encode
+    given = [text for text, _ in texts(30)]
+    lines = answers([(text,) for text in given])
+    with torch.inference_mode():
+        rows = [encode(text) if family == "GPT2" else [2, *encode(text), 3] for text in given]
+        expected = [float(model(input_ids=torch.tensor([row])).logits[0, 0]) for row in rows]
+    assert np.allclose(list(map(float, lines)), expected, atol=1e-4) and len(set(lines)) > 10
+    assert answers([(text, "0.5") for text in given]) == lines, (
+        "what stands behind a tab is the number of a labelled file"
+    )
+    (line,) = answers([(given[0], "0.5")], columns=True)
+    assert line.startswith(f"{given[0]}\t0.5\t") and float(line.split("\t")[2]) == pytest.approx(expected[0], abs=1e-4)
+    with pytest.raises(DataError, match=r"a\.tsv:2: two columns, expected a text, or a text and a number") as caught:
+        answers([(given[0],), (given[0], given[1])])
+    assert caught.value.hint == "--pair: two texts a line"
+    if family != "GPT2":
+        with torch.inference_mode():
+            row = [2, *encode(given[0]), 3, *encode(given[1]), 3]
+            types = [0] * (len(encode(given[0])) + 2) + [1] * (len(encode(given[1])) + 1)
+            both = model(input_ids=torch.tensor([row]), token_type_ids=torch.tensor([types])).logits[0, 0]
+        assert float(answers([(given[0], given[1])], pair=True)[0]) == pytest.approx(float(both), abs=1e-4)
 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])

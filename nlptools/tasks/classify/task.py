@@ -27,6 +27,7 @@ from nlptools.errors import DataError, UsageError
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task, submission
+from nlptools.formats.json_texts import is_number
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.formats.texts import columns_with, header_with
@@ -46,6 +47,7 @@ class Texts:
         glue: name of the GLUE task, or "".
         best: the number to choose by, or auto.
         weights: what --class-weights says.
+        single: regress: a number for one text, of a model that `finetune` has not made; its own are for two.
         labels: (K,), learnt.
         mean: of the numbers to be learnt, learnt.
     """
@@ -56,6 +58,7 @@ class Texts:
     glue: str = ""
     best: str = "auto"
     weights: str = "none"
+    single: bool = False
     labels: tuple[str, ...] = ()
     mean: float = 0.0
     head: str = "sequence"
@@ -83,8 +86,9 @@ class Texts:
         model: Any = found.model
         problem = config.get("problem_type")
         number = problem == "regression" or (problem is None and model.num_labels == 1)
-        name = "regress" if number else "classify"
-        name = kind.noted(config, "name", "pair" if settings.pair and not number else name)
+        noted = kind.noted(config, "name", "")
+        name = noted or ("regress" if number else "pair" if settings.pair else "classify")
+        single = number and not noted and not settings.pair
         glue_name = kind.noted(config, "glue", "")
         if settings.submission and not glue_name:
             raise UsageError("--submission: the model was not trained with --task glue/NAME")
@@ -92,7 +96,7 @@ class Texts:
         changes: dict[str, Any] = {"layout": f"glue/{glue_name}"} if settings.submission else {}
         options = kind.options(files, labelled=False, multi_label=multi_label, **changes)
         labels = () if number else kind.labels_of(config, model.num_labels)
-        return Texts(name, options, multi_label, glue_name, labels=labels)
+        return Texts(name, options, multi_label, glue_name, single=single, labels=labels)
 
     @property
     def num_labels(self) -> int:
@@ -125,7 +129,10 @@ class Texts:
     # -- examples -----------------------------------------------------------------------------------------------------
 
     def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterator[Any]:
-        return read(self.name, names, replace(self.options, labelled=labelled), errors)
+        options = replace(self.options, labelled=labelled)
+        if self.single:
+            return map(_of_one_text, read("classify", names, options, errors))
+        return read(self.name, names, options, errors)
 
     def learn(self, examples: Sequence[TextExample]) -> Texts:
         if self.name == "regress":
@@ -310,6 +317,19 @@ class Texts:
 def _label(example: TextExample) -> str:
     assert example.label is not None
     return example.label
+
+
+def _of_one_text(example: Any) -> Any:
+    """The example. Raises DataError where it looks like two texts, the second of which would be taken for a label."""
+    in_columns = not example.header and len(example.columns) == 2
+    if in_columns and example.label is not None and not is_number(example.label):
+        raise DataError(
+            "two columns, expected a text, or a text and a number",
+            path=example.place.path,
+            line=example.place.line,
+            hint="--pair: two texts a line",
+        )
+    return example
 
 
 def _id(example: TextExample) -> str:
