@@ -59,7 +59,8 @@ def command(
     """Turn lines, words or tokens into vectors.
 
     MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model or a language model, or a file of word
-    vectors. Vectors do not depend on which lines are read together.
+    vectors. The vector of a line does not depend on the lines that are read with it, except for rounding: up to about
+    3e-7 per component in fp32 and 4e-3 in bf16, of vectors of length 1. Word vectors are the same to the last bit.
     """
     embed.check()
     from nlptools.files import streams

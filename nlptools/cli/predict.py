@@ -76,7 +76,7 @@ def command(
 
     MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
     BertForQuestionAnswering, BertForMultipleChoice, or ELECTRA or GPT-2 of that kind. Lines are computed many at a time,
-    those of like length together, which does not change what comes out.
+    those of like length together, which changes the numbers by rounding only.
     """
     predict.check()
     from nlptools.files import streams

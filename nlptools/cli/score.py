@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and the number of tokens
 it has, the end-of-text token included. --per token writes a line for each token, the token and its log-probability separated
 by a tab, and an empty line after each input line. --per total writes one JSON object: perplexity per token, per word and per
-byte, bits per byte, what was counted, and the protocol (context, stride, what stands before the first token, unknown
-words).""",
+byte, bits per byte, what was counted, and the protocol (context, stride, the last window, what stands before the first
+token, unknown words, device and precision).""",
     examples=(
         ("The log-probability of each line:", "nlptools score lm/ < candidates.txt"),
         ("The perplexity of a text, and how it was measured:", "nlptools score lm/ --per total held-out.txt"),

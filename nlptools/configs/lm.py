@@ -117,7 +117,8 @@ class Score:
     stride: int = option(
         0,
         "Tokens by which the window moves on in texts longer than the context; smaller gives each token more context."
-        " 0 moves by whole contexts.",
+        " 0 moves by whole contexts. The last window of a text ends where the text ends and is moved back so that it is"
+        " full; each token counts in the first window that holds it.",
         low=0,
         metavar="N",
     )

@@ -95,6 +95,7 @@ class LanguageModel:
             "protocol": {
                 "context": window,
                 "stride": None if window is None else settings.stride or window,
+                "last_window": None if window is None else "moved back to be full",
                 "document": document,
                 "before_first_token": self._name(eos),
                 "end_of_text_counted": True,

@@ -45,6 +45,7 @@ def document_scores(
 
     Documents longer than the model's context are cut into windows that move on by `stride` tokens (0: by whole
     contexts); every token is scored once, with at least context - stride tokens before it (except near the beginning).
+    The last window of a document ends with it and is moved back so that it is full.
     Models with a state of their own carry it over whole documents. Returns None when `stop()` turned true.
     """
     if model.streams:

@@ -163,6 +163,32 @@ def test_the_protocol_is_told(call: Run, words: Path, lstm: Path, letters: Path)
     assert protocol["unknown_tokens"] == "none possible" and protocol["document"] == "file"
 
 
+@pytest.mark.parametrize("stride", [0, 5, 24])
+def test_the_protocol_reproduces_the_number(call: Run, words: Path, stride: int) -> None:
+    """Windows as the protocol has them, each by itself: the last one ends with the text and is full."""
+    import torch
+
+    import nlptools
+
+    ids = [3 + i * i % 7 for i in range(55)]
+    loaded: Any = nlptools.load(words, precision="fp32", threads=1)
+    names = [loaded.tokenizer.vocab.token(i) for i in ids]
+    found = total(call, words, "--stride", stride, stdin=" ".join(names) + "\n")
+    protocol, eos = found["protocol"], loaded.bundle.eos
+    assert protocol["last_window"] == "moved back to be full"
+    context, step, tokens = protocol["context"], protocol["stride"], [eos, *ids, eos]
+    targets, scored, summed = len(tokens) - 1, 0, 0.0
+    while scored < targets:
+        end = min(targets, scored + (step if scored else context))
+        begin = max(0, end - context)
+        with torch.inference_mode():
+            hidden, _ = loaded.model(torch.tensor([tokens[begin:end]]))
+            logs = (hidden[0] @ loaded.model.output_weight()[: loaded.model.vocab_size].T).log_softmax(-1)
+        summed += sum(float(logs[t - begin, tokens[t + 1]]) for t in range(scored, end))
+        scored = end
+    assert found["log_probability"] == pytest.approx(summed, rel=1e-5) and found["tokens"] == 56
+
+
 def test_documents(call: Run, words: Path, letters: Path) -> None:
     text = "\n\nw1 w2\nw3\n\n\nw4\n \nw5"
     counts = {}
