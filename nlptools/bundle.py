@@ -254,13 +254,14 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
     """(architecture, model on the CPU in float32) of a directory with this config.json. Raises BundleError."""
     import torch
 
+    from nlptools.layers.initial import empty_weights
     from nlptools.models import registry
     from nlptools.models.huggingface import directories
 
     arch, sizes = directories.config_from_hf(config)
     tensors = artifacts.load_weights(path)
     _check_size(directories.least_weights(sizes), tensors)
-    with torch.device("meta"):
+    with empty_weights():
         model = registry.model_class(arch)(sizes, **directories.heads_in(arch, tensors, sizes, config))
     model.load_state_dict(directories.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)
     for name, tensor in model.state_dict().items():

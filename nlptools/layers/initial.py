@@ -2,8 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+
+
+@contextmanager
+def empty_weights() -> Iterator[None]:
+    """Modules made inside have weights without content or memory, on the device "meta", and draw no random numbers.
+
+    Without the latter, `nn.Embedding` draws from a normal distribution; on this device, that makes PyTorch import its
+    compiler (`torch._dynamo`), which takes over a second.
+    """
+    with torch.device("meta"), _NoInitialisation():
+        yield
+
+
+class _NoInitialisation(TorchFunctionMode):
+    """The functions of `torch.nn.init` return their tensor as it is."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Any,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        kwargs = kwargs or {}
+        if getattr(func, "__module__", None) == "torch.nn.init":
+            return kwargs["tensor"] if "tensor" in kwargs else args[0]
+        return func(*args, **kwargs)
 
 
 @torch.no_grad()
