@@ -140,6 +140,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
             (tmp_path / ".stdin").unlink()
             messages.settings = before
             streams._closed_streams.clear()
+            streams.limit_lines(streams.MAX_LINE)
         out, err = capfdbinary.readouterr()
         return Finished(code, out, err.decode("utf-8", "replace"))
 

@@ -16,8 +16,9 @@ import click
 from click.core import ParameterSource
 
 from nlptools import messages
-from nlptools.configs import Common
+from nlptools.configs import Common, size
 from nlptools.errors import BundleError, UsageError, reason
+from nlptools.files import streams
 
 _SCALARS: dict[str, Any] = {"int": int, "float": float, "str": str}
 _SOURCES = {
@@ -344,5 +345,6 @@ def _apply_common(values: dict[str, Any]) -> None:
     settings.command = context.info_name or ""
     settings.quiet, settings.verbose = values["quiet"], values["verbose"]
     settings.progress, settings.color = values["progress"], values["color"]
+    streams.limit_lines(size(values["max_line"]))
     if values["log_file"]:
         settings.log_file = open(values["log_file"], "a", encoding="utf-8")  # noqa: SIM115 - open until the end

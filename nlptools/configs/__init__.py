@@ -73,6 +73,18 @@ def duration(text: str) -> float:
     return sum(float(number) * _SECONDS[unit] for number, _, unit in re.findall(r"(\d+(\.\d+)?)([smhd])", text))
 
 
+_BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size(text: str) -> int:
+    """Bytes in a text such as `4096`, `512K`, `64M`, `1G` (powers of 1024), from 1 to 1024G. Raises UsageError."""
+    match = re.fullmatch(r"([0-9]{1,15})([KMG]?)", text)
+    value = int(match[1]) * _BYTES[match[2]] if match else 0
+    if not 1 <= value <= 1 << 40:
+        raise UsageError(f"not a size: {text!r}, expected a number of bytes, or something like 512K, 64M or 1G")
+    return value
+
+
 class Interval(NamedTuple):
     """How often something happens: one of steps, seconds, epochs; the others are None."""
 
@@ -115,6 +127,12 @@ class Common:
         "strict",
         "What to do about invalid UTF-8 in the input: strict ends with status 65.",
         choices=("strict", "replace", "ignore"),
+    )
+    max_line: str = option(
+        "64M",
+        "Longest line of the input in bytes (K, M, G: powers of 1024); a longer one ends with status 65.",
+        metavar="SIZE",
+        check=size,
     )
 
 

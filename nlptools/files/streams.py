@@ -12,6 +12,7 @@ import errno
 import functools
 import io
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,8 +23,10 @@ from nlptools.errors import DataError, InputError, OutputError, StreamError, Una
 from nlptools.files import atomic
 
 BLOCK_BYTES = 1 << 20
+MAX_LINE = 64 << 20  # bytes: more in one line is nearly always a wrong file, and ends some libraries in an abort
 BOM = b"\xef\xbb\xbf"
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_limits = {"line": MAX_LINE}
 _closed_streams: set[int] = set()  # of 0, 1, 2: those that were closed when the process started
 
 
@@ -38,12 +41,18 @@ class Block(NamedTuple):
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
+def limit_lines(size: int) -> None:
+    """From now on, reading a line of more than `size` bytes raises DataError (`--max-line`); `MAX_LINE` at first."""
+    _limits["line"] = size
+
+
 def blocks(path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES) -> Iterator[Block]:
     """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
 
     Raises:
         InputError: no such file, a directory, unreadable.
-        DataError: invalid UTF-8 while `errors` is "strict" (names line and byte), or a damaged compressed file.
+        DataError: invalid UTF-8 while `errors` is "strict" (names line and byte), a line longer than the limit of
+            `limit_lines`, or a damaged compressed file.
         StreamError: a read failed.
     """
     name = str(path)
@@ -51,13 +60,10 @@ def blocks(path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES) ->
     for chunk in line_chunks(name, size):
         if number == 1:
             chunk = chunk.removeprefix(BOM)
-        raw = chunk.split(b"\n")
-        if not raw[-1]:
-            raw.pop()
         try:
             text = chunk.decode("utf-8", errors)
         except UnicodeDecodeError:
-            refuse_invalid(name, number, raw)
+            refuse_invalid(name, number, chunk.split(b"\n"))
         lines = text.split("\n")
         if not lines[-1]:
             lines.pop()
@@ -131,10 +137,15 @@ def line_chunks(
 ) -> Iterator[bytes]:
     """Byte strings that each end at a line end, or another of `ends` (the last one perhaps without).
 
-    `opened` is the input where it is open already, and is closed at the end.
+    `opened` is the input where it is open already, and is closed at the end. No more than `size` bytes beyond the limit
+    of `limit_lines` are held.
+
+    Raises:
+        DataError: more bytes than the limit without one of `ends`, or damaged compressed data.
     """
     with opened or open_bytes(name) as stream:
         rest: list[bytes] = []
+        held, number = 0, 1  # bytes in `rest`, and the number of the line that they begin
         while True:
             try:
                 data = stream.read1(size)
@@ -144,14 +155,33 @@ def line_chunks(
                 raise DataError(f"damaged compressed data: {error}", path=name) from None
             if not data:
                 break
+            if held + len(data) > _limits["line"]:
+                _check_lengths(name, number, held, data, ends)
             end = max(map(data.rfind, ends)) + 1
             if not end:
                 rest.append(data)
+                held += len(data)
                 continue
             yield b"".join([*rest, data[:end]])
             rest = [data[end:]] if end < len(data) else []
+            held = len(data) - end
+            number += data.count(b"\n")
         if rest:
             yield b"".join(rest)
+
+
+def _check_lengths(name: str, number: int, held: int, data: bytes, ends: Sequence[bytes]) -> None:
+    """Refuse `data`, which continues the `held` bytes of line `number`, if a piece between `ends` is too long."""
+    place = 0
+    for piece in re.split(b"[%b]" % b"".join(ends), data):
+        if held + len(piece) > _limits["line"]:
+            raise DataError(
+                f"a line of more than {_limits['line']:,} bytes, the limit of --max-line",
+                path=name,
+                line=number + data.count(b"\n", 0, place),
+                hint="check that this is text, or raise the limit: --max-line 1G",
+            )
+        held, place = 0, place + len(piece) + 1
 
 
 def open_bytes(name: str) -> io.BufferedReader:

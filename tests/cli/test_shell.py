@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
 import shutil
@@ -195,6 +196,36 @@ def test_the_locale_does_not_matter(run, tmp_path):
     for locale in ("C", "POSIX", "C.UTF-8"):
         done = run("bleu", "ü", "-b", stdin="äöü äöü äöü äöü\n", env={"LC_ALL": locale})
         assert (done.code, done.out) == (0, b"100.0\n")
+
+
+# -- long lines ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_long_line_ends_the_command(run, tmp_path):
+    with gzip.open(tmp_path / "long.gz", "wb") as packed:
+        packed.write(b"a\n")
+        for _ in range(65):
+            packed.write(b"a" * (1 << 20))
+    done = run("tokenize", "-t", "bytes", "long.gz")
+    assert (done.code, done.out) == (65, b"<0x61>\n")
+    assert done.err.startswith(
+        "nlptools tokenize: long.gz:2: a line of more than 67,108,864 bytes, the limit of --max-line\n"
+    )
+
+
+@pytest.mark.parametrize("command", ["tokenize", "phrases", "walks"])
+@pytest.mark.parametrize("value", ["5", "1K"])
+def test_the_limit_of_a_line(run, command, value):
+    lines = "a b\n" + "a " * 600 + "b\n"
+    done = run(command, "--max-line", value, stdin=lines)
+    assert done.code == 65 and done.err.startswith(f"nlptools {command}: <stdin>:2: a line of more than ")
+    assert run("tokenize", "--max-line", "1M", stdin=lines).text == lines
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "64Q", "", "1.5M", "9" * 30, "9" * 14 + "G", "M", "²"])
+def test_sizes_that_are_none(run, value):
+    done = run("tokenize", "--max-line", value)
+    assert (done.code, done.out) == (2, b"") and "not a size" in done.err
 
 
 # -- outputs that fail ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from conftest import ROOT, environment
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nlptools.configs import Common, size
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError
 from nlptools.files import atomic, streams
 from nlptools.files.streams import Output
@@ -99,6 +101,68 @@ def test_invalid_utf8_names_its_place(tmp_path):
         read(put(tmp_path / "g", b"\xef\xbb\xbfok\n\xff"))
     with pytest.raises(DataError, match=r":1: invalid UTF-8 at byte 1 "):
         read(put(tmp_path / "h", "\ud800".encode("utf-8", "surrogatepass")))
+
+
+# -- long lines ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def limit():
+    """Sets the longest line that is read, for one test."""
+    yield streams.limit_lines
+    streams.limit_lines(streams.MAX_LINE)
+
+
+def test_the_longest_line_is_the_default_of_the_option():
+    assert size(Common().max_line) == streams.MAX_LINE == 64 << 20
+
+
+@pytest.mark.parametrize("block", [1, 3, 16, 1 << 20])
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        (b"a\nbb\nccccc\n", 0),
+        (b"ccccc", 0),
+        (b"cccccc", 1),
+        (b"cccccc\na", 1),
+        (b"a\nbb\ncccccc\nd\n", 3),
+        (b"a\n\n\ncccccccccccccccccc", 4),
+    ],
+)
+def test_a_line_beyond_the_limit(tmp_path, limit, data, place, block):
+    limit(5)
+    path = put(tmp_path / "f", data)
+    if not place:
+        assert [line for b in streams.blocks(path, size=block) for line in b.lines] == data.decode().split()
+        return
+    with pytest.raises(DataError, match="--max-line") as caught:
+        list(streams.blocks(path, size=block))
+    assert str(caught.value).startswith(f"{path}:{place}: a line of more than 5 bytes")
+
+
+def test_other_ends_of_pieces_count_too(tmp_path, limit):
+    limit(5)
+    text8 = b"four five six\n" * 50
+    for block in (1, 7, 4096):
+        assert b"".join(streams.line_chunks(put(tmp_path / "f", text8), block, (b"\n", b" "))) == text8
+    with pytest.raises(DataError, match=":2: a line of more than 5 bytes"):
+        list(streams.line_chunks(put(tmp_path / "g", b"a b\nc eleven d\n"), 4096, (b"\n", b" ")))
+
+
+def test_no_more_than_the_limit_is_held(tmp_path, limit):
+    limit(1 << 20)
+    path = str(tmp_path / "f.gz")
+    with gzip.open(path, "wb") as packed:
+        packed.write(b"a\n")
+        for _ in range(64):
+            packed.write(bytes(1 << 20))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=":2: a line of more than 1,048,576 bytes"):
+            list(streams.blocks(path))
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    finally:
+        tracemalloc.stop()
 
 
 # -- files ------------------------------------------------------------------------------------------------------------

@@ -54,7 +54,8 @@ FORMATS: Sections = [
             Term(
                 "Lines",
                 "End at a newline and nowhere else; one carriage return before it is dropped. U+2028, U+0085, "
-                "vertical tab and form feed are data. The last newline may be missing.",
+                "vertical tab and form feed are data. The last newline may be missing. A line longer than --max-line "
+                "(64M) ends the command with status 65, before more of it is read.",
             ),
             Term(
                 "Filters",

@@ -113,7 +113,7 @@ def read_records(path: str, errors: str = "strict", opened: io.BufferedReader | 
                 names.append(" ".join(name.split("\n")) if "\n" in name else name)
                 rows.append(row)
     except DataError as error:
-        raise BundleError(str(error)) from None
+        raise BundleError(str(error), hint=error.hint) from None
     if not rows:
         checks.refuse(path, "the file is empty")
     if joined:

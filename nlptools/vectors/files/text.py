@@ -80,8 +80,8 @@ def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
         for chunk in streams.line_chunks(path, _CHUNK, opened=opened):
             yield chunk.removeprefix(_BOM) if start else chunk
             start = False
-    except DataError as error:  # damaged compressed data
-        raise BundleError(str(error)) from None
+    except DataError as error:  # damaged compressed data, or a line beyond --max-line
+        raise BundleError(str(error), hint=error.hint) from None
 
 
 def _size_after(path: str, used: int) -> int:
