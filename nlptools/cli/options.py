@@ -15,12 +15,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from nlptools import messages
+from nlptools import configs, messages
 from nlptools.configs import Common, size
 from nlptools.errors import BundleError, UsageError, reason
 from nlptools.files import streams
 
-_SCALARS: dict[str, Any] = {"int": int, "float": float, "str": str}
 _SOURCES = {
     ParameterSource.COMMANDLINE: "flag",
     ParameterSource.ENVIRONMENT: "environment",
@@ -179,24 +178,20 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
         **({"required": True} if required else {"default": field.default}),
         help=help_text,
         metavar=data["metavar"],
-        type=_type(annotation, data),
+        type=_type(annotation, field),
         show_default=shown,
     )
 
 
-def _type(annotation: str, data: Mapping[str, Any]) -> click.ParamType[Any]:
+def _type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any]:
+    data = field.metadata
     if data["choices"]:
         return click.Choice(data["choices"])
     if annotation.startswith("tuple[str"):
         return CommaList()
-    if annotation == "int" and (data["low"] is not None or data["high"] is not None):
-        return click.IntRange(data["low"], data["high"])
-    if annotation == "float" and (data["low"] is not None or data["high"] is not None):
-        return FiniteRange(data["low"], data["high"])
-    if data["check"] is not None:
-        return Checked(data["check"])
-    kind: click.ParamType[Any] = click.types.convert_type(_SCALARS[annotation])
-    return kind
+    if annotation in ("int", "float"):
+        return Whole(field) if annotation == "int" else Fraction(field)
+    return click.STRING if data["check"] is None else Checked(data["check"])
 
 
 class CommaList(click.ParamType[Any]):
@@ -208,14 +203,37 @@ class CommaList(click.ParamType[Any]):
         return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
 
 
-class FiniteRange(click.FloatRange):
-    """A number between bounds; `nan` is none, and `inf` none that helps."""
+class _Bounded:
+    """What whole numbers and fractions share: bounds from the field, and help that shows only those that it sets."""
+
+    kind: click.ParamType[Any]
+
+    def __init__(self, field: dataclasses.Field[Any]) -> None:
+        self.low, self.high = field.metadata["low"], field.metadata["high"]
+        super().__init__(*configs.bounds(field))  # type: ignore[misc]
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = super().convert(value, param, ctx)
-        if number is not None and not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number", param, ctx)
+        number = self.kind.convert(value, param, ctx)
+        low, high = self.min, self.max  # type: ignore[attr-defined]
+        if not math.isfinite(number):
+            self.kind.fail(f"{value!r} is not a finite number", param, ctx)
+        if not low <= number <= high:
+            self.kind.fail(f"{number} is not in the range {low}<=x<={high}", param, ctx)
         return number
+
+    def _describe_range(self) -> str:
+        low, high = self.low, self.high
+        if low is None:
+            return "" if high is None else f"x<={high}"
+        return f"x>={low}" if high is None else f"{low}<=x<={high}"
+
+
+class Whole(_Bounded, click.IntRange):
+    kind = click.INT
+
+
+class Fraction(_Bounded, click.FloatRange):
+    kind = click.FLOAT
 
 
 class Checked(click.ParamType[Any]):
@@ -305,12 +323,23 @@ def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BundleError(f"{path}: not valid TOML: {error}") from None
     table = table.get(str(ctx.info_name), table)
-    known = {parameter.name for parameter in ctx.command.params}
+    known = {parameter.name: parameter for parameter in ctx.command.params}
     values = {key.replace("-", "_"): value for key, value in table.items()}
     unknown = sorted(key for key in values if key not in known)
     if unknown:
         raise UsageError(f"{path}: no such option: {', '.join(unknown)}")
-    return values
+    return {key: _text(known[key], value, path) for key, value in values.items()}
+
+
+def _text(option: click.Parameter, value: Any, path: str) -> Any:
+    """A value of a TOML file as the command line would give it, a string, so that the same checks hold."""
+    several = option.multiple or isinstance(option.type, CommaList)
+    if isinstance(value, dict) or (isinstance(value, list) and not several):
+        raise UsageError(f"{path}: {option.name} is a {type(value).__name__}, expected one value")
+    if isinstance(value, list):
+        return [str(item) for item in value]
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return [text] if option.multiple else text
 
 
 def _request_dump(ctx: click.Context, param: click.Parameter, value: bool) -> None:

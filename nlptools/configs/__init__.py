@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field
+from dataclasses import MISSING, Field, dataclass, field
 from typing import Any, NamedTuple
 
 from nlptools.errors import UsageError
@@ -37,7 +37,7 @@ def option(
         flag: the long name, when it is not the field's name with hyphens.
         short: one-letter form such as "-o".
         choices: the only values allowed.
-        low, high: inclusive bounds of a number.
+        low, high: inclusive bounds of a number; `bounds` gives those that are not set.
         check: called with the text of the option; raises UsageError when it is no good.
         multiple: the option may be given several times; the value is a tuple.
         bare: the value when the option is given without one.
@@ -59,18 +59,42 @@ def option(
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
+LARGEST = 2**31 - 1  # a whole number that every library takes, in an int of C
+LARGEST_SEED = 2**63 - 1
+LARGEST_FLOAT = 1e12
+
+
+def bounds(field: Field[Any]) -> tuple[float, float] | None:
+    """The lowest and the highest value, both allowed, of an option that is a number; None for other options.
+
+    A whole number without bounds of its own is from 0 to LARGEST, a fraction from -LARGEST_FLOAT to LARGEST_FLOAT.
+    """
+    low, high = field.metadata["low"], field.metadata["high"]
+    kind = str(field.type).removesuffix(" | None")
+    if kind == "int":
+        return 0 if low is None else low, LARGEST if high is None else high
+    if kind == "float":
+        return -LARGEST_FLOAT if low is None else low, LARGEST_FLOAT if high is None else high
+    return None
+
+
 # -- values with units ----------------------------------------------------------------------------------------------
 
 _SECONDS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 def duration(text: str) -> float:
-    """Seconds in a text such as `90`, `45s`, `10m`, `1h30m`. Raises UsageError."""
+    """Seconds in a text such as `90`, `45s`, `10m`, `1h30m`, up to LARGEST. Raises UsageError."""
     if re.fullmatch(r"\d+(\.\d+)?", text):
-        return float(text)
-    if not re.fullmatch(r"(\d+(\.\d+)?[smhd])+", text):
+        seconds = float(text)
+    elif re.fullmatch(r"(\d+(\.\d+)?[smhd])+", text):
+        parts = re.findall(r"(\d+(\.\d+)?)([smhd])", text)
+        seconds = sum(float(number) * _SECONDS[unit] for number, _, unit in parts)
+    else:
         raise UsageError(f"not a duration: {text!r}, expected something like 45s, 10m or 1h30m")
-    return sum(float(number) * _SECONDS[unit] for number, _, unit in re.findall(r"(\d+(\.\d+)?)([smhd])", text))
+    if seconds > LARGEST:
+        raise UsageError(f"too long: {text!r}, expected a duration of at most {LARGEST} seconds")
+    return seconds
 
 
 _BYTES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -97,9 +121,9 @@ def interval(text: str) -> Interval:
     """The interval in `500` (steps), `10m` (time), `1e` (epochs), `never`. Raises UsageError."""
     if text == "never":
         return Interval()
-    if re.fullmatch(r"\d+", text) and int(text) > 0:
+    if re.fullmatch(r"\d{1,10}", text) and 0 < int(text) <= LARGEST:
         return Interval(steps=int(text))
-    if re.fullmatch(r"\d+(\.\d+)?e", text) and float(text[:-1]) > 0:
+    if re.fullmatch(r"\d{1,9}(\.\d+)?e", text) and float(text[:-1]) > 0:
         return Interval(epochs=float(text[:-1]))
     try:
         seconds = duration(text)
@@ -153,7 +177,7 @@ class Devices:
     deterministic: bool = option(
         False, "Nothing that may differ from run to run, on a GPU or between processes; slower."
     )
-    seed: int = option(1, "Seed of all random choices.", low=0, metavar="N")
+    seed: int = option(1, "Seed of all random choices.", low=0, high=LARGEST_SEED, metavar="N")
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST_SEED, option
 from nlptools.configs.vectors import FORMATS
 from nlptools.errors import UsageError
 
@@ -69,7 +69,7 @@ class Precision:
     confidence: int = option(
         0, "95% interval by bootstrap, from N resamples (1000 if N is left out).", low=0, bare=1000, metavar="[N]"
     )
-    seed: int = option(12345, "Seed of --held-out and of the resamples.", low=0, metavar="N")
+    seed: int = option(12345, "Seed of --held-out and of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
 
     def check(self) -> None:
         """Raise UsageError for options that do not go together."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST_SEED, option
 
 METRICS = ("bleu", "chrf", "ter")
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
@@ -96,7 +96,7 @@ class Significance:
         metavar="[N]",
     )
     holm: bool = option(False, "Correct p-values for the number of systems compared (Holm 1979).")
-    seed: int = option(12345, "Seed of the random choices.", low=0, metavar="N")
+    seed: int = option(12345, "Seed of the random choices.", low=0, high=LARGEST_SEED, metavar="N")
 
 
 @dataclass(frozen=True)

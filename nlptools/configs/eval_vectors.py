@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST_SEED, option
 from nlptools.configs.vectors import FORMATS
 from nlptools.errors import UsageError
 
@@ -41,7 +41,7 @@ class EvalVectors:
     confidence: int = option(
         0, "95% interval by bootstrap, from N resamples (1000 if N is left out).", low=0, bare=1000, metavar="[N]"
     )
-    seed: int = option(12345, "Seed of the resamples.", low=0, metavar="N")
+    seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
     json: bool = option(False, "Write JSON lines, one for each score.")
     tsv: bool = option(False, "Write a line of TSV for each score.")
     source_format: str | None = option(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, NamedTuple
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST_SEED, option
 from nlptools.errors import UsageError
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
@@ -123,7 +123,7 @@ class Report:
     confidence: int = option(
         0, "95% interval by bootstrap, from N resamples (1000 if N is left out).", low=0, bare=1000, metavar="[N]"
     )
-    seed: int = option(12345, "Seed of the resamples.", low=0, metavar="N")
+    seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
     format: str = option("text", "Form of the output.", short="-f", choices=("text", "json"))
     score_only: bool = option(False, "Print the numbers alone, without names and signatures.", short="-b")
     width: int = option(4, "Decimal places of a text's numbers.", short="-w", low=0, high=17, metavar="N")

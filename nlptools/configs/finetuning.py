@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from nlptools.configs import Training, interval, option, text_classifiers
+from nlptools.configs import LARGEST_FLOAT, Training, interval, option, text_classifiers
 from nlptools.configs.layers import layers
 from nlptools.errors import UsageError
 
@@ -39,7 +39,7 @@ def class_weights(text: str) -> dict[str, float]:
     found = {}
     for part in text.split(","):
         label, _, number = part.rpartition("=")
-        if not label or not re.fullmatch(r"\d*\.?\d+([eE]-?\d+)?", number):
+        if not label or not re.fullmatch(r"\d*\.?\d+([eE]-?\d+)?", number) or float(number) > LARGEST_FLOAT:
             raise UsageError(f"not a weight: {part!r}, expected balanced, or LABEL=NUMBER,LABEL=NUMBER")
         found[label] = float(number)
     return found

@@ -140,7 +140,7 @@ class Score:
 
 def shard(text: str) -> tuple[int, int]:
     """(I, N) of a text such as `2/8`, with I from 1 to N. Raises UsageError."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
         raise UsageError(f"not a part of a whole: {text!r}, expected I/N with I from 1 to N")
     return int(found[1]), int(found[2])
@@ -179,7 +179,9 @@ class Generate:
         low=0,
         metavar="K",
     )
-    length_penalty: float = option(1.0, "Exponent of the length that beam scores are divided by.", metavar="X")
+    length_penalty: float = option(
+        1.0, "Exponent of the length that beam scores are divided by.", low=-10, high=10, metavar="X"
+    )
     length_penalty_form: str = option(
         "simple",
         "What is raised to that power: the length, end included (simple), or (5 + length) / 6 (gnmt: Wu et al. 2016).",

@@ -78,7 +78,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 def long_phase(text: str) -> tuple[int, float]:
     """(length, share of the steps at the end) of a text such as `512:0.1`. Raises UsageError."""
-    found = re.fullmatch(r"(\d+):(0?\.\d+|0|1|1\.0*|0\.0*)", text)
+    found = re.fullmatch(r"(\d{1,9}):(0?\.\d+|0|1|1\.0*|0\.0*)", text)
     if not found or int(found[1]) < 8 or not 0 < float(found[2]) < 1:
         raise UsageError(f"not a length and a share of the steps: {text!r}, expected something like 512:0.1")
     return int(found[1]), float(found[2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST_SEED, option
 
 SCORINGS = ("default", "npmi", "word2phrase")
 THRESHOLDS = {"default": 10.0, "npmi": 0.5, "word2phrase": 100.0}
@@ -52,15 +52,19 @@ class Phrases:
 class Walks:
     """Walk options"""
 
-    p: float = option(1.0, "Return parameter: the higher, the rarer a step back.", metavar="X")
+    p: float = option(1.0, "Return parameter: the higher, the rarer a step back.", low=1e-9, high=1e9, metavar="X")
     q: float = option(
-        1.0, "In-out parameter: above 1 walks stay near where they come from, below 1 they lead away.", metavar="X"
+        1.0,
+        "In-out parameter: above 1 walks stay near where they come from, below 1 they lead away.",
+        low=1e-9,
+        high=1e9,
+        metavar="X",
     )
     length: int = option(80, "Nodes in a walk.", low=1, metavar="N")
     walks: int = option(10, "Walks from each node.", low=1, metavar="N")
     weighted: bool = option(False, "Steps follow the weights, the third field of a line.")
     directed: bool = option(False, "Edges lead from the first node to the second only.")
-    seed: int = option(1, "Seed of all random choices.", low=0, metavar="N")
+    seed: int = option(1, "Seed of all random choices.", low=0, high=LARGEST_SEED, metavar="N")
     threads: int = option(
         0, "CPU threads; 0 takes all cores this process may use. The walks do not depend on it.", low=0, metavar="N"
     )

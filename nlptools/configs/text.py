@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST_SEED, option
 
 KINDS = ("words", "unigram", "bpe", "char", "wordpiece", "byte-bpe")
 SENTENCEPIECE_KINDS = ("unigram", "bpe", "char")
@@ -37,7 +37,9 @@ class Tokenize:
     )
     vocab: str | None = option(None, "Ids for a tokenizer given by name: token TAB count.", metavar="FILE")
     threads: int = option(0, "CPU threads; 0 takes all cores this process may use.", low=0, metavar="N")
-    seed: int = option(1, "Seed of --sample; lines are drawn independently of each other.", low=0, metavar="N")
+    seed: int = option(
+        1, "Seed of --sample; lines are drawn independently of each other.", low=0, high=LARGEST_SEED, metavar="N"
+    )
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ class BuildVocab:
     threads: int = option(
         0, "CPU threads; 0 takes all cores this process may use. The result does not depend on it.", low=0, metavar="N"
     )
-    seed: int = option(1, "Seed of --max-lines.", low=0, metavar="N")
+    seed: int = option(1, "Seed of --max-lines.", low=0, high=LARGEST_SEED, metavar="N")
     output: str = option(
         "-",
         "Where to write: a file (words), NAME.model and NAME.vocab (SentencePiece), a directory (wordpiece, byte-bpe).",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST_SEED, option
 from nlptools.errors import UsageError
 
 FORMATS = ("word2vec", "word2vec-binary", "glove", "vec", "fasttext", "npy", "jsonl", "bundle")
@@ -57,7 +57,7 @@ class Convert:
         choices=("none", "int8", "pq"),
     )
     subvectors: int = option(0, "Bytes per vector of --quantize pq; 0: one for every two numbers.", low=0, metavar="N")
-    seed: int = option(1, "Seed of the centroids of --quantize pq.", low=0, metavar="N")
+    seed: int = option(1, "Seed of the centroids of --quantize pq.", low=0, high=LARGEST_SEED, metavar="N")
     force: bool = option(False, "Replace the target if it exists.")
 
     def check(self, target: str) -> None:

@@ -34,7 +34,9 @@ class TrainW2V:
     window: int = option(5, "Words on each side that belong together, at most.", low=1, high=1000, metavar="N")
     shrink_windows: bool = option(True, "Draw the size of each window from 1 to --window; otherwise all have it.")
     negative: int = option(5, "Negatives for each word (ns).", low=1, high=1000, metavar="N")
-    ns_exponent: float = option(0.75, "Negatives are drawn by their count to this power.", metavar="X")
+    ns_exponent: float = option(
+        0.75, "Negatives are drawn by their count to this power.", low=-10, high=10, metavar="X"
+    )
     sample: float = option(
         1e-3, "Thin out words more frequent than this share of the text; 0: none (not glove).", low=0, metavar="X"
     )

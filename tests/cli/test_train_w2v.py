@@ -230,7 +230,7 @@ def test_a_given_vocabulary(call: Run, tmp_path: Path) -> None:
     assert [line.split(" ")[0] for line in done.lines[1:]] == ["sun1", "zebra", "sea2"]
 
 
-@pytest.mark.parametrize("lr", ["1", "100", "1e10", "1e38"])
+@pytest.mark.parametrize("lr", ["1", "100", "1e10", "1e12"])
 @pytest.mark.parametrize("model", ["skipgram", "cbow"])
 def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path: Path, lr: str, model: str) -> None:
     done = call("train-w2v", "--model", model, "--lr", lr, "--epochs", "2", "-o", "v.bin", stdin=sentences())

@@ -1,0 +1,155 @@
+"""cli/options.py: bounds of numbers, and what configuration files may hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from nlptools import configs
+from nlptools.cli import COMMANDS, group
+from nlptools.cli.manual.completions import root
+from nlptools.cli.options import Command
+
+# functions of configs whose text holds a number; the others check names
+NUMBERS = ("duration", "interval", "size", "lengths", "long_phase", "frozen", "class_weights", "kernel_sizes", "shard")
+
+
+def commands() -> Iterator[tuple[str, Command]]:
+    for name in COMMANDS:
+        command = group.get_command(root(), name)
+        if isinstance(command, Command):
+            yield name, command
+
+
+def fields() -> Iterator[tuple[Command, dataclasses.Field]]:
+    for _, command in commands():
+        for settings in command.groups:
+            for field in dataclasses.fields(settings):
+                yield command, field
+
+
+def option(command: Command, name: str) -> click.Option:
+    (found,) = [p for p in command.params if isinstance(p, click.Option) and p.name == name]
+    return found
+
+
+NUMERIC = [(command, field) for command, field in fields() if configs.bounds(field) is not None]
+CHECKED = [
+    (command, field) for command, field in fields() if getattr(field.metadata["check"], "__name__", "") in NUMBERS
+]
+
+
+def name_of(value: object) -> str:
+    return value.name if isinstance(value, (Command, dataclasses.Field)) else ""
+
+
+def refused(command: Command, field: dataclasses.Field, value: str) -> str:
+    """The message for a value of an option; fails where the value is taken."""
+    flag = max(option(command, field.name).opts, key=len)
+    with pytest.raises(click.UsageError) as caught:
+        command.make_context(command.name, [f"{flag}={value}"], parent=root())
+    assert caught.value.exit_code == 2
+    message = caught.value.format_message()
+    assert flag in message, message
+    return message
+
+
+def test_all_commands_are_looked_at():
+    assert {command.name for command, _ in NUMERIC} >= set(COMMANDS) - {"help", "describe"}
+    assert {field.metadata["check"].__name__ for _, field in CHECKED} == set(NUMBERS)
+    assert len(NUMERIC) > 200
+
+
+@pytest.mark.parametrize(("command", "field"), NUMERIC, ids=name_of)
+def test_every_number_has_bounds(command, field):
+    kind = option(command, field.name).type
+    assert isinstance(kind, (click.IntRange, click.FloatRange))
+    assert math.isfinite(kind.min) and math.isfinite(kind.max) and kind.min < kind.max
+    assert kind.min >= -1e12 and kind.max <= (1e12 if isinstance(kind, click.FloatRange) else 2**63 - 1)
+    if field.name != "seed":
+        assert kind.max <= 2**31 or kind.name != "integer range"
+    default = field.default
+    if isinstance(default, (int, float)):
+        assert kind.min <= default <= kind.max
+
+
+@pytest.mark.parametrize(("command", "field"), NUMERIC, ids=name_of)
+def test_numbers_beyond_bounds(command, field):
+    for value in ("nan", "inf", "-inf", str(10**30), str(-(10**30)), "1e400", "9" * 5000, "", "x"):
+        refused(command, field, value)
+
+
+@pytest.mark.parametrize(("command", "field"), CHECKED, ids=name_of)
+def test_texts_with_numbers_beyond_bounds(command, field):
+    huge = str(10**30)
+    units = ("", "s", "e", "d", "G", f"-{huge}", ":0.5", "/" + huge, f",{huge}")
+    for value in ("nan", "inf", huge, "-" + huge, "9" * 5000, *(huge + unit for unit in units), f"A={huge}", "A=1e400"):
+        refused(command, field, value)
+
+
+def test_a_number_beyond_bounds_is_a_usage_error(run):
+    for args in (["train-w2v", "--ns-exponent", "inf"], ["evaluate", "--metric", "accuracy", "--column", 10**30]):
+        done = run(*args)
+        assert (done.code, done.out) == (2, b"")
+        assert done.err.count("\n") == 2 and (" is not in the range " in done.err or "not a finite number" in done.err)
+    done = run("build-vocab", "--kind", "unigram", "--size", 10**10, "-o", "m")
+    assert done.code == 2 and "10000000000 is not in the range 0<=x<=2147483647" in done.err
+
+
+# -- configuration files -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("seed = inf", "'inf' is not a valid integer"),
+        ("seed = 1.5", "'1.5' is not a valid integer"),
+        ("seed = [1]", "seed is a list, expected one value"),
+        ("seed = {a = 1}", "seed is a dict, expected one value"),
+        ("seed = true", "'true' is not a valid integer"),
+        ("seed = 1000000000000000000000000000000", "is not in the range"),
+        ("score-only = 5", "'5' is not a valid boolean"),
+        ("smooth = [1]", "smooth is a list, expected one value"),
+        ("smooth-value = nan", "not a finite number"),
+        ("tokenize = 1979-05-27", "1979-05-27"),
+    ],
+)
+def test_values_of_the_wrong_type(call, tmp_path, line, said):
+    (tmp_path / "ref").write_text("a b c d\n")
+    (tmp_path / "set.toml").write_text(line + "\n")
+    done = call("bleu", "ref", "--config", "set.toml", stdin="a b c d\n")
+    assert (done.code, done.out) == (2, b"")
+    assert said in done.err and done.err.count("\n") <= 2
+
+
+def test_values_that_are_right(call, tmp_path):
+    (tmp_path / "ref").write_text("a b c d\n")
+    (tmp_path / "set.toml").write_text('score-only = 1\nwidth = 3\nmetrics = ["bleu"]\ninput = "ref"\n')
+    done = call("bleu", "ref", "--config", "set.toml")
+    assert (done.code, done.text) == (0, "100.000\n"), done.err
+
+
+# -- the largest seed works --------------------------------------------------------------------------------------------
+
+SEED = ("--seed", 2**63 - 1)
+
+
+def test_the_largest_seed(call, tmp_path, english):
+    text = "\n".join(english[:500]) + "\n"
+    (tmp_path / "text").write_text(text)
+    for line in (
+        "build-vocab --kind unigram --size 200 --max-lines 100 -o m text",
+        "tokenize -t m.model --sample 0.1 text",
+        "bleu text -i text --confidence 10",
+        "walks",
+        "train-w2v --dim 4 --epochs 1 --workers 1 --format bundle -o v text",
+        "convert v q --to bundle --quantize pq",
+        "train-lm -t m.model --layers 1 --hidden 8 --heads 1 --context 8 --steps 1 -o lm text",
+        "generate lm --max-new-tokens 2",
+    ):
+        done = call(*line.split(), *SEED, stdin="a b\n")
+        assert done.code == 0, (line, done.err)
