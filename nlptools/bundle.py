@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nlptools.errors import BundleError, InputError, display
+from nlptools.errors import BundleError, InputError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
 
 if TYPE_CHECKING:
@@ -229,6 +229,12 @@ def load(directory: str | Path) -> Bundle:
         import torch  # noqa: F401
 
         verified.result()
+    with reading(path):
+        return _load(path)
+
+
+def _load(path: Path) -> Bundle:
+    """See `load`; the files are those of the manifest."""
     config = artifacts.read_json(path / "config.json")
     _check_ours(path, config)
     arch, model = load_model(path, config)

@@ -17,6 +17,9 @@ The message is one lower-case sentence that says what is wrong and what was expe
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class NlptoolsError(Exception):
     """Base of all errors that end a command with one line on standard error."""
@@ -85,3 +88,18 @@ def display(path: str) -> str:
 def reason(error: OSError) -> str:
     """Why the system refused, in lower case: "no space left on device"."""
     return (error.strerror or str(error)).lower()
+
+
+@contextmanager
+def reading(path: object) -> Iterator[None]:
+    """Raise BundleError for whatever a library raises while it reads the model, tokenizer or configuration at `path`.
+
+    Checks of our own come first and say more; this is for what they leave. `--debug` shows where it came from.
+    """
+    try:
+        yield
+    except (NlptoolsError, OSError, MemoryError, KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:  # a panic of a Rust library is not an Exception
+        text = ": ".join([type(error).__name__, *str(error).split("\n")[:1]])
+        raise BundleError(f"{display(str(path))}: cannot be read: {text[:300]}") from error

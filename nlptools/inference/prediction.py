@@ -13,6 +13,7 @@ from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict, refuse_for_seq2seq
 from nlptools.configs.seq2seq import Translate
+from nlptools.errors import BundleError, display, reading
 from nlptools.files import streams
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
@@ -42,10 +43,14 @@ class Predictor:
         """Raises BundleError for a model of another kind, UsageError for settings that it has no answer to."""
         settings = settings or Predict()
         self.settings, self.backend = settings, backend.for_model(found.model)
-        self.kind: Kind = kinds.opened(found, settings, files or Files())
-        most = settings.max_length or kinds.noted(found.config, "max_length", 0)
-        self.encoding = kinds.encoding(found, most, backend.threads)
-        self.which = kinds.seen_layers(found)
+        with reading(found.path):
+            self.kind: Kind = kinds.opened(found, settings, files or Files())
+            noted = kinds.noted(found.config, "max_length", 0)
+            if noted < 0:
+                raise BundleError(f"{display(str(found.path))}: config.json: max_length is {noted}")
+            most = settings.max_length or noted
+            self.encoding = kinds.encoding(found, most, backend.threads)
+            self.which = kinds.seen_layers(found)
         self.model: Any = self.backend.for_inference(found.model)
         self.cut = 0  # examples so far that were too long
 

@@ -156,6 +156,8 @@ def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
         )
     _check(name, settings)
     made: Kind = _class(name).opened(found, settings, files)
+    if made.head not in head:
+        raise BundleError(f"{display(str(found.path))}: the task is {name}, its head {made.head} is missing")
     return made
 
 
@@ -231,7 +233,10 @@ def noted(config: Mapping[str, Any], key: str, default: Any) -> Any:
 def seen_layers(found: bundle.Bundle) -> Layers:
     """The layers that the head of a bundle sees. Raises BundleError for a choice that it lacks the weights for."""
     said = noted(found.config, "layers", "last")
-    which, model = layers(said), found.model
+    try:
+        which, model = layers(said), found.model
+    except UsageError as error:
+        raise BundleError(f"{display(str(found.path))}: config.json: {error}") from None
     needed = f"layer_{which.kind}"
     if needed in LAYER_HEADS and needed not in getattr(model, "heads", ()):
         raise BundleError(
@@ -250,10 +255,9 @@ def labels_of(config: Any, count: int) -> tuple[str, ...]:
     said = config.get("id2label")
     if said is None:
         return tuple(map(str, range(count)))
-    try:
-        labels = tuple(str(said[str(i)]) for i in range(count))
-    except (KeyError, TypeError, AttributeError):
-        labels = ()
+    if not isinstance(said, dict):
+        raise BundleError(f"config.json: id2label is {said!r:.80}, expected an object of number: label")
+    labels = tuple(str(said[str(i)]) for i in range(count) if str(i) in said)
     if len(labels) != len(said) or len(set(labels)) != count:
         raise BundleError(f"config.json: id2label names {len(said)} labels, the model has {count}")
     return labels

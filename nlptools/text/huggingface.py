@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from nlptools.errors import BundleError, display, reason
+from nlptools.errors import BundleError, display, reading, reason
 from nlptools.files import atomic
 from nlptools.text.builtin import MARKER, original_spans, without_surrogates, write_marker
 from nlptools.text.pieces import tokenizers_package
@@ -39,6 +39,7 @@ class HuggingFace:
         path: where it comes from, for messages.
         config: what tokenizer_config.json says; the names of special tokens are taken from it.
         """
+        self._path = path
         self._source = tokenizer.to_str(pretty=True)
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -104,10 +105,11 @@ class HuggingFace:
     def _encode(self, lines: Sequence[str], encode_batch: Any = None) -> Any:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)
         encode_batch = encode_batch or self._tokenizer.encode_batch
-        try:
-            return encode_batch(texts, add_special_tokens=False)
-        except (TypeError, UnicodeEncodeError):
-            return encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
+        with reading(self._path):  # its unknown token may be missing from the vocabulary
+            try:
+                return encode_batch(texts, add_special_tokens=False)
+            except (TypeError, UnicodeEncodeError):
+                return encode_batch(list(map(without_surrogates, texts)), add_special_tokens=False)
 
     @property
     def _fast(self) -> Any:
@@ -126,12 +128,8 @@ def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingF
     text = _read(path)
     _parse(text, path)
     package = tokenizers_package(threads)
-    try:
+    with reading(path):
         tokenizer = package.Tokenizer.from_str(text)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as error:  # a panic of the Rust library is not an Exception
-        raise BundleError(f"{display(str(path))}: not a good tokenizer.json: {_line(error)}") from None
     return HuggingFace(tokenizer, str(path), _config(path.parent), lowercase)
 
 
@@ -167,10 +165,8 @@ def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFa
             raise BundleError(
                 f"{display(str(merges))}: not a merge of two pieces of vocab.json: {' '.join(pair)[:80]!r}"
             )
-    try:
+    with reading(merges):
         tokenizer = byte_level_bpe(ids, pairs)
-    except Exception as error:
-        raise BundleError(f"{display(str(merges))}: not good merges: {_line(error)}") from None
     return HuggingFace(tokenizer, str(vocab), _config(vocab.parent), lowercase)
 
 
@@ -304,7 +300,3 @@ def _finite(text: str) -> float:
 
 def _json(value: Mapping[str, Any]) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")
-
-
-def _line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

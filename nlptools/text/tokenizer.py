@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from nlptools.errors import BundleError, InputError, UsageError, display
+from nlptools.errors import BundleError, InputError, UsageError, display, reading
 from nlptools.text import huggingface, marian, sentencepiece_file
 from nlptools.text.builtin import RULES, VOCAB_FILE, NamedTokenizer
 from nlptools.text.pieces import SENTENCEPIECE_FILE, SentencePiece
@@ -87,12 +87,14 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
             f"--vocab: {display(name)} has its own vocabulary", hint=f"--vocab goes with {', '.join(NAMES)}"
         )
     if path.is_dir():
-        return _load_directory(path, lowercase)
+        with reading(path):
+            return _load_directory(path, lowercase)
     if not path.exists():
         close = difflib.get_close_matches(name, NAMES, n=1)
         hint = f"did you mean {close[0]}?" if close else f"names are {', '.join(NAMES)}; anything else is a path"
         raise InputError(f"no such tokenizer: {display(name)}", hint=hint)
-    return _load_file(path, lowercase)
+    with reading(path):
+        return _load_file(path, lowercase)
 
 
 def _named(name: str, vocab: str | Path | Vocab | None, lowercase: bool) -> NamedTokenizer:

@@ -15,6 +15,7 @@ Shapes: N sentences, W words, B rows of a batch, T tokens of a row, K labels.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -28,7 +29,7 @@ from nlptools import bundle, messages
 from nlptools.batches.encoder_rows import padded
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import streams
 from nlptools.formats import tag_schemes
 from nlptools.formats.columns import fields_of
@@ -115,14 +116,16 @@ class Tags:
         scheme = written = given if given != _AUTO else tag_schemes.PLAIN
         if noted:
             scheme = tag_schemes.PLAIN if noted == tag_schemes.PLAIN else _INSIDE
-            written = tag_schemes.find_scheme(noted) if given == _AUTO else given
+            with _fault_of(found):
+                written = tag_schemes.find_scheme(noted) if given == _AUTO else given
             if scheme == tag_schemes.PLAIN and written != scheme:
                 raise UsageError(f"--scheme {given}: the model's tags stand for words, not for spans")
         spans_of = kind.noted(found.config, "role_spans", "heads")
         made = Tags(name, replace(kind.options(files, labelled=False), role_spans=spans_of), given)
         labels, columns = kind.labels_of(found.config, model.num_labels), kind.noted(found.config, "columns", 0)
         made = replace(made, crf="crf" in model.heads, labels=labels, scheme=scheme, written=written, columns=columns)
-        made._allowed()  # the labels are of the scheme
+        with _fault_of(found) if noted or given == _AUTO else nullcontext():
+            made._allowed()  # the labels are of the scheme
         if settings.decode == "argmax" and made.crf:
             raise UsageError(
                 "--decode argmax: the model has a conditional random field, which decodes the whole sentence"
@@ -366,3 +369,12 @@ def _span_labels(seen: set[str]) -> tuple[str, ...]:
     prefixes = "BI" if any(tag.startswith("I-") for tag in seen) else "B"
     kinds = sorted({tag[2:] for tag in seen if tag != "O"})
     return ("O", *(f"{prefix}-{name}" for name in kinds for prefix in prefixes))
+
+
+@contextmanager
+def _fault_of(found: bundle.Bundle) -> Iterator[None]:
+    """Blame the model directory, not the options, for tags that do not fit their scheme."""
+    try:
+        yield
+    except UsageError as error:
+        raise BundleError(f"{display(str(found.path))}: {error}") from None
