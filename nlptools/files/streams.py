@@ -46,8 +46,12 @@ def limit_lines(size: int) -> None:
     _limits["line"] = size
 
 
-def blocks(path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(
+    path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES, keep_bom: bool = False
+) -> Iterator[Block]:
     """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
+
+    `keep_bom`: a byte order mark at the start is the first character, U+FEFF, instead of being dropped.
 
     Raises:
         InputError: no such file, a directory, unreadable.
@@ -58,7 +62,7 @@ def blocks(path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES) ->
     name = str(path)
     number = 1
     for chunk in line_chunks(name, size):
-        if number == 1:
+        if number == 1 and not keep_bom:
             chunk = chunk.removeprefix(BOM)
         try:
             text = chunk.decode("utf-8", errors)
@@ -104,13 +108,13 @@ def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str
     return names
 
 
-def zip_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[tuple[list[str], ...]]:
-    """Parallel lines of several inputs, as many at a time as are at hand: one list of lines for each input.
+def zip_blocks(paths: Sequence[str], errors: str = "strict", keep_bom: bool = False) -> Iterator[tuple[list[str], ...]]:
+    """Parallel lines of several inputs, as many at a time as are at hand: one list of lines for each (`blocks`).
 
     Raises:
         DataError: the inputs differ in their number of lines; all counts are named.
     """
-    sources = [blocks(path, errors) for path in paths]
+    sources = [blocks(path, errors, keep_bom=keep_bom) for path in paths]
     waiting: list[list[str]] = [[] for _ in paths]
     count = 0
     while True:

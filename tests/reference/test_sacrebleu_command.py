@@ -30,6 +30,7 @@ def both(systems, theirs="", ours="", references="ref", stdin=None):
 
 
 STDIN = ([], [])
+MARKED = (["-i", "marked"], ["-i", "marked"])
 METRICS = "-m bleu chrf ter", "-m bleu,chrf,ter"
 COMMANDS = {
     "json": both(ONE, "", "-f json"),
@@ -57,6 +58,14 @@ COMMANDS = {
         )
         for name in ("exp", "floor", "add-k", "none")
     },
+    **{
+        f"byte order mark {name}": both(
+            MARKED, f"-tok {name} -w 8 {METRICS[0]}", f"--tokenize {name} -w 8 -f json {METRICS[1]}"
+        )
+        for name in ("13a", "intl", "zh", "char")
+    },
+    "byte order mark in the reference": both(ONE, "-tok zh -w 8", "--tokenize zh -w 8 -f json", "marked"),
+    "byte order mark on stdin": both(STDIN, "-w 8", "-w 8 -f json", stdin="marked"),
     "smoothing value": both(
         ONE, "-w 8 -s floor -sv 0.37 -f text", "-w 8 --smooth floor --smooth-value 0.37", "ref2 ref"
     ),
@@ -157,6 +166,7 @@ def write(folder):
     lines |= {"a": worse(0.3), "b": worse(0.33), "c": worse(0.6), "none": [["nothing"]] * 70}
     lines["a"][5] = []
     lines["tabs"] = [[" ".join(one) + "\t" + " ".join(two)] for one, two in zip(lines["ref"], lines["ref2"])]
+    lines["marked"] = [["\ufeff" + lines["a"][0][0], *lines["a"][0][1:]], *lines["a"][1:]]
     for name, rows in lines.items():
         (folder / name).write_text("".join(" ".join(row) + "\n" for row in rows), encoding="utf-8")
 

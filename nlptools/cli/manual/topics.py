@@ -48,8 +48,9 @@ FORMATS: Sections = [
             Term("Compression", "By file name suffix: .gz, .bz2, .xz, and .zst with the zstandard package."),
             Term(
                 "Encoding",
-                "UTF-8 in every locale. A byte order mark at the start is dropped. Invalid bytes are an error with status "
-                "65 that names file, line and byte, unless --encoding-errors is replace or ignore.",
+                "UTF-8 in every locale. A byte order mark at the start is dropped (bleu counts it, as sacrebleu does). "
+                "Invalid bytes are an error with status 65 that names file, line and byte, unless --encoding-errors is "
+                "replace or ignore.",
             ),
             Term(
                 "Lines",

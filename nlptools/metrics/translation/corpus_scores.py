@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.errors import DataError, UsageError
+from nlptools import messages
+from nlptools.errors import DataError, UsageError, display
 from nlptools.files import streams
 from nlptools.metrics.translation.bleu import Bleu, BleuScore
 from nlptools.metrics.translation.metric import Score, Table, TranslationMetric, check_lengths
@@ -142,19 +143,32 @@ def read(
     """Blocks of parallel segments of files: (by system, by reference), white space at their ends cut off.
 
     With a `num_refs` other than 1 the one file of references has that many fields in each line, or with 0 any number.
+    A byte order mark stays, as a character of the first line: sacrebleu counts it. A warning names the file.
 
     Raises:
         DataError: unequal numbers of lines or of fields.
         InputError, StreamError: see `streams.blocks`.
     """
     before = 0
-    for block in streams.zip_blocks([*systems, *references], errors):
+    paths = [*systems, *references]
+    for block in streams.zip_blocks(paths, errors, keep_bom=True):
+        if not before:
+            _warn_of_marks(paths, [lines[0] for lines in block])
         texts = [list(map(str.rstrip, lines)) for lines in block]
         given: References = texts[len(systems) :]
         if num_refs != 1:
             given = _split_fields(texts[-1], num_refs, references[0], before)
         before += len(texts[0])
         yield texts[: len(systems)], given
+
+
+def _warn_of_marks(paths: Sequence[str], first_lines: Sequence[str]) -> None:
+    """Warn of files that begin with a byte order mark."""
+    for path, line in zip(paths, first_lines, strict=True):
+        if line.startswith("\ufeff"):
+            messages.warn(
+                f"{display(path)}: begins with a byte order mark; the score counts it as a character, as sacrebleu does"
+            )
 
 
 def _split_fields(lines: list[str], num_refs: int, path: str, before: int) -> list[list[str | None]]:
