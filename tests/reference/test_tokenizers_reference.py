@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import unicodedata
+from unittest import mock
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nlptools.text import mteval
 from nlptools.text.tokenizer import load
 
 pytestmark = pytest.mark.reference
@@ -52,6 +54,24 @@ def test_equal_to_sacrebleu_on_any_text(name, text):
     spans = ours.offsets(text)
     assert len(spans) == len(ours.tokens(text))
     assert all(0 <= a < b <= len(text) for a, b in spans)
+
+
+@settings(max_examples=150, deadline=None)
+@given(text=ASSIGNED | QUIRKS)
+def test_long_lines_equal_sacrebleu(text):
+    pytest.importorskip("sacrebleu")
+    long = (text.replace("\n", " ") or "a") * 3
+    with mock.patch.object(mteval, "_LONG", 2):
+        assert " ".join(mteval.split_intl(long)) == theirs("intl")(long)
+
+
+def test_a_line_of_megabytes(english):
+    """Slow substitutions took 4 s for each million characters of this, so that a line of 50 MB had no end."""
+    pytest.importorskip("sacrebleu")
+    short = " ".join(english[:200])
+    once = theirs("intl")(short + " ")
+    assert mteval.split_intl((short + " ") * 100) == once.split() * 100
+    assert len(mteval.split_intl("a.1," * 1_000_000)) == 3_999_999  # the last comma stays
 
 
 def test_bert_vocab_txt_equals_transformers(tmp_path, english):
