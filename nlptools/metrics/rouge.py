@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,11 @@ PARTS = ("precision", "recall", "f1")
 _KIND = re.compile(r"rouge([1-9]|L|Lsum)(?::(precision|recall|f1))?")
 _BLOCK = 1024  # examples at a time
 _LONGEST_UNSTEMMED = 3  # letters
+# Pairs of words of two texts. No way is known to find common subsequences in much less time than their number (Abboud,
+# Backurs and Vassilevska Williams 2015, arXiv:1501.07053); bits of integers take a minute for MOST_PAIRS.
+_LONG, MOST_PAIRS = 1 << 26, 1 << 38
+_MOST_ROW_BITS = 1 << 33  # of the rows that are kept to go back through
+_KEPT_BITS = 1 << 33  # of the places of frequent words
 
 _ENGLISH_WORD = re.compile(r"[a-z0-9]+")
 TOKENIZERS: dict[str, Callable[[str], list[str]]] = {  # of text in lower case
@@ -102,7 +107,7 @@ def scores(
     table = np.empty((len(predictions), len(wanted)))
     for start in range(0, len(predictions), _BLOCK):
         block = slice(start, start + _BLOCK)
-        made = _block(predictions[block], [lines[block] for lines in references], names, stem, tokenize)
+        made = _block(predictions[block], [lines[block] for lines in references], names, stem, tokenize, start)
         table[block] = made[:, at, part]
     return table
 
@@ -147,9 +152,12 @@ class _Numbers(dict[str, int]):
 
 
 def _block(
-    predictions: Sequence[str], references: References, names: list[str], stem: bool, tokenize: str
+    predictions: Sequence[str], references: References, names: list[str], stem: bool, tokenize: str, start: int
 ) -> NDArray[np.float64]:
-    """Precision, recall and F1 of the kinds `names` (`1`, `L`, `Lsum`) against the best reference: (S, K, 3)."""
+    """Precision, recall and F1 of the kinds `names` (`1`, `L`, `Lsum`) against the best reference: (S, K, 3).
+
+    `start`: examples before these.
+    """
     ids = Ids({"": END})
     number = (_Numbers(ids) if stem else ids).__getitem__
     split = TOKENIZERS[tokenize]
@@ -165,7 +173,7 @@ def _block(
     predicted = read(predictions)
     candidates = []
     for lines in references:
-        made = _compare(read(lines), predicted, names, len(ids))
+        made = _compare(read(lines), predicted, names, len(ids), start)
         made[[text is None for text in lines]] = -1  # worse than any
         candidates.append(made)
     if len(candidates) == 1:
@@ -176,7 +184,7 @@ def _block(
     return chosen
 
 
-def _compare(reference: _Texts, predicted: _Texts, names: list[str], num_ids: int) -> NDArray[np.float64]:
+def _compare(reference: _Texts, predicted: _Texts, names: list[str], num_ids: int, start: int) -> NDArray[np.float64]:
     """Precision, recall and F1 against one reference: (S, K, 3)."""
     orders = [int(name) if name.isdigit() else 1 for name in names]
     shape = (len(predicted.flat), len(names))
@@ -186,9 +194,9 @@ def _compare(reference: _Texts, predicted: _Texts, names: list[str], num_ids: in
         found = matches([predicted.stream, reference.stream], num_ids, len(predicted.flat), longest)
     for k, name in enumerate(names):
         if name == "L":
-            hits[:, k] = [lcs_length(r, p) for r, p in zip(reference.flat, predicted.flat)]
+            hits[:, k] = _hits(lcs_length, reference.flat, predicted.flat, start)
         elif name == "Lsum":
-            hits[:, k] = [union_hits(r, p) for r, p in zip(reference.sentences, predicted.sentences)]
+            hits[:, k] = _hits(union_hits, reference.sentences, predicted.sentences, start)
         else:
             hits[:, k] = found[:, int(name) - 1]
     fewer = np.array(orders) - 1
@@ -199,25 +207,83 @@ def _compare(reference: _Texts, predicted: _Texts, names: list[str], num_ids: in
     return np.stack([precision, recall, f1], axis=-1)
 
 
+def _hits(count: Callable[[Any, Any], int], reference: list[Any], predicted: list[Any], start: int) -> list[int]:
+    """`count` of each pair of texts. Raises DataError with the line of one that is too long."""
+    hits: list[int] = []
+    try:
+        hits.extend(count(*pair) for pair in zip(reference, predicted))
+    except DataError as error:
+        raise DataError(f"line {start + len(hits) + 1}: {error}", hint=error.hint) from None
+    return hits
+
+
 # -- common subsequences ----------------------------------------------------------------------------------------------
 
 
 def lcs_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """The length of the longest common subsequence."""
+    """The length of the longest common subsequence.
+
+    Raises:
+        DataError: more than MOST_PAIRS pairs of words, without the words that only one of them has and without the
+            same words at their beginnings and ends.
+    """
+    same = 0
+    if len(first) * len(second) > _LONG:
+        same, first, second = _reduced(first, second)
     if len(first) < len(second):
         first, second = second, first
     full = (1 << len(first)) - 1
     row = full
-    for match in filter(None, map(_places(first).get, second)):
+    for match in filter(None, map(_places_of(first), second)):
         common = row & match
         row = ((row + common) | (row - common)) & full
-    return len(first) - row.bit_count()
+    return same + len(first) - row.bit_count()
+
+
+def _reduced(first: Sequence[int], second: Sequence[int]) -> tuple[int, Sequence[int], Sequence[int]]:
+    """(n, first, second), of which the common subsequence is n words shorter. Raises DataError; see `lcs_length`."""
+    shared = set(first) & set(second)
+    first, second = ([word for word in words if word in shared] for words in (first, second))
+    shorter = min(len(first), len(second))
+    begin = next((i for i in range(shorter) if first[i] != second[i]), shorter)
+    end = next((i for i in range(shorter - begin) if first[-1 - i] != second[-1 - i]), shorter - begin)
+    first, second = first[begin : len(first) - end], second[begin : len(second) - end]
+    if len(first) * len(second) > MOST_PAIRS:
+        raise DataError(
+            f"texts of {len(first):,} and {len(second):,} words are too long for rougeL and rougeLsum, which compare"
+            f" every word of one with every word of the other, {MOST_PAIRS:,} pairs at most",
+            hint="ask for rouge1 and rouge2 only, or cut the texts",
+        )
+    return begin + end, first, second
+
+
+def _places_of(words: Sequence[int]) -> Callable[[int], int | None]:
+    """A function from a word to where it stands, as bits; nothing for a word that is not there."""
+    if len(words) ** 2 <= _LONG:
+        return _places(words).get
+    where: dict[int, list[int]] = {}
+    for place, word in enumerate(words):
+        where.setdefault(word, []).append(place)
+    # all words would take memory by the square of the length: the bits of rare ones are set again each time
+    frequent = sorted(where, key=lambda word: -len(where[word]))[: _KEPT_BITS // len(words)]
+    kept = {word: _bits(where[word]) for word in frequent}
+    return lambda word: kept.get(word) or _bits(where.get(word, ()))
+
+
+def _bits(places: Sequence[int]) -> int:
+    """The number with a bit at each of these places, which rise."""
+    if len(places) <= 1:
+        return 1 << places[0] if places else 0
+    data = bytearray((places[-1] >> 3) + 1)
+    for place in places:
+        data[place >> 3] |= 1 << (place & 7)
+    return int.from_bytes(data, "little")
 
 
 def union_hits(reference: Sentences, predicted: Sentences) -> int:
     """How many words of `reference` lie on its sentences' common subsequences with any sentence of `predicted`.
 
-    A word counts no more often than it stands in `predicted`.
+    A word counts no more often than it stands in `predicted`. Raises DataError for sentences that are too long.
     """
     if len(reference) == 1 and len(predicted) == 1:
         return lcs_length(reference[0], predicted[0])
@@ -232,6 +298,11 @@ def union_hits(reference: Sentences, predicted: Sentences) -> int:
             for number, places in where.get(word, ()):
                 matched.setdefault(number, []).append((j, places))
         for number, found in matched.items():
+            if len(found) * len(reference[number]) > _MOST_ROW_BITS:
+                raise DataError(
+                    f"sentences of {len(reference[number]):,} and {len(other):,} words are too long for rougeLsum",
+                    hint="a sentence per line is expected",
+                )
             unions[number] |= _taken(found, len(reference[number]), len(other))
     available = Counter(word for sentence in predicted for word in sentence)
     hits = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -132,3 +133,44 @@ def test_refusals():
         rouge([[]], [])
     with pytest.raises(DataError, match="line 2: no reference"):
         rouge([["a", None], ["b", None]], ["a", "b"])
+
+
+# -- long texts -------------------------------------------------------------------------------------------------------
+
+
+def plain_lcs(first: list[int], second: list[int]) -> int:
+    row = [0] * (len(second) + 1)
+    for word in first:
+        before = 0
+        for j, other in enumerate(second):
+            before, row[j + 1] = row[j + 1], before + 1 if word == other else max(row[j + 1], row[j])
+    return row[-1]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.integers(1, 5), max_size=14), st.lists(st.integers(1, 7), max_size=14), st.integers(0, 40))
+def test_the_way_for_long_texts_gives_the_same(first, second, kept):
+    with patch.multiple(module, _LONG=2, _KEPT_BITS=kept):
+        for one, other in ((first, second), (first + second, first[:3] + second), (first, first)):
+            assert lcs_length(one, other) == plain_lcs(one, other)
+
+
+def test_texts_of_megabytes_that_are_nearly_the_same():
+    """8 MB took more than 120 s: all pairs of words were looked at."""
+    words = [f"w{i * i % 997}" for i in range(300_000)]
+    changed = [*words[:150_000], "other", "same", *words[150_005:], "end"]
+    (row,) = scores([[" ".join(words)]], [" ".join(changed)], ["rougeL:recall", "rougeLsum:recall"])
+    assert row.tolist() == [299_995 / 300_000] * 2
+
+
+def test_texts_that_are_too_long_are_named(call, tmp_path):
+    long, other = " ".join(["a b"] * 400_000), " ".join(["b c a"] * 200_000)
+    (tmp_path / "ref").write_text(f"a\n{long}\n")
+    done = call("evaluate", "-m", "rougeL", "-r", "ref", stdin=f"a\n{other}\n")
+    assert (done.code, done.out) == (65, b"")
+    assert "line 2: texts of 800,000 and 400,000 words are too long for rougeL" in done.err
+    assert "hint: ask for rouge1 and rouge2 only" in done.err
+    assert call("evaluate", "-m", "rouge1,rouge2", "-r", "ref", stdin=f"a\n{other}\n").code == 0
+    sentences = [[1, 2] * 60_000, [1]]
+    with pytest.raises(DataError, match="sentences of 120,000 and 120,000 words are too long for rougeLsum"):
+        union_hits(sentences, sentences)
