@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -26,9 +27,12 @@ WORD_SPECIAL = ("<unk>", "<s>", "</s>")
 BYTE_BPE_SPECIAL = ("<|endoftext|>",)
 MAX_LINE_BYTES = 4192  # spm_train's: it skips longer lines
 
+MAX_WORD = 1000  # characters: the trainers of the tokenizers package take time by the square of a word's length
+
 _RESERVED = {0x0: " ", 0x2585: " "}  # spm_train skips lines with one of these: NUL, and its mark of an unknown word
 _SUMS = 16  # spm_train's default number of threads; as many partial sums are added up, in this order
 _ALPHABET = 1000  # characters that WordPiece keeps (as the tokenizers package's BERT trainer)
+_LONG_SPACE = re.compile(rf"\s{{{MAX_WORD + 1}}}")
 _REPEATS = 1000  # copies of a word in one text for the WordPiece trainer
 
 
@@ -246,7 +250,7 @@ def train_wordpiece(
     trainer = package.trainers.WordPieceTrainer(
         vocab_size=size, min_frequency=min_count, special_tokens=first, show_progress=False
     )
-    learner.train_from_iterator(_repeated(words, {c for c in alphabet if len(c) == 1}), trainer)
+    learner.train_from_iterator(_repeated(_shorter_words(words), {c for c in alphabet if len(c) == 1}), trainer)
     made = huggingface.wordpiece(learner.get_vocab(with_added_tokens=True), lowercase)
     made.add_special_tokens([token for token in special if token not in huggingface.BERT_SPECIAL])
     return made
@@ -294,6 +298,8 @@ def train_byte_bpe(
     if size < 256 + len(chosen):
         raise DataError(f"a vocabulary of {size} is too small: bytes and special tokens need {256 + len(chosen)}")
     made = huggingface.byte_level_bpe({}, [], lowercase)
+    words = package.pre_tokenizers.ByteLevel(add_prefix_space=False)  # that of `made` is locked while it trains
+    long = 0
     trainer = package.trainers.BpeTrainer(
         vocab_size=size,
         min_frequency=min_count,
@@ -304,16 +310,51 @@ def train_byte_bpe(
     seen = 0
 
     def texts() -> Iterator[str]:
-        nonlocal seen
+        nonlocal seen, long
         for line in lines:
             if line and not line.isspace():
                 seen += 1
-                yield _valid(line) + "\n"  # documents have line ends, too
+                text = _valid(line) + "\n"  # documents have line ends, too
+                cuts = _cuts(text, words) if len(text) > MAX_WORD else []
+                long += len(cuts)
+                start = 0
+                for place in chain.from_iterable(cuts):
+                    yield text[start:place]
+                    start = place
+                yield text[start:]
 
     made.train_from_iterator(texts(), trainer)
+    _report_cut(long)
     if not seen:
         raise DataError("no training data: expected at least one line of text")
     return made
+
+
+def _shorter_words(words: Counter[str]) -> Counter[str]:
+    """`words`, those of more than MAX_WORD characters cut into shorter ones; says how many."""
+    long = [word for word in words if len(word) > MAX_WORD]
+    if not long:
+        return words
+    _report_cut(sum(words[word] for word in long))
+    shorter = Counter({word: count for word, count in words.items() if len(word) <= MAX_WORD})
+    for word in long:
+        for start in range(0, len(word), MAX_WORD):
+            shorter[word[start : start + MAX_WORD]] += words[word]
+    return shorter
+
+
+def _cuts(text: str, pre_tokenizer: Any) -> list[range]:
+    """For each word of more than MAX_WORD characters, as the trainer takes words, the places to cut it at."""
+    if max(map(len, text.split()), default=0) <= MAX_WORD and not _LONG_SPACE.search(text):
+        return []
+    spans = [span for _, span in pre_tokenizer.pre_tokenize_str(text)]
+    return [range(start + MAX_WORD, end, MAX_WORD) for start, end in spans if end - start > MAX_WORD]
+
+
+def _report_cut(count: int) -> None:
+    """Say how many words were cut."""
+    if count:
+        messages.warn(f"cut {messages.counted(count, 'word')} longer than {MAX_WORD:,} characters into shorter ones")
 
 
 def _valid(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 
@@ -218,3 +219,34 @@ def test_memory_does_not_grow_with_the_text(tmp_path):
         )
         peaks.append(int(done.stderr))
     assert peaks[1] - peaks[0] < 8192  # KiB
+
+
+@pytest.mark.parametrize("kind", DIRECTORIES)
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("letters", "abcde" * 40_000),
+        ("one letter", "a" * 200_000),
+        ("marks", "a" + "\u0301" * 200_000),
+        ("random", "".join(random.Random(1).choices("abcdefghij", k=200_000))),
+    ],
+    ids=lambda value: value if len(value) < 20 else "",
+)
+def test_long_words_are_cut(call, tmp_path, kind, name, line):
+    """The trainers take time by the square of a word's length: each of these took more than 20 s."""
+    done = call("build-vocab", "--kind", kind, "--size", "300", "-o", "dir", stdin=f"{line} b\nb c\n")
+    assert done.code == 0, done.err
+    assert "cut 1 word longer than 1,000 characters into shorter ones" in done.err
+    assert call("tokenize", "-t", "dir", stdin="b c\n").code == 0
+
+
+@pytest.mark.parametrize("kind", DIRECTORIES)
+def test_words_are_cut_as_if_they_stood_apart(call, tmp_path, kind):
+    long = "".join(random.Random(2).choices("abc", k=2500))
+    parts = [long[:1000], long[1000:2000], long[2000:]]
+    for name, text in (("long", f"x {long} y"), ("apart", "\n".join([f"x {parts[0]}", parts[1], f"{parts[2]} y"]))):
+        done = call("build-vocab", "--kind", kind, "--size", "400", "-o", name, stdin=text + "\n")
+        assert done.code == 0, done.err
+    if kind == "wordpiece":
+        assert (tmp_path / "long" / "vocab.txt").read_bytes() == (tmp_path / "apart" / "vocab.txt").read_bytes()
+    assert call("build-vocab", "--kind", kind, "--size", "400", "-o", "short", stdin="x" * 1000 + "\n").code == 0
