@@ -90,13 +90,15 @@ def command(
 
 
 def _check_outputs(embed: Embed, lines: Lines) -> None:
-    """Raise OutputError for a file that is there, before a model is loaded."""
+    """Raise OutputError for a file that is there, and UsageError for binary data to a terminal, before a model is loaded."""
     import os
 
-    from nlptools.errors import OutputError, display
+    from nlptools.errors import OutputError, UsageError, display
     from nlptools.files.streams import COMPRESSED
     from nlptools.vectors.files.directory import words_beside
 
+    if embed.to == "npy" and lines.output == "-" and os.isatty(1):
+        raise UsageError("npy is binary: not written to a terminal", hint="-o FILE, a pipe, or --to jsonl or tsv")
     names = [lines.output, embed.index]
     is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(COMPRESSED)
     if is_array and lines.output != "-" and (os.path.isfile(lines.output) or not os.path.exists(lines.output)):

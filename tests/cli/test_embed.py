@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import Run
+from conftest import Run, environment
 from tiny_bundles import words_bundle
 from tiny_encoders import encoder_bundle
 
@@ -127,3 +130,17 @@ def test_a_language_model(call: Run, tmp_path: Path) -> None:
     done = call("embed", words_bundle(tmp_path / "lm"), "--to", "jsonl", "--layers", "mean:all", stdin="w1 w2\n\n")
     assert done.code == 0, done.err
     assert [json.loads(line)["text"] for line in done.lines] == ["w1 w2", ""]
+
+
+def test_binary_data_is_not_written_to_a_terminal(tmp_path):
+    (tmp_path / "v.txt").write_text("2 2\nsun 1 2\nsea 2 1\n")
+    command = [sys.executable, "-m", "nlptools", "embed", "v.txt", "v.txt"]
+    for extra, code in (([], 2), (["--to", "tsv"], 0), (["-o", "v.npy"], 0)):
+        reader, terminal = os.openpty()
+        done = subprocess.run(
+            [*command, *extra], stdout=terminal, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(), text=True
+        )
+        os.close(terminal)
+        os.close(reader)
+        assert done.returncode == code, done.stderr
+        assert ("not written to a terminal" in done.stderr) == (code == 2)
