@@ -1,7 +1,8 @@
 """Analogies: which word is to `c` as `b` is to `a`?
 
 Files are those of word2vec (Mikolov et al. 2013, arXiv 1301.3781): four words a line, `a b c expected`, in sections that
-begin with a line `: name`. `add` is 3CosAdd, the nearest word to b - a + c by unit vectors; `mul` is 3CosMul (Levy and
+begin with a line `: name`. In files called `.csv`, as MSR's analogies come (Mikolov, Yih and Zweig 2013, N13-1090),
+commas separate the words. `add` is 3CosAdd, the nearest word to b - a + c by unit vectors; `mul` is 3CosMul (Levy and
 Goldberg 2014, W14-1618). a, b, c and words that differ from them in case only are no answers, as in gensim; word2vec's
 compute-accuracy leaves out the three rows alone.
 
@@ -21,6 +22,7 @@ from nlptools.errors import DataError
 from nlptools.files.streams import blocks
 from nlptools.metrics.examples import shown
 from nlptools.vectors.nearest import EPSILON
+from nlptools.vectors.similarity import is_csv
 from nlptools.vectors.table import Floats
 from nlptools.vectors.vocabulary import Directions, Ints, Vocabulary, unit
 
@@ -63,9 +65,10 @@ def read(path: str, errors: str = "strict") -> Questions:
     sections: list[str] = []
     places: list[int] = []
     questions: list[Question] = []
+    csv = is_csv(path)
     for block in blocks(path, errors):
         for number, line in enumerate(block.lines, block.start):
-            words = line.replace("\t", " ").split(" ")
+            words = (line.replace(",", " ") if csv else line).replace("\t", " ").split(" ")
             if words[0] == ":":
                 sections.append(" ".join(filter(None, words[1:])))
                 continue

@@ -67,11 +67,15 @@ def read(path: str, errors: str = "strict") -> Pairs:
     return Pairs(path, words, np.array(scores))
 
 
-def _fields(line: str, path: str, number: int) -> list[str]:
-    name = path
+def is_csv(path: str) -> bool:
+    """Whether a file is CSV by its name, compressed or not."""
     for packed in _PACKED:
-        name = name.removesuffix(packed)
-    if name.lower().endswith(".csv"):
+        path = path.removesuffix(packed)
+    return path.lower().endswith(".csv")
+
+
+def _fields(line: str, path: str, number: int) -> list[str]:
+    if is_csv(path):
         import csv
 
         try:

@@ -211,3 +211,13 @@ def test_vectors_that_are_not_finite():
     for expected in "abd":
         with pytest.raises(BundleError, match="word 2 is not finite"):
             solve(Vocabulary(Vectors(list("abcd"), rows)), [Question("a", "c", "d", expected)])
+
+
+@pytest.mark.parametrize("name", ["msr.csv", "MSR.CSV", "msr.csv.gz"])
+def test_commas_separate_the_words_of_csv(tmp_path, name):
+    """As MSR's analogies come."""
+    path = tmp_path / name
+    data = b"good,better,rough,rougher\nbetter,good,rougher,rough\n"
+    path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
+    found = analogies.read(str(path)).questions
+    assert [tuple(question) for question in found] == [tuple(line.split(",")) for line in data.decode().split()]
