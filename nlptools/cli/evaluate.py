@@ -40,8 +40,8 @@ TAGS in columns, one token per line, sentences between empty lines, the gold and
 tag last in each. entity-f1: precision, recall and F1 of entities with the right first token, last token and type, and
 accuracy of the tags (Tjong Kim Sang and Buchholz 2000, W00-0726; Tjong Kim Sang and De Meulder 2003, W03-0419). The scheme
 conlleval counts as the script of that name does, to the printed digit, and --report prints its lines; iob1, iob2, ioe1,
-ioe2, bioes (iobes) and bilou are strict: tags against the scheme make no entity; lenient forgives them. tagging-accuracy:
-the share of tokens that have the right tag.
+ioe2, bioes (iobes) and bilou are strict: tags against the scheme make no entity; lenient forgives them, and
+reads the L and U of bilou as E and S. tagging-accuracy: the share of tokens that have the right tag.
 
 ANSWERS as JSON, GOLD as SQuAD publishes it, PREDICTIONS an object, id to text. squad: exact_match and f1 of version 1.1
 (Rajpurkar et al. 2016, D16-1264), in percent. squad2: exact and f1 of version 2.0 (Rajpurkar et al. 2018, P18-2124), where

@@ -7,7 +7,8 @@ be named:
     conlleval                                 as conlleval.pl (version of 2004-01-26) counts, to the printed digit. Made
                                               for IOB1 and IOB2; of other prefixes it knows E, [ and ] only, and takes
                                               B after E of the same type, or S after S, for one phrase
-    lenient                                   the same for IOB1 and IOB2; knows all of B I E S. seqeval's default mode
+    lenient                                   the same for IOB1 and IOB2; knows B I E S; L and U are read as
+                                              E and S. seqeval's default mode, which has no L and U
     iob1 iob2 ioe1 ioe2 iobes (bioes) bilou   tags against the scheme make no entity. seqeval's strict mode
 
 Departures from seqeval: the scheme is never guessed; `BPER`, `O-PER` and prefixes foreign to the scheme are errors;
@@ -69,6 +70,7 @@ RULES = {
 }
 RULES["bioes"] = RULES["iobes"]
 SCHEMES = tuple(RULES)
+_BILOU = {"L": "E", "U": "S"}  # seqeval's lenient mode has no BILOU, whose tags these are
 
 
 def entities(
@@ -201,6 +203,8 @@ def _parse(tags: Tags, scheme: str, outside: str | None) -> list[tuple[str, str]
                 prefix, kind = name, ""
             pairs.append((prefix, "" if kind == "0" else kind))  # to Perl, "0" is as good as nothing
             continue
+        if scheme == "lenient":
+            prefix = _BILOU.get(prefix, prefix)
         if len(prefix) != 1 or prefix not in RULES[scheme].prefixes or (hyphen and (prefix == "O" or not kind)):
             _refuse(tags, number, scheme)
         pairs.append((prefix, kind if hyphen else "" if prefix == "O" else "_"))

@@ -202,3 +202,18 @@ def test_malformed_tags_of_a_file_name_the_line(tmp_path):
     path.write_text("a O O\n\n\nb O O\nc O Q-A\n")
     with pytest.raises(DataError, match=r"tags:5: malformed tag 'Q-A', expected"):
         entities(*conll.read_tags([path]), "iob2")
+
+
+def test_lenient_reads_bilou_as_bioes():
+    generator = random.Random(3)
+    tags = ["O", *(f"{prefix}-{kind}" for prefix in "BILU" for kind in "XY")]
+    gold, predicted = ([generator.choices(tags, k=30) for _ in range(50)] for _ in range(2))
+    predicted = [[*one[:20], *other[20:]] for one, other in zip(gold, predicted)]
+    renamed = [
+        [[tag.replace("L-", "E-").replace("U-", "S-") for tag in row] for row in rows] for rows in (gold, predicted)
+    ]
+    found = entities(gold, predicted, scheme="lenient", by_type=True).values()
+    assert found == entities(*renamed, scheme="lenient", by_type=True).values()
+    assert 0 < found["f1"] < 1
+    whole = [["B-X", "I-X", "L-X", "U-Y", "O"]]
+    assert entities(whole, whole, scheme="lenient").details["gold"] == 2
