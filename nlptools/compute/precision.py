@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nlptools.files import artifacts
 from nlptools import messages
 from nlptools.errors import BundleError, StreamError
+from nlptools.files import artifacts
 
 if TYPE_CHECKING:
     import torch
