@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nlptools.compute.kernels.cross_entropy import chunk_rows, cross_entropy, r_drop
+from nlptools.compute.kernels.cross_entropy import CrossEntropy, RDrop, chunk_rows
 
 
 def summed_cross_entropy(
@@ -28,7 +28,8 @@ def summed_cross_entropy(
     valid = targets_N >= 0
     if not bool(valid.all()):
         hidden_ND, targets_N = hidden_ND[valid], targets_N[valid]
-    return cross_entropy(hidden_ND, weight_VD, targets_N, vocab_size, smoothing, bias_V)
+    loss: Tensor = CrossEntropy.apply(hidden_ND, weight_VD, bias_V, targets_N, vocab_size, smoothing)  # type: ignore[no-untyped-call]
+    return loss
 
 
 def summed_r_drop(
@@ -50,7 +51,8 @@ def summed_r_drop(
     valid = targets_N >= 0
     if not bool(valid.all()):
         hidden_2ND, targets_N = hidden_2ND[:, valid], targets_N[valid]
-    return r_drop(hidden_2ND, weight_VD, targets_N, vocab_size, rate, smoothing, bias_V)
+    loss: Tensor = RDrop.apply(hidden_2ND, weight_VD, bias_V, targets_N, vocab_size, smoothing, rate)  # type: ignore[no-untyped-call]
+    return loss
 
 
 def log_probabilities(

@@ -23,7 +23,7 @@ class AdditiveScores:
         needed = keys.requires_grad or energy.requires_grad
         self.compiling = torch.compiler.is_compiling()
         self.tracked = torch.is_grad_enabled() and needed and not self.compiling
-        self._sums = _Sums()
+        self._sums: dict[str, Tensor] = {}
         self.keys, self.energy = keys, energy
         if self.tracked:
             self.keys, self.energy = _Root.apply(keys, energy, self._sums)  # type: ignore[no-untyped-call]
@@ -37,26 +37,16 @@ class AdditiveScores:
         return out
 
 
-class _Sums:
-    """Gradients of keys and v, summed over the steps whose backward pass has run.
+class _Root(torch.autograd.Function):
+    """Stands between keys and steps, as in `shared_matrix`.
 
-    That of the keys is v * sum(d_score * (1 - tanh^2)): the two terms are summed separately, and v is multiplied last.
+    `sums` are those of the steps whose backward pass has run. The gradient of the keys is v * sum(d_score * (1 - tanh^2)):
+    its two terms, "scores" (B, S) and "squares" (B, S, A), are summed separately, and v is multiplied last. "energy" (A,) is
+    the gradient of v.
     """
 
-    def __init__(self) -> None:
-        self.clear()
-
-    def clear(self) -> None:
-        self.scores: Tensor | None = None  # (B, S)
-        self.squares: Tensor | None = None  # (B, S, A)
-        self.energy: Tensor | None = None  # (A,)
-
-
-class _Root(torch.autograd.Function):
-    """Stands between keys and steps, as in `shared_matrix`."""
-
     @staticmethod
-    def forward(ctx: Any, keys: Tensor, energy: Tensor, sums: _Sums) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, keys: Tensor, energy: Tensor, sums: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         ctx.sums = sums
         ctx.save_for_backward(energy)
@@ -66,15 +56,15 @@ class _Root(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor | None, None]:
         sums = ctx.sums
-        d_keys = sums.squares.neg_().add_(sums.scores[..., None]).mul_(ctx.saved_tensors[0])
-        d_energy = sums.energy
+        d_keys = sums["squares"].neg_().add_(sums["scores"][..., None]).mul_(ctx.saved_tensors[0])
+        d_energy = sums["energy"]
         sums.clear()
         return d_keys, d_energy, None
 
 
 class _Scores(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, queries: Tensor, keys: Tensor, energy: Tensor, sums: _Sums) -> Tensor:
+    def forward(ctx: Any, queries: Tensor, keys: Tensor, energy: Tensor, sums: dict[str, Tensor]) -> Tensor:
         ctx.save_for_backward(queries, keys, energy)
         ctx.sums = sums
         return _scores(queries, keys, energy)
@@ -83,23 +73,23 @@ class _Scores(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None, None, None]:
         queries, keys, energy = ctx.saved_tensors
-        sums: _Sums = ctx.sums
+        sums: dict[str, Tensor] = ctx.sums
         (d_scores,) = grad_outputs
-        if sums.squares is None or sums.scores is None or sums.energy is None:
-            sums.squares, sums.energy = torch.zeros_like(keys), torch.zeros_like(energy)
-            sums.scores = torch.zeros_like(keys[..., 0])
-        sums.scores += d_scores.sum(1)
+        if not sums:
+            sums |= {"squares": torch.zeros_like(keys), "energy": torch.zeros_like(energy)}
+            sums["scores"] = torch.zeros_like(keys[..., 0])
+        sums["scores"] += d_scores.sum(1)
         weighted = torch.empty_like(queries)
         for b in _chunks(queries, keys):
             tanh = _tanh(queries[b], keys[b])
             d = d_scores[b]
-            sums.energy += d.reshape(-1) @ tanh.view(-1, tanh.shape[-1])
+            sums["energy"] += d.reshape(-1) @ tanh.view(-1, tanh.shape[-1])
             squares = tanh.mul_(tanh)
             weighted[b] = (d[:, :, None] @ squares).squeeze(2)
             if queries.shape[1] == 1:
-                sums.squares[b].addcmul_(d.transpose(1, 2), squares[:, 0])
+                sums["squares"][b].addcmul_(d.transpose(1, 2), squares[:, 0])
             else:
-                sums.squares[b] += squares.mul_(d[..., None]).sum(1)
+                sums["squares"][b] += squares.mul_(d[..., None]).sum(1)
         return (d_scores.sum(-1, keepdim=True) - weighted).mul_(energy), None, None, None
 
 

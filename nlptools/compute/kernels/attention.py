@@ -33,7 +33,7 @@ _LARGEST_SCORE = 60.0  # exp of this, summed over a sequence and multiplied, is 
 def self_attention(qkv_BT3HK: Tensor, mask: Tensor | None = None, dropout: float = 0.0, causal: bool = False) -> Tensor:
     """Queries, keys and values -> (B, T, D), the heads side by side, with `dropout` on the attention weights.
 
-    `mask` (B, 1, 1 or T, T): True = attend. `causal`: each position attends to itself and those before, without a mask.
+    `mask` (B, 1, 1 or T, T): True = attend. `causal`, without a mask: each position attends to itself and those before.
     """
     B, T, _, H, K = qkv_BT3HK.shape
     if _keeps_weights(qkv_BT3HK, dropout, T, T):
@@ -74,7 +74,7 @@ def attention(
     if few and key.dtype == torch.float32 and (query.dtype != key.dtype or T > 1 or B * H >= _MANY_HEADS):
         scores_BHTS = torch.matmul(query.float() * K**-0.5, key.transpose(-1, -2))
         if mask is not None:
-            scores_BHTS += _bias(mask, torch.float32)
+            scores_BHTS += _bias(mask, torch.float32)[:, None]
         return torch.matmul(scores_BHTS.softmax(-1), value).to(query.dtype)
     if key.dtype != query.dtype:
         key, value = key.to(query.dtype), value.to(query.dtype)
@@ -127,10 +127,8 @@ class _SelfAttention(torch.autograd.Function):
         B, T, _, H, K = qkv_BT3HK.shape
         # a copy even where a view is possible, as for a single sequence: q is scaled in place
         qkv = qkv_BT3HK.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format)
+        bias = torch.full((T, T), -torch.inf, dtype=qkv.dtype).triu_(1) if causal else _bias(mask, qkv.dtype)
         q, k, v = qkv.view(3, B * H, T, K)
-        bias = torch.zeros((), dtype=q.dtype) if mask is None else _bias(mask, q.dtype).squeeze(1)
-        if causal:
-            bias = bias + torch.full((T, T), -torch.inf, dtype=q.dtype).triu_(1)
         return _forward(ctx, q, k, v, bias, p, B)
 
     @staticmethod
@@ -153,8 +151,7 @@ class _CrossAttention(torch.autograd.Function):
         if q.data_ptr() == query_BTHK.data_ptr():
             q = q.clone()
         k, v = key_value_BS2HK.permute(2, 0, 3, 1, 4).reshape(2, B * H, -1, K)
-        bias = torch.zeros((), dtype=q.dtype) if mask is None else _bias(mask, q.dtype).squeeze(1)
-        return _forward(ctx, q, k, v, bias, p, B)
+        return _forward(ctx, q, k, v, _bias(mask, q.dtype), p, B)
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, None, None]:
@@ -167,9 +164,11 @@ class _CrossAttention(torch.autograd.Function):
         return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
 
 
-def _bias(mask: Tensor, dtype: torch.dtype) -> Tensor:
-    """What is added to the scores: 0 where the mask is True, else -inf."""
-    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf)
+def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor:
+    """What a mask (B, 1, 1 or T, S) adds to the scores: (B, 1 or T, S), -inf where it is False, else 0."""
+    if mask is None:
+        return torch.zeros((), dtype=dtype)
+    return torch.zeros(mask.shape, dtype=dtype).masked_fill_(~mask, -torch.inf).squeeze(1)
 
 
 def _forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, B: int) -> Tensor:

@@ -21,32 +21,6 @@ _CHUNK_BYTES = 1 << 28  # of the logits of one chunk
 _BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
 
 
-def cross_entropy(
-    hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int, smoothing: float, bias_V: Tensor | None
-) -> Tensor:
-    """See `layers.cross_entropy.summed_cross_entropy`; all targets count."""
-    loss: Tensor = _CrossEntropy.apply(  # type: ignore[no-untyped-call]
-        hidden_ND, weight_VD, targets_N, vocab_size, smoothing, bias_V
-    )
-    return loss
-
-
-def r_drop(
-    hidden_2ND: Tensor,
-    weight_VD: Tensor,
-    targets_N: Tensor,
-    vocab_size: int,
-    rate: float,
-    smoothing: float,
-    bias_V: Tensor | None,
-) -> Tensor:
-    """See `layers.cross_entropy.summed_r_drop`; all targets count."""
-    loss: Tensor = _RDrop.apply(  # type: ignore[no-untyped-call]
-        hidden_2ND, weight_VD, targets_N, vocab_size, rate, smoothing, bias_V
-    )
-    return loss
-
-
 def chunk_rows(weight_VD: Tensor) -> int:
     """Rows whose logits are computed at a time: enough for efficient products, few enough for memory."""
     return max(64, min(8192, _CHUNK_BYTES // (weight_VD.shape[0] * weight_VD.element_size())))
@@ -66,18 +40,21 @@ def log_sum_exp(logits_NV: Tensor) -> Tensor:
     return out
 
 
-class _CrossEntropy(torch.autograd.Function):
-    """Computes the gradients in the forward pass; backward only scales them."""
+class CrossEntropy(torch.autograd.Function):
+    """See `layers.cross_entropy.summed_cross_entropy`; all targets count.
+
+    Computes the gradients in the forward pass; backward only scales them.
+    """
 
     @staticmethod
     def forward(
         ctx: Any,
         hidden_ND: Tensor,
         weight_VD: Tensor,
+        bias_V: Tensor | None,
         targets_N: Tensor,
         vocab_size: int,
         smoothing: float,
-        bias_V: Tensor | None,
     ) -> Tensor:
         training = ctx.needs_input_grad[0] or ctx.needs_input_grad[1]
         loss = torch.zeros((), dtype=torch.float32, device=hidden_ND.device)
@@ -121,24 +98,25 @@ class _CrossEntropy(torch.autograd.Function):
         d_hidden, d_weight, d_bias = ctx.saved_tensors
         scale = grad_outputs[0]
         bias = None if d_bias is None else d_bias.mul_(scale).to(ctx.bias_dtype)
-        return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), None, None, None, bias
+        return d_hidden.mul_(scale), d_weight.mul_(scale).to(ctx.weight_dtype), bias, None, None, None, None
 
 
-class _RDrop(torch.autograd.Function):
-    """As `_CrossEntropy`. With d = log p - log q, the gradient of KL(p|q) is p (d - KL(p|q)) for the logits of p and q - p for
-    those of q.
+class RDrop(CrossEntropy):
+    """See `layers.cross_entropy.summed_r_drop`; all targets count. Backward is that of `CrossEntropy`.
+
+    With d = log p - log q, the gradient of KL(p|q) is p (d - KL(p|q)) for the logits of p, and q - p for those of q.
     """
 
     @staticmethod
-    def forward(
+    def forward(  # type: ignore[override]
         ctx: Any,
         hidden_2ND: Tensor,
         weight_VD: Tensor,
+        bias_V: Tensor | None,
         targets_N: Tensor,
         vocab_size: int,
-        rate: float,
         smoothing: float,
-        bias_V: Tensor | None,
+        rate: float,
     ) -> Tensor:
         N, D = hidden_2ND.shape[1:]
         loss = torch.zeros((), dtype=torch.float32, device=hidden_2ND.device)
@@ -166,11 +144,6 @@ class _RDrop(torch.autograd.Function):
         ctx.weight_dtype = weight_VD.dtype
         ctx.bias_dtype = None if bias_V is None else bias_V.dtype
         return loss
-
-    @staticmethod
-    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
-        d_hidden, d_weight, _, _, _, bias = _CrossEntropy.backward(ctx, *grad_outputs)
-        return d_hidden, d_weight, None, None, None, None, bias
 
 
 def _r_drop_of_chunk(logits_2NV: Tensor, targets_N: Tensor, rate: float, smoothing: float) -> Tensor:
