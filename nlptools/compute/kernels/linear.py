@@ -47,7 +47,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 
 
 class PackedWeight:
-    """A copy of a frozen weight in the layout of oneDNN's kernel, made at first use.
+    """A copy of a frozen weight in the layout of oneDNN's kernel, created at first use.
 
     The products return None where the plain weight is the better choice: outside inference on a CPU, for few rows, or where
     this PyTorch or processor has no such kernel.
