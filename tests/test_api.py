@@ -245,7 +245,7 @@ def test_errors_are_a_family(lm: Path, tmp_path: Path) -> None:
         nlptools.tokenizer("nowhere")
     with pytest.raises(errors.UsageError):
         nlptools.load(lm, device="abacus")
-    with pytest.raises(errors.BundleError, match="only encoder-decoders make an ensemble"):
+    with pytest.raises(errors.BundleError, match="only encoder-decoders form an ensemble"):
         nlptools.load(lm, lm)
     with pytest.raises(TypeError, match="path"):
         nlptools.load()  # type: ignore[call-arg]

@@ -29,7 +29,6 @@ from nlptools.inference.embedding import text_embedder
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.inference.loading import open_model
 from nlptools.layers import pooling
-from nlptools.models.encoders import plain_bert
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.tasks import outputs
 from nlptools.tasks.task import seen_layers
@@ -113,7 +112,7 @@ class Graph(nn.Module):
         """
         shape = input_ids.shape
         ids, mask, types = (x.reshape(-1, shape[-1]) for x in (input_ids, attention_mask, token_type_ids))
-        found = self.of_states(plain_bert.hidden_states(self.model.encoder, ids, mask > 0, types), mask > 0)
+        found = self.of_states(self.model.encoder.exported(ids, mask > 0, types), mask > 0)
         return (found[0].view(shape[:-1]),) if len(shape) == 3 else found
 
     def expected(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:

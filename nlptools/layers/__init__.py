@@ -1,6 +1,10 @@
-"""Torch modules that do not know what task they serve.
+"""Torch modules that a reader of the papers recognises; they do not know which task they serve.
 
-Shapes, one legend for the whole house: `B` batch, `T` target or only length, `S` source or step length, `E` embedding,
-`D` hidden, `H` heads, `K` size per head, `V` vocabulary, `L` layers, `N` n-gram order or number of rows.
-Masks: `True` means "real, attend".
+Dimensions, one legend for the whole package. Suffixes name the dimensions of a tensor: `scores_BHTS`, `weight_VD`.
+    B  sequences of a batch           H  attention heads
+    T  target length, or the only one K  size of a head, D = H*K
+    S  source length                  V  vocabulary
+    E  embedding size                 L  layers
+    D  hidden size                    N  tokens of all sequences, or rows; order of an n-gram model
+Masks are bool: True = a real token, or a position to attend to. Parameters keep the names that model files have.
 """

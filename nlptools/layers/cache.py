@@ -1,9 +1,9 @@
-"""What a Transformer's decoder remembers: keys and values of its layers, and which of them each hypothesis has said.
+"""The key/value cache of a Transformer's decoder, with a record of which entries belong to which hypothesis.
 
 The hypotheses of an input (of a beam, or several samples) share one set of slots: each step adds one slot for each
-hypothesis, and `seen` tells which of all slots are its own past. When a beam changes its order nothing moves but a few
-bits, what the hypotheses have in common is kept once, and all of them look at their keys in one matrix product.
-Shapes: G inputs, W hypotheses of each, R = G * W rows, S slots of an input, T new tokens, H heads, K size per head.
+hypothesis, and `seen` marks the slots that are its own past. When a beam is reordered only these marks change, what
+hypotheses have in common is stored once, and all of them read their keys in one matrix product.
+Dimensions: G inputs, W hypotheses of each, R = G * W rows, S slots of an input, T new tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-_SPARSE = 128  # slots from which on it is looked whether most of them are nobody's past any more
+_SPARSE = 128  # number of slots from which on unused ones are removed when they are most
 
 
 class KeyValues:
@@ -21,13 +21,13 @@ class KeyValues:
 
     def __init__(self, capacity: int = 0, dtype: torch.dtype | None = None) -> None:
         self.capacity = capacity
-        self.dtype = dtype  # of the buffers; None: that of what comes
+        self.dtype = dtype  # of the buffers; None: that of the first keys
         self.size = 0
         self.keys: Tensor | None = None  # (G, H, capacity, K)
         self.values: Tensor | None = None
 
     def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add (G, H, T, K) keys and values; returns all of them, (G, H, S, K)."""
+        """Add (G, H, T, K) keys and values; return all of them, (G, H, S, K)."""
         needed = self.size + keys.shape[2]
         if self.keys is None or self.values is None or needed > self.keys.shape[2]:
             self._grow(max(needed, self.capacity, 2 * self.size), keys)
@@ -38,11 +38,11 @@ class KeyValues:
         return self.keys[:, :, :needed], self.values[:, :, :needed]
 
     def select(self, inputs: Tensor) -> KeyValues:
-        """The same for a choice of inputs."""
+        """A cache for a choice of inputs."""
         return self._with(lambda filled: filled.index_select(0, inputs))
 
     def gather(self, inputs: Tensor, slots: Tensor) -> KeyValues:
-        """For each of some inputs some of its slots, (inputs, n)."""
+        """A cache for a choice of inputs, with a choice of slots for each, (inputs, n)."""
         return self._with(lambda filled: filled.transpose(1, 2)[inputs[:, None], slots].transpose(1, 2))
 
     def _with(self, choose: Callable[[Tensor], Tensor]) -> KeyValues:
@@ -68,25 +68,29 @@ class Cache:
         self.layers = list(layers)
         self.width = 1  # W
         self.length = 0  # tokens of each hypothesis, padding included
-        self.seen: Tensor | None = None  # (G, W, S) True = own past; None: one hypothesis, and every slot is its own
+        self.seen: Tensor | None = None  # (G, W, S) True = own past; None: one hypothesis, which owns every slot
 
     @classmethod
     def of(cls, num_layers: int, capacity: int, dtype: torch.dtype | None = None) -> Cache:
-        """An empty one with room for `capacity` tokens; keys and values are kept in `dtype`, None: as they come."""
+        """An empty cache with room for `capacity` tokens; keys and values are stored in `dtype`, None: as they come."""
         return cls([KeyValues(capacity, dtype) for _ in range(num_layers)])
 
     def extend(self, T: int, real: Tensor | None = None) -> Tensor | None:
-        """Make room for T new tokens of each hypothesis: which slots, the new ones included, they may look at.
+        """Make room for T new tokens of each hypothesis.
 
-        `real` (G, T), False = padding at the left, comes with the first tokens. Returns (G or 1, 1, W * T, S), True =
-        attend, or None where plain causal attention, or attention to all, is right.
+        Args:
+            real: (G, T), False = padding on the left; with the first tokens only.
+
+        Returns:
+            The slots, the new ones included, that they attend to: (G or 1, 1, W * T, S), True = attend; None for plain
+            causal attention, or attention to all slots.
         """
         past, self.length = self.length, self.length + T
         slots = self.layers[0].size
         if real is not None:
             self.seen = real[:, None]  # (G, 1, T)
             own = torch.eye(T, dtype=torch.bool, device=real.device)
-            # a padding slot attends to itself, since a softmax over nothing would be NaN; nobody reads its output
+            # a padding slot attends to itself, because a softmax over nothing would be NaN; its output is not used
             return (own.logical_or(_causal(T, real.device) & self.seen))[:, None]
         if self.seen is None:
             if past == 0 or T == 1:
@@ -105,7 +109,7 @@ class Cache:
         chosen = Cache(self.layers)
         chosen.width, chosen.length = width, self.length
         if self.seen is not None and width == 1:
-            return self._apart(chosen, inputs, parents)
+            return self._separate(chosen, inputs, parents)
         if self.seen is not None or width > 1:
             seen = self.seen
             if seen is None:
@@ -117,30 +121,30 @@ class Cache:
         if width > self.width:
             for layer in chosen.layers:
                 layer.capacity *= width
-        chosen._tidy()
+        chosen._compact()
         return chosen
 
-    def _apart(self, chosen: Cache, inputs: Tensor, parents: Tensor) -> Cache:
-        """Hypotheses that become inputs of their own: each takes its own slots along."""
+    def _separate(self, chosen: Cache, inputs: Tensor, parents: Tensor) -> Cache:
+        """Hypotheses become inputs of their own: each gets its own slots."""
         assert self.seen is not None
         chosen._keep(inputs, self.seen[inputs, parents][:, None])
         if chosen.seen is not None and bool(chosen.seen.all()):
             chosen.seen = None
         return chosen
 
-    def _tidy(self) -> None:
-        """Leave out slots that are nobody's past, when they are most."""
+    def _compact(self) -> None:
+        """Remove slots that are no hypothesis's past, when they are most."""
         if self.seen is None or self.seen.shape[2] < _SPARSE:
             return
-        alive = self.seen.any(1)  # (G, S)
-        if 2 * int(alive.sum(1).max()) < alive.shape[1]:
-            self._keep(torch.arange(len(alive), device=alive.device), self.seen)
+        used = self.seen.any(1)  # (G, S)
+        if 2 * int(used.sum(1).max()) < used.shape[1]:
+            self._keep(torch.arange(len(used), device=used.device), self.seen)
 
     def _keep(self, inputs: Tensor, seen: Tensor) -> None:
-        """Of each of `inputs` the slots that are in any row of `seen` (inputs, W, S), in order; padded with others."""
-        alive = seen.any(1)
-        most = int(alive.sum(1).max())
-        slots = (~alive).to(torch.int8).argsort(dim=1, stable=True)[:, :most]  # (inputs, most)
+        """Keep, for each of `inputs`, the slots that any row of `seen` (inputs, W, S) uses, in order; padded with others."""
+        used = seen.any(1)
+        most = int(used.sum(1).max())
+        slots = (~used).to(torch.int8).argsort(dim=1, stable=True)[:, :most]  # (inputs, most)
         self.layers = [layer.gather(inputs, slots) for layer in self.layers]
         self.seen = seen.gather(2, slots[:, None].expand(-1, seen.shape[1], -1))
 

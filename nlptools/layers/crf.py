@@ -1,11 +1,11 @@
-"""A linear-chain conditional random field: tags of a sentence that know their neighbours.
+"""A linear-chain conditional random field: the tags of a sentence depend on their neighbours.
 
 Lafferty et al. 2001; on top of an encoder as in Lample et al. 2016 (N16-1030). The score of a path is the sum of its
-tags' scores, of a weight for each pair of neighbours, and of one for the first and for the last tag; the likelihood is
-that score's share among all paths, by the forward algorithm.
-Departures: tags that a scheme forbids have no share, in training as in decoding, rather than in decoding only; always
-in 32 bits or more, for sums over a long sentence outgrow 16.
-Shapes: B batch, T words, C tags.
+tags' scores, of a transition weight for each pair of neighbours, and of a weight for the first and for the last tag. The
+likelihood is the softmax over the scores of all paths, by the forward algorithm.
+Departures: paths that the tag scheme forbids have no probability in training either, instead of in decoding only. The
+computation is in 32 bits or more, because sums over a long sentence exceed 16.
+Dimensions: T words, C tags.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-_BREACH = 1e4  # what breaking the scheme costs: exp of minus this is 0
+_FORBIDDEN = -1e4  # weight of what the scheme forbids; its exponential is 0
 _PARTS = ("follows", "begins", "ends")
 
 
 class Crf(nn.Module):
-    """The weights of neighbours.
+    """Transition weights.
 
     Attributes:
-        follows: (C, C), [before, now]; `begins`, `ends`: (C,), of the first and of the last tag.
-        allowed_follows, allowed_begins, allowed_ends: what there may be, of the same shapes, bool; None: anything.
+        follows: (C, C), [previous tag, tag].
+        begins, ends: (C,), of the first and of the last tag.
+        allowed_follows, allowed_begins, allowed_ends: bool, of the same shapes: what the scheme allows; None: everything.
     """
 
     allowed_follows: Tensor | None
@@ -37,28 +38,28 @@ class Crf(nn.Module):
         ends: Tensor | None = None,
     ) -> None:
         """Args:
-        follows, begins, ends: (C, C), (C,) and (C,) bool, which neighbours, first and last tags there may be
-            (`nlptools.tasks.tag.decoding.constraints`); None: any.
+        follows, begins, ends: (C, C), (C,) and (C,) bool, the allowed transitions, first and last tags
+            (`nlptools.tasks.tag.decoding.constraints`); None: all.
         """
         super().__init__()
         self.follows = nn.Parameter(torch.zeros(num_tags, num_tags))
         self.begins = nn.Parameter(torch.zeros(num_tags))
         self.ends = nn.Parameter(torch.zeros(num_tags))
-        # not in the weights: it is known from the names of the tags
-        for name, given in zip(_PARTS, (follows, begins, ends)):
+        # not saved: they follow from the names of the tags
+        for name, allowed in zip(_PARTS, (follows, begins, ends)):
             self.register_buffer(f"allowed_{name}", None, persistent=False)
-            self._allow(name, given)
+            self._allow(name, allowed)
 
     def restrict(self, follows: Tensor, begins: Tensor, ends: Tensor) -> None:
-        """Let there be only these neighbours, first and last tags: (C, C), (C,) and (C,) bool."""
-        for name, given in zip(_PARTS, (follows, begins, ends)):
-            self._allow(name, given)
+        """Allow only these transitions, first and last tags: (C, C), (C,) and (C,) bool."""
+        for name, allowed in zip(_PARTS, (follows, begins, ends)):
+            self._allow(name, allowed)
 
-    def _allow(self, name: str, given: Tensor | None) -> None:
+    def _allow(self, name: str, allowed: Tensor | None) -> None:
         weight = getattr(self, name)
-        if given is not None and given.shape != weight.shape:
-            raise ValueError(f"{name} is {tuple(given.shape)}, expected {tuple(weight.shape)}")
-        setattr(self, f"allowed_{name}", None if given is None else given.to(weight.device, torch.bool).clone())
+        if allowed is not None and allowed.shape != weight.shape:
+            raise ValueError(f"{name} is {tuple(allowed.shape)}, expected {tuple(weight.shape)}")
+        setattr(self, f"allowed_{name}", None if allowed is None else allowed.to(weight.device, torch.bool).clone())
 
     def log_likelihood(
         self, scores: Tensor, tags: Tensor, mask: Tensor, edges: tuple[Tensor, Tensor] | None = None
@@ -67,10 +68,10 @@ class Crf(nn.Module):
 
         Args:
             scores: (B, T, C).
-            tags: (B, T) int64; what stands in padding does not matter.
-            mask: (B, T) bool, True = real; real is each row's first word and what follows it without a gap.
-            edges: whether each row begins and whether it ends a sentence, (B,) bool both; where it does not, the weights
-                of first and last tags are left out. None: it does.
+            tags: (B, T) int64; any value in padding.
+            mask: (B, T) bool, True = real; rows are padded on the right and have at least one word.
+            edges: (B,) bool each: whether the row begins, and whether it ends, a sentence. Elsewhere the weights of first
+                and last tags are left out. None: each row is a sentence.
         """
         scores = _wide(scores)
         follows, begins, ends = self._weights(scores)
@@ -81,43 +82,42 @@ class Crf(nn.Module):
 
     @torch.no_grad()
     def decode(self, scores: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        """The best tags of each row (B, T) int64, 0 in padding, and the score of that path (B,)."""
+        """The best path of each row, by the Viterbi algorithm: tags (B, T) int64, 0 in padding, and score (B,)."""
         scores = _wide(scores)
         follows, begins, ends = self._weights(scores)
         T = scores.shape[1]
         best = begins + scores[:, 0]  # (B, C), of the paths that end in each tag
-        came = []
+        backpointers = []
         for t in range(1, T):
-            longer, before = (best[:, :, None] + follows).max(dim=1)
+            longer, previous = (best[:, :, None] + follows).max(dim=1)
             best = torch.where(mask[:, t, None], longer + scores[:, t], best)
-            came.append(before)
-        value, now = (best + ends).max(dim=1)
+            backpointers.append(previous)
+        score, tag = (best + ends).max(dim=1)
         tags = torch.zeros(mask.shape, dtype=torch.int64, device=scores.device)
         for t in range(T - 1, -1, -1):
-            tags[:, t] = torch.where(mask[:, t], now, tags[:, t])
+            tags[:, t] = torch.where(mask[:, t], tag, tags[:, t])
             if t:
-                before = came[t - 1].gather(1, now[:, None]).squeeze(1)
-                now = torch.where(mask[:, t], before, now)
-        return tags, value
+                previous = backpointers[t - 1].gather(1, tag[:, None]).squeeze(1)
+                tag = torch.where(mask[:, t], previous, tag)
+        return tags, score
 
     def _weights(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Weights of neighbours, first and last tags, what is forbidden far below the rest, in the type of the scores."""
+        """Weights of transitions, first and last tags, in the type of the scores; very low where forbidden."""
         pairs = (
             (self.follows, self.allowed_follows),
             (self.begins, self.allowed_begins),
             (self.ends, self.allowed_ends),
         )
-        follows, begins, ends = (_kept_to(weight.to(scores.dtype), may) for weight, may in pairs)
+        follows, begins, ends = (_restricted(weight.to(scores.dtype), allowed) for weight, allowed in pairs)
         return follows, begins, ends
 
 
-def _kept_to(weight: Tensor, may: Tensor | None) -> Tensor:
-    """The weights, far below the rest where they may not be used."""
-    return weight if may is None else weight.masked_fill(~may, -_BREACH)
+def _restricted(weight: Tensor, allowed: Tensor | None) -> Tensor:
+    return weight if allowed is None else weight.masked_fill(~allowed, _FORBIDDEN)
 
 
 def _wide(scores: Tensor) -> Tensor:
-    """The scores in 32 bits at least."""
+    """The scores in at least 32 bits."""
     return scores if scores.dtype == torch.float64 else scores.float()
 
 

@@ -1,7 +1,7 @@
-"""Heads: what turns hidden states into what is predicted, and belongs to one task.
+"""Heads: from hidden states to the predictions of one task.
 
 BERT: Devlin et al. 2019 (arXiv:1810.04805); ELECTRA: Clark et al. 2020 (arXiv:2003.10555).
-Shapes: B batch, N positions, D hidden, E embedding, V vocabulary, K labels, M names.
+Dimensions: K labels, M names.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class MaskedTokenHead(nn.Module):
 
 
 class ReplacedTokenHead(nn.Module):
-    """Whether each token was replaced (ELECTRA's discriminator): a logit above 0 says so."""
+    """Predicts whether each token was replaced (ELECTRA's discriminator): yes for a logit above 0."""
 
     def __init__(self, hidden_size: int, activation: str) -> None:
         super().__init__()
@@ -56,9 +56,9 @@ class ReplacedTokenHead(nn.Module):
 
 
 class SequenceHead(nn.Module):
-    """What a whole sequence is: K numbers of the vector of the token that stands for it.
+    """Predicts K numbers for a whole sequence from the vector of the token that represents it.
 
-    BERT's vector has been through the pooler already; ELECTRA's goes through a layer of this head first.
+    BERT's vector comes from its pooler; ELECTRA's goes through a layer of this head first.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class SequenceHead(nn.Module):
         bias: bool = True,
     ) -> None:
         """Args:
-        dense: whether there is a layer with an exact GELU before the last one.
-        dropout: before each layer; before the first of two only with `first_dropout`.
+        dense: add a layer with an exact GELU before the last one.
+        dropout: before each layer; with `dense`, before the first one only with `first_dropout`.
         bias: whether the last layer has one.
         """
         super().__init__()
@@ -90,11 +90,11 @@ class SequenceHead(nn.Module):
 
 
 class MentionHead(nn.Module):
-    """Which of several names a pronoun means, or none of them.
+    """Predicts which of several names a pronoun refers to, or none of them.
 
-    Lee et al. 2017 (D17-1018): a score of the pronoun, the name and their product, the same for every name, against 0 for
-    none. Departures: a mention is the mean of its tokens' vectors; one hidden layer; no score of the mention by itself, for
-    what stands there are mentions.
+    Lee et al. 2017 (D17-1018): a score computed from the pronoun, the name and their product, with the same weights for every
+    name, against 0 for none. Departures: a mention is the mean of its tokens' vectors; one hidden layer; no mention score,
+    because the spans are known to be mentions.
     """
 
     def __init__(self, hidden_size: int, activation: str, dropout: float) -> None:
@@ -105,29 +105,29 @@ class MentionHead(nn.Module):
         self.output = Linear(hidden_size, 1)
 
     def forward(self, hidden: Tensor, spans: Tensor) -> Tensor:
-        """(N, D) and (B, M + 1, 2) first and last position of the pronoun and M names in it -> (B, M + 1), none last."""
+        """(N, D), and the first and last positions (B, M + 1, 2) of the pronoun and M names -> (B, M + 1), "none" last."""
         mentions = mean_of_spans(hidden, spans)
         pronoun, names = mentions[:, :1].expand(-1, spans.shape[1] - 1, -1), mentions[:, 1:]
-        together = self.dropout(torch.cat([pronoun, names, pronoun * names], -1))
-        scores = self.output(self.dropout(self.dense(together, self.activation))).squeeze(-1)
+        pairs = self.dropout(torch.cat([pronoun, names, pronoun * names], -1))
+        scores = self.output(self.dropout(self.dense(pairs, self.activation))).squeeze(-1)
         return torch.cat([scores, scores.new_zeros(len(scores), 1)], 1)
 
 
 def mean_of_spans(hidden: Tensor, spans: Tensor) -> Tensor:
-    """The mean vector of each span: (N, D) and (B, M, 2) first and last position, included -> (B, M, D)."""
+    """The mean vector of each span: (N, D), and first and last positions (B, M, 2), inclusive -> (B, M, D)."""
     B, M, _ = spans.shape
     first, last = spans.reshape(B * M, 2, 1).unbind(1)
-    places = torch.arange(len(hidden), device=hidden.device)
-    shares = ((places >= first) & (places <= last)) / (last - first + 1)  # (B M, N)
-    means: Tensor = shares.to(hidden.dtype) @ hidden
+    positions = torch.arange(len(hidden), device=hidden.device)
+    weights = ((positions >= first) & (positions <= last)) / (last - first + 1)  # (B*M, N)
+    means: Tensor = weights.to(hidden.dtype) @ hidden
     return means.view(B, M, -1)
 
 
 class LayerMix(nn.Module):
-    """A weighted sum of the hidden states of all layers, that of the embeddings included.
+    """A learned weighted sum of the hidden states of all layers, including the embeddings.
 
-    Peters et al. 2018 (arXiv:1802.05365, equation 1). Departure: plain weights, as `embed --layers mix:FILE` takes them, not
-    the softmax of others times a factor. They begin equal, with a sum of 1.
+    Peters et al. 2018 (arXiv:1802.05365, equation 1). Departure: plain weights, as `embed --layers mix:FILE` takes them,
+    instead of a softmax times a factor. Initially they are equal and sum to 1.
     """
 
     def __init__(self, num_layers: int) -> None:
@@ -140,7 +140,7 @@ class LayerMix(nn.Module):
 
 
 class Pooler(nn.Module):
-    """BERT's vector for a whole sequence: a layer and tanh on the first token."""
+    """BERT's vector for a whole sequence: a layer with tanh on the first token."""
 
     def __init__(self, hidden_size: int) -> None:
         super().__init__()

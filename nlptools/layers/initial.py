@@ -1,4 +1,4 @@
-"""What weights begin with."""
+"""Initial weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _NoInitialisation(TorchFunctionMode):
 
 @torch.no_grad()
 def draw_as_bert(module: nn.Module, std: float) -> None:
-    """Draw the weights of a module as BERT does (Devlin et al. 2019): normal with this deviation, biases 0, norms 1."""
+    """Initialize a module as BERT does (Devlin et al. 2019): weights normal with standard deviation `std`, biases 0, norms 1."""
     for name, parameter in module.named_parameters():
         if parameter.dim() >= 2:
             parameter.normal_(std=std)

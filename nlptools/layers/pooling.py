@@ -1,8 +1,7 @@
 """From the hidden states of all layers and positions to one vector: over the layers, then over time.
 
-Peters et al. 2018 (ELMo, arXiv:1802.05365, equation 1) for the weighted sum of layers; Devlin et al. 2019, section 5.3, for
-sums and concatenations of some; Reimers & Gurevych 2019 (arXiv:1908.10084) for what is pooled over time.
-Shapes: B batch, T length, D hidden, L layers.
+Weighted sum of layers: Peters et al. 2018 (ELMo, arXiv:1802.05365, equation 1). Sums and concatenations of some layers:
+Devlin et al. 2019, section 5.3. Pooling over time: Reimers & Gurevych 2019 (arXiv:1908.10084).
 """
 
 from __future__ import annotations
@@ -17,18 +16,20 @@ from nlptools.errors import UsageError
 
 
 def choose(states: Sequence[Tensor], which: Layers, weights: Sequence[float] | None = None) -> Tensor:
-    """The layers that `which` names, put together: (B, T, D), or (B, T, k D) where k of them stand side by side.
+    """Combine the layers that `which` names: (B, T, D), or (B, T, k*D) for k layers side by side.
 
     Args:
-        states: (B, T, D) each, what the embeddings give first.
-        weights: of a mix, one for each of `states`.
+        states: (B, T, D) each; the first is the output of the embeddings.
+        weights: for a mix, one for each of `states`.
 
     Raises:
-        UsageError: there are no such layers, or not as many weights as layers.
+        UsageError: there are no such layers, or the numbers of weights and layers differ.
     """
     if which.kind == "mix":
         if weights is None or len(weights) != len(states):
-            raise UsageError(f"a mix of {0 if weights is None else len(weights)} layers, the model has {len(states)}")
+            raise UsageError(
+                f"the mix has {0 if weights is None else len(weights)} weights, but the model has {len(states)} layers"
+            )
         return torch.stack([w * state for w, state in zip(weights, states, strict=True)]).sum(0)
     chosen = states[which.begin : which.end]
     if not chosen:
@@ -40,7 +41,12 @@ def choose(states: Sequence[Tensor], which: Layers, weights: Sequence[float] | N
 
 
 def pool(hidden: Tensor, mask: Tensor | None, kinds: Sequence[str]) -> Tensor:
-    """(B, T, D), and which of it is real, padded on the right -> (B, k D): each of k kinds of pooling, side by side."""
+    """(B, T, D), padded on the right -> (B, k*D), float32: the k kinds of pooling side by side.
+
+    Args:
+        mask: (B, T), True = real; None: no padding.
+        kinds: names in `POOLINGS`.
+    """
     if mask is None:
         mask = torch.ones(hidden.shape[:2], dtype=torch.bool, device=hidden.device)
     pooled = [POOLINGS[kind](hidden.float(), mask) for kind in kinds]
@@ -52,8 +58,8 @@ def _first(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def _last(hidden: Tensor, mask: Tensor) -> Tensor:
-    places = mask.sum(1) - 1
-    return hidden[torch.arange(len(hidden), device=hidden.device), places.clamp(min=0)]
+    last = mask.sum(1) - 1
+    return hidden[torch.arange(len(hidden), device=hidden.device), last.clamp(min=0)]
 
 
 def _mean(hidden: Tensor, mask: Tensor) -> Tensor:
@@ -69,13 +75,13 @@ def _max(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def _weighted_mean(hidden: Tensor, mask: Tensor) -> Tensor:
-    # later tokens weigh more: what a decoder says last has seen most (Muennighoff 2022, arXiv:2202.08904)
+    # later tokens weigh more, because in a decoder they have seen more (Muennighoff 2022, arXiv:2202.08904)
     weights = torch.arange(1, hidden.shape[1] + 1, device=hidden.device) * mask  # (B, T)
     return (hidden * weights[..., None]).sum(1) / weights.sum(1, keepdim=True).clamp(min=1)
 
 
 def _sum(hidden: Tensor, mask: Tensor) -> Tensor:
-    if not torch.compiler.is_compiling() and bool(mask.all()):  # a graph that is traced must not depend on numbers
+    if not torch.compiler.is_compiling() and bool(mask.all()):  # a traced graph must not depend on values
         return hidden.sum(1)
     return (hidden * mask[..., None]).sum(1)
 

@@ -1,7 +1,7 @@
 """Positions as sines and cosines.
 
 Vaswani et al. 2017 (arXiv:1706.03762), section 3.5. Departure: the sines fill the first half and the cosines the second,
-as in Marian, instead of taking turns; the model sees the same up to the order of its dimensions.
+as in Marian, instead of alternating. This only changes the order of the dimensions.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Sinusoids:
-    """A table of positions that grows as it is asked for more; no weights, so nothing to save."""
+    """A table of positions that grows on demand. It has no weights, so nothing is saved."""
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -26,7 +26,7 @@ class Sinusoids:
 
 
 def sinusoids(length: int, size: int) -> Tensor:
-    """(length, D) float32; row p holds sin(p / 10000^(2i/D)), then the cosines of the same."""
+    """(length, D) float32; row p holds sin(p / 10000^(2i/D)) for each i, then the cosines of the same angles."""
     rates = 10000.0 ** (-2 * torch.arange(size // 2, dtype=torch.float64) / size)
     angles = torch.arange(length, dtype=torch.float64)[:, None] * rates
     return torch.cat([angles.sin(), angles.cos()], 1).float()

@@ -1,14 +1,14 @@
-"""The Transformer block and stack.
+"""The Transformer block.
 
 Vaswani et al. 2017 (arXiv:1706.03762); pre-norm as in Radford et al. 2019 (GPT-2).
 The variations between systems are settings of this file, and the list is closed: norm before or after, activation,
 causal or not, attention to a source or none. A new idea comes as a new class for one of the slots.
-Shapes: B batch, T length, D hidden.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from torch import Tensor, nn
 
@@ -16,7 +16,8 @@ from nlptools.layers.attention import CrossAttention, SelfAttention, Source
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
-from nlptools.layers.places import Places
+
+Heads = Callable[[SelfAttention, Tensor], Tensor]  # the heads of self-attention: (..., D) -> (..., D)
 
 
 class FeedForward(nn.Module):
@@ -30,12 +31,18 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down(self.dropout(self.up(x, self.activation)))
+        """(..., D) -> (..., D)."""
+        out: Tensor = self.down(self.inner(x))
+        return out
+
+    def inner(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., intermediate size): what the second map is given."""
+        out: Tensor = self.dropout(self.up(x, self.activation))
         return out
 
 
 class Block(nn.Module):
-    """Self-attention, perhaps attention to a source, and feed-forward, each with its residual and norm."""
+    """Self-attention, optionally attention to a source, and feed-forward, each with its residual and norm."""
 
     def __init__(
         self,
@@ -69,37 +76,63 @@ class Block(nn.Module):
         cache: KeyValues | None = None,
         mask: Tensor | None = None,
         *,
-        real: Tensor | None = None,
         source: Source | None = None,
         layer: int = 0,
     ) -> Tensor:
-        """(B, T, D) -> (B, T, D). `source` is what a block made with `cross` attends to, as its layer `layer`."""
-        x = self._around(self.attention_norm, x, lambda x: self.attention(x, cache, mask, real))
-        if source is not None:
-            x = self._around(self.cross_attention_norm, x, lambda x: self.cross_attention(x, layer, source))
-        return self._around(self.feed_forward_norm, x, self.feed_forward)
+        """(B, T, D) -> (B, T, D).
 
-    def at(self, x: Tensor, places: Places, mask: Tensor | None = None, real: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (M, D): what `forward` gives those places, where attention is not causal."""
-        attended = self.attention.at(self.attention_norm(x) if self.pre_norm else x, places, mask, real)
-        found = self.dropout.add(places.select(x), attended)
-        return self._around(
-            self.feed_forward_norm, found if self.pre_norm else self.attention_norm(found), self.feed_forward
-        )
+        Args:
+            cache, mask: see `SelfAttention.heads`.
+            source: what a block with `cross` attends to, as layer number `layer` of its decoder.
+        """
+        source_heads = None
+        if source is not None:
+            source_heads = partial(self.cross_attention.heads, layer=layer, source=source)
+        return self.run(x, partial(SelfAttention.heads, cache=cache, mask=mask), source_heads=source_heads)
 
     def source_weights(
         self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, source: Source, layer: int
     ) -> tuple[Tensor, Tensor]:
-        """What `forward` gives, and besides how much each position attends to each of the source, (B, T, S)."""
-        x = self._around(self.attention_norm, x, lambda x: self.attention(x, cache, mask))
-        query = self.cross_attention_norm(x) if self.pre_norm else x
-        weights = self.cross_attention.weights(query, layer, source)
-        x = self._around(self.cross_attention_norm, x, lambda x: self.cross_attention(x, layer, source))
-        return self._around(self.feed_forward_norm, x, self.feed_forward), weights
+        """The result of `forward`, and how much each position attends to each of the source, (B, T, S)."""
+        weights: list[Tensor] = []
 
-    def _around(self, norm: nn.LayerNorm, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """`sublayer` with its residual and norm."""
-        if self.pre_norm:
-            return self.dropout.add(x, sublayer(norm(x)))
-        out: Tensor = norm(self.dropout.add(x, sublayer(x)))
-        return out
+        def source_heads(x: Tensor) -> Tensor:
+            weights.append(self.cross_attention.weights(x, layer, source))
+            return self.cross_attention.heads(x, layer, source)
+
+        x = self.run(x, partial(SelfAttention.heads, cache=cache, mask=mask), source_heads=source_heads)
+        return x, weights[0]
+
+    def run(
+        self,
+        x: Tensor,
+        heads: Heads,
+        select: Callable[[Tensor], Tensor] | None = None,
+        source_heads: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """As `forward`, with the heads of self-attention computed by `heads`, (..., D) -> (..., D).
+
+        Where `heads` computes some positions only, `select` chooses the same ones of x. `source_heads`: those of attention
+        to a source, if any.
+        """
+        x = self._sublayer(self.attention_norm, x, partial(heads, self.attention), self.attention.output, select)
+        if source_heads is not None:
+            x = self._sublayer(self.cross_attention_norm, x, source_heads, self.cross_attention.output)
+        return self._sublayer(self.feed_forward_norm, x, self.feed_forward.inner, self.feed_forward.down)
+
+    def _sublayer(
+        self,
+        norm: nn.LayerNorm,
+        x: Tensor,
+        inner: Callable[[Tensor], Tensor],
+        output: Linear,
+        select: Callable[[Tensor], Tensor] | None = None,
+    ) -> Tensor:
+        """The map `output` of what `inner` computes, with dropout, residual and norm (sections 3.1 and 5.4)."""
+        hidden = inner(norm(x) if self.pre_norm else x)
+        residual = x if select is None else select(x)
+        if self.dropout.active:
+            x = self.dropout.add(residual, output(hidden))
+        else:
+            x = output.add_to(residual, hidden)
+        return x if self.pre_norm else norm(x)

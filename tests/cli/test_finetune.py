@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from tests.finetuning.test_answers import questions
-from tests.finetuning.test_tags import columns, iob1, sentences
+from tests.tasks.answer.test_task import questions
+from tests.tasks.tag.test_task import columns, iob1, sentences
 from tests.tasks.tiny_tasks import encoder, table, texts
 
 

@@ -1,4 +1,4 @@
-"""durable.py: files under temporary names, and what becomes of them when a signal ends the process."""
+"""atomic.py: files under temporary names, and what becomes of them when a signal ends the process."""
 
 from __future__ import annotations
 
@@ -106,22 +106,22 @@ def test_a_library_leaves_signals_alone(tmp_path):
 
 def test_signals_are_handled_only_while_something_is_unfinished(tmp_path):
     code = """
-durable.remove_on_signals(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+atomic.remove_on_signals(signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 signal.signal(signal.SIGINT, mine := lambda *_: None)
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
-first, second = durable.temporary_directory("a"), durable.temporary_directory("b")
+first, second = atomic.temporary_directory("a"), atomic.temporary_directory("b")
 def now(): return [signal.getsignal(n) for n in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)]
-assert now() == [durable._end, signal.SIG_IGN, mine]
-durable.discard(first)
-assert now()[0] == durable._end
+assert now() == [atomic._end, signal.SIG_IGN, mine]
+atomic.discard(first)
+assert now()[0] == atomic._end
 signal.signal(signal.SIGTERM, mine)  # as training does, which puts back what it found
-durable.discard(second)
+atomic.discard(second)
 assert now() == [mine, signal.SIG_IGN, mine]
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
-thread = threading.Thread(target=durable.write_whole, args=("c", "x"))
+thread = threading.Thread(target=atomic.write_whole, args=("c", "x"))
 thread.start(), thread.join()
 assert now()[0] == signal.SIG_DFL
-durable.write_whole("d", "x")
+atomic.write_whole("d", "x")
 assert now()[0] == signal.SIG_DFL
 print("ready", flush=True)
 """
@@ -133,12 +133,12 @@ print("ready", flush=True)
 def test_files_and_directories_are_removed_and_others_stay(tmp_path):
     (tmp_path / "out").write_text("old")
     code = """
-durable.remove_on_signals(signal.SIGTERM)
-inside = durable.temporary_directory("made")
-durable.write_whole(Path(inside) / "whole", "x")
-durable.temporary_file(Path(inside) / "half")
-durable.temporary_file("out")
-durable.write_whole("done", "x")
+atomic.remove_on_signals(signal.SIGTERM)
+inside = atomic.temporary_directory("made")
+atomic.write_whole(Path(inside) / "whole", "x")
+atomic.temporary_file(Path(inside) / "half")
+atomic.temporary_file("out")
+atomic.write_whole("done", "x")
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -151,8 +151,8 @@ time.sleep(60)
 
 def test_a_forked_process_removes_nothing_of_its_parent(tmp_path):
     code = """
-durable.remove_on_signals(signal.SIGTERM)
-handle, name = durable.temporary_file("out")
+atomic.remove_on_signals(signal.SIGTERM)
+handle, name = atomic.temporary_file("out")
 reader, writer = os.pipe()
 if not (child := os.fork()):
     os.write(writer, b"x")  # a signal before this is lost: Python forgets those that come while it forks
@@ -162,7 +162,7 @@ os.read(reader, 1)
 os.kill(child, signal.SIGTERM)
 assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGTERM
 os.write(handle, b"whole")
-durable.publish(name, "out")
+atomic.publish(name, "out")
 print("ready", flush=True)
 """
     child = library(tmp_path, code)

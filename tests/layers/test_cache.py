@@ -162,3 +162,13 @@ def test_keys_are_kept_in_the_type_that_is_asked_for(asked: torch.dtype | None, 
     cache = Cache.of(1, 3, asked)
     held, _ = cache.layers[0].append(*torch.randn(2, 1, H, 2, K).bfloat16().unbind(0))
     assert held.dtype == kept and cache.select(torch.tensor([0, 0])).layers[0].keys.dtype == kept  # type: ignore[union-attr]
+
+
+def test_keys_and_values_grow_beyond_their_capacity() -> None:
+    torch.manual_seed(7)
+    cache, chunks = KeyValues(2), [torch.randn(2, 3, n, 4) for n in (1, 1, 3, 9)]
+    for i, chunk in enumerate(chunks):
+        keys, values = cache.append(chunk, -chunk)
+        assert torch.equal(keys, torch.cat(chunks[: i + 1], 2))
+        assert torch.equal(values, -keys)
+    assert torch.equal(cache.select(torch.tensor([1, 1])).append(chunks[0], chunks[0])[0][0, :, :14], keys[1])

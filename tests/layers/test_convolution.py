@@ -1,4 +1,4 @@
-"""Gated convolutions: against hand-computed windows and PyTorch's own convolution."""
+"""Gated convolutions against PyTorch's own convolution."""
 
 from __future__ import annotations
 
@@ -6,20 +6,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from nlptools.layers.convolution import GatedConvolution, windows
-
-
-def test_windows_by_hand() -> None:
-    x = torch.tensor([[[1, 2], [3, 4], [5, 6], [7, 8]]])
-    assert windows(x, 3).tolist() == [[[1, 2, 3, 4, 5, 6], [3, 4, 5, 6, 7, 8]]]
-    assert windows(x, 1) is x
-
-
-@pytest.mark.parametrize(("kernel_size", "length"), [(1, 4), (2, 5), (3, 3), (5, 9)])
-def test_the_gradient_of_windows(kernel_size: int, length: int) -> None:
-    torch.manual_seed(0)
-    x = torch.randn(2, length, 3, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda x: windows(x, kernel_size), x)
+from nlptools.layers.convolution import GatedConvolution
 
 
 @pytest.mark.parametrize("kernel_size", [1, 3, 5])

@@ -14,7 +14,7 @@ from tiny_bundles import words_bundle
 from torch import nn
 
 from nlptools.layers.initial import empty_weights
-from tests.finetuning.test_tags import columns, sentences
+from tests.tasks.tag.test_task import columns, sentences
 from tests.tasks.tiny_tasks import encoder, train
 from tests.test_bundle import ENCODER_DECODERS, TOKENS, pair_bundle
 

@@ -52,7 +52,7 @@ def test_layers_that_are_not_there_are_refused(text: str) -> None:
 
 
 def test_a_mix_needs_a_weight_for_each_layer() -> None:
-    with pytest.raises(UsageError, match="a mix of 3 layers, the model has 4"):
+    with pytest.raises(UsageError, match="the mix has 3 weights, but the model has 4 layers"):
         choose(STATES, layers("mix:w.json"), [1, 2, 3])
 
 

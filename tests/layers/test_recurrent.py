@@ -1,4 +1,4 @@
-"""Cells, shared matrices and attention of recurrent decoders against PyTorch's own, plain formulas and differences."""
+"""Cells and attention of recurrent decoders against PyTorch's own and plain formulas."""
 
 from __future__ import annotations
 
@@ -7,46 +7,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers import source_attention
 from nlptools.layers.linear import Linear
-from nlptools.layers.recurrent import Cell, CellSteps, Shared, Step, gru, lstm
-from nlptools.layers.source_attention import AttentionSteps, Energies, SourceAttention
+from nlptools.layers.recurrent import Cell, CellSteps, Step, gru, lstm
+from nlptools.layers.source_attention import AttentionSteps, SourceAttention
 
 
 def tensor(*shape: int, seed: int = 0) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
-
-
-def recurrence(x: Tensor, matrix: Tensor, base: Tensor) -> Tensor:
-    """Three steps that feed on each other, each with the same matrix."""
-    shared = Shared(matrix)
-    for _ in range(3):
-        x = shared(x, base).tanh()
-    return x
-
-
-@pytest.mark.parametrize("base", [(4,), (3, 4)])
-def test_a_shared_matrix_has_the_gradients_of_differences(base: tuple[int, ...]) -> None:
-    assert torch.autograd.gradcheck(recurrence, (tensor(3, 4), tensor(4, 4, seed=1), tensor(*base, seed=2)))
-
-
-def test_a_shared_matrix_of_each_row_too() -> None:
-    assert torch.autograd.gradcheck(recurrence, (tensor(2, 3, 4), tensor(2, 4, 4, seed=1), tensor(2, 1, 4, seed=2)))
-
-
-def test_a_shared_matrix_counts_the_steps_that_the_loss_reaches_and_no_step_twice() -> None:
-    x, matrix = tensor(3, 4), tensor(4, 4, seed=1)
-    shared = Shared(matrix)
-    first = shared(x)
-    shared(first)  # nobody asks for it
-    (expected,) = torch.autograd.grad((x @ matrix).square().sum(), matrix)
-    for _ in range(2):
-        (found,) = torch.autograd.grad(first.square().sum(), matrix, retain_graph=True)
-        assert torch.allclose(found, expected)
-    with pytest.raises(RuntimeError, match="once_differentiable"):
-        (again,) = torch.autograd.grad(first.square().sum(), x, create_graph=True)
-        again.sum().backward()
 
 
 def test_a_step_is_the_same_with_gradients_without_and_packed() -> None:
@@ -104,19 +72,6 @@ def test_a_cell_in_a_loop_is_a_layer_of_pytorch(kind: str) -> None:
         assert torch.allclose(a, b, atol=1e-4)
 
 
-@pytest.mark.parametrize("chunk", [1, 60, 1 << 16])
-@pytest.mark.parametrize("width", [1, 3])
-def test_energies_have_the_gradients_of_differences(chunk: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source_attention, "_CHUNK", chunk)
-
-    def scores(queries: Tensor, keys: Tensor, energy: Tensor) -> Tensor:
-        energies = Energies(keys, energy)
-        first = energies(queries)
-        return energies(queries * first.sum())
-
-    assert torch.autograd.gradcheck(scores, (tensor(4, width, 5), tensor(4, 2, 5, seed=1), tensor(5, seed=2)))
-
-
 def test_a_step_of_additive_attention_is_the_formula_of_the_paper() -> None:
     torch.manual_seed(0)
     module = SourceAttention("bahdanau", 5, 6).double()
@@ -158,16 +113,3 @@ def test_rows_of_one_source_attend_to_it_together(kind: str) -> None:
     attend = AttentionSteps(module, repeated, module.keys(repeated), mask.repeat_interleave(3, 0))
     for found, expected in zip((contexts, weights), attend(hidden), strict=True):
         assert torch.allclose(found, expected, atol=1e-6)
-
-
-def test_what_the_compiler_is_given_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = []
-    for compiling in (False, True):
-        monkeypatch.setattr(torch.compiler, "is_compiling", lambda compiling=compiling: compiling)
-        x, matrix, keys, energy = tensor(4, 5), tensor(5, 5, seed=1), tensor(4, 2, 5, seed=2), tensor(5, seed=3)
-        energies = Energies(keys, energy)
-        assert Shared(matrix).tracked != compiling and energies.tracked != compiling
-        scores = energies(recurrence(x, matrix, energy)[:, None])
-        found.append([scores, *torch.autograd.grad(scores.square().sum(), (x, matrix, keys, energy))])
-    for ours, theirs in zip(*found, strict=True):
-        assert torch.allclose(ours, theirs)

@@ -15,7 +15,6 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.inference.embedding.batching import Batch
 from nlptools.layers import packed
-from nlptools.models.encoders import packed_bert
 
 
 def count(model: Any, is_encoder: bool) -> int:
@@ -27,7 +26,8 @@ def of(model: Any, is_encoder: bool, batch: Batch, layers: range, backend: Backe
     """The states (N, D) of each of `layers`, which is not empty."""
     ids = backend.put(batch.ids)
     if is_encoder:
-        return packed_bert.hidden_states(model, ids, backend.put(batch.positions), batch.groups, layers)
+        states: list[Tensor] = model.packed(ids, backend.put(batch.positions), batch.groups, layers)
+        return states
     return packed.by_group(lambda rows: _states(model, rows), ids, batch.groups, layers)
 
 

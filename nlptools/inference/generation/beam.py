@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 
 from nlptools.compute.backend import Backend
+from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.lm import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalize
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
-from nlptools.layers.cross_entropy import log_sum_exp
 
 _COMPACT = 8  # finished inputs leave the batch when they are one in so many
 

@@ -9,7 +9,9 @@ Shapes: B batch, T length, E embedding, D hidden, V vocabulary, N positions, K l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -17,15 +19,16 @@ from torch import Tensor, nn
 
 from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import DataError
+from nlptools.layers import packed
+from nlptools.layers.attention import SelfAttention
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
 from nlptools.layers.packed import Group
-from nlptools.layers.places import Places
-from nlptools.layers.transformer import Block
+from nlptools.layers.query_positions import QueryPositions
+from nlptools.layers.transformer import Block, Heads
 from nlptools.models.contract import Hidden
-from nlptools.models.encoders import packed_bert
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
 
 _ROWS = 64
@@ -82,49 +85,96 @@ class Bert(nn.Module):
         attend: Tensor | None = None,
     ) -> Hidden:
         """See `contract.Encoder`."""
-        layers = [self._embedded(ids, types, positions)]
-        real = None if mask is None or bool(mask.all()) else mask
-        for block in self.blocks:
-            layers.append(block(layers[-1], mask=attend, real=real))
+        layers = list(self._states(self._embedded(ids, types, positions), _padded(mask, attend)))
         return Hidden(layers[-1], tuple(layers))
 
     def first(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         """(B, T) ids -> (B, 1, D): the last hidden state of the first token alone, see `at`."""
-        return self.at(ids, Places.first(len(ids), ids.device), mask, types)[:, None]
+        return self.at(ids, QueryPositions.first(len(ids), ids.device), mask, types)[:, None]
 
     def at(
         self,
         ids: Tensor,
-        places: Places,
+        wanted: QueryPositions,
         mask: Tensor | None = None,
         types: Tensor | None = None,
         positions: Tensor | None = None,
         attend: Tensor | None = None,
     ) -> Tensor:
-        """(B, T) ids -> (M, D): the last hidden states of those places. For the other arguments see `contract.Encoder`.
+        """(B, T) ids -> (M, D): the last hidden states of the wanted positions. Other arguments: see `contract.Encoder`.
 
-        The last block is computed for these only, which saves up to five sixths of it.
+        The last block is computed for these positions only, which saves up to five sixths of it.
         """
-        x = self._embedded(ids, types, positions)
-        real = None if mask is None or bool(mask.all()) else mask
+        heads = _padded(mask, attend)
+        last = partial(SelfAttention.heads_at, positions=wanted, mask=heads.keywords["mask"])
+        return self._last(self._embedded(ids, types, positions), heads, last, wanted.select)
+
+    def packed(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
+    ) -> list[Tensor]:
+        """The hidden states (N, D) of each of `layers`, numbered as in `contract.Hidden`, of packed sequences.
+
+        For inference: no row is padded, and the layers after the last of `layers` are not computed.
+
+        Args:
+            ids, positions: (N,) of all sequences, in the order of `groups`.
+            layers: not empty.
+            types: (N,) the segment of each token; None: 0.
+        """
+        states = self._states(self._embedded(ids, types, positions), partial(packed.heads, groups=groups))
+        return [x for number, x in enumerate(islice(states, layers[-1] + 1)) if number in layers]
+
+    def packed_first(
+        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
+    ) -> Tensor:
+        """The last hidden state (B, D) of the first token of each packed sequence, see `packed` and `at`."""
+        heads, last = partial(packed.heads, groups=groups), partial(packed.first_heads, groups=groups)
+        return self._last(self._embedded(ids, types, positions), heads, last, partial(packed.first_rows, groups=groups))
+
+    def exported(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
+        """(B, T) ids, mask (True = real) and segments -> the hidden states of all layers, as `contract.Hidden.layers`.
+
+        In operations that do not depend on values or sizes (whether a mask is all true, which kernel is fast for so many
+        tokens), so that what is traced holds for every batch and length. For a model in eval mode whose weights require
+        gradients: those that do not may be packed for a kernel that only this processor has.
+        """
+        x = self._embedded(ids, types, torch.arange(ids.shape[1], device=ids.device))
+        return tuple(self._states(x, partial(SelfAttention.plain_heads, mask=mask[:, None, None])))
+
+    def _states(self, x: Tensor, heads: Heads) -> Iterator[Tensor]:
+        """What goes into the first block, and comes out of each, (..., D)."""
+        yield x
+        for block in self.blocks:
+            x = block.run(x, heads)
+            yield x
+
+    def _last(self, x: Tensor, heads: Heads, last: Heads, select: Callable[[Tensor], Tensor]) -> Tensor:
+        """(..., D) -> (M, D): the last hidden states of those positions that `last` and `select` choose."""
         for block in self.blocks[:-1]:
-            x = block(x, mask=attend, real=real)
-        out: Tensor = self.blocks[-1].at(x, places, attend, real)
+            x = block.run(x, heads)
+        out: Tensor = self.blocks[-1].run(x, last, select)
         return out
 
     def _embedded(self, ids: Tensor, types: Tensor | None, positions: Tensor | None) -> Tensor:
-        """(B, T) -> (B, T, D): what goes into the first block."""
-        T = ids.shape[1]
+        """(B, T) or (N,) -> (..., D): what goes into the first block."""
         if positions is None:
+            T = ids.shape[1]
             if self.max_context < T:
                 raise DataError(f"{T} tokens are more than the model's limit of {self.max_context}")
             positions = torch.arange(T, device=ids.device)
-        types = torch.zeros_like(ids) if types is None else types
-        x: Tensor = self.token_embedding(ids) + self.position_embedding(positions) + self.type_embedding(types)
+        x: Tensor = self.token_embedding(ids) + self.position_embedding(positions)
+        x += self.type_embedding.weight[0] if types is None else self.type_embedding(types)
         x = self.dropout(self.embedding_norm(x))
         if self.config.embedding_size != self.config.hidden_size:
             x = self.embedding_projection(x)
         return x
+
+
+def _padded(mask: Tensor | None, attend: Tensor | None) -> partial[Tensor]:
+    """The heads of padded rows; for the arguments see `contract.Encoder`."""
+    if attend is None and mask is not None and not bool(mask.all()):
+        attend = mask[:, None, None]  # (B, 1, 1, T)
+    return partial(SelfAttention.heads, mask=attend)
 
 
 PRETRAINING_HEADS = ("pooler", "masked", "next_sentence", "replaced")
@@ -178,13 +228,15 @@ class BertWithHeads(TaskHeads):
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
         """See `TaskHeads`."""
-        return packed_bert.hidden_states(self.encoder, ids, positions, groups, layers, types)
+        states: list[Tensor] = self.encoder.packed(ids, positions, groups, layers, types)
+        return states
 
     def packed_rows(
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
     ) -> Tensor:
         """See `TaskHeads`."""
-        return packed_bert.first_states(self.encoder, ids, positions, groups, types)
+        rows: Tensor = self.encoder.packed_first(ids, positions, groups, types)
+        return rows
 
     def vectors(self, hidden: Tensor) -> Tensor:
         """See `TaskHeads`; through the pooler where there is one."""

@@ -1,14 +1,13 @@
-"""Attention that looks at the tokens around from the first step on, instead of having to find out that order matters.
+"""Initial weights with which some attention heads look at the neighboring tokens.
 
-With weights drawn at random every head averages the whole sequence, and masked tokens are guessed from a bag of words: the
-loss stands still for thousands of steps, until some heads have found the tokens next to the gap. Here they begin there.
-Positions begin as waves of many lengths, so that a shift is a rotation (Vaswani et al. 2017, arXiv:1706.03762, section
-3.5), and heads of the first blocks with queries that turn the waves to those of the token before, behind, two before and
-two behind; fixed heads like these do as well as learned ones in translation (Raganato et al. 2020, arXiv:2002.10260), and
-beginning with what trained models are found to have is mimetic initialization (Trockman & Kolter 2023, arXiv:2305.09828).
-It is only how weights begin: all are learned, and the model is a BERT or ELECTRA like any other.
-
-Shapes: N positions, E embedding, D hidden, K size of a head, W waves of the embeddings, M waves that a head reads.
+With random weights every head averages the whole sequence, and masked tokens are predicted from a bag of words: the loss
+stagnates for thousands of steps, until some heads have found the tokens next to the mask. Here they look there from the start.
+Position embeddings are initialized with waves of many lengths, so that a shift is a rotation (Vaswani et al. 2017,
+arXiv:1706.03762, section 3.5), and heads of the first blocks with queries that rotate the waves to those of the previous
+token, the next one, and two before and after. Fixed heads of this kind do as well as learned ones in translation (Raganato et
+al. 2020, arXiv:2002.10260). Starting from structures found in trained models is called mimetic initialization (Trockman &
+Kolter 2023, arXiv:2305.09828). Only the initial weights differ: all are learned, in a BERT or ELECTRA like any other.
+Dimensions: N positions, W waves in the embeddings, M waves that a head reads.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from torch import Tensor
 
 from nlptools.models.encoders.bert import Bert
 
-OFFSETS = (-1, 1, -2, 2)  # of the token that a head looks at
+OFFSETS = (-1, 1, -2, 2)  # positions of the tokens that heads look at, relative to their own
 _LONGEST, _SHORTEST = 128.0, math.pi  # wave lengths, in tokens
-_STRENGTH = 2.0  # of a wave, beside what a token has in one dimension
-_PEAK = 16.0  # score of the token looked at, above that of tokens far away
+_STRENGTH = 2.0  # of a wave, relative to a token embedding in one dimension
+_PEAK = 16.0  # attention score of the chosen token, above that of distant tokens
 
 
 @torch.no_grad()
 def look_at_neighbors(encoder: Bert) -> None:
-    """Set positions, projection, and heads of a newly drawn encoder as the module says.
+    """Set positions, projection, and some heads of a newly initialized encoder, see the module's docstring.
 
-    A quarter of the embeddings' dimensions holds the waves. Offsets go to the heads of the first block in turn and, where it
-    has less than four, to those of the next ones; other heads stay as they were drawn. Encoders narrower than 8 stay whole.
+    A quarter of the embedding dimensions holds the waves. The offsets are assigned to the heads of the first block in turn
+    and, if it has fewer than four, to those of the next blocks; other heads, and encoders narrower than 8, do not change.
     """
     config = encoder.config
     E, D, std = config.embedding_size, config.hidden_size, config.initializer_range
@@ -48,20 +47,20 @@ def look_at_neighbors(encoder: Bert) -> None:
     deviation = std * math.sqrt(2 + 2 * W * _STRENGTH**2 / E)
 
     read = torch.linspace(0, W - 1, M).round().long()
-    columns = torch.cat([read, W + read])  # where the cosines and sines of these waves stand
+    columns = torch.cat([read, W + read])  # dimensions of the cosines and sines of these waves
     if E != D:
-        columns = _carry(encoder.embedding_projection.weight, columns)
+        columns = _pass_through(encoder.embedding_projection.weight, columns)
     size = math.sqrt(_PEAK * math.sqrt(K) / M) * deviation / amplitude
-    places = [(block, head) for block in encoder.blocks for head in range(config.num_attention_heads)]
-    for offset, (block, head) in zip(OFFSETS, places, strict=False):
-        weight = block.attention.query_key_value.weight.view(3, -1, K, D)  # (query key value, heads, K, D)
+    heads = [(block, head) for block in encoder.blocks for head in range(config.num_attention_heads)]
+    for offset, (block, head) in zip(OFFSETS, heads, strict=False):
+        weight = block.attention.query_key_value.weight.view(3, -1, K, D)  # (query, key, value; H, K, D)
         weight[:2, head] = 0.0
-        weight[0, head][: 2 * M, columns] = size * _turned(rates[read] * offset)
+        weight[0, head][: 2 * M, columns] = size * _rotation(rates[read] * offset)
         weight[1, head][: 2 * M, columns] = size * torch.eye(2 * M)
 
 
-def _carry(projection: Tensor, columns: Tensor) -> Tensor:
-    """Make a (D, E) projection bring `columns` through as they are, and the rest at its size -> where they are then."""
+def _pass_through(projection: Tensor, columns: Tensor) -> Tensor:
+    """Let a (D, E) projection copy `columns`, and keep the size of the rest. Returns the dimensions they are copied to."""
     projection.mul_(1 / (projection.std() * math.sqrt(projection.shape[1])))
     projection[: len(columns)] = 0.0
     at = torch.arange(len(columns))
@@ -69,7 +68,7 @@ def _carry(projection: Tensor, columns: Tensor) -> Tensor:
     return at
 
 
-def _turned(angles: Tensor) -> Tensor:
-    """(M,) -> (2M, 2M), which turns cosines and sines of M waves forward by these angles."""
+def _rotation(angles: Tensor) -> Tensor:
+    """(M,) -> (2M, 2M), the matrix that shifts the cosines and sines of M waves forward by these angles."""
     cos, sin = angles.cos().diag(), angles.sin().diag()
     return torch.cat([torch.cat([cos, -sin], 1), torch.cat([sin, cos], 1)])

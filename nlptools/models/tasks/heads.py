@@ -102,7 +102,7 @@ class TaskHeads(nn.Module):
     def packed_states(
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
-        """The hidden states (N, D) of `layers` for sequences end to end; see `packed_bert.hidden_states`."""
+        """The hidden states (N, D) of `layers` for sequences end to end; see `Bert.packed`."""
 
     @abstractmethod
     def packed_rows(

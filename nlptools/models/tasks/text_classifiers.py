@@ -18,9 +18,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from nlptools.compute.kernels.embedding_bag import PendingGradients, bag_means
+from nlptools.compute.kernels.windows import windows
 from nlptools.configs.text_classifiers import TextClassifierConfig
-from nlptools.layers import row_bags
-from nlptools.layers.convolution import windows
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import SequenceHead
 from nlptools.layers.linear import Linear
@@ -51,7 +51,7 @@ class TextClassifier(nn.Module):
         self.num_labels = config.num_labels
         self.is_bag = config.arch == "bag"
         self.token_embedding = nn.Embedding(config.vocab_size + config.num_ngrams, config.embedding_size)
-        self.rows: row_bags.Pending | None = row_bags.Pending() if self.is_bag else None
+        self.rows: PendingGradients | None = PendingGradients() if self.is_bag else None
         self.body: Any = None
         size = config.embedding_size
         if self.is_bag:
@@ -115,7 +115,7 @@ class TextClassifier(nn.Module):
             kept = torch.rand(ids.shape, device=ids.device) >= self.config.word_dropout
             ends = F.pad(kept.cumsum(0), (1, 0))[F.pad(lengths.cumsum(0), (1, 0))]
             ids, lengths = ids[kept], ends.diff()
-        return row_bags.means(self.token_embedding.weight, ids, lengths, self.rows)
+        return bag_means(self.token_embedding.weight, ids, lengths, self.rows)
 
 
 def apart(ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, Tensor]:
@@ -235,9 +235,9 @@ class Attention(nn.Module):
         """(B, T, E) -> (B, D for each pooling)."""
         x = self.projection(x)
         x = self.dropout(x + self.positions(0, x.shape[1], x))
-        real = None if bool(mask.all()) else mask
+        attend = None if bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, T)
         for block in self.blocks:
-            x = block(x, real=real)
+            x = block(x, mask=attend)
         return pool(self.norm(x), mask, self.poolings)
 
 

@@ -92,19 +92,18 @@ class Transformer(nn.Module):
 
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> TransformerState:
         """See `contract.EncoderDecoder`."""
-        real = None if mask is None or bool(mask.all()) else mask
+        mask = None if mask is None or bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, S)
         embedding = self.token_embedding if self.config.share_embeddings else self.source_embedding
         x = self._embedded(embedding, ids, 0, ids.shape[1])
         for block in self.encoder:
-            x = block(x, real=real)
+            x = block(x, mask=mask)
         if self.config.norm == "pre":
             x = self.encoder_norm(x)
-        packed = capacity is None
-        layers = [block.cross_attention.project(x, packed) for block in self.decoder]
+        layers = [block.cross_attention.project(x, decoding=capacity is not None) for block in self.decoder]
         # on a CPU in float32: products as small as those of a beam's step take half as long as in 16 bits
         exact = torch.float32 if x.device.type == "cpu" else None
         cache = None if capacity is None else Cache.of(len(layers), capacity, exact)
-        return TransformerState(Source(layers, real, packed), cache)
+        return TransformerState(Source(layers, mask), cache)
 
     def forward(
         self, ids: Tensor, state: TransformerState, mask: Tensor | None = None

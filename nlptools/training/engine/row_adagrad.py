@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nlptools.layers.row_bags import Pending
+from nlptools.compute.kernels.embedding_bag import PendingGradients
 
 _EPS = 0.1  # of a gradient; what a row has learnt from so far has to be more for its steps to become shorter
 
@@ -21,7 +21,7 @@ _EPS = 0.1  # of a gradient; what a row has learnt from so far has to be more fo
 class RowAdaGrad:
     """Steps of a table, and of all else by AdaGrad too; has what `optim.AdamW` has."""
 
-    def __init__(self, module: Any, table: Tensor, pending: Pending) -> None:
+    def __init__(self, module: Any, table: Tensor, pending: PendingGradients) -> None:
         self.table, self.pending = table, pending
         self.sums = torch.zeros(len(table), device=table.device)
         self.steps = 0

@@ -14,8 +14,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nlptools.compute.backend import Backend
-from nlptools.layers.cross_entropy import chunk_rows, log_sum_exp
-from nlptools.layers.places import Places
+from nlptools.compute.kernels.cross_entropy import chunk_rows, log_sum_exp
+from nlptools.layers.query_positions import QueryPositions
 from nlptools.models.encoders.electra import Electra
 from nlptools.training.pretraining.objectives import (
     DISCRIMINATOR_WEIGHT,
@@ -102,7 +102,7 @@ def numbers(sums: Sums) -> dict[str, float]:
 def bert_sums(model: Any, arrays: list[Tensor]) -> Sums:
     """Sums over a batch, as `Masked.arrays` has it."""
     ids, types, positions, sequences, queries, wanted, targets, next_sentence = arrays
-    hidden = encoded_at(model, ids, types, positions, sequences, Places(queries, wanted))
+    hidden = encoded_at(model, ids, types, positions, sequences, QueryPositions(queries, wanted))
     sums = _masked_sums(model, hidden[: len(targets)], targets)
     if model.next_sentence is not None:
         logits = next_sentence_logits(model, hidden[len(targets) :]).float()
@@ -115,7 +115,7 @@ def bert_sums(model: Any, arrays: list[Tensor]) -> Sums:
 def electra_sums(model: Electra, arrays: list[Tensor], random: torch.Generator) -> Sums:
     """Sums over a batch, as `Replaced.arrays` has it."""
     ids, types, positions, sequences, queries, wanted, masked, targets, real = arrays
-    places = Places(queries, wanted)
+    places = QueryPositions(queries, wanted)
     hidden = encoded_at(model.generator, ids, types, positions, sequences, places)
     sums = _masked_sums(model.generator, hidden, targets)
     drawn = sample(model.generator, hidden, random)

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.layers.cross_entropy import chunk_rows, summed_cross_entropy
-from nlptools.layers.places import Places, in_rows
+from nlptools.compute.kernels.cross_entropy import chunk_rows
+from nlptools.layers.cross_entropy import summed_cross_entropy
+from nlptools.layers.query_positions import QueryPositions, position_arrays
 from nlptools.training.objective import Objective
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ class Masked(Objective):
         wanted = [batch.masked] if self.model.next_sentence is None else [batch.masked, batch.firsts]
         return (
             *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
-            *in_rows(np.concatenate(wanted), *batch.ids.shape),
+            *position_arrays(np.concatenate(wanted), *batch.ids.shape),
             *(batch.targets, batch.next_sentence),
         )
 
@@ -62,8 +63,8 @@ class Masked(Objective):
         targets: Tensor,
         next_sentence: Tensor,
     ) -> dict[str, Tensor]:
-        """See `PretrainingBatch`, and `Places` of what is masked, then of the first tokens -> the sums of the losses."""
-        hidden = encoded_at(self.model, ids, types, positions, sequences, Places(queries, wanted))
+        """See `PretrainingBatch`, and `QueryPositions` of what is masked, then of the first tokens -> the sums of the losses."""
+        hidden = encoded_at(self.model, ids, types, positions, sequences, QueryPositions(queries, wanted))
         losses = {"masked": masked_loss(self.model, hidden[: len(targets)], targets)}
         if self.model.next_sentence is not None:
             logits = next_sentence_logits(self.model, hidden[len(targets) :])
@@ -89,7 +90,7 @@ class Replaced(Objective):
         real = np.flatnonzero(batch.sequences > 0)
         return (
             *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
-            *in_rows(batch.masked, *batch.ids.shape),
+            *position_arrays(batch.masked, *batch.ids.shape),
             *(batch.masked, batch.targets, real),
         )
 
@@ -105,11 +106,11 @@ class Replaced(Objective):
         targets: Tensor,
         real: Tensor,
     ) -> dict[str, Tensor]:
-        """See `PretrainingBatch`, and `Places` of what is masked; `real`: flat indexes of what is no padding -> the sums of
-        the losses, weighted.
+        """See `PretrainingBatch`, and `QueryPositions` of what is masked; `real`: flat indexes of what is no padding -> the
+        sums of the losses, weighted.
         """
         generator, discriminator = self.model.generator, self.model.discriminator
-        hidden = encoded_at(generator, ids, types, positions, sequences, Places(queries, wanted))
+        hidden = encoded_at(generator, ids, types, positions, sequences, QueryPositions(queries, wanted))
         loss = masked_loss(generator, hidden, targets)
         drawn = sample(generator, hidden.detach())
         replaced, labels = replacements(ids, masked, targets, drawn)
@@ -133,7 +134,7 @@ def encoded(model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor,
 
 
 def encoded_at(
-    model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor, places: Places
+    model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor, places: QueryPositions
 ) -> Tensor:
     """As `encoded` -> (M, D): those of the places alone."""
     hidden: Tensor = model.encoder.at(ids, places, None, types, positions, _attend(sequences))

@@ -16,7 +16,7 @@ from nlptools.configs.finetuning import Finetune, Predict
 from nlptools.errors import DataError, OutputError, UsageError
 from nlptools.metrics import squad
 from nlptools.tasks.answer import task as answers
-from tests.finetuning.test_texts import predicted
+from tests.tasks.classify.test_task import predicted
 from tests.tasks.tiny_tasks import encoder, stopped_at, train
 
 HOW: dict[str, Any] = {"task": "answer", "epochs": 8.0, "lr": 4e-3, "stride": 8, "max_question": 4}

@@ -14,7 +14,7 @@ from nlptools import bundle
 from nlptools.configs.finetuning import Files, Finetune
 from nlptools.errors import DataError, UsageError
 from nlptools.tasks import task as kind
-from tests.finetuning.test_texts import predicted, predictor
+from tests.tasks.classify.test_task import predicted, predictor
 from tests.tasks.tiny_tasks import encoder, train
 
 HOW: dict[str, Any] = {"task": "choice", "epochs": 6.0}

@@ -15,7 +15,7 @@ from nlptools.errors import DataError, UsageError
 from nlptools.formats.examples import Coreference, Place
 from nlptools.layers.heads import MentionHead, mean_of_spans
 from nlptools.tasks.coreference import task as pronouns
-from tests.finetuning.test_texts import predicted
+from tests.tasks.classify.test_task import predicted
 from tests.tasks.tiny_tasks import encoder, table, train
 
 HOW: dict[str, Any] = {"task": "coreference", "epochs": 8.0, "lr": 4e-3}

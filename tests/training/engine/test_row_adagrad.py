@@ -1,4 +1,4 @@
-"""Rows of a bag: means, their gradients, and AdaGrad, against dense arithmetic."""
+"""AdaGrad for rows of a table, against dense arithmetic."""
 
 from __future__ import annotations
 
@@ -8,23 +8,8 @@ import pytest
 import torch
 from torch import nn
 
-from nlptools.layers.row_bags import Pending, means
+from nlptools.compute.kernels.embedding_bag import PendingGradients, bag_means
 from nlptools.training.engine.row_adagrad import RowAdaGrad
-
-
-def test_means_and_their_gradients_are_those_of_autograd() -> None:
-    table = torch.randn(6, 3)
-    rows, lengths = torch.tensor([0, 2, 2, 5, 1]), torch.tensor([3, 0, 2])
-    pending = Pending()
-    found = means(table, rows, lengths, pending)
-    assert torch.allclose(found[0], table[[0, 2, 2]].mean(0)) and not found[1].any()
-    assert torch.allclose(found[2], table[[5, 1]].mean(0))
-    wanted = torch.randn(3, 3)
-    (found * wanted).sum().backward()
-    (gradient,) = pending.take()
-    assert torch.equal(gradient.means, wanted) and torch.equal(gradient.rows, rows) and not pending.gradients
-    with torch.no_grad():
-        assert torch.equal(means(table, rows, lengths, pending), found.detach()) and not pending.gradients
 
 
 class Tiny(nn.Module):
@@ -37,10 +22,10 @@ def test_steps_by_hand() -> None:
     module, table = Tiny(), torch.zeros(3, 2)
     with torch.no_grad():
         module.output.weight.copy_(torch.tensor([[1.0, 2.0]]))
-    pending = Pending()
+    pending = PendingGradients()
     optimizer = RowAdaGrad(module, table, pending)
     # two examples, the mean of their scores is what falls: row 1 stands in both, twice in the second
-    hidden = means(table, torch.tensor([0, 1, 1, 1]), torch.tensor([2, 2]), pending)
+    hidden = bag_means(table, torch.tensor([0, 1, 1, 1]), torch.tensor([2, 2]), pending)
     (module.output(hidden).sum() / 2).backward()
     optimizer.step(0.5)
     # an example's own gradient is (1, 2), its mean square 2.5
@@ -52,20 +37,20 @@ def test_steps_by_hand() -> None:
 
 
 def test_a_state_brings_everything_back() -> None:
-    def go(optimizer: Any, table: torch.Tensor, module: Tiny, pending: Pending) -> None:
-        hidden = means(table, torch.tensor([0, 1, 2]), torch.tensor([1, 2]), pending)
+    def go(optimizer: Any, table: torch.Tensor, module: Tiny, pending: PendingGradients) -> None:
+        hidden = bag_means(table, torch.tensor([0, 1, 2]), torch.tensor([1, 2]), pending)
         module.output.weight.grad = None
         module.output(hidden + 1).square().sum().backward()
         optimizer.step(0.1)
 
     torch.manual_seed(0)
-    module, table, pending = Tiny(), torch.ones(3, 2), Pending()
+    module, table, pending = Tiny(), torch.ones(3, 2), PendingGradients()
     first = RowAdaGrad(module, table, pending)
     go(first, table, module, pending)
     state = {name: tensor.clone() for name, tensor in first.state().items()}
     kept, weight = table.clone(), module.output.weight.detach().clone()
     go(first, table, module, pending)
-    other, other_pending = Tiny(), Pending()
+    other, other_pending = Tiny(), PendingGradients()
     with torch.no_grad():
         other.output.weight.copy_(weight)
     second = RowAdaGrad(other, kept, other_pending)

@@ -1,8 +1,8 @@
-"""Means of rows of a large table, whose gradients are kept as the few rows that they are.
+"""Means of rows of a large table, whose gradients are kept as the few rows that they concern.
 
-Autograd would give the whole table a gradient, most of it zeros. Here the gradient of a mean waits beside the rows that it
-is for, until an optimizer takes it (`training.engine.row_adagrad`).
-Shapes: B bags, P rows of all bags, E numbers of a row.
+Autograd would give the whole table a gradient, most of it zeros. Here the gradient of a mean is kept with the numbers of its
+rows, until an optimizer takes it (`training.engine.row_adagrad`).
+Dimensions: B bags, P rows of all bags.
 """
 
 from __future__ import annotations
@@ -15,37 +15,45 @@ from torch.nn import functional as F
 
 
 class RowGradient(NamedTuple):
-    """The gradients of some means."""
+    """The gradients of the means of one call."""
 
     rows: Tensor  # (P,) int64, those of the first bag, of the second and so on
     lengths: Tensor  # (B,) rows of each bag
     means: Tensor  # (B, E) gradient of the mean of each bag
 
 
-class Pending:
-    """Gradients that wait for an optimizer. A step that is refused leaves some behind, to be dropped by the next."""
+class PendingGradients:
+    """Gradients that wait for an optimizer. A refused step leaves some behind; the next one drops them."""
 
     def __init__(self) -> None:
         self.gradients: list[RowGradient] = []
 
     def take(self) -> list[RowGradient]:
-        """All of them; none are left."""
+        """Return and remove all of them."""
         taken, self.gradients = self.gradients, []
         return taken
 
 
-def means(table: Tensor, rows: Tensor, lengths: Tensor, pending: Pending | None) -> Tensor:
-    """(P,) rows of bags end to end, and how many each bag has -> (B, E); an empty bag is zeros."""
+def bag_means(table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGradients | None) -> Tensor:
+    """The mean of each bag of rows of `table` (V, E): (B, E), zeros for an empty bag.
+
+    Args:
+        rows: (P,) int64, the bags end to end.
+        lengths: (B,) rows of each bag.
+        pending: receives the gradients; None: there are none.
+    """
     if pending is None or not torch.is_grad_enabled():
         return _means(table, rows, lengths)
     anchor = torch.zeros((), device=table.device, requires_grad=True)  # makes autograd ask for the gradient
-    out: Tensor = _Means.apply(anchor, table, rows, lengths, pending)  # type: ignore[no-untyped-call]
+    out: Tensor = _BagMeans.apply(anchor, table, rows, lengths, pending)  # type: ignore[no-untyped-call]
     return out
 
 
-class _Means(torch.autograd.Function):
+class _BagMeans(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, anchor: Tensor, table: Tensor, rows: Tensor, lengths: Tensor, pending: Pending) -> Tensor:
+    def forward(
+        ctx: Any, anchor: Tensor, table: Tensor, rows: Tensor, lengths: Tensor, pending: PendingGradients
+    ) -> Tensor:
         ctx.rows, ctx.lengths, ctx.pending = rows, lengths, pending
         return _means(table, rows, lengths)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nlptools.layers import dropout
+from nlptools.compute.kernels.dropout import keep_mask
+from nlptools.layers.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.2, 0.5])
 def test_dropout_drops_that_share_and_keeps_the_expectation(p: float) -> None:
     torch.manual_seed(3)
-    layer = dropout.Dropout(p).train()
+    layer = Dropout(p).train()
     x = torch.ones(1000, 1001)
     out = layer(x)
     dropped = float((out == 0).float().mean())
@@ -32,7 +33,7 @@ def test_dropout_drops_that_share_and_keeps_the_expectation(p: float) -> None:
 def test_dropout_scales_the_gradient_like_the_output() -> None:
     torch.manual_seed(4)
     x = torch.randn(50, 50, requires_grad=True)
-    out = dropout.Dropout(0.3).train()(x)
+    out = Dropout(0.3).train()(x)
     (grad,) = torch.autograd.grad(out.sum(), x)
     assert torch.allclose(grad, (out / x).detach(), atol=1e-5)
 
@@ -42,7 +43,7 @@ def test_dropout_in_each_type(dtype: torch.dtype) -> None:
     torch.manual_seed(4)
     x = torch.ones(50, 50, dtype=dtype, requires_grad=True)
     residual = torch.full_like(x, 2.0, requires_grad=True)
-    layer = dropout.Dropout(0.25).train()
+    layer = Dropout(0.25).train()
     for out, added in ((layer(x), 0.0), (layer.add(residual, x), 2.0)):
         assert out.dtype == dtype
         dropped = out == added
@@ -61,19 +62,19 @@ def test_each_place_is_dropped_as_often_as_any_other(p: float, count: int) -> No
     torch.manual_seed(5)
     masks, exact = 20_000, round(256 * count * p) / (256 * count)  # the nearest there is for so few elements
     exact = min(exact, 255 / 256)
-    rates = 1 - sum(dropout.keep_mask(torch.Size((count,)), p)[0].double() for _ in range(masks)) / masks
+    rates = 1 - sum(keep_mask(torch.Size((count,)), p)[0].double() for _ in range(masks)) / masks
     assert float((rates - exact).abs().max()) < 5 * max(exact * (1 - exact), 1e-4) ** 0.5 / masks**0.5
-    scale = dropout.keep_mask(torch.Size((count,)), p)[1]
+    scale = keep_mask(torch.Size((count,)), p)[1]
     assert scale == pytest.approx(1 / (1 - exact))
 
 
 def test_few_elements_none_and_masks_that_come_again() -> None:
-    assert dropout.keep_mask(torch.Size((0, 3)), 0.1)[0].shape == (0, 3)
+    assert keep_mask(torch.Size((0, 3)), 0.1)[0].shape == (0, 3)
     torch.manual_seed(6)
-    first = [dropout.keep_mask(torch.Size((3, 50)), 0.5)[0] for _ in range(2)]
+    first = [keep_mask(torch.Size((3, 50)), 0.5)[0] for _ in range(2)]
     torch.manual_seed(6)
-    again = [dropout.keep_mask(torch.Size((3, 50)), 0.5)[0] for _ in range(2)]
+    again = [keep_mask(torch.Size((3, 50)), 0.5)[0] for _ in range(2)]
     assert torch.equal(first[0], again[0])
     assert torch.equal(first[1], again[1])
     assert not torch.equal(*first)
-    assert dropout.keep_mask(torch.Size((100,)), 1e-9)[0].all()
+    assert keep_mask(torch.Size((100,)), 1e-9)[0].all()

@@ -1,9 +1,9 @@
-"""The tanh approximation of GELU, with its derivative computed on the way.
+"""The tanh approximation of GELU, whose derivative is computed in the forward pass.
 
 Hendrycks & Gimpel 2016, "Gaussian error linear units" (arXiv:1606.08415): x * sigmoid(u), u = sqrt(8 / pi) (x + 0.044715 x^3).
-Departure: in training on a CPU in 16 bits, value and derivative come out of one visit to each element, in float32, in
-pieces that stay in the processor's cache. The derivative is kept in place of the input, so backward is one product.
-PyTorch's kernels evaluate a tanh in each direction.
+When training on a CPU in bfloat16, value and derivative come from one visit to each element, in float32, in pieces that
+stay in the processor's cache. The derivative is stored instead of the input, so backward is one product. PyTorch's kernels
+evaluate a tanh in each direction.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class _Gelu(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor) -> Tensor:
         values, derivative = torch.empty_like(x), torch.empty_like(x)
         flat, flat_values, flat_derivative = x.reshape(-1), values.view(-1), derivative.view(-1)
-        room = torch.empty(3, min(_PIECE, flat.numel()))
+        buffers = torch.empty(3, min(_PIECE, flat.numel()))
         for start in range(0, flat.numel(), _PIECE):
             piece = slice(start, start + _PIECE)
-            z, u, s = room[:, : flat[piece].numel()]
+            z, u, s = buffers[:, : flat[piece].numel()]
             z.copy_(flat[piece])
             torch.mul(z, z, out=u)
             torch.addcmul(z, z, u, value=_CUBIC, out=u).mul_(_SLOPE)
@@ -51,5 +51,5 @@ class _Gelu(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
         (derivative,) = ctx.saved_tensors
-        grad: Tensor = grad_outputs[0] * derivative
-        return grad
+        d_x: Tensor = grad_outputs[0] * derivative
+        return d_x

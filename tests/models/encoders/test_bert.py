@@ -1,4 +1,4 @@
-"""Some tokens alone, and the first one, are what they are among all: values and gradients."""
+"""The ways through one encoder agree: padded, packed, for export; all positions, some of them, the first alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,42 @@ import pytest
 import torch
 
 from nlptools.configs.encoders import EncoderConfig
-from nlptools.layers.places import Places, in_rows
+from nlptools.layers.packed import Group
+from nlptools.layers.query_positions import QueryPositions, position_arrays
 from nlptools.models.encoders.bert import Bert
+
+
+@pytest.mark.parametrize("family", ["bert", "electra"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@torch.no_grad()
+def test_padded_packed_and_exported_are_one_model(family: str, dtype: torch.dtype) -> None:
+    sizes = EncoderConfig(50, 32, 3, 4, 48, family, 16 if family == "electra" else 0, 24, initializer_range=0.3)
+    torch.manual_seed(0)
+    model = Bert(sizes)
+    model.initialize()
+    model = model.to(dtype).eval().requires_grad_(False)
+    lengths = [11, 7, 7, 3, 1]
+    ids, types = torch.randint(0, 50, (5, 11)), torch.randint(0, 2, (5, 11))
+    mask = torch.arange(11) < torch.tensor(lengths)[:, None]
+    groups = [Group(0, 1, 11), Group(11, 2, 7), Group(25, 1, 3), Group(28, 1, 1)]
+    positions = torch.cat([torch.arange(length) for length in lengths])
+    padded = model(ids, mask, types).layers
+    packed = model.packed(ids[mask], positions, groups, range(4), types[mask])
+    first = model.packed_first(ids[mask], positions, groups, types[mask])
+    exported = model.requires_grad_(True).exported(ids, mask, types)
+    tolerance = {"atol": 1e-5, "rtol": 1e-4} if dtype == torch.float32 else {"atol": 0.1, "rtol": 0.1}
+    assert len(padded) == len(packed) == len(exported) == 4
+    for a, b, c in zip(padded, packed, exported, strict=True):
+        assert torch.allclose(b, a[mask], **tolerance)
+        assert torch.allclose(c[mask], a[mask], **tolerance)
+    assert torch.allclose(first, padded[-1][:, 0], **tolerance)
+    model.requires_grad_(False)
+    (last,) = model.packed(ids[mask], positions, groups, range(3, 4), types[mask])
+    assert torch.equal(last, packed[-1])
+    without = model.packed(ids[mask], positions, groups, range(1))
+    assert torch.equal(
+        without[0], model.packed(ids[mask], positions, groups, range(1), torch.zeros_like(types[mask]))[0]
+    )
 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])
@@ -59,9 +93,9 @@ def test_some_places_alone(dropout: float, packed: bool, dtype: torch.dtype) -> 
     ids, types = torch.randint(0, 50, (5, 11)), torch.randint(0, 2, (5, 11))
     sequences = (torch.arange(11) > torch.tensor([[4], [10], [0], [7], [3]])).long()
     attend = sequences[:, None, :, None] == sequences[:, None, None] if packed else None
-    positions, wanted = in_rows(np.array(WANTED), 5, 11)
+    positions, wanted = position_arrays(np.array(WANTED), 5, 11)
     assert positions.shape == (5, 3) and not positions[2].any()
-    places = Places(torch.from_numpy(positions), torch.from_numpy(wanted))
+    places = QueryPositions(torch.from_numpy(positions), torch.from_numpy(wanted))
     upstream = torch.randn(len(WANTED), 32, dtype=dtype)
     outs, gradients = [], []
     for alone in (False, True):
@@ -78,9 +112,11 @@ def test_some_places_alone(dropout: float, packed: bool, dtype: torch.dtype) -> 
 
 
 def test_no_place_at_all() -> None:
-    positions, wanted = in_rows(np.zeros(0, np.int64), 3, 7)
+    positions, wanted = position_arrays(np.zeros(0, np.int64), 3, 7)
     assert positions.shape == (3, 1) and wanted.shape == (0,)
     model = Bert(EncoderConfig(50, 32, 2, 4, 48, "bert", 0, 24))
-    out = model.at(torch.zeros(3, 7, dtype=torch.int64), Places(torch.from_numpy(positions), torch.from_numpy(wanted)))
+    out = model.at(
+        torch.zeros(3, 7, dtype=torch.int64), QueryPositions(torch.from_numpy(positions), torch.from_numpy(wanted))
+    )
     assert out.shape == (0, 32)
     out.sum().backward()

@@ -1,0 +1,101 @@
+"""Linear maps by oneDNN: bias, activation and residual inside the product, and packed weights for inference on a CPU.
+
+For a product of few rows with a large matrix, much of the time goes into rearranging the matrix for the kernel, at every call
+again. Weights that no longer change are rearranged ("packed") once. Greedy decoding of 32 rows with the GPT-2 124M shape in
+fp32 on 2 cores: 125 tokens/s without, 175 with packing. A single row is faster with the plain weights, so both are kept.
+An activation is applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
+In training, PyTorch writes the bias into every row and lets the kernel add the product to it. Where the result is larger than
+the processor's cache, this costs a tenth of the product, so the kernel gets the bias instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+_FEWEST_ROWS = 8  # with fewer, the plain product is faster
+_LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
+_ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names for those of `layers.linear.ACTIVATIONS`
+    "none": ("none", [], ""),
+    "gelu_new": ("gelu", [], "tanh"),
+    "gelu": ("gelu", [], "none"),
+    "relu": ("relu", [], ""),
+    "swish": ("swish", [], ""),
+}
+
+
+def by_onednn(dtype: torch.dtype) -> bool:
+    """Whether oneDNN multiplies on a CPU: in bfloat16, and in float32 where `compute.backend` chose it."""
+    if dtype == torch.bfloat16:
+        available = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
+        return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
+    settings = getattr(torch.backends.mkldnn, "matmul", None)  # missing before PyTorch 2.9
+    return dtype == torch.float32 and getattr(settings, "fp32_precision", "") == "bf16"
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """x (..., E) times weight^T (E, D), plus bias -> (..., D). Differentiable."""
+    large = x.numel() * len(weight) >= _LARGE * x.shape[-1]
+    learns = bias is not None and weight.requires_grad and not torch.compiler.is_compiling()
+    if large and learns and x.device.type == "cpu" and by_onednn(x.dtype):
+        out: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
+        return out
+    return F.linear(x, weight, bias)
+
+
+class PackedWeight:
+    """A copy of a frozen weight in the layout of oneDNN's kernel, created at first use.
+
+    The products return None where the plain weight is the better choice: outside inference on a CPU, for few rows, or where
+    this PyTorch or processor has no such kernel.
+    """
+
+    def __init__(self) -> None:
+        self.packed: Tensor | None = None
+        self._available = True
+
+    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor | None:
+        """The activation of x (..., E) times weight^T (E, D), plus bias -> (..., D)."""
+        if not self._prepare(x, weight):
+            return None
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, *_ACTIVATIONS[activation])
+        return out
+
+    def sum(self, residual: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        """`residual` (..., D) plus x (..., E) times weight^T (E, D), plus bias -> (..., D)."""
+        if not self._prepare(x, weight):
+            return None
+        out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.packed, bias, "add")
+        return out
+
+    def _prepare(self, x: Tensor, weight: Tensor) -> bool:
+        """Whether to multiply with the packed weight, which exists then."""
+        if weight.requires_grad or x.device.type != "cpu" or x.numel() < _FEWEST_ROWS * x.shape[-1] or x.requires_grad:
+            return False
+        if self.packed is None and self._available:
+            try:
+                self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), 32)
+            except (AttributeError, RuntimeError):
+                self._available = False
+        return self.packed is not None
+
+
+class _Linear(torch.autograd.Function):
+    """`F.linear` with a bias, by oneDNN."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, weight, bias, *_ACTIVATIONS["none"])
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, Tensor, Tensor | None]:
+        x, weight = ctx.saved_tensors
+        gradient = grad_outputs[0].reshape(-1, len(weight))
+        d_x = (gradient @ weight).view(x.shape) if ctx.needs_input_grad[0] else None
+        d_bias = gradient.sum(0) if ctx.needs_input_grad[2] else None
+        return d_x, gradient.t() @ x.reshape(-1, x.shape[-1]), d_bias

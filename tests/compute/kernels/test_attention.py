@@ -1,0 +1,121 @@
+"""Attention that keeps its weights, and attention by plain products, against the definition and PyTorch's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from nlptools.compute.kernels import attention
+from nlptools.compute.kernels.dropout import keep_mask
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_attention_that_keeps_its_weights_equals_its_definition(
+    causal: bool, p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * 13 * 13)  # several chunks, the last one smaller
+    torch.manual_seed(5)
+    packed = torch.randn(2, 13, 3, 4, 8, dtype=torch.float64, requires_grad=True)
+    torch.manual_seed(6)
+    found = attention._SelfAttention.apply(packed, None, p, causal)
+    torch.manual_seed(6)
+    kept, scale = keep_mask(torch.Size((8, 13, 13)), p) if p else (torch.ones(8, 13, 13), 1.0)
+    q, k, v = packed.permute(2, 0, 3, 1, 4).unbind(0)
+    scores = q @ k.transpose(2, 3) / 8**0.5
+    if causal:
+        scores = scores.masked_fill(torch.ones(13, 13).triu(1).bool(), -torch.inf)
+    expected = ((scores.softmax(-1) * kept.view(2, 4, 13, 13) * scale) @ v).transpose(1, 2).reshape(2, 13, 32)
+    assert torch.allclose(found, expected)
+    upstream = torch.randn_like(found)
+    (ours,) = torch.autograd.grad(found, packed, upstream)
+    (exact,) = torch.autograd.grad(expected, packed, upstream)
+    assert torch.allclose(ours, exact)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_attention_to_a_padded_source_equals_its_definition(p: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * 5 * 13)  # several chunks, the last one smaller
+    torch.manual_seed(5)
+    query = torch.randn(2, 5, 4, 8, dtype=torch.float64, requires_grad=True)
+    key_value = torch.randn(2, 13, 2, 4, 8, dtype=torch.float64, requires_grad=True)
+    real = torch.arange(13) < torch.tensor([[13], [6]])
+    torch.manual_seed(6)
+    found = attention._CrossAttention.apply(query, key_value, real[:, None, None], p)
+    torch.manual_seed(6)
+    kept, scale = keep_mask(torch.Size((8, 5, 13)), p) if p else (torch.ones(8, 5, 13), 1.0)
+    k, v = key_value.permute(2, 0, 3, 1, 4).unbind(0)
+    scores = (query.transpose(1, 2) @ k.transpose(2, 3) / 8**0.5).masked_fill(~real[:, None, None], -torch.inf)
+    expected = ((scores.softmax(-1) * kept.view(2, 4, 5, 13) * scale) @ v).transpose(1, 2).reshape(2, 5, 32)
+    assert torch.allclose(found, expected)
+    upstream = torch.randn_like(found)
+    ours = torch.autograd.grad(found, (query, key_value), upstream)
+    exact = torch.autograd.grad(expected, (query, key_value), upstream)
+    assert all(torch.allclose(a, b) for a, b in zip(ours, exact, strict=True))
+    assert not ours[1][1, 6:].any()
+
+
+@pytest.mark.parametrize(("T", "S"), [(1, 1), (5, 7)])
+def test_a_sequence_alone_is_attended_to_and_left_as_it_is(T: int, S: int) -> None:
+    """Of one sequence a change of layout is a view, and the queries are scaled in place."""
+    torch.manual_seed(5)
+    packed, query, key_value = (
+        torch.randn(1, *sizes, 2, 8, dtype=torch.float64, requires_grad=True) for sizes in ((T, 3), (T,), (S, 2))
+    )
+    before = [tensor.detach().clone() for tensor in (packed, query, key_value)]
+    ours = (
+        attention._SelfAttention.apply(packed, None, 0.0, False),
+        attention._CrossAttention.apply(query, key_value, None, 0.0),
+    )
+    sides = (packed.unbind(2), (query, *key_value.unbind(2)))
+    plain = (torch.nn.functional.scaled_dot_product_attention(*(t.transpose(1, 2) for t in side)) for side in sides)
+    theirs = [out.transpose(1, 2).reshape(1, T, 16) for out in plain]
+    for mine, other in zip(ours, theirs, strict=True):
+        assert torch.allclose(mine, other)
+    gradients = [
+        torch.autograd.grad(sum(out.square().sum() for out in outs), (packed, query, key_value))
+        for outs in (ours, theirs)
+    ]
+    assert all(torch.allclose(a, b) for a, b in zip(*gradients, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(before, (packed, query, key_value), strict=True))
+
+
+def test_attention_in_float32_keeps_its_weights_where_onednn_multiplies(
+    monkeypatch: pytest.MonkeyPatch, float32_products: Any
+) -> None:
+    single, double = (torch.empty(3, 40, 3, 4, 16, dtype=t, requires_grad=True) for t in (torch.float32, torch.float64))
+    for precision in ("ieee", "bf16"):
+        float32_products.fp32_precision = precision
+        assert attention._keeps_weights(single, 0.0, 40, 40) == (precision == "bf16")
+        assert not attention._keeps_weights(double, 0.0, 40, 40)
+        assert attention._keeps_weights(single, 0.1, 40, 40)
+    monkeypatch.setattr(attention, "_MOST_WEIGHTS", 12 * 40 * 40 - 1)
+    assert not attention._keeps_weights(single, 0.0, 40, 40)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])  # exponents of large scores would overflow
+@pytest.mark.parametrize("length", [1, 9, 200])
+def test_unmasked_attention_is_that_of_pytorch(length: int, scale: float) -> None:
+    torch.manual_seed(7)
+    qkv = scale * torch.randn(3, length, 3, 4, 8)
+    out = torch.empty(3, length, 4, 8)
+    attention.unmasked_attention(qkv, out)
+    query, key, value = (part.transpose(1, 2) for part in qkv.unbind(2))
+    expected = F.scaled_dot_product_attention(query, key, value).transpose(1, 2)
+    assert torch.allclose(out, expected, atol=1e-5 * scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("queries", [1, 3])
+def test_a_few_queries_see_what_many_see(queries: int, dtype: torch.dtype) -> None:
+    """Keys and values in float32, as a cache keeps them."""
+    torch.manual_seed(8)
+    query, key, value = torch.randn(2, 4, queries, 8), torch.randn(2, 4, 30, 8), torch.randn(2, 4, 30, 8)
+    mask = torch.rand(2, 1, queries, 30) < 0.7
+    expected = F.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+    out = attention.attention(query.to(dtype), key, value, mask)
+    assert out.dtype == dtype
+    assert torch.allclose(out.float(), expected, atol=1e-5 if dtype == torch.float32 else 0.03)

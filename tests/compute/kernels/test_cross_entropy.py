@@ -1,0 +1,162 @@
+"""Chunked cross-entropy and R-Drop against PyTorch's losses and the formula of the paper, with their gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from nlptools.compute.kernels import cross_entropy
+from nlptools.layers.cross_entropy import summed_cross_entropy, summed_r_drop
+
+
+@pytest.mark.parametrize("rows", [0, 1, 7, 200])
+def test_summed_cross_entropy_equals_projection_and_loss(rows: int) -> None:
+    torch.manual_seed(0)
+    hidden = torch.randn(rows, 16, requires_grad=True)
+    weight = torch.randn(64, 16, requires_grad=True)
+    targets = torch.randint(-1, 50, (rows,))
+    logits = hidden @ weight[:50].t()
+    expected = F.cross_entropy(logits, targets, ignore_index=-1, reduction="sum")
+    found = summed_cross_entropy(hidden, weight, targets, 50)
+    assert torch.allclose(found, expected, rtol=1e-5)
+    grads = torch.autograd.grad(expected * 0.5, (hidden, weight))
+    ours = torch.autograd.grad(found * 0.5, (hidden, weight))
+    for a, b in zip(grads, ours, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+    assert not ours[1][50:].any(), "rows of padding must not move"
+
+
+def test_many_chunks_give_what_one_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(1)
+    hidden, weight = torch.randn(300, 8, requires_grad=True), torch.randn(40, 8, requires_grad=True)
+    targets = torch.randint(0, 40, (300,))
+    whole = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
+    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)
+    assert cross_entropy.chunk_rows(weight) == 64
+    parts = torch.autograd.grad(summed_cross_entropy(hidden, weight, targets, 40), (hidden, weight))
+    for a, b in zip(whole, parts, strict=True):
+        assert torch.allclose(a, b, atol=1e-5)
+
+
+def test_cross_entropy_in_bf16_adds_up_in_float32(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 700)  # several blocks of rows, the last one smaller
+    torch.manual_seed(2)
+    hidden, weight = torch.randn(64, 32), torch.randn(100, 32)
+    exact = summed_cross_entropy(hidden, weight, torch.arange(64), 100)
+    rounded = summed_cross_entropy(hidden.bfloat16(), weight.bfloat16(), torch.arange(64), 100)
+    assert rounded.dtype == torch.float32
+    assert torch.allclose(exact, rounded, rtol=0.02)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_cross_entropy_with_bias_and_smoothing_is_that_of_pytorch(
+    smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)  # chunks of 64 rows
+    torch.manual_seed(4)
+    hidden = torch.randn(150, 16, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(40, 16, dtype=torch.float64, requires_grad=True)
+    bias, targets = torch.randn(37, dtype=torch.float64), torch.randint(0, 37, (150,))
+    targets[::7] = -1
+    found = summed_cross_entropy(hidden, weight, targets, 37, smoothing=smoothing, bias_V=bias)
+    exact = F.cross_entropy(
+        hidden @ weight[:37].t() + bias, targets, ignore_index=-1, label_smoothing=smoothing, reduction="sum"
+    )
+    assert torch.allclose(found.double(), exact, rtol=1e-5)
+    ours = torch.autograd.grad(found, (hidden, weight))
+    theirs = torch.autograd.grad(exact, (hidden, weight))
+    assert all(torch.allclose(a, b, atol=1e-5) for a, b in zip(ours, theirs, strict=True))
+    assert not ours[1][37:].any()
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("rows", [8, 6])
+def test_the_bias_of_a_cross_entropy_gets_its_gradient(
+    rows: int, smoothing: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "chunk_rows", lambda _: 4)
+    torch.manual_seed(1)
+    hidden, weight = torch.randn(9, 5, requires_grad=True), torch.randn(rows, 5, requires_grad=True)
+    bias, targets = torch.randn(6, requires_grad=True), torch.tensor([0, 1, 2, 3, 4, 5, -1, 2, 2])
+    loss = summed_cross_entropy(hidden, weight, targets, 6, smoothing=smoothing, bias_V=bias)
+    expected = F.cross_entropy(
+        hidden @ weight[:6].t() + bias, targets, ignore_index=-1, reduction="sum", label_smoothing=smoothing
+    )
+    assert torch.allclose(loss, expected, atol=1e-4)
+    for mine, theirs in zip(
+        torch.autograd.grad(2 * loss, (hidden, weight, bias)),
+        torch.autograd.grad(2 * expected, (hidden, weight, bias)),
+        strict=True,
+    ):
+        assert torch.allclose(mine, theirs, atol=1e-4)
+
+
+V = 37
+
+
+def r_drop_formula(
+    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, targets: torch.Tensor, rate: float, smoothing: float
+) -> torch.Tensor:
+    """Half of -log p - log q + rate/2 (KL(p|q) + KL(q|p)), summed over the targets."""
+    kept = targets >= 0
+    logits = (hidden @ weight[:V].t() + bias[:V])[:, kept]
+    both = targets[kept].repeat(2)
+    entropy = F.cross_entropy(logits.reshape(-1, V), both, label_smoothing=smoothing, reduction="sum")
+    p, q = logits.log_softmax(-1)
+    apart = F.kl_div(q, p, log_target=True, reduction="sum") + F.kl_div(p, q, log_target=True, reduction="sum")
+    return (entropy + rate / 2 * apart) / 2
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.2])
+@pytest.mark.parametrize("rate", [0.0, 5.0])
+@pytest.mark.parametrize("blocks", [False, True])
+def test_r_drop_and_its_gradients_are_those_of_the_r_drop_formula(
+    monkeypatch: pytest.MonkeyPatch, smoothing: float, rate: float, blocks: bool
+) -> None:
+    if blocks:
+        monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 1)
+        monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 4 * V * 7)  # seven rows of both passes at a time
+    torch.manual_seed(0)
+    hidden = torch.randn(2, 150, 16, dtype=torch.float64, requires_grad=True)
+    weight = torch.randn(40, 16, dtype=torch.float64, requires_grad=True)
+    bias = torch.randn(40, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(0, V, (150,))
+    targets[::7] = -1
+    found = summed_r_drop(hidden, weight, targets, V, rate, smoothing=smoothing, bias_V=bias)
+    exact = r_drop_formula(hidden, weight, bias, targets, rate, smoothing)
+    assert torch.allclose(found.double(), exact, rtol=1e-5)
+    ours = torch.autograd.grad(found * 0.5, (hidden, weight, bias))
+    theirs = torch.autograd.grad(exact * 0.5, (hidden, weight, bias))
+    for a, b in zip(ours, theirs, strict=True):
+        assert torch.allclose(a, b, atol=1e-4)
+    assert not ours[1][V:].any() and not ours[2][V:].any(), "rows of padding must not move"
+
+
+def test_r_drop_of_two_equal_passes_is_the_plain_loss() -> None:
+    torch.manual_seed(1)
+    hidden, weight = torch.randn(20, 8), torch.randn(64, 8, requires_grad=True)
+    targets = torch.randint(-1, 50, (20,))
+    twice = summed_r_drop(torch.stack([hidden, hidden]), weight, targets, 50, 5.0, smoothing=0.1)
+    once = summed_cross_entropy(hidden, weight, targets, 50, smoothing=0.1)
+    assert torch.allclose(twice, once, rtol=1e-5)
+    gradients = [torch.autograd.grad(loss, weight)[0] for loss in (twice, once)]
+    assert torch.allclose(*gradients, atol=1e-5)
+
+
+def test_r_drop_in_bf16_and_of_no_targets() -> None:
+    torch.manual_seed(2)
+    hidden, weight = torch.randn(2, 64, 32), torch.randn(100, 32)
+    exact = summed_r_drop(hidden, weight, torch.arange(64), 100, 5.0)
+    rounded = summed_r_drop(hidden.bfloat16(), weight.bfloat16(), torch.arange(64), 100, 5.0)
+    assert rounded.dtype == torch.float32 and torch.allclose(exact, rounded, rtol=0.02)
+    assert float(summed_r_drop(hidden, weight, torch.full((64,), -1), 100, 5.0)) == 0
+
+
+@pytest.mark.parametrize("blocks", [False, True])
+def test_log_sum_exp_is_that_of_pytorch(blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if blocks:
+        monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 3 * V)
+    torch.manual_seed(3)
+    logits = 50 * torch.randn(20, V)
+    assert torch.allclose(cross_entropy.log_sum_exp(logits), logits.logsumexp(1, keepdim=True), rtol=1e-6)

@@ -1,0 +1,42 @@
+"""Products by oneDNN: the bias inside them, and its gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from nlptools.compute.kernels import linear
+from nlptools.compute.kernels.linear import by_onednn
+from nlptools.layers.linear import Linear
+
+
+@pytest.mark.parametrize("learns", [("input", "weight", "bias"), ("weight", "bias"), ("input", "weight")])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_a_large_product_in_training_takes_its_bias_along(
+    learns: tuple[str, ...], dtype: torch.dtype, float32_products: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if dtype == torch.float32:
+        float32_products.fp32_precision = "bf16"
+    if not by_onednn(dtype):
+        pytest.skip("the processor has no bf16")
+    torch.manual_seed(12)
+    x, upstream = torch.randn(6, 5, 24).transpose(0, 1), torch.randn(5, 6, 40)  # x is not contiguous
+    layer = Linear(24, 40).to(dtype)
+
+    def product_and_gradients(linear_map: Any, of: torch.dtype) -> list[torch.Tensor]:
+        given = [x.detach().to(of, copy=True), layer.weight.detach().to(of), layer.bias.detach().to(of)]
+        for name, tensor in zip(("input", "weight", "bias"), given, strict=True):
+            tensor.requires_grad_(name in learns)
+        out = linear_map(*given)
+        assert ("_Linear" in type(out.grad_fn).__name__) == (linear_map is linear.linear)
+        return [out.detach(), *torch.autograd.grad(out, [t for t in given if t.requires_grad], upstream.to(of))]
+
+    monkeypatch.setattr(linear, "_LARGE", 0)
+    exact = product_and_gradients(F.linear, torch.float64)
+    plain, ours = (product_and_gradients(way, dtype) for way in (F.linear, linear.linear))
+    for a, b, c in zip(exact, plain, ours, strict=True):
+        assert a.shape == c.shape
+        assert float((c - a).norm()) <= 1.05 * float((b - a).norm()) + 1e-6 * float(a.norm())
