@@ -19,7 +19,7 @@ import numpy as np
 
 from nlptools.errors import DataError
 from nlptools.files.streams import blocks
-from nlptools.metrics.examples import shown
+from nlptools.formats.lines import shown
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.table import Floats
 from nlptools.vectors.vocabulary import Directions, Ints, Vocabulary, unit
