@@ -85,3 +85,8 @@ def display(path: str) -> str:
 def reason(error: OSError) -> str:
     """Why the system refused, in lower case: "no space left on device"."""
     return (error.strerror or str(error)).lower()
+
+
+def shown(text: str, most: int = 60) -> str:
+    """`text` in quotes for a message, cut after `most` characters."""
+    return repr(text if len(text) <= most else text[:most] + "…")

@@ -22,10 +22,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from nlptools.errors import DataError, UsageError
+from nlptools.files.streams import COMPRESSED
 from nlptools.formats.examples import Row, TaggedSentence
 from nlptools.formats.lines import Lines, column_number, columns
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
 
 BOUNDARY = "-X-"
 DOCSTART = "-DOCSTART-"
@@ -78,21 +78,23 @@ class Sentence(NamedTuple):
 
 def sentences(
     blocks: Iterable[tuple[int, Iterable[str]]],
-    split: Callable[[str], list[str]],
     check: Callable[[int, list[str], int], None],
     *,
+    split: Callable[[str], list[str]] | None = None,
     boundaries: Collection[str] = (BOUNDARY,),
     skip: Callable[[int, str], bool] | None = None,
     keep: bool = False,
 ) -> Iterator[Sentence]:
-    """The sentences of numbered blocks of lines, each as soon as its last line has been read.
+    """The sentences of a file, each as soon as its last line has been read.
 
     Args:
-        split: the columns of a line; none for a blank line.
+        blocks: number of the first line, and the lines.
         check: called with line number, columns and the expected number of columns (0 at the first token) when a token
             has another number of columns than the one before.
+        split: the columns of a line, none for a blank line. None: between any spaces and tabs. Other white space, such as
+            U+00A0, is part of a word.
         boundaries: first columns of lines that end a sentence and are no tokens.
-        skip: whether a line is neither a token nor the end of a sentence, such as a comment.
+        skip: whether a line is neither a token nor the end of a sentence, such as a comment. Only with `split`.
         keep: fill `rows`; lines at the end that belong to no sentence come as a last sentence without tokens.
     """
     tokens: list[list[str]] = []
@@ -100,11 +102,16 @@ def sentences(
     line = width = 0
     for start, block in blocks:
         for number, text in enumerate(block, start):
-            if skip is not None and skip(number, text):
+            if split is None:  # without a call for each line: evaluation reads many tokens in little time
+                columns = text.replace("\t", " ").split(" ")
+                if "" in columns:
+                    columns = [column for column in columns if column]
+            elif skip is not None and skip(number, text):
                 line = line or number
                 rows.append(Row(text))
                 continue
-            columns = split(text)
+            else:
+                columns = split(text)
             if not columns or columns[0] in boundaries:
                 if keep:
                     line = line or number
@@ -133,12 +140,6 @@ def split_tabs(line: str) -> list[str]:
     return [field for field in line.split(" ") if field]
 
 
-def split_blanks(line: str) -> list[str]:
-    """The columns of a line between any spaces and tabs. Other white space, U+00A0 for instance, is part of a word."""
-    columns = (line.replace("\t", " ") if "\t" in line else line).split(" ")
-    return [column for column in columns if column] if "" in columns else columns
-
-
 # -- sentences with words and tags ------------------------------------------------------------------------------------
 
 
@@ -153,10 +154,12 @@ class _Columns:
 
     def read(self) -> Iterator[TaggedSentence]:
         """The sentences of the file."""
-        blocks = [(1, (line for _, line in self.lines))]
         split = _split_conllu if self.universal else split_tabs
+        blocks = [(1, (line for _, line in self.lines))]
         skip = self._skip_conllu if self.universal else _is_comment if self.options.comments else None
-        for sentence in sentences(blocks, split, self._check, boundaries=(BOUNDARY, DOCSTART), skip=skip, keep=True):
+        for sentence in sentences(
+            blocks, self._check, split=split, boundaries=(BOUNDARY, DOCSTART), skip=skip, keep=True
+        ):
             if sentence.tokens or not self.options.labelled:
                 yield self._tagged(sentence)
 

@@ -26,12 +26,12 @@ from typing import Any
 from nlptools import messages
 from nlptools.errors import UsageError, display
 from nlptools.files import line_records
+from nlptools.files.streams import COMPRESSED
 from nlptools.formats.examples import Answer, Place, Question
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.qamr import read_qamr
 from nlptools.formats.reading_options import Options
 from nlptools.formats.squad import At, JsonFile, walk
-from nlptools.formats.texts import COMPRESSED
 
 LAYOUTS = ("squad", "jsonl", "qamr")
 _YES_NO = {"yes": "yes", "no": "no", "none": "none", "true": "yes", "false": "no"}

@@ -24,8 +24,7 @@ import numpy as np
 from nlptools.configs.evaluate import AVERAGES as ALL_AVERAGES
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import AVERAGED, Request
-from nlptools.errors import DataError, UsageError
-from nlptools.formats.lines import shown
+from nlptools.errors import DataError, UsageError, shown
 from nlptools.metrics.metric import (
     Categories,
     Data,

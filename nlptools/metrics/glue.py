@@ -15,8 +15,8 @@ import numpy as np
 
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
+from nlptools.errors import shown
 from nlptools.formats.glue import GLUE, GlueTask, find
-from nlptools.formats.lines import shown
 from nlptools.metrics import classification, correlation
 from nlptools.metrics.metric import Data, Evaluation, Floats, Paths, Table, select, titles
 from nlptools.metrics.paired import check_paired, refuse

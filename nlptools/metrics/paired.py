@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nlptools.errors import DataError, UsageError
-from nlptools.formats.lines import shown
+from nlptools.errors import DataError, UsageError, shown
 from nlptools.metrics.metric import Paths, Values
 
 

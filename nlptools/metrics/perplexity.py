@@ -15,8 +15,7 @@ import numpy as np
 
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
-from nlptools.errors import DataError, UsageError
-from nlptools.formats.lines import shown
+from nlptools.errors import DataError, UsageError, shown
 from nlptools.metrics.metric import Data, Evaluation, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.paired import numbers, refuse
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import streams
-from nlptools.formats.conll import BOUNDARY, DOCSTART, sentences, split_blanks
+from nlptools.formats.conll import BOUNDARY, DOCSTART, sentences
 from nlptools.formats.lines import columns
 from nlptools.metrics.metric import Ints
 from nlptools.metrics.ngrams import END, Ids
@@ -35,7 +35,8 @@ class Tags:
         lengths: tokens of each sentence: (N,).
         path: the file of the tags, if any.
         lines: the line of the first token of each sentence: (N,).
-        words: a hash of the words (the first column) of each sentence, stable only within one process: (N,).
+        words: a hash of the words (the first column) of each sentence, stable only within one process: (N,); None if
+            there are none, or if the file holds both gold and predicted tags.
     """
 
     codes: NDArray[np.int32]
@@ -185,14 +186,15 @@ def _read(path: str, count: int, skip_docstart: bool, errors: str) -> list[Tags]
     width = 0
     boundaries = {BOUNDARY, DOCSTART} if skip_docstart else {BOUNDARY}
     blocks = ((block.start, block.lines) for block in streams.blocks(path, errors))
-    source = sentences(blocks, split_blanks, check, boundaries=boundaries)
+    source = sentences(blocks, check, boundaries=boundaries)
     while chunk := list(islice(source, _CHUNK)):
         width = len(chunk[0].tokens[0])
         for place, encoder in enumerate(encoders, -count):
             encoder.add([[fields[place] for fields in sentence.tokens] for sentence in chunk])
         lines += [sentence.line for sentence in chunk]
-        words += [hash(tuple([fields[0] for fields in sentence.tokens])) for sentence in chunk]
-    hashes = np.array(words, np.int64) if width > count else None
+        if count == 1:  # to compare two files
+            words += [hash(tuple([fields[0] for fields in sentence.tokens])) for sentence in chunk]
+    hashes = np.array(words, np.int64) if count == 1 and width > 1 else None
     return [encoder.tags(path, np.array(lines, np.int64), hashes) for encoder in encoders]
 
 

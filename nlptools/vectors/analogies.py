@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nlptools.errors import DataError
+from nlptools.errors import DataError, shown
 from nlptools.files.streams import blocks
-from nlptools.formats.lines import shown
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.table import Floats
 from nlptools.vectors.vocabulary import Directions, Ints, Vocabulary, unit

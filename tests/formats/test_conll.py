@@ -86,7 +86,7 @@ def evaluated(path: str, *boundaries: str) -> list[tuple[int, list[list[str]]]]:
             raise DataError(f"{len(columns)} columns, expected {width}", path=path, line=number)
 
     blocks = ((block.start, block.lines) for block in streams.blocks(path))
-    found = conll.sentences(blocks, conll.split_blanks, check, boundaries=(conll.BOUNDARY, *boundaries))
+    found = conll.sentences(blocks, check, boundaries=(conll.BOUNDARY, *boundaries))
     return [(sentence.line, sentence.tokens) for sentence in found]
 
 
