@@ -20,8 +20,8 @@ import side_by_side
 from seqeval import scheme as schemes
 from seqeval.metrics.v1 import precision_recall_fscore_support
 
-from nlptools.formats import conll
 from nlptools.metrics import spans
+from nlptools.metrics.tags import read_tags
 
 
 def main() -> None:
@@ -55,7 +55,7 @@ def main() -> None:
         )
 
         def from_file() -> object:
-            return spans.entities(*conll.read_tags([path]), options.scheme).values()
+            return spans.entities(*read_tags([path]), options.scheme).values()
 
         def speed(job: Callable[[], object]) -> side_by_side.Measure:
             return lambda: options.tokens / side_by_side.seconds(job) / 1e3

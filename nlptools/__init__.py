@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from nlptools.inference.prediction import Predictor as Predictor
     from nlptools.inference.translation import Translator as Translator
     from nlptools.metrics.evaluation import evaluate as evaluate
-    from nlptools.metrics.translation.corpus_scores import bleu as bleu
-    from nlptools.metrics.translation.corpus_scores import chrf as chrf
-    from nlptools.metrics.translation.corpus_scores import ter as ter
+    from nlptools.metrics.translation.corpus import bleu as bleu
+    from nlptools.metrics.translation.corpus import chrf as chrf
+    from nlptools.metrics.translation.corpus import ter as ter
     from nlptools.sequences.in_memory import phrases as phrases
     from nlptools.sequences.in_memory import walks as walks
     from nlptools.text.extraction import extract as extract
@@ -50,9 +50,9 @@ _WHERE = {
     "TextEmbedder": "nlptools.inference.embedding.text_embedder:TextEmbedder",
     "Translator": "nlptools.inference.translation:Translator",
     "align_vectors": "nlptools.vectors.alignment:align",
-    "bleu": "nlptools.metrics.translation.corpus_scores:bleu",
+    "bleu": "nlptools.metrics.translation.corpus:bleu",
     "build_vocab": "nlptools.text.tokenization:build_vocab",
-    "chrf": "nlptools.metrics.translation.corpus_scores:chrf",
+    "chrf": "nlptools.metrics.translation.corpus:chrf",
     "describe": "nlptools.inference.description:describe",
     "evaluate": "nlptools.metrics.evaluation:evaluate",
     "evaluate_vectors": "nlptools.vectors.evaluation:evaluate",
@@ -63,7 +63,7 @@ _WHERE = {
     "load_vectors": "nlptools.vectors.files.formats:load",
     "phrases": "nlptools.sequences.in_memory:phrases",
     "project": "nlptools.vectors.maps.mapping:project",
-    "ter": "nlptools.metrics.translation.corpus_scores:ter",
+    "ter": "nlptools.metrics.translation.corpus:ter",
     "tokenize": "nlptools.text.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
     "train_lm": "nlptools.training.language_model:train_lm",

@@ -103,3 +103,8 @@ def reading(path: object) -> Iterator[None]:
     except BaseException as error:  # a panic of a Rust library is not an Exception
         text = ": ".join([type(error).__name__, *str(error).split("\n")[:1]])
         raise BundleError(f"{display(str(path))}: cannot be read: {text[:300]}") from error
+
+
+def shown(text: str, most: int = 60) -> str:
+    """`text` in quotes for a message, cut after `most` characters."""
+    return repr(text if len(text) <= most else text[:most] + "…")

@@ -12,7 +12,7 @@ from nlptools.configs.alignment import Align, Precision, Written
 from nlptools.errors import UsageError
 
 if TYPE_CHECKING:
-    from nlptools.metrics.measures import Measures
+    from nlptools.metrics.metric import Evaluation
     from nlptools.vectors.alignment import Alignment
 
 
@@ -111,22 +111,22 @@ def _check(source: str, target: str, align: Align, written: Written, precision: 
             formats.check_target(path, written.target_format or formats.format_of(path), written.force)
 
 
-def _report(measures: Measures, precision: Precision, force: bool) -> None:
+def _report(evaluation: Evaluation, precision: Precision, force: bool) -> None:
     """Precision for people on standard error and, if asked for, as data."""
     from nlptools import messages
     from nlptools.configs.evaluate import Report
     from nlptools.files import streams
-    from nlptools.metrics import values
+    from nlptools.metrics import report as forms
+    from nlptools.metrics.significance import results
 
     report = Report(confidence=precision.confidence, seed=precision.seed, format="json" if precision.json else "text")
-    found = values.values([measures], report.confidence, report.seed)
-    for value in found:
-        told = f" ± {value.interval[1]:.4f}" if value.interval is not None else ""
-        messages.note(f"{value.name}  {value.value:.4f}{told}")
-    messages.note(found[0].signature)
+    for result in results(evaluation, report.confidence, report.seed):
+        interval = f" ± {result.ci:.4f}" if result.ci is not None else ""
+        messages.note(f"{result.name}  {result.value:.4f}{interval}")
+    messages.note(evaluation.signature(**report.resampling))
     if precision.report is not None:
         with streams.Output(precision.report, force=force) as out:
-            out.write_lines(values.lines(found, report))
+            out.write_lines(forms.lines([evaluation], report))
 
 
 def _write(made: Alignment, align: Align, written: Written) -> None:

@@ -1,12 +1,15 @@
-"""Settings of the metrics of translations."""
+"""Options of `nlptools bleu`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs.metrics import TRANSLATION
+from nlptools.errors import UsageError
 
-METRICS = ("bleu", "chrf", "ter")
+METRICS = tuple(TRANSLATION)
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 SMOOTHINGS = ("exp", "floor", "add-k", "none")
 
@@ -40,16 +43,16 @@ class Bleu:
     effective_order: bool = option(False, "Leave out orders for which the translations are too short.")
     tokenize: str = option(
         "13a",
-        "Tokenizer of BLEU: 13a (WMT's), intl, zh, char, none (text that is tokenized already), "
+        "Tokenizer of BLEU: 13a (WMT's), intl, zh, char, none (text that is already tokenized), "
         "or the path of a SentencePiece model.",
         metavar="NAME|PATH",
     )
-    smooth: str = option("exp", "What is done about orders without a match.", choices=SMOOTHINGS)
+    smooth: str = option("exp", "Smoothing of orders without a match.", choices=SMOOTHINGS)
     smooth_value: float | None = option(
         None, "Number for --smooth floor (0.1 if not given) or add-k (1).", low=0, metavar="X"
     )
-    lowercase: bool = option(False, "BLEU that does not tell cases apart.", short="-l")
-    force: bool = option(False, "Do not warn of translations that look tokenized.")
+    lowercase: bool = option(False, "BLEU ignores case.", short="-l")
+    force: bool = option(False, "Do not warn about translations that look tokenized.")
 
 
 @dataclass(frozen=True)
@@ -58,19 +61,19 @@ class Chrf:
 
     chrf_char_order: int = option(6, "Longest n-grams of characters.", low=0, high=64, metavar="N")
     chrf_word_order: int = option(0, "Longest n-grams of words; 2 is chrF++.", low=0, high=64, metavar="N")
-    chrf_beta: int = option(2, "How many times recall weighs as much as precision.", low=0, metavar="N")
-    chrf_whitespace: bool = option(False, "White space is characters too.")
-    chrf_lowercase: bool = option(False, "chrF that does not tell cases apart.")
-    chrf_eps_smoothing: bool = option(False, "Smooth as the script of chrF's author does.")
+    chrf_beta: int = option(2, "Weight of recall relative to precision.", low=0, metavar="N")
+    chrf_whitespace: bool = option(False, "White space counts as characters.")
+    chrf_lowercase: bool = option(False, "chrF ignores case.")
+    chrf_eps_smoothing: bool = option(False, "Smooth as chrF's original script does.")
 
 
 @dataclass(frozen=True)
 class Ter:
     """TER options"""
 
-    ter_case_sensitive: bool = option(False, "Tell cases apart.")
-    ter_asian_support: bool = option(False, "Part Chinese and Japanese characters, with --ter-normalized.")
-    ter_no_punct: bool = option(False, "Leave out punctuation.")
+    ter_case_sensitive: bool = option(False, "TER distinguishes case.")
+    ter_asian_support: bool = option(False, "Split Chinese and Japanese characters, with --ter-normalized.")
+    ter_no_punct: bool = option(False, "Ignore punctuation.")
     ter_normalized: bool = option(False, "Normalize and tokenize, as tercom does.")
 
 
@@ -98,12 +101,28 @@ class Significance:
     holm: bool = option(False, "Correct p-values for the number of systems compared (Holm 1979).")
     seed: int = option(12345, "Seed of the random choices.", low=0, high=LARGEST_SEED, metavar="N")
 
+    @property
+    def paired(self) -> bool:
+        """Whether systems are compared with the first one."""
+        return bool(self.paired_bs or self.paired_ar)
+
+    @property
+    def resampled(self) -> bool:
+        """Whether the statistics of each segment are needed."""
+        return bool(self.confidence or self.paired)
+
+    def items(self) -> tuple[tuple[str, str], ...]:
+        """The number of resamples or trials and the seed, for the signature; empty if there are none."""
+        counts = (("bs", self.confidence or self.paired_bs), ("ar", self.paired_ar))
+        drawn = tuple((key, str(count)) for key, count in counts if count)
+        return (*drawn, ("seed", str(self.seed))) if drawn else ()
+
 
 @dataclass(frozen=True)
 class Report:
     """Report options"""
 
-    sentence: bool = option(False, "Score each segment by itself (BLEU: with --effective-order).")
+    sentence: bool = option(False, "Score each segment separately (BLEU: with --effective-order).")
     format: str = option(
         "text", "Form of the output; latex is for several systems.", short="-f", choices=("text", "json", "latex")
     )
@@ -117,3 +136,52 @@ class Report:
         None, "Also write the statistics of each segment to this file, for --merge.", metavar="FILE"
     )
     fail_under: float | None = option(None, "End with status 1 if the score is below this.", low=0, metavar="X")
+
+
+def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: Significance, report: Report) -> None:
+    """Refuse options that do not go together, before anything is read. Raises UsageError."""
+    tests = [name for name in ("confidence", "paired_bs", "paired_ar") if getattr(significance, name)]
+    num_systems = max(1, len(input.input))
+    unknown = sorted(set(bleu.metrics) - set(METRICS))
+    tokenizer = bleu.tokenize in TOKENIZERS or bleu.tokenize.endswith(".model")
+    below = report.fail_under is not None
+    refusals = (
+        (not references, "missing argument 'REF...'" if not input.merge else "--merge expects files of statistics"),
+        (unknown or not bleu.metrics, f"no such metric: {', '.join(unknown)}, expected {', '.join(METRICS)}"),
+        (not tokenizer, f"no such tokenizer: {bleu.tokenize!r}, expected one of {', '.join(TOKENIZERS)} or a .model"),
+        (len(tests) > 1, f"--{' and --'.join(tests)} exclude each other".replace("_", "-")),
+        (significance.paired and num_systems < 2, "a paired test compares systems: give --input at least twice"),
+        (significance.confidence and num_systems > 1, "for several systems use --paired-bs, which gives intervals too"),
+        (significance.holm and not significance.paired, "--holm corrects the p-values of --paired-bs or --paired-ar"),
+        (input.num_refs != 1 and len(references) > 1, "--num-refs splits the lines of one file of references"),
+        (input.merge and (input.input or report.sentence or report.statistics), "--merge takes statistics, no texts"),
+        (report.format == "latex" and num_systems < 2, "--format latex is for several systems"),
+        (report.sentence and tests, "--sentence and intervals exclude each other"),
+        (report.sentence and num_systems > 1, "--sentence is for one system"),
+        (report.sentence and len(bleu.metrics) > 1, "--sentence is for one metric"),
+        (report.sentence and report.statistics, "--sentence and --statistics exclude each other"),
+        (report.statistics and (num_systems > 1 or len(bleu.metrics) > 1), "--statistics are of one system and metric"),
+        (report.statistics == "-", "--statistics expects the name of a file; the score is on standard output"),
+        (below and num_systems > 1, "--fail-under is for one system"),
+        (below and tuple(bleu.metrics) not in (("bleu",), ("chrf",)), "--fail-under is for bleu or chrf"),
+        (below and report.sentence, "--fail-under is for the whole corpus"),
+    )
+    for refused, message in refusals:
+        if refused:
+            raise UsageError(message, hint="'nlptools bleu --help' lists the options")
+    baseline = input.input[0] if significance.paired else None
+    for i, path in enumerate(input.input):
+        if path in input.input[:i] and path != baseline:
+            raise UsageError(f"--input {path} is given twice")
+    if significance.paired and len(set(input.input)) < 2:
+        raise UsageError("a paired test compares systems: give --input at least twice")
+
+
+def metric_options(name: str, bleu: Bleu, chrf: Chrf, ter: Ter, sentence: bool = False) -> dict[str, Any]:
+    """The options of the metric called `name`, without the prefix that they have on the command line."""
+    settings = {"bleu": bleu, "chrf": chrf, "ter": ter}[name]
+    options = {key.removeprefix(f"{name}_"): value for key, value in vars(settings).items()}
+    if name == "bleu":
+        options["effective_order"] |= sentence
+        del options["metrics"], options["force"]
+    return options

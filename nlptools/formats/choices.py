@@ -18,10 +18,10 @@ from typing import Any
 
 from nlptools.errors import UsageError
 from nlptools.files import line_records
+from nlptools.files.streams import COMPRESSED
 from nlptools.formats.examples import Choice
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
 
 LAYOUTS = ("csv", "jsonl")
 _CONTEXTS = ("sent1", "ctx", "context")

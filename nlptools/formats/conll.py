@@ -1,228 +1,272 @@
-"""Columns of the CoNLL shared tasks: one token per line, sentences between blank lines, tags in the last columns.
+"""Sentences in columns: the files of the CoNLL shared tasks, and CoNLL-U.
 
-Tjong Kim Sang & Buchholz 2000 (W00-0726) for the format; a line whose first column is `-X-` also ends a sentence, as
-conlleval has it. A `-DOCSTART-` line is a token like any other, for conlleval counts it, unless asked otherwise.
-Departure: columns are separated by any number of spaces and tabs (conlleval: one space, or what -d says). Other white
-space, U+00A0 for instance, is part of a word.
-Shapes: N sentences, T tokens, K different tags.
+Tjong Kim Sang & Buchholz 2000, W00-0726; https://universaldependencies.org/format.html. One word per line, a blank line
+after each sentence, tags in some of the columns. A line whose first column is `-X-` also ends a sentence, as for conlleval.
+`sentences` reads the lines of all layouts. Training and evaluation differ in two rules:
+    columns       training (`read_columns`): between tabs if the line has one, since a word may hold spaces; evaluation
+                  (`metrics.tags.read_tags`): between any spaces and tabs, since gold and predicted columns are often
+                  pasted together with either
+    `-DOCSTART-`  training: ends a sentence and is no word; evaluation: a token like any other, as conlleval counts it,
+                  unless the user asks to skip it
+Layouts of `read_columns`:
+    conll   columns as above
+    conllu  ten or more columns between tabs; comments, multiword tokens and empty nodes (`1-2`, `1.1`) are no words
+    lines   a sentence per line, words between spaces, no tags
+`.conllu` files are conllu, all others conll, unless `Options.layout` names a layout.
+`read_columns` keeps every line as it stands, so that `with_tags` returns the file with a column of predictions added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from nlptools.errors import DataError, UsageError, display
-from nlptools.files import streams
-from nlptools.metrics.ngrams import END, Ids
-
-Ints = NDArray[np.int64]
+from nlptools.errors import DataError, UsageError
+from nlptools.files.streams import COMPRESSED
+from nlptools.formats.examples import Row, TaggedSentence
+from nlptools.formats.lines import Lines, column_number, columns
+from nlptools.formats.reading_options import Options
 
 BOUNDARY = "-X-"
 DOCSTART = "-DOCSTART-"
-_CHUNK = 64  # sentences numbered at once: few enough for the cache
-_STOP = object()  # stands after each sentence: no tag is equal to it
+LAYOUTS = ("conll", "conllu", "lines")
+CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+_NAMES = {3: ("word", "pos", "chunk"), 4: ("word", "pos", "chunk", "ner")}  # CoNLL-2000, CoNLL-2003
+
+
+def read_columns(path: str, options: Options, errors: str = "strict") -> Iterator[TaggedSentence]:
+    """The sentences of a file, each as soon as its last line has been read.
+
+    Raises:
+        DataError: a line has too few columns or another number than the first, or a named column does not exist; names
+            file, line and remedy.
+        InputError, StreamError: see `streams.blocks`.
+        UsageError: a layout that the task does not have.
+    """
+    layout = layout_of(path, options)
+    lines = Lines(path, errors)
+    return _one_line_each(lines) if layout == "lines" else _Columns(lines, layout, options).read()
+
+
+def layout_of(path: str, options: Options) -> str:
+    """The layout of a file, from `options.layout` or the file name. Raises UsageError for an unknown layout."""
+    if options.layout != "auto":
+        if options.layout not in LAYOUTS:
+            raise UsageError(f"tags have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
+        return options.layout
+    for suffix in COMPRESSED:
+        path = path.removesuffix(suffix)
+    return "conllu" if path.endswith(".conllu") else "conll"
+
+
+# -- lines into sentences ---------------------------------------------------------------------------------------------
 
 
 class Sentence(NamedTuple):
-    """The rows of columns of one sentence, and the line of the first."""
-
-    line: int
-    rows: list[list[str]]
-
-
-@dataclass(frozen=True)
-class Tags:
-    """The tags of N sentences as numbers.
+    """The tokens of a sentence.
 
     Attributes:
-        codes: the number of the tag of each token, with `END` after each sentence: (T + N,), int32.
-        names: tag by number; the first belongs to `END` and is no tag.
-        lengths: tokens of each sentence: (N,).
-        path: the file they come from.
-        lines: the line of the first token of each sentence: (N,).
-        words: a hash of the words (the first column) of each sentence, the same only within one process: (N,).
+        line: number of the line of the first token; without tokens, of the first row.
+        tokens: the columns of each token.
+        rows: all lines since the previous sentence, as they stand, if they are kept.
     """
 
-    codes: NDArray[np.int32]
-    names: tuple[str, ...]
-    lengths: Ints
-    path: str | None = None
-    lines: Ints | None = None
-    words: Ints | None = None
-
-    def place(self, position: int) -> tuple[int, int]:
-        """Sentence and token, both from 0, of a position in `codes`."""
-        ends = np.cumsum(self.lengths + 1)
-        sentence = int(np.searchsorted(ends, position, side="right"))
-        return sentence, position - int(ends[sentence] - self.lengths[sentence] - 1)
-
-    def line(self, sentence: int, token: int = 0) -> int | None:
-        """The line of a token, if the tags come from a file."""
-        return None if self.lines is None else int(self.lines[sentence]) + token
+    line: int
+    tokens: list[list[str]]
+    rows: list[Row]
 
 
-def read_columns(path: str | Path, *, skip_docstart: bool = False, errors: str = "strict") -> Iterator[Sentence]:
-    """The sentences of a file (`-`: standard input).
+def sentences(
+    blocks: Iterable[tuple[int, Iterable[str]]],
+    check: Callable[[int, list[str], int], None],
+    *,
+    split: Callable[[str], list[str]] | None = None,
+    boundaries: Collection[str] = (BOUNDARY,),
+    skip: Callable[[int, str], bool] | None = None,
+    keep: bool = False,
+) -> Iterator[Sentence]:
+    """The sentences of a file, each as soon as its last line has been read.
 
     Args:
-        skip_docstart: `-DOCSTART-` lines end a sentence and are no tokens.
-
-    Raises:
-        DataError: a line has more or fewer columns than the first. And what `streams.blocks` raises.
+        blocks: number of the first line, and the lines.
+        check: called with line number, columns and the expected number of columns (0 at the first token) when a token
+            has another number of columns than the one before.
+        split: the columns of a line, none for a blank line. None: between any spaces and tabs. Other white space, such as
+            U+00A0, is part of a word.
+        boundaries: first columns of lines that end a sentence and are no tokens.
+        skip: whether a line is neither a token nor the end of a sentence, such as a comment. Only with `split`.
+        keep: fill `rows`; lines at the end that belong to no sentence come as a last sentence without tokens.
     """
-    ends = {BOUNDARY, DOCSTART} if skip_docstart else {BOUNDARY}
-    rows: list[list[str]] = []
-    start, width, number = 1, 0, 0
-    for block in streams.blocks(path, errors):
-        for number, line in enumerate(block.lines, block.start):
-            columns = line.replace("\t", " ").split(" ")
-            if "" in columns:
-                columns = [column for column in columns if column]
-            if not columns or columns[0] in ends:
-                if rows:
-                    yield Sentence(start, rows)
-                rows = []
+    tokens: list[list[str]] = []
+    rows: list[Row] = []
+    line = width = 0
+    for start, block in blocks:
+        for number, text in enumerate(block, start):
+            if split is None:  # without a call for each line: evaluation reads many tokens in little time
+                columns = text.replace("\t", " ").split(" ")
+                if "" in columns:
+                    columns = [column for column in columns if column]
+            elif skip is not None and skip(number, text):
+                line = line or number
+                rows.append(Row(text))
+                continue
+            else:
+                columns = split(text)
+            if not columns or columns[0] in boundaries:
+                if keep:
+                    line = line or number
+                    rows.append(Row(text))
+                if tokens:
+                    yield Sentence(line, tokens, rows)
+                    tokens, rows, line = [], [], 0
                 continue
             if len(columns) != width:
-                if width:
-                    raise DataError(f"{_columns(len(columns))}, expected {width}", path=str(path), line=number)
+                check(number, columns, width)
                 width = len(columns)
-            if not rows:
-                start = number
-            rows.append(columns)
-    if rows:
-        yield Sentence(start, rows)
+            if not tokens:
+                line = number
+            if keep:
+                rows.append(Row(text, len(tokens)))
+            tokens.append(columns)
+    if tokens or rows:
+        yield Sentence(line, tokens, rows)
 
 
-def read_tags(
-    paths: Sequence[str | Path], *, compare_words: bool = True, skip_docstart: bool = False, errors: str = "strict"
-) -> tuple[Tags, Tags]:
-    """The gold and the predicted tags of one file (its last two columns), or of two files (the last column of each).
+def split_tabs(line: str) -> list[str]:
+    """The columns of a line: between tabs if it has any, so that a word may hold spaces; else between spaces."""
+    if "\t" in line:
+        stripped = line.rstrip("\t ")
+        return stripped.split("\t") if stripped else []
+    return [field for field in line.split(" ") if field]
+
+
+# -- sentences with words and tags ------------------------------------------------------------------------------------
+
+
+class _Columns:
+    """The columns of the words and the tags of one file, known from its first token."""
+
+    def __init__(self, lines: Lines, layout: str, options: Options) -> None:
+        self.lines, self.options = lines, options
+        self.universal = layout == "conllu"
+        self.word: int = 0
+        self.tag: int | None = None
+
+    def read(self) -> Iterator[TaggedSentence]:
+        """The sentences of the file."""
+        split = _split_conllu if self.universal else split_tabs
+        blocks = [(1, (line for _, line in self.lines))]
+        skip = self._skip_conllu if self.universal else _is_comment if self.options.comments else None
+        for sentence in sentences(
+            blocks, self._check, split=split, boundaries=(BOUNDARY, DOCSTART), skip=skip, keep=True
+        ):
+            if sentence.tokens or not self.options.labelled:
+                yield self._tagged(sentence)
+
+    def _tagged(self, sentence: Sentence) -> TaggedSentence:
+        start = sentence.line - next((i for i, row in enumerate(sentence.rows) if row.word == 0), 0)
+        last = max(self.word, self.tag or 0)
+        for offset, row in enumerate(sentence.rows):
+            if row.word is None:
+                continue
+            columns = sentence.tokens[row.word]
+            if last >= len(columns) or not columns[self.word] or (self.tag is not None and not columns[self.tag]):
+                raise self.lines.refuse(start + offset, "an empty column", "a missing word or tag is written `_`")
+        words = tuple(columns[self.word] for columns in sentence.tokens)
+        tags = None if self.tag is None else tuple(columns[self.tag] for columns in sentence.tokens)
+        return TaggedSentence(words, tags, self.lines.place(start), tuple(sentence.rows))
+
+    def _skip_conllu(self, number: int, line: str) -> bool:
+        """Whether a line of CoNLL-U is a comment, a multiword token or an empty node."""
+        if not line.strip("\t "):
+            return False
+        if line.startswith("#"):
+            return True
+        id = line.split("\t", 1)[0]
+        if id.isdecimal() or id in (BOUNDARY, DOCSTART):
+            return False
+        if not set(id) <= set("0123456789-.") or not id:
+            raise self.lines.refuse(number, f"expected the number of a word, got {id!r}", _CONLLU_CURE)
+        return True
+
+    def _check(self, number: int, fields: list[str], width: int) -> None:
+        """The number of columns is as expected; the first token tells which column is which."""
+        if not width:
+            self._begin(number, fields)
+        elif not self.universal:
+            cure = "each word of a file has the same columns; a blank line stands between sentences"
+            raise self.lines.refuse(number, f"{columns(len(fields))}, expected {width}", cure)
+        if self.universal and len(fields) < len(CONLLU):
+            raise self.lines.refuse(number, f"{columns(len(fields))}, expected {len(CONLLU)}", _CONLLU_CURE)
+
+    def _begin(self, number: int, fields: Sequence[str]) -> None:
+        path, width = self.lines.path, len(fields)
+        names = CONLLU if self.universal else _NAMES.get(width, ())
+        self.word = column_number(self.options.word_column or ("form" if self.universal else "1"), names, width, path)
+        column = self.options.label_column
+        if column is None and self.universal:
+            if not self.options.labelled:
+                return
+            hint = "--label-column upos, xpos, feats or deprel, or a number"
+            raise DataError("which column has the tags?", path=path, line=number, hint=hint)
+        try:
+            self.tag = column_number(column or "-1", names, width, path)
+        except DataError:
+            if self.options.labelled:
+                raise
+        if self.tag == self.word:
+            if self.options.labelled:
+                hint = "the word first, its tag last, between spaces or tabs"
+                raise self.lines.refuse(number, f"{columns(width)}, expected a word and a tag", hint)
+            self.tag = None
+
+
+_CONLLU_CURE = "CoNLL-U has ten columns between tabs; --layout conll takes any columns"
+
+
+def _split_conllu(line: str) -> list[str]:
+    return line.split("\t") if line.strip("\t ") else []
+
+
+def _is_comment(number: int, line: str) -> bool:
+    return line.startswith(("# ", "#\t"))
+
+
+def _one_line_each(lines: Lines) -> Iterator[TaggedSentence]:
+    for number, line in lines:
+        words = tuple(word for word in line.split(" ") if word)
+        yield TaggedSentence(words, None, lines.place(number), (Row(line),))
+
+
+# -- back -------------------------------------------------------------------------------------------------------------
+
+
+def with_tags(sentence: TaggedSentence, tags: Sequence[str], universal: bool | None = None) -> list[str]:
+    """The lines of a sentence as they stood, with a last column of `tags` (W,).
+
+    `-DOCSTART-` and `-X-` get an O, multiword tokens and empty nodes of CoNLL-U a `_`, blank lines and comments nothing.
+    If the gold tags are in the last column, the last two columns are then gold and predicted tags, as conlleval expects.
 
     Args:
-        compare_words: two files that both have several columns must have the same words in the first.
-
-    Raises:
-        DataError: see `read_columns`; there is only one column where two are needed; the files differ in their
-            sentences or words.
-        UsageError: neither one path nor two.
+        universal: the rows are CoNLL-U; None: if the first word is numbered 1 and has ten columns between tabs.
     """
-    if isinstance(paths, str) or len(paths) not in (1, 2):
-        raise UsageError("expected one file with gold and predicted tags, or two files, gold tags first")
-    paths = streams.check_inputs([str(path) for path in paths])
-    if len(paths) == 1:
-        gold, predicted = _read(paths[0], 2, skip_docstart, errors)
-        return gold, predicted
-    (gold,), (predicted,) = (_read(path, 1, skip_docstart, errors) for path in paths)
-    check_aligned(gold, predicted)
-    if compare_words and gold.words is not None and predicted.words is not None:
-        differ = np.flatnonzero(gold.words != predicted.words)
-        if len(differ):
-            where = int(differ[0])
-            raise DataError(
-                f"the words of sentence {where + 1} are not those of {_of(gold, where, 'the gold tags')}",
-                path=predicted.path,
-                line=predicted.line(where),
-            )
-    return gold, predicted
+    if len(tags) != len(sentence.words):
+        raise UsageError(f"{len(tags)} tags for {len(sentence.words)} words")
+    if universal is None:
+        universal = any(row.word == 0 and row.text.count("\t") >= 9 and row.text[:2] == "1\t" for row in sentence.rows)
+    lines = []
+    for row in sentence.rows:
+        stripped = row.text.rstrip("\t ")
+        if row.word is None and (not stripped or stripped.startswith("#")):
+            lines.append(row.text)
+            continue
+        field = tags[row.word] if row.word is not None else "_" if universal else "O"
+        if universal:
+            lines.append(f"{row.text}\t{field}")
+        else:
+            lines.append(f"{stripped}{_separator(stripped)}{field}")
+    return lines
 
 
-def encode(sentences: Iterable[Sequence[str]]) -> Tags:
-    """Number the tags of `sentences`, each a sequence of strings.
-
-    Raises:
-        UsageError: a sentence is a string, or a tag is not.
-    """
-    encoder, source = _Encoder(), iter(sentences)
-    while chunk := list(islice(source, _CHUNK)):
-        if any(isinstance(sentence, str) for sentence in chunk):
-            raise UsageError("expected each sentence as a list of tags, found a string")
-        encoder.add(chunk)
-    return encoder.tags()
-
-
-def check_aligned(gold: Tags, predicted: Tags) -> None:
-    """Raises DataError unless both have the same number of sentences, and of tokens in each."""
-    counts = len(gold.lengths), len(predicted.lengths)
-    differ = np.flatnonzero(gold.lengths[: min(counts)] != predicted.lengths[: min(counts)])
-    first = ""
-    if len(differ):
-        i = int(differ[0])
-        first = (
-            f"sentence {i + 1} has {gold.lengths[i]} tokens in {_of(gold, i, 'the gold tags')}"
-            f" and {predicted.lengths[i]} in {_of(predicted, i, 'the predictions')}"
-        )
-    if counts[0] != counts[1]:
-        told = f"unequal numbers of sentences: {counts[0]} of gold tags, {counts[1]} of predictions"
-        raise DataError(told + (f"; {first}" if first else ""), path=predicted.path)
-    if first:
-        raise DataError(first)
-
-
-# -- inside -----------------------------------------------------------------------------------------------------------
-
-
-class _Encoder:
-    """Sentences of tags, some at a time, into `Tags`."""
-
-    def __init__(self) -> None:
-        self.numbers = Ids({_STOP: END})  # tag -> number
-        self.codes: list[NDArray[np.int32]] = []
-        self.lengths: list[Ints] = []
-
-    def add(self, sentences: Sequence[Sequence[str]]) -> None:
-        """Number the tags of some more sentences."""
-        flat: list[object] = []
-        for sentence in sentences:
-            flat.extend(sentence)
-            flat.append(_STOP)
-        self.codes.append(np.fromiter(map(self.numbers.__getitem__, flat), np.int32, len(flat)))
-        self.lengths.append(np.fromiter(map(len, sentences), np.int64, len(sentences)))
-
-    def tags(self, path: str | None = None, lines: Ints | None = None, words: Ints | None = None) -> Tags:
-        """All that has been added."""
-        tags = list(self.numbers)[1:]
-        for tag in tags:
-            if not isinstance(tag, str):
-                raise UsageError(f"expected tags as strings, found {tag!r}")
-        codes = np.concatenate([np.zeros(0, np.int32), *self.codes])
-        lengths = np.concatenate([np.zeros(0, np.int64), *self.lengths])
-        return Tags(codes, ("", *map(str, tags)), lengths, path, lines, words)
-
-
-def _read(path: str | Path, columns: int, skip_docstart: bool, errors: str) -> list[Tags]:
-    """The last `columns` columns of a file, the leftmost first."""
-    encoders = [_Encoder() for _ in range(columns)]
-    lines: list[int] = []
-    words: list[int] = []
-    width = 0
-    source = read_columns(path, skip_docstart=skip_docstart, errors=errors)
-    while chunk := list(islice(source, _CHUNK)):
-        width = len(chunk[0].rows[0])
-        if width < columns:
-            told = f"{_columns(width)}, expected the gold and the predicted tag in the last two"
-            raise DataError(told, path=str(path), line=chunk[0].line)
-        for place, encoder in enumerate(encoders, -columns):
-            encoder.add([[row[place] for row in sentence.rows] for sentence in chunk])
-        lines += [sentence.line for sentence in chunk]
-        words += [hash(tuple([row[0] for row in sentence.rows])) for sentence in chunk]
-    hashes = np.array(words, np.int64) if width > columns else None
-    return [encoder.tags(str(path), np.array(lines, np.int64), hashes) for encoder in encoders]
-
-
-def _of(tags: Tags, sentence: int, otherwise: str) -> str:
-    """Where a sentence stands, for a message."""
-    if tags.path is None or tags.lines is None:
-        return otherwise
-    return f"{display(tags.path)} line {tags.lines[sentence]}"
-
-
-def _columns(count: int) -> str:
-    return f"{count} column{'s' if count != 1 else ''}"
+def _separator(line: str) -> str:
+    return "\t" if "\t" in line else " "

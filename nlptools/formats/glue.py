@@ -1,8 +1,9 @@
-"""The files of the GLUE benchmark: their columns, labels and metrics, and the file that its server takes.
+"""The tasks of the GLUE benchmark: their files, labels and metrics, and the file that its server takes.
 
-Wang et al. 2018, W18-5446; https://gluebenchmark.com. Files are tab-separated without quoting: lone quotes are text. All
-have a header but CoLA's training and development files; test files have an index (QQP: id) and no label. Labels stand
-in the order that checkpoints made by the usual scripts number them; models may differ in that and say so themselves.
+Wang et al. 2018, "GLUE: a multi-task benchmark and analysis platform for natural language understanding" (W18-5446), table
+1; https://gluebenchmark.com. Files are tab-separated without quoting: quotes are text. All have a header except CoLA's
+training and development files; test files have an index (QQP: id) and no label. Labels are listed in the order in which
+checkpoints of the usual scripts number them; a model with another order names its labels in its configuration.
 The submission is a zip of one TSV per task, `index TAB prediction`, with labels as the training file has them and STS-B
 as a number within 0 and 5.
 """
@@ -12,10 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from nlptools.errors import DataError
+from nlptools.errors import DataError, UsageError
 from nlptools.formats.lines import shown
-from nlptools.metrics.glue import TASKS, find
 
 _SPLITS = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 _MATCHED = {"train": "train.tsv", "dev": "dev_matched.tsv", "test": "test_matched.tsv"}
@@ -36,27 +37,29 @@ class GlueTask:
     """How a task is published.
 
     Attributes:
-        task: which of our tasks it is: "classify", "pair" or "regress".
+        task: the value of `finetune --task` that reads it: "classify", "pair" or "regress".
         texts: names of the text columns.
-        label: name of the label column; "" where no file has one.
-        headers: by "train", "dev" and "test", the first line of the file; () where it has none.
-        labels: by number; none for STS-B.
-        metrics: names for `nlptools evaluate`'s GLUE metrics; with two, their mean counts.
+        label: name of the label column; "" if no file has one.
+        headers: by "train", "dev" and "test", the first line of the file; () if it has none.
+        metrics: names in `nlptools evaluate`; with two, the score of the task is their mean.
+        labels: as published, in the order of their numbers; none for STS-B.
+        words: what labels published as numbers mean, in the same order.
         submission: name of the file that the server takes.
-        folder: where the files stand in the published archive.
+        folder: the folder of the files in the published archive.
         files: by split, the names of the files.
         id: name of the column in the test file that the submission repeats.
-        numbers: columns of files without header, by what they are: "text" and "label", from 1.
+        numbers: columns of files without header, from 1: "text" and "label".
     """
 
     task: str
     texts: tuple[str, ...]
     label: str
     headers: Mapping[str, tuple[str, ...]]
-    labels: tuple[str, ...]
     metrics: tuple[str, ...]
     submission: str
     folder: str
+    labels: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=lambda: _SPLITS)
     id: str = "index"
     numbers: Mapping[str, int] = field(default_factory=dict)
@@ -69,21 +72,37 @@ def _task(
     texts: tuple[str, ...],
     label: str,
     headers: tuple[tuple[str, ...], ...],
+    metrics: tuple[str, ...] = ("accuracy",),
+    labels: tuple[str, ...] = ("0", "1"),
+    words: tuple[str, ...] = (),
     files: Mapping[str, str] = _SPLITS,
     id: str = "index",
     numbers: Mapping[str, int] | None = None,
 ) -> GlueTask:
-    found = TASKS[name]
-    by_split = dict(zip(files, headers, strict=True))
-    folder = _FOLDERS.get(name, published)
-    sent = f"{published}.tsv"
-    return GlueTask(task, texts, label, by_split, found.labels, found.metrics, sent, folder, files, id, numbers or {})
+    return GlueTask(
+        task=task,
+        texts=texts,
+        label=label,
+        headers=dict(zip(files, headers, strict=True)),
+        metrics=metrics,
+        submission=f"{published}.tsv",
+        folder=_FOLDERS.get(name, published),
+        labels=labels,
+        words=words,
+        files=files,
+        id=id,
+        numbers=numbers or {},
+    )
 
 
 _SENTENCES = ("sentence1", "sentence2")
 _MNLI_HEADERS = ((*_MNLI, "label1", "gold_label"), (*_MNLI, *_LABELS_OF_FIVE, "gold_label"), _MNLI)
 _QUESTIONS = ("question1", "question2")
 _QQP = ("id", "qid1", "qid2", *_QUESTIONS, "is_duplicate")
+
+_ENTAILMENT = ("entailment", "neutral", "contradiction")
+_TWO_WAY = ("entailment", "not_entailment")
+_MNLI_TASK: dict[str, Any] = {"task": "pair", "texts": _SENTENCES, "label": "gold_label", "headers": _MNLI_HEADERS}
 
 GLUE = {
     "cola": _task(
@@ -93,6 +112,8 @@ GLUE = {
         ("sentence",),
         "label",
         ((), (), ("index", "sentence")),
+        metrics=("matthews",),
+        words=("unacceptable", "acceptable"),
         numbers={"text": 4, "label": 2},
     ),
     "sst-2": _task(
@@ -102,6 +123,7 @@ GLUE = {
         ("sentence",),
         "label",
         (("sentence", "label"), ("sentence", "label"), ("index", "sentence")),
+        words=("negative", "positive"),
     ),
     "mrpc": _task(
         "mrpc",
@@ -110,12 +132,33 @@ GLUE = {
         ("#1 String", "#2 String"),
         "Quality",
         (("Quality", *_MRPC), ("Quality", *_MRPC), ("index", *_MRPC)),
+        metrics=("accuracy", "f1"),
+        words=("not_equivalent", "equivalent"),
     ),
-    "qqp": _task("qqp", "QQP", "pair", _QUESTIONS, "is_duplicate", (_QQP, _QQP, ("id", *_QUESTIONS)), id="id"),
-    "sts-b": _task("sts-b", "STS-B", "regress", _SENTENCES, "score", ((*_STS, "score"), (*_STS, "score"), _STS)),
-    "mnli": _task("mnli", "MNLI-m", "pair", _SENTENCES, "gold_label", _MNLI_HEADERS, _MATCHED),
-    "mnli-m": _task("mnli-m", "MNLI-m", "pair", _SENTENCES, "gold_label", _MNLI_HEADERS, _MATCHED),
-    "mnli-mm": _task("mnli-mm", "MNLI-mm", "pair", _SENTENCES, "gold_label", _MNLI_HEADERS, _MISMATCHED),
+    "qqp": _task(
+        "qqp",
+        "QQP",
+        "pair",
+        _QUESTIONS,
+        "is_duplicate",
+        (_QQP, _QQP, ("id", *_QUESTIONS)),
+        metrics=("accuracy", "f1"),
+        words=("not_duplicate", "duplicate"),
+        id="id",
+    ),
+    "sts-b": _task(
+        "sts-b",
+        "STS-B",
+        "regress",
+        _SENTENCES,
+        "score",
+        ((*_STS, "score"), (*_STS, "score"), _STS),
+        metrics=("pearson", "spearman"),
+        labels=(),
+    ),
+    "mnli": _task("mnli", "MNLI-m", **_MNLI_TASK, labels=_ENTAILMENT, files=_MATCHED),
+    "mnli-m": _task("mnli-m", "MNLI-m", **_MNLI_TASK, labels=_ENTAILMENT, files=_MATCHED),
+    "mnli-mm": _task("mnli-mm", "MNLI-mm", **_MNLI_TASK, labels=_ENTAILMENT, files=_MISMATCHED),
     "qnli": _task(
         "qnli",
         "QNLI",
@@ -123,35 +166,71 @@ GLUE = {
         ("question", "sentence"),
         "label",
         (*(("index", "question", "sentence", "label"),) * 2, ("index", "question", "sentence")),
+        labels=_TWO_WAY,
     ),
-    "rte": _task("rte", "RTE", "pair", _SENTENCES, "label", (_TWO, _TWO, _TWO[:-1])),
-    "wnli": _task("wnli", "WNLI", "pair", _SENTENCES, "label", (_TWO, _TWO, _TWO[:-1])),
-    "ax": _task("ax", "AX", "pair", _SENTENCES, "", (_TWO[:-1],), {"test": "diagnostic.tsv"}),
+    "rte": _task("rte", "RTE", "pair", _SENTENCES, "label", (_TWO, _TWO, _TWO[:-1]), labels=_TWO_WAY),
+    "wnli": _task(
+        "wnli",
+        "WNLI",
+        "pair",
+        _SENTENCES,
+        "label",
+        (_TWO, _TWO, _TWO[:-1]),
+        words=("not_entailment", "entailment"),
+    ),
+    "ax": _task(
+        "ax",
+        "AX",
+        "pair",
+        _SENTENCES,
+        "",
+        (_TWO[:-1],),
+        metrics=("matthews",),
+        labels=_ENTAILMENT,
+        files={"test": "diagnostic.tsv"},
+    ),
 }
+_ALSO_CALLED = {"mnlimatched": "mnli-m", "mnlimismatched": "mnli-mm"}
 
 
 def glue_task(name: str) -> GlueTask:
-    """The task that is called `name`, whatever case, hyphens and underscores; with or without `glue/` before it.
+    """The task called `name`; see `find`.
 
     Raises:
         UsageError: no such task.
     """
-    return GLUE[find(name.removeprefix("glue/"))]
+    return GLUE[find(name)]
+
+
+def find(name: str) -> str:
+    """The key in GLUE of the task called `name`: with or without `glue/`, in any case, hyphens and underscores ignored.
+
+    Raises:
+        UsageError: no such task.
+    """
+    name = name.removeprefix("glue/")
+    keys = {_plain(key): key for key in GLUE} | _ALSO_CALLED
+    if _plain(name) not in keys:
+        raise UsageError(f"no such GLUE task: {shown(name)}, expected one of {', '.join(GLUE)}")
+    return keys[_plain(name)]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")
 
 
 def submission(name: str, predictions: Iterable[tuple[str | None, str | float]]) -> Iterator[str]:
-    """The lines of the file that the server takes, from id and prediction of each example of a test file, in order.
+    """The lines of the file that the server takes, from the id and the prediction of each test example, in order.
 
-    An example without id is numbered from 0, as the published test files are. Labels that are published as numbers
-    may be given as words (`equivalent`); numbers of STS-B are written with three decimals, within 0 and 5.
+    An example without id is numbered from 0, as in the published test files. Labels that are published as numbers may be
+    given as words (`equivalent`); STS-B's numbers are clipped to 0 to 5 and written with three decimals.
 
     Raises:
         DataError: a label that the task does not have, or a number that is not finite.
         UsageError: no such task.
     """
     task = glue_task(name)
-    found = TASKS[find(name.removeprefix("glue/"))]
-    words = dict(zip(found.words, found.labels))
+    words = dict(zip(task.words, task.labels))
     yield "index\tprediction"
     for i, (known, prediction) in enumerate(predictions):
         index = str(i) if known is None else known
@@ -165,9 +244,9 @@ def submission(name: str, predictions: Iterable[tuple[str | None, str | float]])
             yield f"{index}\t{min(max(number, 0.0), 5.0):.3f}"
             continue
         label = words.get(str(prediction), str(prediction))
-        if label not in found.labels:
+        if label not in task.labels:
             raise DataError(
-                f"prediction {i + 1} is {shown(str(prediction))}, expected one of {', '.join(found.labels)}",
+                f"prediction {i + 1} is {shown(str(prediction))}, expected one of {', '.join(task.labels)}",
                 hint="the labels of the model must be those of the published training file",
             )
         yield f"{index}\t{label}"

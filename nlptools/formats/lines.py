@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from nlptools.errors import DataError, UsageError
+from nlptools.errors import shown as shown
 from nlptools.files import streams
 from nlptools.formats.examples import Place
 
 _ESCAPED = re.compile("[\udc80-\udcff]")
-_MOST_SHOWN = 60
 _COLUMN_CURE = "a column is named, or numbered from 1; -1 is the last"
 
 
@@ -97,8 +97,3 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
 def columns(count: int) -> str:
     """`count` columns, in words."""
     return f"{count} column{'s' if count != 1 else ''}"
-
-
-def shown(text: str) -> str:
-    """`text` in quotes for a message, not too long."""
-    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…")

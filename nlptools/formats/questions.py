@@ -1,9 +1,8 @@
 """Questions about a text, answered by a place in it, by yes or no, or not at all.
 
 Layouts (`layout_of` says which a file has):
-    squad    SQuAD 1.1 and 2.0 (D16-1264, P18-2124): `data[].paragraphs[].{context, qas[].{id, question, answers[].{text,
-             answer_start}, is_impossible}}`; `plausible_answers` are none. Questions may have `yes_no_answer`: "YES",
-             "NO" or "NONE".
+    squad    SQuAD 1.1 and 2.0, see `nlptools.formats.squad`; `plausible_answers` are ignored. Questions may have
+             `yes_no_answer`: "YES", "NO" or "NONE".
     jsonl    an object per line: `{id, question, context, answers}` with answers as in SQuAD or as `{"text": [...],
              "answer_start": [...]}`; or BoolQ's `{question, passage, answer: true|false}` (N19-1300); or the simplified
              form of Natural Questions (Q19-1026), see below
@@ -22,16 +21,17 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from nlptools import messages
 from nlptools.errors import UsageError, display
 from nlptools.files import line_records
-from nlptools.formats.examples import Answer, Question
+from nlptools.files.streams import COMPRESSED
+from nlptools.formats.examples import Answer, Place, Question
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.qamr import read_qamr
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
+from nlptools.formats.squad import At, JsonFile, walk
 
 LAYOUTS = ("squad", "jsonl", "qamr")
 _YES_NO = {"yes": "yes", "no": "no", "none": "none", "true": "yes", "false": "no"}
@@ -52,11 +52,11 @@ def read_questions(path: str, options: Options, errors: str = "strict") -> Itera
         yield from read_qamr(path, options, errors)
         return
     moved = _Moved()
-    yield from (_squad if layout == "squad" else _json_lines)(Lines(path, errors), options, moved)
+    yield from (_squad if layout == "squad" else _json_lines)(path, errors, options, moved)
     if moved.moved or moved.lost:
-        told = messages.counted(moved.moved, "answer")
+        counted = messages.counted(moved.moved, "answer")
         messages.warn(
-            f"{display(path)}: {told} moved to the nearest place with that text, {moved.lost:,} found nowhere and left out"
+            f"{display(path)}: {counted} moved to the nearest place with that text, {moved.lost:,} found nowhere and left out"
         )
 
 
@@ -85,100 +85,43 @@ class _Moved:
     lost: int = 0
 
 
-@dataclass(frozen=True)
-class _At:
-    """A place to complain of."""
-
-    lines: Lines
-    line: int
-    what: str  # `data[0].paragraphs[3].qas[1]` in one value of JSON, "" in a line of its own
-
-    def refuse(self, message: str, hint: str | None = None) -> NoReturn:
-        """Raises DataError."""
-        raise self.lines.refuse(self.line, f"{self.what}: {message}" if self.what else message, hint)
-
-    def text(self, holder: Mapping[str, Any], key: str) -> str:
-        """The text under a key."""
-        value = holder.get(key)
-        if not isinstance(value, str):
-            found = "missing" if value is None else shown(json.dumps(value))
-            self.refuse(f"{key!r} is {found}, expected text")
-        return value
-
-    def objects(self, holder: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-        """The objects of the list under a key."""
-        value = holder.get(key)
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            self.refuse(f"{key!r} is {'missing' if value is None else 'something else'}, expected a list of objects")
-        return value
-
-
 # -- SQuAD ------------------------------------------------------------------------------------------------------------
 
 
-def _squad(lines: Lines, options: Options, moved: _Moved) -> Iterator[Question]:
-    text = "\n".join(line for _, line in lines)
-    try:
-        root = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise lines.refuse(error.lineno, f"not valid JSON: {error.msg}", _LAYOUT_CURE) from None
-    except (ValueError, RecursionError) as error:
-        raise lines.refuse(1, f"not valid JSON: {error}") from None
-    if not isinstance(root, dict) or not isinstance(root.get("data"), list):
-        raise lines.refuse(1, "expected an object with a list `data`, as SQuAD has it", _LAYOUT_CURE)
-    top = _At(lines, 1, "data")
-    finder = _Finder(text)
-    for a, article in enumerate(top.objects(root, "data")):
-        for p, paragraph in enumerate(_At(lines, finder.line, f"data[{a}]").objects(article, "paragraphs")):
-            name = f"data[{a}].paragraphs[{p}]"
-            at = _At(lines, finder.line, name)
-            context = at.text(paragraph, "context")
-            for q, question in enumerate(at.objects(paragraph, "qas")):
-                place = _At(lines, finder.find(question.get("id")), f"{name}.qas[{q}]")
-                yield _question(question, context, place, options, moved)
+def _squad(path: str, errors: str, options: Options, moved: _Moved) -> Iterator[Question]:
+    file = JsonFile(path, errors, _LAYOUT_HINT)
+    for question, context, at in walk(file):
+        yield _question(question, context, at, options, moved)
 
 
-_LAYOUT_CURE = "--layout jsonl for one question per line, qamr for QAMR's TSV"
-
-
-class _Finder:
-    """The lines of questions, in order, by their ids, in the text of the file."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.position, self.line = text, 0, 1
-
-    def find(self, id: Any) -> int:
-        """The line where `id` stands next; the last line known if it is written in another way than ours."""
-        at = self.text.find(json.dumps(id, ensure_ascii=False), self.position)
-        if id is not None and at >= 0:
-            self.line += self.text.count("\n", self.position, at)
-            self.position = at
-        return self.line
+_LAYOUT_HINT = "--layout jsonl for one question per line, qamr for QAMR's TSV"
 
 
 # -- one question -----------------------------------------------------------------------------------------------------
 
 
-def _question(value: Mapping[str, Any], context: str, at: _At, options: Options, moved: _Moved) -> Question:
+def _question(value: Mapping[str, Any], context: str, at: At, options: Options, moved: _Moved) -> Question:
     """A question as SQuAD has it."""
-    id = value.get("id")
-    if not isinstance(id, (str, int)) or isinstance(id, bool):
-        at.refuse("'id' is missing, expected text")
+    id = at.id(value)
     impossible = value.get("is_impossible")
     if impossible is not None and not isinstance(impossible, bool):
         at.refuse("'is_impossible' is neither true nor false")
     yes_no = _yes_no(value, at)
     raw = _pairs(value, at)
-    answers = () if impossible else _placed(raw, context, str(id), at, options, moved)
+    answers = () if impossible else _placed(raw, context, id, at, options, moved)
     if options.labelled and not raw and not impossible and yes_no not in ("yes", "no"):
         if value.get("answers") is not None and impossible is None and isinstance(value["answers"], dict):
             impossible = True  # in this form an empty list says it
         else:
-            at.refuse(f"question {str(id)!r} has no answer", 'a question without one has "is_impossible": true')
-    return Question(str(id), at.text(value, "question"), context, answers, impossible, at.lines.place(at.line), yes_no)
+            at.refuse(f"question {id!r} has no answer", 'a question without one has "is_impossible": true')
+    return Question(id, at.text(value, "question"), context, answers, impossible, _place(at), yes_no)
 
 
-def _yes_no(value: Mapping[str, Any], at: _At) -> str | None:
+def _place(at: At) -> Place:
+    return Place(at.path, at.line or 1)
+
+
+def _yes_no(value: Mapping[str, Any], at: At) -> str | None:
     raw = value.get("yes_no_answer")
     if raw is None:
         return None
@@ -187,7 +130,7 @@ def _yes_no(value: Mapping[str, Any], at: _At) -> str | None:
     return _YES_NO[str(raw).lower()]
 
 
-def _pairs(value: Mapping[str, Any], at: _At) -> list[tuple[str, int]]:
+def _pairs(value: Mapping[str, Any], at: At) -> list[tuple[str, int]]:
     """Text and place of each answer, in either form."""
     raw = value.get("answers")
     if raw is None:
@@ -206,7 +149,7 @@ def _pairs(value: Mapping[str, Any], at: _At) -> list[tuple[str, int]]:
 
 
 def _placed(
-    raw: Sequence[tuple[str, int]], context: str, id: str, at: _At, options: Options, moved: _Moved
+    raw: Sequence[tuple[str, int]], context: str, id: str, at: At, options: Options, moved: _Moved
 ) -> tuple[Answer, ...]:
     """The answers, each where it stands."""
     answers = []
@@ -241,12 +184,12 @@ def nearest(context: str, text: str, start: int) -> int | None:
 # -- one object per line ----------------------------------------------------------------------------------------------
 
 
-def _json_lines(lines: Lines, options: Options, moved: _Moved) -> Iterator[Question]:
-    for number, line in lines:
+def _json_lines(path: str, errors: str, options: Options, moved: _Moved) -> Iterator[Question]:
+    for number, line in Lines(path, errors):
         if not line.strip():
             continue
-        value = line_records.parse_json_object(line, lines.path, number)
-        at = _At(lines, number, "")
+        value = line_records.parse_json_object(line, path, number)
+        at = At(path, number)
         if "document_text" in value:
             yield _natural(value, at, options)
         elif "passage" in value:
@@ -255,7 +198,7 @@ def _json_lines(lines: Lines, options: Options, moved: _Moved) -> Iterator[Quest
             yield _question(value, at.text(value, "context"), at, options, moved)
 
 
-def _boolean(value: Mapping[str, Any], at: _At, options: Options) -> Question:
+def _boolean(value: Mapping[str, Any], at: At, options: Options) -> Question:
     """A question of BoolQ, numbered by its line if it has no id."""
     raw = value.get("answer", value.get("label"))
     if options.labelled and (raw is None or str(raw).lower() not in _YES_NO):
@@ -263,10 +206,10 @@ def _boolean(value: Mapping[str, Any], at: _At, options: Options) -> Question:
     yes_no = None if raw is None else _YES_NO.get(str(raw).lower())
     id = str(value.get("id", value.get("idx", at.line)))
     text, context = at.text(value, "question"), at.text(value, "passage")
-    return Question(id, text, context, (), None if yes_no is None else False, at.lines.place(at.line), yes_no)
+    return Question(id, text, context, (), None if yes_no is None else False, _place(at), yes_no)
 
 
-def _natural(value: Mapping[str, Any], at: _At, options: Options) -> Question:
+def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
     """A question of the simplified Natural Questions."""
     context = at.text(value, "document_text")
     text = at.text(value, "question_text")
@@ -274,7 +217,7 @@ def _natural(value: Mapping[str, Any], at: _At, options: Options) -> Question:
     if value.get("annotations") is None:
         if options.labelled:
             at.refuse("'annotations' is missing", "a test file? take the training or the development file")
-        return Question(id, text, context, (), None, at.lines.place(at.line))
+        return Question(id, text, context, (), None, _place(at))
     notes = at.objects(value, "annotations")
     starts = _token_starts(context)
     answers: dict[Answer, None] = {}
@@ -289,7 +232,7 @@ def _natural(value: Mapping[str, Any], at: _At, options: Options) -> Question:
     either = {answer: count for answer, count in said.items() if answer != "none"}
     yes_no = max(either, key=lambda answer: either[answer]) if either else "none"
     impossible = not answers and yes_no == "none"
-    return Question(id, text, context, tuple(answers), impossible, at.lines.place(at.line), yes_no)
+    return Question(id, text, context, tuple(answers), impossible, _place(at), yes_no)
 
 
 def _token_starts(context: str) -> list[int]:

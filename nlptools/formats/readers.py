@@ -5,7 +5,7 @@
     pair              TextExample         auto, table, jsonl, glue/NAME                 texts
     regress           TextExample         auto, table, jsonl, stsbenchmark, glue/NAME   texts
     glue/NAME         TextExample         the task's own, whatever the options say      texts, glue
-    tag               TaggedSentence      auto, conll, conllu, lines                    columns; schemes for its tags
+    tag               TaggedSentence      auto, conll, conllu, lines                    conll; tag_schemes for its tags
     answer            Question            auto, squad, jsonl, qamr                      questions, qamr
     choice            Choice              auto, csv, jsonl                              choices
     roles             PredicateSentence   auto, conllu                                  roles
@@ -22,7 +22,7 @@ from functools import partial
 from nlptools.errors import UsageError
 from nlptools.files import streams
 from nlptools.formats.choices import read_choices
-from nlptools.formats.columns import read_columns
+from nlptools.formats.conll import read_columns
 from nlptools.formats.examples import Example
 from nlptools.formats.gap import read_coreference
 from nlptools.formats.glue import glue_task

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from nlptools.errors import DataError, UsageError
-from nlptools.formats.columns import CONLLU, read_columns
+from nlptools.formats.conll import CONLLU, read_columns
 from nlptools.formats.examples import PredicateSentence, Row, TaggedSentence
 from nlptools.formats.lines import columns
 from nlptools.formats.reading_options import Options

@@ -20,12 +20,42 @@ from typing import NamedTuple
 from nlptools import messages
 from nlptools.errors import DataError, UsageError, display
 from nlptools.formats.examples import Place, TaggedSentence
-from nlptools.metrics.spans import RULES
 
 SCHEMES = ("iob2", "iobes", "bilou", "iob1", "ioe2")  # in the order in which they are tried
-_LENIENT = "lenient"  # rules of metrics.spans by which no tag is broken
+_LENIENT = "lenient"  # rules by which no tag is broken
 PLAIN = "plain"  # tags that stand for words one by one, such as parts of speech
 _ALSO_CALLED = {"bioes": "iobes", "iob": "iob1", "bio": "iob2"}
+
+
+class Rules(NamedTuple):
+    """When two neighbouring tags start, continue and end a span.
+
+    A rule is the previous prefix, the current prefix, and how their types compare: `=` equal, `/` different, `*` either.
+    `*` is any prefix; `?` is one that conlleval does not know.
+    """
+
+    prefixes: str
+    start: str  # a span may begin here
+    inside: str  # an open span continues here
+    end: str  # an open span that does not continue here is complete
+
+
+RULES = {
+    "conlleval": Rules(
+        "OBIE[].?",
+        "OB* OI* OE* BB* IB* EE* EI* *[* *]* *B/ *I/ *E/ *?/",
+        "",
+        "BB* BO* IB* IO* EE* EI* EO* [** ]** B*/ I*/ E*/ ?*/",
+    ),
+    "lenient": Rules("OBIES", "*B* *S* OI* OE* EI* EE* SI* SE* BI/ BE/ II/ IE/", "BI= BE= II= IE=", "***"),
+    "iob1": Rules("OBI", "OI* BI* II/ IB= BB=", "BI= II=", "IO* IB* II/ BO* BI/ BB="),
+    "iob2": Rules("OBI", "*B*", "BI= II=", "***"),
+    "ioe1": Rules("OIE", "OI* EI* II/ EE=", "II= IE=", "IO* II/ IE/ EI= EE="),
+    "ioe2": Rules("OIE", "OI* OE* EI* EE* II/ IE/", "II= IE=", "E**"),
+    "iobes": Rules("OBIES", "*B* *S*", "BI= BE= II= IE=", "E** S**"),
+    "bilou": Rules("OBILU", "*B* *U*", "BI= BL= II= IL=", "L** U**"),
+}
+RULES["bioes"] = RULES["iobes"]
 
 
 class Span(NamedTuple):

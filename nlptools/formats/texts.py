@@ -23,6 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from nlptools import messages
 from nlptools.errors import UsageError, display
 from nlptools.files import line_records
+from nlptools.files.streams import COMPRESSED
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.json_texts import JsonLine, checked_label, json_lines, text_keys, warn_undecided
@@ -31,7 +32,6 @@ from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import LABELS, UNDECIDED, Table, table_of
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 _TREC = re.compile(r"(ABBR|DESC|ENTY|HUM|LOC|NUM):(\S+) ")  # no text of another layout begins so
 _MARK = re.compile(r"[*?#%]*")

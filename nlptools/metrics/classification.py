@@ -4,11 +4,10 @@ Precision, recall, F1 and their averages: van Rijsbergen 1979, "Information Retr
 2009, "A systematic analysis of performance measures for classification tasks". Matthews correlation: Matthews 1975,
 "Comparison of the predicted and observed secondary structure of T4 phage lysozyme"; of several classes, Gorodkin 2004,
 "Comparing two K-category assignments by a K-category correlation coefficient". Values equal scikit-learn's, with
-`zero_division=0`: what has nothing to divide by is 0.
-The label set belongs to the metric: in a resample, a label that was not drawn counts as 0 in an average over labels,
-as it does in scikit-learn with `labels=`. Balanced accuracy alone is an average over the labels that gold has there.
-Departure: values are functions of weighted examples, so that a bootstrap needs no copy of an example.
-Shapes: B resamples, N examples, L labels, K cells of the confusion matrix that occur, M values.
+`zero_division=0`: a ratio with nothing to divide by is 0.
+The label set belongs to the metric: in a resample, a label that is not drawn counts as 0 in an average over labels, as
+in scikit-learn with `labels=`. Only balanced accuracy averages over the labels that occur in the resample's gold labels.
+Shapes: N examples, B sums (resamples), L labels, K cells of the confusion matrix that occur, M values.
 """
 
 from __future__ import annotations
@@ -22,10 +21,24 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.errors import DataError, UsageError
-from nlptools.metrics.examples import Ints, Paths, check_paired, ratio, refuse, shown, sums
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.resampling import Values, Weights
+from nlptools.configs.evaluate import AVERAGES as ALL_AVERAGES
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import AVERAGED, Request
+from nlptools.errors import DataError, UsageError, shown
+from nlptools.metrics.metric import (
+    Categories,
+    Data,
+    Evaluation,
+    Ints,
+    Paths,
+    Sums,
+    Table,
+    Values,
+    group_sums,
+    ratio,
+    select,
+)
+from nlptools.metrics.paired import check_paired, refuse
 
 KINDS = ("precision", "recall", "f1")
 BINARY = (*KINDS, "support")  # of the positive label
@@ -40,10 +53,10 @@ METRICS = (
     PER_LABEL,
 )
 
-MOST_LABELS_SHOWN = 1000  # a confusion matrix of more is left out of the details
+MOST_LABELS_SHOWN = 1000  # the details hold no confusion matrix of more labels
 
 
-def measures(
+def evaluate(
     gold: Sequence[str],
     predicted: Sequence[str],
     metrics: Sequence[str] = ("accuracy",),
@@ -51,27 +64,27 @@ def measures(
     labels: Sequence[str] | None = None,
     positive: str | None = None,
     paths: Paths = (None, None),
-) -> Measures:
+) -> Evaluation:
     """Metrics of N predicted labels; the unit is a label, values lie in 0 to 1 (Matthews: -1 to 1).
 
     The details hold the label set and the confusion matrix, rows gold, if there are no more than MOST_LABELS_SHOWN.
 
     Args:
-        metrics: some of METRICS. `precision`, `recall`, `f1` and `support` are those of the positive label,
-            `f1_macro` averages over labels, and `per_label` gives `precision:LABEL` and so on for all of them.
+        metrics: some of METRICS. `precision`, `recall`, `f1` and `support` refer to the positive label, `f1_macro`
+            over labels, and `per_label` gives `precision:LABEL` and so on for all of them.
         labels: all labels that may occur, in order; if not given, those seen, sorted.
-        positive: the positive label; if not given, the second of two, or "1" if no other than "0" and "1" occur.
+        positive: the positive label; if not given, the second of two, or "1" if only "0" and "1" occur.
         paths: names of the files of gold and of predicted, for messages.
 
     Raises:
         DataError: no labels, unequal numbers of them, one that is empty or not declared (names the line).
-        UsageError: no such metric, a label declared twice, or no positive label to be found.
+        UsageError: no such metric, a label is declared twice, or it is not clear which label is the positive one.
     """
     metrics = tuple(dict.fromkeys(metrics))
     unknown = [name for name in metrics if name not in METRICS]
     if unknown or not metrics:
         raise UsageError(f"no such metric: {', '.join(unknown) or 'none'}, expected some of {', '.join(METRICS)}")
-    count = check_paired(gold, predicted, "labels", paths)
+    check_paired(gold, predicted, "labels", paths)
     names = _label_set(gold, predicted, labels)
     needs_positive = any(name in BINARY for name in metrics)
     chosen = None
@@ -81,12 +94,13 @@ def measures(
     signature = [("labels", str(len(names)))]
     if chosen is not None and needs_positive:
         signature.append(("positive", names[chosen]))
-    return Measures(
+    occurring, column = np.unique(cells, return_inverse=True)
+    return Evaluation(
         names=tuple(chain.from_iterable(_value_names(name, names) for name in metrics)),
-        count=count,
+        rows=Categories(column, len(occurring)),
+        scores=_scores_of_cells(occurring, len(names), metrics, chosen),
         unit="labels",
-        compute=_compute(cells, len(names), metrics, chosen),
-        signature=tuple(signature),
+        items=tuple(signature),
         details=_details(cells, names),
     )
 
@@ -97,8 +111,8 @@ def tagging_accuracy(
     *,
     labels: Sequence[str] | None = None,
     paths: Paths = (None, None),
-) -> Measures:
-    """The share of tokens with the right label, in N sentences; the unit that is resampled is a sentence.
+) -> Evaluation:
+    """The share of tokens with the right label, in N sentences; the unit is a sentence.
 
     Raises:
         DataError: no sentences or no tokens, unequal numbers of sentences or of tokens in one of them (names the
@@ -120,13 +134,45 @@ def tagging_accuracy(
     sentence = np.repeat(np.arange(count), lengths)
     table = np.stack([np.bincount(sentence, codes[0] == codes[1], count), lengths], axis=1)  # (N, 2)
 
-    def compute(weights: Weights) -> Values:
-        drawn = weights @ table
-        return ratio(drawn[:, :1], drawn[:, 1:])
-
     cells = codes[0] * len(names) + codes[1]
     details = _details(cells, names)
-    return Measures(("accuracy",), count, "sentences", compute, (("labels", str(len(names))),), details)
+    return Evaluation(
+        names=("accuracy",),
+        rows=Sums(table),
+        scores=lambda sums: ratio(sums[:, :1], sums[:, 1:]),
+        unit="sentences",
+        items=(("labels", str(len(names))),),
+        details=details,
+    )
+
+
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The metrics that `nlptools evaluate` is asked for."""
+    average = options.average or "binary"
+    if average not in ALL_AVERAGES:
+        raise UsageError(f"no such average: {average!r}, expected one of {', '.join(ALL_AVERAGES)}")
+    wanted: list[tuple[str, str]] = []  # a name in METRICS, and the name of the value or its beginning
+    for request in requests:
+        averaged = request.metric in AVERAGED and average != "binary"
+        if request.value:
+            wanted.append((PER_LABEL, f"{request.metric}:{request.value}"))
+        elif averaged and average == "none":
+            wanted.append((PER_LABEL, f"{request.metric}:"))
+        else:
+            name = f"{request.metric}_{average}" if averaged else request.metric
+            wanted.append((name, name))
+    evaluation = evaluate(
+        data.references,
+        data.predictions,
+        [name for name, _ in wanted],
+        labels=options.labels or None,
+        positive=options.positive,
+        paths=data.paths,
+    )
+    chosen: list[str] = []
+    for _, value in wanted:
+        chosen += [name for name in evaluation.names if name.startswith(value)] if value.endswith(":") else [value]
+    return select(evaluation, chosen, chosen)
 
 
 # -- reading labels ---------------------------------------------------------------------------------------------------
@@ -147,7 +193,7 @@ def _label_set(gold: Sequence[str], predicted: Sequence[str], declared: Sequence
 
 
 def _positive(names: list[str], positive: str | None, declared: bool) -> tuple[int, list[str]]:
-    """The place of the positive label among `names`, to which it is added if all examples were of one other label."""
+    """The index of the positive label in `names`, and the names. It is added if all examples have one other label."""
     if positive is None:
         if set(names) <= {"0", "1"}:
             positive = "1"
@@ -172,7 +218,7 @@ def _some(names: Sequence[str], most: int = 12) -> str:
 def _codes(
     labels: Sequence[str], names: Sequence[str], path: str | None, within: tuple[str, Ints] | None = None
 ) -> Ints:
-    """The place of each label among `names`: (N,). `within`: what a label belongs to, and how many each sentence has."""
+    """The index of each label in `names`: (N,). `within`: what a label belongs to, and how many each sentence has."""
     number = {name: i for i, name in enumerate(names)}
     codes = np.fromiter((number.get(label, -1) for label in labels), np.int64, len(labels))
     wrong = np.flatnonzero(codes < 0)
@@ -191,12 +237,12 @@ def _codes(
     raise DataError(f"sentence {sentence + 1}, {unit} {place}: {message}", path=path)
 
 
-# -- values of weighted examples --------------------------------------------------------------------------------------
+# -- values of sums ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Counts:
-    """How many examples of each label are right, predicted and gold: (B, L) each; and in all: (B,)."""
+    """Numbers of examples of each label that are right, predicted and gold: (B, L) each; and of all examples: (B,)."""
 
     hits: Values
     predicted: Values
@@ -213,26 +259,27 @@ def _scores(hits: Values, predicted: Values, gold: Values) -> tuple[Values, Valu
     return ratio(hits, predicted), ratio(hits, gold), ratio(2 * hits, predicted + gold)
 
 
-def _compute(cells: Ints, num_labels: int, metrics: Sequence[str], positive: int | None) -> Callable[[Weights], Values]:
-    """The function from weights (B, N) to values (B, M); `cells` (N,) is gold * L + predicted.
+def _scores_of_cells(
+    occurring: Ints, num_labels: int, metrics: Sequence[str], positive: int | None
+) -> Callable[[Table], Values]:
+    """The function from sums (B, K) to values (B, M).
 
-    Examples are summed into the K cells that occur, of which there may be many fewer than L squared.
+    The columns are the cells of the confusion matrix that occur, gold * L + predicted, of which there may be many fewer
+    than L squared.
     """
-    occurring, cell_of_example = np.unique(cells, return_inverse=True)
     gold_of_cell, predicted_of_cell = occurring // num_labels, occurring % num_labels
     right = gold_of_cell == predicted_of_cell
 
-    def compute(weights: Weights) -> Values:
-        drawn = sums(weights, cell_of_example, len(occurring))  # (B, K)
+    def scores(sums: Table) -> Values:
         counts = _Counts(
-            hits=sums(drawn[:, right], gold_of_cell[right], num_labels),
-            predicted=sums(drawn, predicted_of_cell, num_labels),
-            gold=sums(drawn, gold_of_cell, num_labels),
-            total=drawn.sum(axis=1),
+            hits=group_sums(sums[:, right], gold_of_cell[right], num_labels),
+            predicted=group_sums(sums, predicted_of_cell, num_labels),
+            gold=group_sums(sums, gold_of_cell, num_labels),
+            total=sums.sum(axis=1),
         )
         return np.concatenate([_values(name, counts, positive) for name in metrics], axis=1)
 
-    return compute
+    return scores
 
 
 def _value_names(metric: str, labels: Sequence[str]) -> tuple[str, ...]:
@@ -242,7 +289,7 @@ def _value_names(metric: str, labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def _values(metric: str, counts: _Counts, positive: int | None) -> Values:
-    """The columns of one metric: (B, 1), or (B, 4 L) for those of each label."""
+    """The columns of one metric: (B, 1), or (B, 4 L) for the values of each label."""
     if metric == "accuracy":
         return ratio(counts.hits.sum(axis=1), counts.total)[:, None]
     if metric == "balanced_accuracy":
@@ -253,20 +300,20 @@ def _values(metric: str, counts: _Counts, positive: int | None) -> Values:
         return np.stack([*counts.scores, counts.gold], axis=2).reshape(len(counts.total), -1)
     if metric in BINARY:
         assert positive is not None
-        of_label: Values = (*counts.scores, counts.gold)[BINARY.index(metric)]
-        return of_label[:, [positive]]
+        values_of_labels: Values = (*counts.scores, counts.gold)[BINARY.index(metric)]
+        return values_of_labels[:, [positive]]
     kind, average = metric.split("_")
     if average == "micro":
         sides = (side.sum(axis=1, keepdims=True) for side in (counts.hits, counts.predicted, counts.gold))
-        in_all: Values = _scores(*sides)[KINDS.index(kind)]
-        return in_all
+        micro: Values = _scores(*sides)[KINDS.index(kind)]
+        return micro
     scores = counts.scores[KINDS.index(kind)]
     weights = np.ones_like(counts.gold) if average == "macro" else counts.gold
     return ratio((scores * weights).sum(axis=1), weights.sum(axis=1))[:, None]
 
 
 def _matthews(counts: _Counts) -> Values:
-    """Gorodkin's R_K: (B,); 0 where all gold labels, or all predicted ones, are the same."""
+    """Gorodkin's R_K: (B,); 0 where all gold labels, or all predicted labels, are the same."""
     total, squared = counts.total, counts.total**2
     covariance = counts.hits.sum(axis=1) * total - (counts.gold * counts.predicted).sum(axis=1)
     gold = squared - (counts.gold**2).sum(axis=1)
@@ -286,9 +333,9 @@ def _details(cells: Ints, names: Sequence[str]) -> dict[str, Any]:
 
 
 def confusion_lines(details: dict[str, Any]) -> list[str]:
-    """The confusion matrix of a measure's details as aligned lines for a terminal, rows gold, columns predicted.
+    """The confusion matrix in `details` as aligned lines for a terminal, rows gold, columns predicted.
 
-    Without a matrix in the details, which is so for very many labels, no lines.
+    No lines if the details hold no matrix, as for very many labels.
     """
     if "confusion" not in details:
         return []
@@ -309,6 +356,6 @@ def _printable(text: str) -> str:
 
 
 def _width(text: str) -> int:
-    """Columns of a terminal that `text` takes: two for wide characters, none for combining ones."""
+    """The width of `text` in terminal columns: two for wide characters, none for combining ones."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)

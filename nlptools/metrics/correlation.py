@@ -3,11 +3,12 @@
 Pearson 1895, "Notes on regression and inheritance in the case of two parents"; Spearman 1904, "The proof and measurement
 of association between two things", with average ranks for ties; Kendall 1945, "The treatment of ties in ranking
 problems", which is tau-b. Values equal scipy's.
-Where all numbers of a side are the same, nothing is defined: that is an error for the score, and counts as 0, no
-correlation shown, in a resample, where it may happen by chance if examples are few.
-Departure: values are functions of weighted examples. An example of weight w stands for w tied ones, so that ranks in a
-resample come from sums of weights, without sorting again.
-Shapes: B resamples, N examples, K distinct values of one side, M values.
+Where all numbers of a side are the same, no correlation is defined: an error for the score, and 0 in a resample, where
+it may happen by chance if examples are few.
+Departure: ranks are no sums over examples, so the rows are the examples themselves (`metric.Examples`) and values are
+functions of weighted examples. An example of weight w stands for w tied ones, so that ranks in a resample come from sums
+of weights, without sorting again.
+Shapes: N examples, B resamples, K distinct values of one side, M values.
 """
 
 from __future__ import annotations
@@ -17,23 +18,24 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.examples import Floats, Ints, Paths, check_paired, numbers, ratio, sums
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.resampling import Values, Weights
+from nlptools.metrics.metric import Data, Evaluation, Examples, Ints, Paths, Values, Weights, group_sums, ratio
+from nlptools.metrics.paired import check_paired, numbers
 
-_WELL_SPREAD = 1e-3  # variance / mean square, above which the sums of squares lose no more than three digits
-_TINY = 1e-100  # variance, of numbers up to 1, below which squares and their products lose digits
+_WELL_SPREAD = 1e-3  # variance / mean square: above it the sums of squares lose at most three digits
+_TINY = 1e-100  # variance of numbers up to 1: below it squares and their products lose digits
 
 
-def measures(
+def evaluate(
     gold: Sequence[str],
     predicted: Sequence[str],
     metrics: Sequence[str] = ("pearson", "spearman"),
     *,
     paths: Paths = (None, None),
-) -> Measures:
-    """Correlations of N numbers with N others, each the text of a number; the unit is a pair, values lie in -1 to 1.
+) -> Evaluation:
+    """Correlations of N gold numbers with N predicted ones, given as text; the unit is a pair, values lie in -1 to 1.
 
     Args:
         metrics: some of METRICS, `pearson`, `spearman` and `kendall`.
@@ -61,17 +63,22 @@ def measures(
     def compute(weights: Weights) -> Values:
         return np.stack([of(weights) for of in computes], axis=1)
 
-    return Measures(metrics, count, "pairs", compute)
+    return Evaluation(metrics, Examples(count), compute, "pairs")
+
+
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The correlations that `nlptools evaluate` is asked for."""
+    return evaluate(data.references, data.predictions, [request.metric for request in requests], paths=data.paths)
 
 
 # -- Pearson ----------------------------------------------------------------------------------------------------------
 
 
-def _pearson(x: Floats, y: Floats) -> Callable[[Weights], Values]:
+def _pearson(x: Values, y: Values) -> Callable[[Weights], Values]:
     """Pearson's r as a function of weights, (B, N) -> (B,).
 
-    Sums of squares and products of centered numbers are one matrix product. What is lost to cancellation, where a
-    resample lies far from the center of all examples, is computed again with its own center.
+    Sums of squares and products of centered numbers are one matrix product. Where a resample lies far from the center of
+    all examples and digits cancel, its value is computed again about its own center.
     """
     u, v = _centered(x), _centered(y)
     table = np.stack([np.ones_like(u), u, v, u * u, v * v, u * v], axis=1)  # (N, 6)
@@ -91,7 +98,7 @@ def _pearson(x: Floats, y: Floats) -> Callable[[Weights], Values]:
     return compute
 
 
-def _pearson_of(x: Floats, y: Floats, weights: Weights) -> float:
+def _pearson_of(x: Values, y: Values, weights: Weights) -> float:
     """Pearson's r of one row of weights (N,), about its own center; 0 where a side is constant."""
     drawn = weights > 0
     x, y, weights = x[drawn], y[drawn], weights[drawn]
@@ -102,8 +109,8 @@ def _pearson_of(x: Floats, y: Floats, weights: Weights) -> float:
     return min(1.0, max(-1.0, float(weights @ (u * v)) / spread))
 
 
-def _centered(x: Floats, weights: Weights | None = None) -> Floats:
-    """`x` less its weighted mean, divided by a power of two such that squares neither overflow nor vanish.
+def _centered(x: Values, weights: Weights | None = None) -> Values:
+    """`x` minus its weighted mean, divided by a power of two so that squares neither overflow nor vanish.
 
     The numbers are not all the same. Dividing by a power of two is exact.
     """
@@ -116,13 +123,13 @@ def _centered(x: Floats, weights: Weights | None = None) -> Floats:
 # -- ranks ------------------------------------------------------------------------------------------------------------
 
 
-def _distinct(x: Floats | Ints) -> tuple[Ints, int]:
-    """The place of each number among the distinct ones in order, (N,), and how many these are."""
+def _distinct(x: Values | Ints) -> tuple[Ints, int]:
+    """The index of each number among the sorted distinct numbers, (N,), and how many distinct numbers there are."""
     values, places = np.unique(x, return_inverse=True)
     return places, len(values)
 
 
-def _spearman(x: Floats, y: Floats) -> Callable[[Weights], Values]:
+def _spearman(x: Values, y: Values) -> Callable[[Weights], Values]:
     """Spearman's rho as a function of weights, (B, N) -> (B,): Pearson's r of average ranks."""
     sides = [_distinct(x), _distinct(y)]
 
@@ -130,8 +137,8 @@ def _spearman(x: Floats, y: Floats) -> Callable[[Weights], Values]:
         n = weights.sum(axis=1, keepdims=True)
         squares, product = np.ones(len(weights)), weights.astype(np.float64)
         for places, count in sides:
-            tied = sums(weights, places, count)  # (B, K)
-            # The average rank is what was drawn below plus (tied + 1) / 2, and the mean of all ranks (n + 1) / 2.
+            tied = group_sums(weights, places, count)  # (B, K)
+            # The average rank is the weight of smaller numbers plus (tied + 1) / 2, and the mean of all ranks (n + 1) / 2.
             rank = np.cumsum(tied, axis=1) - (tied + n) / 2
             squares *= (tied * rank * rank).sum(axis=1)
             product *= np.take(rank, places, axis=1)
@@ -140,7 +147,7 @@ def _spearman(x: Floats, y: Floats) -> Callable[[Weights], Values]:
     return compute
 
 
-def _kendall(x: Floats, y: Floats) -> Callable[[Weights], Values]:
+def _kendall(x: Values, y: Values) -> Callable[[Weights], Values]:
     """Kendall's tau-b as a function of weights, (B, N) -> (B,): in O(N log K) each, as Knight 1966 by merging."""
     (of_x, count_x), (of_y, count_y) = _distinct(x), _distinct(y)
     of_both, count_both = _distinct(of_x * count_y + of_y)
@@ -150,7 +157,7 @@ def _kendall(x: Floats, y: Floats) -> Callable[[Weights], Values]:
     def compute(weights: Weights) -> Values:
         n = weights.sum(axis=1)
         tied_x, tied_y, tied_both = (
-            _pairs(sums(weights, places, count)).sum(axis=1)
+            _pairs(group_sums(weights, places, count)).sum(axis=1)
             for places, count in ((of_x, count_x), (of_y, count_y), (of_both, count_both))
         )
         pairs = _pairs(n)
@@ -161,13 +168,13 @@ def _kendall(x: Floats, y: Floats) -> Callable[[Weights], Values]:
 
 
 def _pairs(count: Values | Weights) -> Values:
-    """How many pairs that many examples make."""
+    """The number of pairs among `count` examples."""
     pairs: Values = count * (count - 1) / 2
     return pairs
 
 
 def _discordant(weights: Weights, places: Ints) -> Values:
-    """The weight of all pairs of which the first has the higher of `places` (N,): (B,).
+    """The weight of all pairs in which the first example has the higher place: (B,). `places`: (N,).
 
     Two places first differ in one binary digit. For each digit, from the highest, examples that agree in all higher
     ones stand together, in their old order, and ones are counted in front of zeros.
@@ -177,7 +184,7 @@ def _discordant(weights: Weights, places: Ints) -> Values:
         one = (places >> digit) & 1
         starts = np.flatnonzero(np.diff(places >> (digit + 1), prepend=-1))  # of examples that agree so far
         ones, zeros = weights * one, weights * (1 - one)
-        before = np.cumsum(ones, axis=1) - ones  # in front, of any group: those of groups before are taken off again
+        before = np.cumsum(ones, axis=1) - ones  # in front, of any group; earlier groups are subtracted below
         found += (zeros * before).sum(axis=1)
         found -= (np.add.reduceat(zeros, starts, axis=1) * before[:, starts]).sum(axis=1)
         order = np.argsort(places >> digit, kind="stable")

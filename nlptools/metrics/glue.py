@@ -2,67 +2,35 @@
 
 Wang et al. 2018, "GLUE: a multi-task benchmark and analysis platform for natural language understanding" (W18-5446),
 table 1: Matthews correlation (CoLA, the diagnostic set AX), accuracy (SST-2, MNLI, QNLI, RTE, WNLI), accuracy and F1
-(MRPC, QQP), Pearson and Spearman correlation (STS-B). Where there are two, `mean` is what a task counts with.
-Departure: none in the numbers. Values are 0 to 1, or -1 to 1, not percent.
+(MRPC, QQP), Pearson and Spearman correlation (STS-B). Where there are two, `mean` is the score of the task.
+Values are 0 to 1, or -1 to 1, not percent.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
-from nlptools.errors import UsageError
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import Request
+from nlptools.errors import shown
+from nlptools.formats.glue import GLUE, GlueTask, find
 from nlptools.metrics import classification, correlation
-from nlptools.metrics.examples import Paths, check_paired, refuse, shown
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.resampling import Values, Weights
-
-ENTAILMENT = ("entailment", "neutral", "contradiction")
-TWO_WAY = ("entailment", "not_entailment")
+from nlptools.metrics.metric import Data, Evaluation, Floats, Paths, Table, select, titles
+from nlptools.metrics.paired import check_paired, refuse
 
 
-@dataclass(frozen=True)
-class Task:
-    """A task: its metrics, and its labels as the published files have them.
+def evaluate(task: str, gold: Sequence[str], predicted: Sequence[str], *, paths: Paths = (None, None)) -> Evaluation:
+    """The metrics of a task for N predictions, and their `mean` if there are two.
 
-    Attributes:
-        labels: in the order of their numbers; none for numbers that are predicted.
-        words: for labels that are published as numbers, what they say, in the same order.
-    """
-
-    metrics: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    words: tuple[str, ...] = ()
-
-
-TASKS = {
-    "cola": Task(("matthews",), ("0", "1"), ("unacceptable", "acceptable")),
-    "sst-2": Task(("accuracy",), ("0", "1"), ("negative", "positive")),
-    "mrpc": Task(("accuracy", "f1"), ("0", "1"), ("not_equivalent", "equivalent")),
-    "qqp": Task(("accuracy", "f1"), ("0", "1"), ("not_duplicate", "duplicate")),
-    "sts-b": Task(("pearson", "spearman")),
-    "mnli": Task(("accuracy",), ENTAILMENT),
-    "mnli-m": Task(("accuracy",), ENTAILMENT),
-    "mnli-mm": Task(("accuracy",), ENTAILMENT),
-    "qnli": Task(("accuracy",), TWO_WAY),
-    "rte": Task(("accuracy",), TWO_WAY),
-    "wnli": Task(("accuracy",), ("0", "1"), ("not_entailment", "entailment")),
-    "ax": Task(("matthews",), ENTAILMENT),
-}
-_ALSO_CALLED = {"mnlimatched": "mnli-m", "mnlimismatched": "mnli-mm"}
-
-
-def measures(task: str, gold: Sequence[str], predicted: Sequence[str], *, paths: Paths = (None, None)) -> Measures:
-    """The metrics of a task, and their `mean` if there are two: a score for each of N predictions.
-
-    Labels are those of the published files. Labels published as 0 and 1 may also be given as words (`equivalent`);
-    those published as words as numbers (MNLI, QNLI, RTE, AX), if gold and predicted both are: which number
-    stands for which word differs between models.
+    Labels are those of the published files. Labels published as 0 and 1 may also be given as words (`equivalent`). Labels
+    published as words (MNLI, QNLI, RTE, AX) may be given as numbers only if gold and predicted both are numbers, since
+    models differ in which number means which word.
 
     Args:
-        task: a name in TASKS; case, hyphens and underscores do not matter.
+        task: a name in `formats.glue.GLUE`; case, hyphens and underscores do not matter.
         paths: names of the files of gold and of predicted, for messages.
 
     Raises:
@@ -71,50 +39,40 @@ def measures(task: str, gold: Sequence[str], predicted: Sequence[str], *, paths:
         UsageError: no such task.
     """
     name = find(task)
-    found = TASKS[name]
-    check_paired(gold, predicted, "labels" if found.labels else "numbers", paths)
-    if not found.labels:
-        made = correlation.measures(gold, predicted, found.metrics, paths=paths)
+    published = GLUE[name]
+    check_paired(gold, predicted, "labels" if published.labels else "numbers", paths)
+    if not published.labels:
+        evaluation = correlation.evaluate(gold, predicted, published.metrics, paths=paths)
     else:
-        labels = _published(found, gold, predicted)
-        words = dict(zip(found.words, labels))
+        labels = _published(published, gold, predicted)
+        words = dict(zip(published.words, labels))
         sides = [_read(side, labels, words, path) for side, path in zip((gold, predicted), paths, strict=True)]
-        made = classification.measures(sides[0], sides[1], found.metrics, labels=labels, paths=paths)
-    signature = (("task", name), *made.signature)
-    if len(made.names) == 1:
-        return Measures(made.names, made.count, made.unit, made.compute, signature, made.details)
+        evaluation = classification.evaluate(sides[0], sides[1], published.metrics, labels=labels, paths=paths)
+    evaluation = replace(evaluation, items=(("task", name), *evaluation.items))
+    if len(evaluation.names) == 1:
+        return evaluation
 
-    def compute(weights: Weights) -> Values:
-        values = made.compute(weights)
+    def with_mean(sums: Table) -> Floats:
+        values = evaluation.scores(sums)
         return np.concatenate([values, values.mean(axis=1, keepdims=True)], axis=1)
 
-    return Measures((*made.names, "mean"), made.count, made.unit, compute, signature, made.details)
+    return replace(evaluation, names=(*evaluation.names, "mean"), scores=with_mean)
 
 
-def find(task: str) -> str:
-    """The key in TASKS of the task that is called `task`, whatever case, hyphens and underscores it is written with.
-
-    Raises:
-        UsageError: no such task.
-    """
-    keys = {_plain(name): name for name in TASKS} | _ALSO_CALLED
-    if _plain(task) not in keys:
-        raise UsageError(f"no such GLUE task: {shown(task)}, expected one of {', '.join(TASKS)}")
-    return keys[_plain(task)]
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The metrics of one task that `nlptools evaluate` is asked for."""
+    evaluation = evaluate(requests[0].metric, data.references, data.predictions, paths=data.paths)
+    return select(evaluation, *titles(requests, evaluation.names))
 
 
-def _plain(name: str) -> str:
-    return name.lower().replace("-", "").replace("_", "")
-
-
-def _published(task: Task, gold: Sequence[str], predicted: Sequence[str]) -> tuple[str, ...]:
-    """The labels to expect: those of the task, or their numbers if the task has words but both sides have numbers."""
+def _published(task: GlueTask, gold: Sequence[str], predicted: Sequence[str]) -> tuple[str, ...]:
+    """The labels of the task, or their numbers if the published labels are words but both sides hold numbers."""
     figures = tuple(map(str, range(len(task.labels))))
     return figures if set(figures).issuperset(gold) and set(figures).issuperset(predicted) else task.labels
 
 
 def _read(side: Sequence[str], labels: tuple[str, ...], words: dict[str, str], path: str | None) -> list[str]:
-    """The labels of one side, words replaced by the numbers they are published as."""
+    """The labels of one side, with words replaced by the published numbers."""
     known = {**dict(zip(labels, labels)), **words}
     read = [known.get(label, "") for label in side]
     if "" in read:

@@ -1,9 +1,9 @@
-"""Perplexity per token out of the log-probabilities of lines, as `nlptools score --per line` writes them.
+"""Perplexity per token from the log-probabilities of lines, as `nlptools score --per line` writes them.
 
 Jelinek et al. 1977, "Perplexity - a measure of the difficulty of speech recognition tasks". Perplexity is the
-exponential of the mean negative log-probability over all tokens, not a mean over lines. It compares models only where
-they divide the text into the same tokens.
-Shapes: B resamples, N lines.
+exponential of the mean negative log-probability over all tokens, not a mean over lines. Perplexities of two models can
+be compared only if both divide the text into the same tokens.
+Shapes: N lines, B sums (resamples).
 """
 
 from __future__ import annotations
@@ -13,30 +13,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nlptools.errors import DataError, UsageError
-from nlptools.metrics.examples import Floats, numbers, ratio, refuse, shown
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.resampling import Values, Weights
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import Request
+from nlptools.errors import DataError, UsageError, shown
+from nlptools.metrics.metric import Data, Evaluation, Sums, Table, Values, ratio, select, titles
+from nlptools.metrics.paired import numbers, refuse
 
 NAMES = ("perplexity", "nats_per_token", "bits_per_token")
 
 _LARGEST_EXPONENT = math.log(np.finfo(np.float64).max)
-_LOWEST = -1e15  # of a log-probability: sums of such stay finite
-_MOST_DIGITS = 15  # of a number of tokens: a float holds it exactly
+_LOWEST = -1e15  # log-probability: sums stay finite
+_MOST_DIGITS = 15  # in a number of tokens: a float holds it exactly
 
 
-def measures(lines: Sequence[str], *, base: float = math.e, path: str | None = None) -> Measures:
+def evaluate(lines: Sequence[str], *, base: float = math.e, path: str | None = None) -> Evaluation:
     """Perplexity, nats and bits per token of N lines `log-probability TAB tokens`; the unit is a line.
 
-    Lines without tokens, for which the log-probability is 0, change nothing. A perplexity beyond what a float holds
-    is the largest float, so that intervals remain numbers.
+    Lines without tokens, whose log-probability is 0, change nothing. A perplexity too large for a float becomes the
+    largest float, so that intervals remain numbers.
 
     Args:
-        base: of the logarithms in the lines; `nlptools score` writes natural ones, KenLM and SRILM those to base 10.
+        base: of the logarithms in the lines; `nlptools score` writes natural logarithms, KenLM and SRILM base 10.
 
     Raises:
-        DataError: no lines or no tokens, or a line with other than two columns, a log-probability that is not finite
-            or above 0, or a number of tokens that is not whole (names the line).
+        DataError: no lines or no tokens, or a line (named) that does not have two columns, whose log-probability is not
+            finite or above 0, or whose number of tokens is not a whole number.
         UsageError: the base is not a finite number above 1.
     """
     if not (math.isfinite(base) and base > 1):
@@ -49,17 +50,23 @@ def measures(lines: Sequence[str], *, base: float = math.e, path: str | None = N
     nats *= math.log(base)
     table = np.stack([nats, tokens], axis=1)  # (N, 2)
 
-    def compute(weights: Weights) -> Values:
-        drawn = weights @ table
-        per_token = ratio(drawn[:, 0], drawn[:, 1])
+    def scores(sums: Table) -> Values:
+        per_token = ratio(sums[:, 0], sums[:, 1])
         perplexity = np.exp(np.minimum(per_token, _LARGEST_EXPONENT))
         return np.stack([perplexity, per_token, per_token / math.log(2)], axis=1)
 
     signature = (("per", "token"), ("tokens", str(int(tokens.sum()))))
-    return Measures(NAMES, len(lines), "lines", compute, signature)
+    return Evaluation(NAMES, Sums(table), scores, "lines", signature)
 
 
-def _read(lines: Sequence[str], path: str | None) -> tuple[Floats, Floats]:
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The perplexities that `nlptools evaluate` is asked for."""
+    lines = [line if isinstance(line, str) else "\t".join(map(str, line)) for line in data.predictions]
+    base = math.e if options.log_base is None else options.log_base
+    return select(evaluate(lines, base=base, path=data.paths[1]), *titles(requests, NAMES))
+
+
+def _read(lines: Sequence[str], path: str | None) -> tuple[Values, Values]:
     """Negative log-probabilities (N,), in the base of the file, and numbers of tokens (N,)."""
     left, right = [], []
     for index, line in enumerate(lines):

@@ -1,15 +1,15 @@
-"""ROUGE: how much of a reference summary is found in a predicted one, by n-grams and by common subsequences.
+"""ROUGE: the overlap of a predicted summary with a reference, in n-grams and in common subsequences.
 
-Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries" (W04-1013), in the reading of the package rouge-score
-(google-research), whose values these are: precision, recall and F1 of ROUGE-N, of ROUGE-L over whole texts, and of
-ROUGE-Lsum (ROUGE-L of section 3.2) over texts of one sentence per line, where no word of either text counts twice.
-Of several references, the one with the best F1 counts, for each kind apart. Values lie between 0 and 1.
+Lin 2004, "ROUGE: A Package for Automatic Evaluation of Summaries" (W04-1013). Values equal those of the package
+rouge-score (google-research): precision, recall and F1 of ROUGE-N, of ROUGE-L over whole texts, and of ROUGE-Lsum
+(ROUGE-L of section 3.2) over texts of one sentence per line, where no word of either text counts twice. Of several
+references, the one with the best F1 counts, separately for each kind. Values lie between 0 and 1.
 Departures: n-grams of a block of texts are counted at once; common subsequences are found by bits of long integers
-(Hyyrö 2004, "Bit-parallel LCS-length computation revisited"), a row of the table at a time. Of the longest common
-subsequences of two sentences, which ROUGE-Lsum depends on, the same one is taken.
-rouge-score's words are runs of a-z and 0-9: letters of other alphabets, accented ones too, are lost. For other
-languages there are `tokenize="words"` and "whitespace"; such values compare only with their like.
-Shapes: N examples, S examples of a block, R references, K kinds, B resamples, M values.
+(Hyyrö 2004, "Bit-parallel LCS-length computation revisited"), a row of the table at a time. ROUGE-Lsum depends on which
+longest common subsequence of two sentences is taken: it is the one that rouge-score takes.
+rouge-score's words are runs of a-z and 0-9: accented letters and other alphabets are dropped. For other languages there
+are `tokenize="words"` and "whitespace"; their values can be compared only with each other.
+Shapes: N examples, S examples of a block, R references, K kinds, M values.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.ngrams import END, Ids, Ints, matches
-from nlptools.metrics.resampling import Values, Weights
+from nlptools.metrics.metric import Data, Evaluation, Ints, Sums, Values
+from nlptools.metrics.ngrams import END, Ids, matches
 from nlptools.text import stemming
 from nlptools.text.words import split_words
 
-Sentences = list[list[int]]  # of one text, as numbers of words
+Sentences = list[list[int]]  # of one text, as ids of words
 References = Sequence[Sequence[str | None]]
 
 KINDS = ("rouge1", "rouge2", "rougeL", "rougeLsum")
@@ -58,29 +59,32 @@ def rouge(
     *,
     stem: bool = False,
     tokenize: str = "rouge",
-) -> Measures:
+) -> Evaluation:
     """ROUGE of `predictions`, the mean over examples.
 
     Args:
         references: one list per reference, each as long as `predictions`; None where an example has fewer.
         kinds: the values: `rouge1` to `rouge9`, `rougeL`, `rougeLsum`, each the F1 unless `:precision` or `:recall`
-            follows. For `rougeLsum`, the sentences of a text stand on lines of their own.
+            follows. For `rougeLsum`, each sentence of a text is on its own line.
         stem: compare Porter's stems of words of four letters or more; for English.
-        tokenize: "rouge", words of a-z and 0-9; "words", those of `nlptools tokenize -t words` without punctuation;
-            "whitespace", whatever stands between blanks. Text is lower-cased first in any case.
+        tokenize: "rouge", words of a-z and 0-9; "words", as `nlptools tokenize -t words`, without punctuation;
+            "whitespace", split at white space. Text is always lower-cased first.
 
     Raises:
         DataError: no examples; the numbers of examples differ; an example has no reference.
         UsageError: no references, a string where a list of them is expected, or no such kind or tokenizer.
     """
     table = scores(references, predictions, kinds, stem=stem, tokenize=tokenize)
-
-    def compute(weights: Weights) -> Values:
-        means: Values = weights.astype(np.float64) @ table / weights.sum(axis=1, keepdims=True)
-        return means
-
     signature = (("nrefs", str(len(references))), ("stem", "yes" if stem else "no"), ("tok", tokenize))
-    return Measures(tuple(kinds), len(table), "lines", compute, signature)
+    return Evaluation(
+        tuple(kinds), Sums(table, counted=True), lambda sums: sums[:, :-1] / sums[:, -1:], "lines", signature
+    )
+
+
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The kinds of ROUGE that `nlptools evaluate` is asked for."""
+    kinds = [f"{request.metric}:{request.value}".removesuffix(":") for request in requests]
+    return rouge(data.references, data.predictions, kinds, stem=options.stem, tokenize=options.tokenize)
 
 
 def scores(
@@ -91,7 +95,7 @@ def scores(
     stem: bool = False,
     tokenize: str = "rouge",
 ) -> Values:
-    """As `rouge`, the values of each example: (N, M)."""
+    """The values of each example, (N, M); arguments and errors as for `rouge`."""
     parsed = [_KIND.fullmatch(kind) for kind in kinds]
     if isinstance(kinds, str) or not parsed or None in parsed:
         raise UsageError(
@@ -131,7 +135,7 @@ def _check(references: References, predictions: Sequence[str]) -> None:
 
 
 class _Texts(NamedTuple):
-    """S texts as numbers of words: by sentences, without sentences, and in one row with END after each; their lengths."""
+    """S texts as ids of words: by sentence, flat, and in one row with END after each text; and their lengths."""
 
     sentences: list[Sentences]
     flat: Sentences
@@ -140,7 +144,7 @@ class _Texts(NamedTuple):
 
 
 class _Numbers(dict[str, int]):
-    """Word -> number; words of one stem have one number."""
+    """Word -> id; words with the same stem have the same id."""
 
     def __init__(self, ids: Ids) -> None:
         super().__init__()
@@ -281,13 +285,13 @@ def _bits(places: Sequence[int]) -> int:
 
 
 def union_hits(reference: Sentences, predicted: Sentences) -> int:
-    """How many words of `reference` lie on its sentences' common subsequences with any sentence of `predicted`.
+    """The number of words of `reference` on its sentences' common subsequences with any sentence of `predicted`.
 
-    A word counts no more often than it stands in `predicted`. Raises DataError for sentences that are too long.
+    A word counts no more often than it occurs in `predicted`. Raises DataError for sentences that are too long.
     """
     if len(reference) == 1 and len(predicted) == 1:
         return lcs_length(reference[0], predicted[0])
-    where: dict[int, list[tuple[int, int]]] = {}  # word -> sentences of the reference, and where it stands there
+    where: dict[int, list[tuple[int, int]]] = {}  # word -> sentences of the reference, and its places there
     for number, sentence in enumerate(reference):
         for word, places in _places(sentence).items():
             where.setdefault(word, []).append((number, places))
@@ -312,7 +316,7 @@ def union_hits(reference: Sentences, predicted: Sentences) -> int:
 
 
 def _places(words: Sequence[int]) -> dict[int, int]:
-    """Word -> where it stands, as bits."""
+    """Word -> its places, as bits."""
     places: dict[int, int] = {}
     bit = 1
     for word in words:
@@ -322,13 +326,13 @@ def _places(words: Sequence[int]) -> dict[int, int]:
 
 
 def _taken(matched: Sequence[tuple[int, int]], length: int, other_length: int) -> int:
-    """Which words of a sentence, as bits, lie on its longest common subsequence with another sentence.
+    """The words of a sentence, as bits, on its longest common subsequence with another sentence.
 
-    Of several, the one that rouge-score finds going back through the table of lengths: at equal words it takes them;
-    otherwise it goes back in the sentence while the length stays, and only then in the other.
+    If there are several, it is the one that rouge-score finds going back through the table of lengths: it takes equal
+    words; otherwise it goes back in the sentence while the length stays the same, and only then in the other.
 
     Args:
-        matched: (place in the other, places in the sentence as bits) of the words that both have.
+        matched: (place in the other, places in the sentence as bits) of the words in both.
         length: of the sentence.
     """
     ahead = row = (1 << length) - 1  # a bit of a row is 0 where the length grows with that word of the sentence

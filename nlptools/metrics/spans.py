@@ -1,74 +1,46 @@
-"""Entity F1: entities of tagged sentences that have the right first token, last token and type.
+"""Entity F1: an entity of a tagged sentence is correct if its first token, last token and type are right.
 
-Tjong Kim Sang & Buchholz 2000 (W00-0726) and Tjong Kim Sang & De Meulder 2003 (W03-0419) for the measure; Ramshaw &
-Marcus 1995 (W95-0107) and Tjong Kim Sang & Veenstra 1999 (E99-1023) for the schemes. How tags become entities has to
-be named:
+Tjong Kim Sang & Buchholz 2000 (W00-0726) and Tjong Kim Sang & De Meulder 2003 (W03-0419). The user names the scheme by
+which tags become entities (its rules are in `formats.tag_schemes`):
 
-    conlleval                                 as conlleval.pl (version of 2004-01-26) counts, to the printed digit. Made
-                                              for IOB1 and IOB2; of other prefixes it knows E, [ and ] only, and takes
-                                              B after E of the same type, or S after S, for one phrase
-    lenient                                   the same for IOB1 and IOB2; knows B I E S; L and U are read as
-                                              E and S. seqeval's default mode, which has no L and U
-    iob1 iob2 ioe1 ioe2 iobes (bioes) bilou   tags against the scheme make no entity. seqeval's strict mode
+    conlleval                                 as conlleval.pl (version of 2004-01-26) counts, to the printed digit. It
+                                              is for IOB1 and IOB2; of other prefixes it knows only E, [ and ], and reads
+                                              B after E of the same type, or S after S, as one phrase
+    lenient                                   the same for IOB1 and IOB2; knows all of B I E S, and reads L and U as E and S.
+                                              seqeval's default mode, which has no L and U
+    iob1 iob2 ioe1 ioe2 iobes (bioes) bilou   tags that break the scheme form no entity. seqeval's strict mode
 
-Departures from seqeval: the scheme is never guessed; `BPER`, `O-PER` and prefixes foreign to the scheme are errors;
-hyphens at the edges of a type belong to it. A bare `B` has the type `_`, as there.
+Departures from seqeval: the scheme is never guessed; `BPER`, `O-PER` and prefixes that the scheme lacks are errors;
+hyphens at the edges of a type belong to it. A bare `B` has the type `_`, as in seqeval.
 Departure from conlleval: a sentence break follows the last sentence, whether or not the file ends with an empty line.
-All tags are numbered once; where entities begin and end is looked up for all pairs of neighbours with numpy.
-Shapes: N sentences, T tokens, E entities, C types, B resamples.
+All tags are encoded once; the starts and ends of entities are looked up for all pairs of neighbours with numpy.
+Shapes: N sentences, T tokens, E entities, C types, B sums (resamples).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError, display
-from nlptools.formats.conll import Tags, check_aligned, encode
-from nlptools.metrics.measures import Measures
+from nlptools.formats.tag_schemes import RULES
+from nlptools.metrics.classification import tagging_accuracy
+from nlptools.metrics.metric import Data, Evaluation, Floats, Ints, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.ngrams import END
-from nlptools.metrics.resampling import Values, Weights
+from nlptools.metrics.tags import Tags, check_aligned, encode
 
-Ints = NDArray[np.int64]
 Numbers = NDArray[np.int32]  # one per token: large
 Flags = NDArray[np.bool_]
 
 AVERAGES = ("micro", "macro", "weighted")
 
 
-class Rules(NamedTuple):
-    """What two neighbouring tags mean.
-
-    A rule is the prefix before, the prefix now, and how their types compare: `=` same, `/` other, `*` either. `*` is
-    any prefix; `?` is one that conlleval does not know.
-    """
-
-    prefixes: str
-    start: str  # an entity may begin now
-    inside: str  # an entity that has begun goes on now
-    end: str  # an entity that does not go on now was whole
-
-
-RULES = {
-    "conlleval": Rules(
-        "OBIE[].?",
-        "OB* OI* OE* BB* IB* EE* EI* *[* *]* *B/ *I/ *E/ *?/",
-        "",
-        "BB* BO* IB* IO* EE* EI* EO* [** ]** B*/ I*/ E*/ ?*/",
-    ),
-    "lenient": Rules("OBIES", "*B* *S* OI* OE* EI* EE* SI* SE* BI/ BE/ II/ IE/", "BI= BE= II= IE=", "***"),
-    "iob1": Rules("OBI", "OI* BI* II/ IB= BB=", "BI= II=", "IO* IB* II/ BO* BI/ BB="),
-    "iob2": Rules("OBI", "*B*", "BI= II=", "***"),
-    "ioe1": Rules("OIE", "OI* EI* II/ EE=", "II= IE=", "IO* II/ IE/ EI= EE="),
-    "ioe2": Rules("OIE", "OI* OE* EI* EE* II/ IE/", "II= IE=", "E**"),
-    "iobes": Rules("OBIES", "*B* *S*", "BI= BE= II= IE=", "E** S**"),
-    "bilou": Rules("OBILU", "*B* *U*", "BI= BL= II= IL=", "L** U**"),
-}
-RULES["bioes"] = RULES["iobes"]
 SCHEMES = tuple(RULES)
 _BILOU = {"L": "E", "U": "S"}  # seqeval's lenient mode has no BILOU, whose tags these are
 
@@ -82,23 +54,23 @@ def entities(
     by_type: bool = False,
     raw: bool = False,
     outside: str = "O",
-) -> Measures:
+) -> Evaluation:
     """Precision, recall and F1 of entities, and accuracy of tags, all from 0 to 1.
 
     Args:
-        gold, predicted: what `conll.read_tags` gives, or one sequence of tags per sentence.
+        gold, predicted: as returned by `tags.read_tags`, or one sequence of tags per sentence.
         scheme: one of `SCHEMES`.
-        averages: "micro" gives `precision`, `recall`, `f1` of all entities; "macro", the mean over the types, and
-            "weighted", that by the number of gold entities, give `macro_precision` and so on.
-        by_type: also `precision:TYPE`, `recall:TYPE`, `f1:TYPE`. They are in the details anyway.
+        averages: "micro": `precision`, `recall`, `f1` of all entities; "macro": the means over the types, and "weighted":
+            the means weighted by the number of gold entities, as `macro_precision` and so on.
+        by_type: also `precision:TYPE`, `recall:TYPE`, `f1:TYPE`, which the details always hold.
         raw: tags are bare types, each token an entity of its own, as with conlleval's -r.
         outside: the raw tag of no entity, as with conlleval's -o.
 
-    What has nothing to divide by is 0. The details hold `tokens`, `correct_tags`, the numbers of `gold`, `predicted`
+    A ratio with nothing to divide by is 0. The details hold `tokens`, `correct_tags`, the numbers of `gold`, `predicted`
     and `correct` entities, and under `types` these numbers and the scores of each type.
 
     Raises:
-        DataError: the numbers of sentences or of tokens differ, there are no sentences, or a tag is not of the scheme.
+        DataError: the numbers of sentences or of tokens differ, there are no sentences, or a tag does not fit the scheme.
         UsageError: no such scheme or average, or `raw` with a scheme other than conlleval.
     """
     if scheme not in RULES:
@@ -112,29 +84,63 @@ def entities(
     if not len(tagged[0].lengths):
         raise DataError("no sentences", path=tagged[0].path)
     counts = _count(tagged, scheme, outside if raw else None)
-    return _measures(counts, scheme, averages, by_type, raw)
+    return _evaluation(counts, scheme, averages, by_type, raw)
 
 
-def conlleval_lines(measures: Measures) -> list[str]:
-    """What conlleval prints, line by line, for the result of `entities`; numbers in percent."""
-    told = measures.details
-    precision, recall, f1 = _percent(told["correct"], told["predicted"], told["gold"])
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The values of entity-f1 that `nlptools evaluate` is asked for."""
+    average = options.average or "micro"
+    if average == "binary":
+        raise UsageError("--average binary is for labels: entities have types; expected micro, macro, weighted or none")
+    evaluation = entities(
+        data.references,
+        data.predictions,
+        options.scheme,
+        averages=("micro",) if average == "none" else (average,),
+        by_type=average == "none" or any(":" in request.value for request in requests),
+        raw=options.raw,
+        outside=options.outside,
+    )
+    return _documents(select(evaluation, *titles(requests, evaluation.names)), options)
+
+
+def requested_accuracy(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The accuracy of tags that `nlptools evaluate` is asked for."""
+    sides = []
+    for tags in (data.references, data.predictions):
+        if isinstance(tags, Tags):
+            tags.check_declared(options.labels)
+            tags = tags.sentences()
+        sides.append(tags)
+    evaluation = tagging_accuracy(sides[0], sides[1], labels=options.labels or None)
+    return _documents(replace(evaluation, names=(requests[0].metric,)), options)
+
+
+def _documents(evaluation: Evaluation, options: Evaluate) -> Evaluation:
+    items = (*evaluation.items, ("docstart", "skipped")) if options.skip_docstart else evaluation.items
+    return replace(evaluation, items=items)
+
+
+def conlleval_lines(evaluation: Evaluation) -> list[str]:
+    """The lines that conlleval prints, for the result of `entities`; numbers in percent."""
+    details = evaluation.details
+    precision, recall, f1 = _percent(details["correct"], details["predicted"], details["gold"])
     lines = [
-        f"processed {told['tokens']} tokens with {told['gold']} phrases; "
-        f"found: {told['predicted']} phrases; correct: {told['correct']}."
+        f"processed {details['tokens']} tokens with {details['gold']} phrases; "
+        f"found: {details['predicted']} phrases; correct: {details['correct']}."
     ]
-    if told["tokens"]:
-        accuracy = 100 * told["correct_tags"] / told["tokens"]
+    if details["tokens"]:
+        accuracy = 100 * details["correct_tags"] / details["tokens"]
         lines.append(
             f"accuracy: {accuracy:6.2f}%; precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}"
         )
-    for name, row in told["types"].items():
+    for name, row in details["types"].items():
         precision, recall, f1 = _percent(row["correct"], row["predicted"], row["gold"])
         padding = " " * (17 - len(name.encode("utf-8", "surrogatepass")))  # the script counts bytes
         line = (
             f"{padding}{name}: precision: {precision:6.2f}%; recall: {recall:6.2f}%; FB1: {f1:6.2f}  {row['predicted']}"
         )
-        # The script drops a type that it has just seen, but does not recognise the empty one.
+        # The script drops repeated types, but does not recognise the empty type as one.
         lines += [line] * (2 if not name and row["gold"] and row["predicted"] else 1)
     return lines
 
@@ -144,7 +150,7 @@ def conlleval_lines(measures: Measures) -> list[str]:
 
 @dataclass(frozen=True)
 class _Counts:
-    """What each sentence adds to the scores; C types, in order."""
+    """The statistics of each sentence; C types, in order."""
 
     types: list[str]
     correct: Ints  # (N, C)
@@ -155,7 +161,7 @@ class _Counts:
 
 
 class _Stream(NamedTuple):
-    """The tags of all sentences, END between them, as numbers of prefix, type and both: (T + N,) each."""
+    """The tags of all sentences, END after each, as ids of prefix, type and both: (T + N,) each."""
 
     prefix: Numbers
     kind: Numbers
@@ -187,12 +193,16 @@ def _count(tagged: Sequence[Tags], scheme: str, outside: str | None) -> _Counts:
         return np.bincount(cells, minlength=len(lengths) * len(types)).reshape(len(lengths), len(types))
 
     hit = (gold.label == predicted.label) & (tagged[0].codes != END)
-    correct, found, wanted = (table_of(stream, positions) for stream, positions in zip((gold, predicted, gold), at))
-    return _Counts(types, correct, found, wanted, np.add.reduceat(hit, ends - lengths - 1, dtype=np.int64), lengths)
+    correct, in_predicted, in_gold = (
+        table_of(stream, positions) for stream, positions in zip((gold, predicted, gold), at)
+    )
+    return _Counts(
+        types, correct, in_predicted, in_gold, np.add.reduceat(hit, ends - lengths - 1, dtype=np.int64), lengths
+    )
 
 
 def _parse(tags: Tags, scheme: str, outside: str | None) -> list[tuple[str, str]]:
-    """Prefix and type of each name of `tags`; the first, which ends a sentence, is outside of entities."""
+    """Prefix and type of each name of `tags`; the first name, which ends a sentence, is outside of entities."""
     pairs = [("O", "")]
     for number, name in enumerate(tags.names[1:], 1):
         if outside is not None and name != "O":
@@ -201,7 +211,7 @@ def _parse(tags: Tags, scheme: str, outside: str | None) -> list[tuple[str, str]
         if scheme == "conlleval":
             if not hyphen:
                 prefix, kind = name, ""
-            pairs.append((prefix, "" if kind == "0" else kind))  # to Perl, "0" is as good as nothing
+            pairs.append((prefix, "" if kind == "0" else kind))  # Perl treats "0" as empty
             continue
         if scheme == "lenient":
             prefix = _BILOU.get(prefix, prefix)
@@ -212,7 +222,7 @@ def _parse(tags: Tags, scheme: str, outside: str | None) -> list[tuple[str, str]
 
 
 def _refuse(tags: Tags, number: int, scheme: str) -> None:
-    """Name the first place of a tag that does not belong to the scheme."""
+    """Raise DataError for the first occurrence of a tag that does not fit the scheme."""
     sentence, token = tags.place(int(np.flatnonzero(tags.codes == number)[0]))
     expected = ", ".join(f"{prefix}-TYPE" for prefix in RULES[scheme].prefixes[1:])
     where = "" if tags.path is not None else f" of token {token + 1} in sentence {sentence + 1}"
@@ -227,7 +237,7 @@ def _refuse(tags: Tags, number: int, scheme: str) -> None:
 
 
 def _flags(stream: _Stream, scheme: str) -> tuple[Flags, Flags, Flags]:
-    """Start, inside and end, by the rules, at each position and the one before; an O stands before the first."""
+    """Start, inside and end, by the rules, for each position and the one before; an O precedes the first."""
     rules = RULES[scheme]
     count = len(rules.prefixes)
     tables = np.zeros((3, count, count, 2), np.bool_)
@@ -235,7 +245,7 @@ def _flags(stream: _Stream, scheme: str) -> tuple[Flags, Flags, Flags]:
     for table, written in zip(tables, rules[1:]):
         for rule in written.split():
             table[np.ix_(*([sign == "*" or sign == known for known in axis] for sign, axis in zip(rule, axes)))] = True
-    before = np.concatenate([stream.prefix[-1:], stream.prefix[:-1]])  # the last is the end of a sentence: an O
+    before = np.concatenate([stream.prefix[-1:], stream.prefix[:-1]])  # the last position ends a sentence: an O
     same = stream.kind == np.concatenate([stream.kind[-1:], stream.kind[:-1]])
     pair = (before * count + stream.prefix) * 2 + same
     start, inside, end = (table.ravel()[pair] for table in tables)
@@ -256,19 +266,19 @@ def _match(
 def _spans(start: Flags, inside: Flags, end: Flags) -> tuple[Ints, Ints]:
     """First token, and the one after the last, of each entity: (E,) each.
 
-    From its start, an entity goes on as long as `inside` holds; only where it stops may the next one start. Without
-    `end` at that place it is none.
+    An entity continues from its start as long as `inside` holds; the next one may start only where it stops. Without
+    `end` at that position it is no entity.
     """
     within = _last(start) > _last(~(start | inside))
     begins = np.flatnonzero(start & ~(inside & np.concatenate([[False], within[:-1]])))
-    stops = np.flatnonzero(~inside)  # the end of the last sentence is one
+    stops = np.flatnonzero(~inside)  # the end of the last sentence is a stop
     after = stops[np.searchsorted(stops, begins, side="right")]
     whole = end[after]
     return begins[whole], after[whole]
 
 
 def _last(flags: Flags) -> Numbers | Ints:
-    """The place of the last flag so far, -1 before the first: (T + N,)."""
+    """The position of the last flag so far, -1 before the first: (T + N,)."""
     place = np.arange(len(flags), dtype=np.int32 if len(flags) < 2**31 else np.int64)
     place[~flags] = -1
     return np.maximum.accumulate(place, out=place)
@@ -279,9 +289,9 @@ def _match_conlleval(
 ) -> tuple[Ints, Ints, Ints]:
     """Last tokens of the correct phrases, first tokens of the predicted and of the gold ones.
 
-    The script reads on: where both start a phrase of one type, it is right until further notice; where one ends or the
-    types differ, it is so no longer; where both end, it was right. Phrases that start are counted, whether or not
-    they end, which only prefixes unknown to the script can bring about.
+    The script reads token by token. Where both sides start a phrase of the same type, it assumes that the phrase is
+    correct; where one side ends or the types differ, it drops the assumption; where both end, it counts a correct phrase.
+    Phrases are counted at their start, whether or not they end; only prefixes unknown to the script start one without end.
     """
     (gold_start, _, gold_end), (start, _, end) = gold_flags, predicted_flags
     same = gold.kind == predicted.kind
@@ -297,14 +307,13 @@ def _match_conlleval(
 # -- from counts to scores --------------------------------------------------------------------------------------------
 
 
-def _measures(counts: _Counts, scheme: str, averages: Sequence[str], by_type: bool, raw: bool) -> Measures:
+def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: bool, raw: bool) -> Evaluation:
     parts = (counts.correct, counts.predicted, counts.gold, counts.correct_tags[:, None], counts.tokens[:, None])
-    table = np.concatenate(parts, axis=1).astype(np.float64)  # (N, 3 C + 2): exact, and a fast matrix product
+    table = np.concatenate(parts, axis=1)  # (N, 3 C + 2)
     size = len(counts.types)
     found = np.flatnonzero(counts.predicted.any(axis=0) | counts.gold.any(axis=0))
 
-    def compute(weights: Weights) -> Values:
-        sums = weights.astype(np.float64) @ table
+    def scores(sums: Table) -> Floats:
         correct, predicted, gold = np.split(sums[:, : 3 * size], 3, axis=1)
         each = _scores(correct, predicted, gold)  # (3, B, C)
         columns: list[Values] = []
@@ -313,23 +322,23 @@ def _measures(counts: _Counts, scheme: str, averages: Sequence[str], by_type: bo
                 columns += [*_scores(correct.sum(axis=1), predicted.sum(axis=1), gold.sum(axis=1))]
             else:
                 share = gold if average == "weighted" else (predicted + gold > 0).astype(np.float64)
-                columns += [*_ratio((each * share).sum(axis=2), share.sum(axis=1)[None])]
-        columns.append(_ratio(sums[:, -2], sums[:, -1]))
+                columns += [*ratio((each * share).sum(axis=2), share.sum(axis=1)[None])]
+        columns.append(ratio(sums[:, -2], sums[:, -1]))
         if by_type:
-            columns += [each[score][:, kind] for kind in found for score in range(3)]
+            columns += [each[kind][:, type] for type in found for kind in range(3)]
         return np.stack(columns, axis=1)
 
-    scores = ("precision", "recall", "f1")
-    names = [score if average == "micro" else f"{average}_{score}" for average in averages for score in scores]
+    kinds = ("precision", "recall", "f1")
+    names = [kind if average == "micro" else f"{average}_{kind}" for average in averages for kind in kinds]
     names.append("accuracy")
     if by_type:
-        names += [f"{score}:{counts.types[kind]}" for kind in found for score in scores]
+        names += [f"{kind}:{counts.types[type]}" for type in found for kind in kinds]
     signature = (("metric", "entities"), ("scheme", scheme), *((("tags", "raw"),) if raw else ()))
-    return Measures(tuple(names), len(table), "sentences", compute, signature, _details(counts, found))
+    return Evaluation(tuple(names), Sums(table), scores, "sentences", signature, _details(counts, found))
 
 
 def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
-    """The counts of all sentences, and by type."""
+    """The counts over all sentences, in all and by type."""
     totals = {"gold": counts.gold.sum(0), "predicted": counts.predicted.sum(0), "correct": counts.correct.sum(0)}
     each = _scores(*(totals[key].astype(np.float64) for key in ("correct", "predicted", "gold")))
     rows = {
@@ -348,13 +357,8 @@ def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
 
 
 def _scores(correct: Values, predicted: Values, gold: Values) -> Values:
-    """Precision, recall and F1, stacked in front."""
-    return np.stack([_ratio(correct, predicted), _ratio(correct, gold), _ratio(2 * correct, predicted + gold)])
-
-
-def _ratio(part: Values, whole: Values) -> Values:
-    """`part` / `whole`; 0 where there is nothing to divide by."""
-    return np.divide(part, whole, out=np.zeros(np.broadcast_shapes(part.shape, whole.shape)), where=whole > 0)
+    """Precision, recall and F1, stacked along a new first axis."""
+    return np.stack([ratio(correct, predicted), ratio(correct, gold), ratio(2 * correct, predicted + gold)])
 
 
 def _percent(correct: int, predicted: int, gold: int) -> tuple[float, float, float]:

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.configs.alignment import Written
 from nlptools.errors import DataError, display
-from nlptools.metrics.measures import Measures
+from nlptools.metrics.metric import Evaluation
 from nlptools.vectors import bilingual, checks, csls
 from nlptools.vectors.bilingual import Known, Pairs
 from nlptools.vectors.csls import Places
@@ -182,7 +182,7 @@ class Alignment:
             "cosine": bilingual.ranks(known.places, source, target),
         }
 
-    def precision(self, known: Known, drawn: str = "no") -> Measures:
+    def precision(self, known: Known, drawn: str = "no") -> Evaluation:
         """Precision at 1, 5 and 10 of translations by CSLS and by cosine. Raises DataError if no word is known.
 
         `drawn` tells in the signature how `known` was held out of the dictionary.

@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nlptools.errors import DataError
+from nlptools.errors import DataError, shown
 from nlptools.files.streams import blocks
-from nlptools.metrics.examples import shown
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.similarity import is_csv
 from nlptools.vectors.table import Floats

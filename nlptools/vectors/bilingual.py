@@ -15,8 +15,7 @@ import numpy as np
 from nlptools import messages
 from nlptools.errors import DataError, UsageError
 from nlptools.files import line_records, streams
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.resampling import Values, Weights
+from nlptools.metrics.metric import Evaluation, Sums
 from nlptools.vectors import csls
 from nlptools.vectors.csls import Places
 from nlptools.vectors.table import Floats, Vectors
@@ -135,7 +134,7 @@ def ranks(places: Places, source: Floats, target: Floats, hubness: Floats | None
     return np.asarray(np.where(right.any(axis=1), right.argmax(axis=1) + 1, 0), np.int64)
 
 
-def precision(ranked: Mapping[str, Places], signature: Sequence[tuple[str, str]] = ()) -> Measures:
+def precision(ranked: Mapping[str, Places], signature: Sequence[tuple[str, str]] = ()) -> Evaluation:
     """Precision at 1, 5 and 10 of each way of retrieval, `precision@1:csls`, from the ranks of the same W words.
 
     Args:
@@ -143,9 +142,6 @@ def precision(ranked: Mapping[str, Places], signature: Sequence[tuple[str, str]]
         signature: how they were made, (key, value) in order.
     """
     hits = np.stack([(found > 0) & (found <= k) for found in ranked.values() for k in CUTOFFS], axis=1)
-
-    def compute(weights: Weights) -> Values:
-        return np.asarray(weights @ hits / np.maximum(1, weights.sum(axis=1, keepdims=True)), np.float64)
-
     names = tuple(f"precision@{k}:{way}" for way in ranked for k in CUTOFFS)
-    return Measures(names, len(hits), "words", compute, tuple(signature))
+    rows = Sums(hits, counted=True)
+    return Evaluation(names, rows, lambda sums: sums[:, :-1] / np.maximum(1, sums[:, -1:]), "words", tuple(signature))

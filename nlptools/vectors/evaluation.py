@@ -19,8 +19,7 @@ from nlptools import messages
 from nlptools.configs.eval_vectors import EvalVectors
 from nlptools.errors import InputError, display
 from nlptools.metrics import correlation
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.resampling import Values, Weights
+from nlptools.metrics.metric import Evaluation, Examples, Sums
 from nlptools.vectors import analogies, similarity
 from nlptools.vectors.analogies import Questions
 from nlptools.vectors.files import formats
@@ -163,14 +162,11 @@ def _accuracy(blank: Score, solved: Ints, settings: EvalVectors) -> Score:
     known = solved[solved != analogies.UNKNOWN]
     counted = known if settings.unknown == "skip" else solved
     right = (counted == analogies.RIGHT).astype(np.float64)
-
-    def compute(weights: Weights) -> Values:
-        values: Values = (weights @ right / weights.sum(axis=1))[:, None]
-        return values
-
-    made = Measures(("accuracy",), len(counted), "questions", compute, _conventions("analogies", settings))
+    rows = Sums(right[:, None], counted=True)
+    items = _conventions("analogies", settings)
+    accuracy = Evaluation(("accuracy",), rows, lambda sums: sums[:, :1] / sums[:, 1:], "questions", items)
     filled = replace(blank, correct=int(right.sum()), answered=len(known), count=len(solved))
-    return _measured(filled, made, "accuracy", settings)
+    return _measured(filled, accuracy, "accuracy", settings)
 
 
 # -- pairs ------------------------------------------------------------------------------------------------------------
@@ -181,31 +177,31 @@ def _correlations(model: str, test: Pairs, cosines: Doubles, settings: EvalVecto
     known = ~np.isnan(cosines)
     kept = known if settings.unknown == "skip" else np.ones(len(known), bool)
     sides = [test.scores[kept], np.nan_to_num(cosines[kept])]
-    signature = _conventions("pairs", settings)
-    made = Measures(_CORRELATIONS, 0, "pairs", lambda weights: np.zeros((len(weights), 2)), signature)
+    items = _conventions("pairs", settings)
+    evaluation = Evaluation(_CORRELATIONS, Examples(0), lambda weights: np.zeros((len(weights), 2)), "pairs", items)
     if any(len(side) < 2 or (side == side[0]).all() for side in sides):
         told = f"{int(known.sum()):,} of {len(known):,} pairs in {display(test.path)}"
         messages.warn(f"{display(model)} knows {told}: no correlation is defined")
     else:
         texts = [[repr(value) for value in side.tolist()] for side in sides]
-        made = replace(correlation.measures(texts[0], texts[1], _CORRELATIONS), signature=signature)
+        evaluation = replace(correlation.evaluate(texts[0], texts[1], _CORRELATIONS), items=items)
     for name in _CORRELATIONS:
         blank = Score(model, test.path, CORRELATION, name, None, None, int(known.sum()), len(known), "pairs", "")
-        yield _measured(blank, made, name, settings)
+        yield _measured(blank, evaluation, name, settings)
 
 
 # -- both -------------------------------------------------------------------------------------------------------------
 
 
-def _measured(blank: Score, made: Measures, name: str, settings: EvalVectors) -> Score:
-    """`blank` with value, interval and signature; a measure of no examples has no value."""
-    drawn = bool(settings.confidence and made.count)
+def _measured(blank: Score, evaluation: Evaluation, name: str, settings: EvalVectors) -> Score:
+    """`blank` with value, interval and signature; without examples there is no value."""
+    drawn = bool(settings.confidence and evaluation.count)
     extra = {"bs": str(settings.confidence), "seed": str(settings.seed)} if settings.confidence else {}
     return replace(
         blank,
-        value=made.values()[name] if made.count else None,
-        interval=made.intervals(settings.confidence, settings.seed)[name] if drawn else None,
-        signature=made.signed(**extra),
+        value=evaluation.values()[name] if evaluation.count else None,
+        interval=evaluation.intervals(settings.confidence, settings.seed)[name] if drawn else None,
+        signature=evaluation.signature(**extra),
     )
 
 

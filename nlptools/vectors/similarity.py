@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 
 from nlptools import messages
-from nlptools.errors import DataError, display
+from nlptools.errors import DataError, display, shown
 from nlptools.files.streams import blocks
-from nlptools.metrics.examples import shown
 from nlptools.vectors.vocabulary import Directions, Doubles, Vocabulary, scaled
 
 _PACKED = (".gz", ".bz2", ".xz", ".zst")

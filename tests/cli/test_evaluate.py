@@ -11,6 +11,7 @@ from nlptools import __version__
 from nlptools.cli import evaluate as command
 from nlptools.configs import bleu
 from nlptools.configs import evaluate as settings
+from nlptools.configs.metrics import AVERAGED, FAMILIES
 from tests.real_data import published
 
 GOLD, PREDICTED = "1\n0\n1\n1\n", "1\n0\n0\n1\n"
@@ -357,7 +358,7 @@ def test_fail_under(call, write):
         (["-m", "bleu:f1", "-r", "g"], "bleu has only one value: no bleu:f1"),
         (["-m", "", "-r", "g"], "no metric is named"),
         (["-r", "g"], "missing option '--metric' / '-m'"),
-        (["-m", "f1"], "f1 needs the gold ones: missing option '-r'"),
+        (["-m", "f1"], "f1 needs gold data: missing option '-r'"),
         (["-m", "perplexity", "-r", "g"], "perplexity takes no reference"),
         (["-m", "f1", "-r", "g", "-r", "g"], "f1 takes one reference"),
         (
@@ -410,7 +411,7 @@ def test_wrong_usage(call, write, arguments, message):
         ("entity-f1", None, "a O O\nb O\n", "<stdin>:2: 2 columns, expected 3"),
         ("entity-f1", "a O\n\nb O\n", "a O\n", "<stdin>: unequal numbers of sentences: 2 of gold tags, 1 of predictions"),
         ("squad", json.dumps(SQUAD_11), '{\n"q1": "x",\n}', "<stdin>:3: not valid JSON: "),
-        ("squad", '{"data": 1}', "{}", "gold: data is a number, expected a list"),
+        ("squad", '{"data": 1}', "{}", "gold:1: data is a number, expected a list"),
         ("squad", json.dumps(SQUAD_11), "", "<stdin>:1: not valid JSON: "),
         ("squad", json.dumps(SQUAD), "{}", "question 'q3' has no answer"),
         ("squad2", json.dumps(SQUAD), '{"q1": 1}', "<stdin>:1: the prediction of question 'q1' is a number, expected text"),
@@ -479,21 +480,21 @@ def test_pipes(shell, write):
 
 
 def test_names_of_metrics_are_those_of_the_modules():
-    from nlptools.metrics import classification, correlation, glue, rouge, spans
+    from nlptools.formats.glue import GLUE
+    from nlptools.metrics import classification, correlation, rouge, spans
 
-    named = settings.METRICS
+    named = {key: family.metrics for key, family in FAMILIES.items()}
     assert {*named["labels"], "per_label"} == set(classification.METRICS)
-    assert set(named["numbers"]) == set(correlation.METRICS) and set(named["glue"]) == set(glue.TASKS)
+    assert set(named["numbers"]) == set(correlation.METRICS) and set(named["glue"]) == set(GLUE)
     assert set(named["translation"]) == set(bleu.METRICS) and set(rouge.KINDS) < set(named["rouge"])
     assert set(settings.SCHEMES) == set(spans.SCHEMES) and set(settings.TOKENIZERS) == set(rouge.TOKENIZERS)
-    assert settings.READS.keys() == named.keys()
 
 
 def test_every_metric_is_explained():
     told = str(settings.Evaluate.__dataclass_fields__["metric"].metadata["help"])
-    for kind, names in settings.METRICS.items():
-        for name in names:
-            if kind != "rouge" and not name.startswith(("mnli-", *(f"{score}_" for score in settings.AVERAGED))):
+    for key, family in FAMILIES.items():
+        for name in family.metrics:
+            if key != "rouge" and not name.startswith(("mnli-", *(f"{score}_" for score in AVERAGED))):
                 assert name in command.FORMATS and name in told
 
 
@@ -511,7 +512,7 @@ def test_the_function():
     assert found.values() == {"accuracy": 0.6, "f1_macro": 0.5} and found.details["labels"] == ["a", "b", "c"]
     assert evaluate("pearson", [3, 1, 2, 4.0], [1, 2, 3, 4]).values() == {"pearson": pytest.approx(0.4)}
     tags = evaluate("entity-f1", [["B-X", "O"], ["B-X"]], [["B-X", "O"], ["O"]], scheme="iob2")
-    assert tags.values()["entity-f1:f1"] == pytest.approx(2 / 3) and "scheme:iob2" in tags.signed()
+    assert tags.values()["entity-f1:f1"] == pytest.approx(2 / 3) and "scheme:iob2" in tags.signature()
     assert evaluate("tagging-accuracy", [["N", "V"]], [["N", "N"]]).values() == {"tagging-accuracy": 0.5}
     answers = evaluate("squad2", {"q": "cat"}, [Question("q", ())], null_odds={"q": 3.0})
     assert answers.values()["squad2:exact"] == 100

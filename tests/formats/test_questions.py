@@ -20,6 +20,7 @@ from nlptools.formats.gap import predictions_line, read_coreference
 from nlptools.formats.questions import candidate, json_object, nearest, read_questions
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
+from nlptools.formats.squad import read_no_answer, read_predictions
 from nlptools.metrics import squad
 from tests.real_data import published
 
@@ -113,11 +114,11 @@ def test_yes_and_no(tmp_path):
     ("text", "line", "said"),
     [
         ('{"data": [\n}', 2, "not valid JSON"),
-        ("[]", 1, "expected an object with a list `data`"),
-        ('{"data": [{"paragraphs": 3}]}', 1, "data[0]: 'paragraphs' is something else"),
-        ('{"data": [{"paragraphs": [{"qas": []}]}]}', 1, "paragraphs[0]: 'context' is missing, expected text"),
-        (squad_file(question(id=None)), 1, "'id' is missing"),
-        (squad_file(question(question=3)), 1, "'question' is '3', expected text"),
+        ("[]", 1, "expected a JSON object, found a list"),
+        ('{"data": [{"paragraphs": 3}]}', 1, "data[0].paragraphs is a number, expected a list"),
+        ('{"data": [{"paragraphs": [{"qas": []}]}]}', 1, "paragraphs[0].context is missing, expected text"),
+        (squad_file(question(id=None)), 1, "qas[0].id is missing, expected text"),
+        (squad_file(question(question=3)), 1, "qas[0].question is a number, expected text"),
         (squad_file(question(is_impossible="no")), 1, "neither true nor false"),
         (squad_file(question(answers=[{"text": "Bob"}])), 1, "no whole number 'answer_start'"),
     ],
@@ -224,7 +225,7 @@ def test_official_output_is_what_the_scorer_reads(tmp_path):
     gold = squad.read_questions(tmp_path / "gold.json")
     (tmp_path / "p").write_text("\n".join(json_object([("q1", "Bob"), ("q2", "")])) + "\n")
     (tmp_path / "o").write_text("\n".join(json_object([("q1", -3.0), ("q2", 2.5)])) + "\n")
-    predictions, odds = squad.read_predictions(tmp_path / "p"), squad.read_no_answer(tmp_path / "o")
+    predictions, odds = read_predictions(tmp_path / "p"), read_no_answer(tmp_path / "o")
     assert squad.squad(gold, predictions, "2.0", no_answer=odds).values()["exact"] == 100
     best = [candidate("Bob", 0.75, 2.0, 1.5), candidate("", 0.25, 0.0, 0.0)]
     assert json.loads("\n".join(json_object([("q1", best)])))["q1"][0] == {

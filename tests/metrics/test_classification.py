@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics import classification
-from nlptools.metrics.classification import METRICS, confusion_lines, measures, tagging_accuracy
+from nlptools.metrics.classification import METRICS, confusion_lines, evaluate, tagging_accuracy
 
 #        gold a a a a b b c c c c; predicted has 3 of 4 a, 1 of 2 b, 2 of 4 c
 GOLD = ["a"] * 4 + ["b"] * 2 + ["c"] * 4
@@ -23,7 +23,7 @@ def by_hand(hits, predicted, gold):
 
 
 def test_three_labels_by_hand():
-    values = measures(GOLD, PREDICTED, METRICS, positive="b").values()
+    values = evaluate(GOLD, PREDICTED, METRICS, positive="b").values()
     labels = {"a": by_hand(3, 5, 4), "b": by_hand(1, 2, 2), "c": by_hand(2, 3, 4)}
     support = {"a": 4, "b": 2, "c": 4}
     assert values["accuracy"] == 0.6
@@ -44,32 +44,32 @@ def test_three_labels_by_hand():
 
 def test_matthews_of_two_labels_by_hand():
     gold, predicted = list("1110000000"), list("1101000000")  # 2 true positives, 1 false, 1 missed, 6 true negatives
-    assert measures(gold, predicted, ["matthews"]).values()["matthews"] == pytest.approx(
+    assert evaluate(gold, predicted, ["matthews"]).values()["matthews"] == pytest.approx(
         (12 - 1) / np.sqrt(3 * 3 * 7 * 7)
     )
 
 
 def test_what_has_nothing_to_divide_by_is_0():
-    values = measures(["x", "x"], ["y", "y"], METRICS, labels=["x", "y", "z"], positive="z").values()
+    values = evaluate(["x", "x"], ["y", "y"], METRICS, labels=["x", "y", "z"], positive="z").values()
     assert set(values.values()) == {0.0, 2.0}  # 2 is the support of x
-    assert measures(["x"], ["x"], ["matthews", "f1_macro"]).values() == {"matthews": 0.0, "f1_macro": 1.0}
+    assert evaluate(["x"], ["x"], ["matthews", "f1_macro"]).values() == {"matthews": 0.0, "f1_macro": 1.0}
 
 
 def test_details_and_signature():
-    made = measures(GOLD, PREDICTED, ["f1", "accuracy", "f1"], positive="c")
+    made = evaluate(GOLD, PREDICTED, ["f1", "accuracy", "f1"], positive="c")
     assert made.names == ("f1", "accuracy")
     assert made.details == {"labels": ["a", "b", "c"], "confusion": [[3, 1, 0], [0, 1, 1], [2, 0, 2]]}
     assert json.loads(json.dumps(made.details)) == made.details
-    assert made.signed().startswith("labels:3|positive:c|unit:labels|version:nlptools-")
-    assert measures(GOLD, PREDICTED).signed().startswith("labels:3|unit:labels|")
-    declared = measures(GOLD, PREDICTED, labels=["c", "d", "b", "a"])
+    assert made.signature().startswith("labels:3|positive:c|unit:labels|version:nlptools-")
+    assert evaluate(GOLD, PREDICTED).signature().startswith("labels:3|unit:labels|")
+    declared = evaluate(GOLD, PREDICTED, labels=["c", "d", "b", "a"])
     assert declared.details["labels"] == ["c", "d", "b", "a"]
     assert declared.details["confusion"] == [[2, 0, 0, 2], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 1, 3]]
 
 
 def test_very_many_labels_need_no_square_of_them():
     gold = [f"word{i}" for i in range(20_000)]
-    made = measures(gold, gold[:10_000] + gold[:10_000], ["accuracy", "f1_macro", "matthews"])
+    made = evaluate(gold, gold[:10_000] + gold[:10_000], ["accuracy", "f1_macro", "matthews"])
     assert made.details == {} and confusion_lines(made.details) == []
     values = made.values()
     assert values["accuracy"] == 0.5
@@ -91,8 +91,8 @@ def test_very_many_labels_need_no_square_of_them():
     ],
 )
 def test_the_positive_label(gold, labels, positive, expected):
-    made = measures(gold, gold, ["support", "f1"], labels=labels, positive=positive)
-    assert dict(made.signature)["positive"] == expected
+    made = evaluate(gold, gold, ["support", "f1"], labels=labels, positive=positive)
+    assert dict(made.items)["positive"] == expected
     assert made.values() == {"support": gold.count(expected), "f1": float(expected in gold)}
 
 
@@ -104,13 +104,13 @@ labels_lists = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from("abc"
 def test_a_weight_is_a_number_of_copies(pairs, seed, rows):
     gold, predicted = (list(side) for side in zip(*pairs))
     chosen = {"labels": list("abcd"), "positive": "b"}
-    made = measures(gold, predicted, METRICS, **chosen)
+    made = evaluate(gold, predicted, METRICS, **chosen)
     weights = np.random.default_rng(seed).multinomial(len(gold), np.ones(len(gold)) / len(gold), size=rows)
     computed = made.compute(weights)
     assert computed.shape == (rows, len(made.names)) and computed.dtype == np.float64
     for row, values in zip(weights, computed):
         copies = [list(np.repeat(side, row)) for side in (gold, predicted)]
-        assert values.tolist() == pytest.approx(list(measures(*copies, METRICS, **chosen).values().values()), abs=1e-15)
+        assert values.tolist() == pytest.approx(list(evaluate(*copies, METRICS, **chosen).values().values()), abs=1e-15)
 
 
 @settings(max_examples=100, deadline=None)
@@ -118,7 +118,7 @@ def test_a_weight_is_a_number_of_copies(pairs, seed, rows):
 def test_laws(pairs):
     gold, predicted = (list(side) for side in zip(*pairs))
     values, swapped = (
-        measures(*sides, METRICS, positive=gold[0]).values() for sides in ((gold, predicted), (predicted, gold))
+        evaluate(*sides, METRICS, positive=gold[0]).values() for sides in ((gold, predicted), (predicted, gold))
     )
     assert values["precision_macro"] == swapped["recall_macro"]
     assert values["f1_macro"] == swapped["f1_macro"]
@@ -126,25 +126,25 @@ def test_laws(pairs):
     assert values["f1_micro"] == values["accuracy"] == swapped["accuracy"]
     assert values["recall_weighted"] == pytest.approx(values["accuracy"])
     assert all(-1 <= value <= 1 for name, value in values.items() if not name.startswith("support"))
-    assert measures(gold, gold, ["matthews"]).values()["matthews"] == float(len(set(gold)) > 1)
-    perfect = measures(gold, gold, ["accuracy", "balanced_accuracy", "f1_macro"]).values()
+    assert evaluate(gold, gold, ["matthews"]).values()["matthews"] == float(len(set(gold)) > 1)
+    perfect = evaluate(gold, gold, ["accuracy", "balanced_accuracy", "f1_macro"]).values()
     assert set(perfect.values()) == {1.0}
 
 
 def test_intervals():
-    made = measures(GOLD * 20, PREDICTED * 20, ["accuracy", "f1_macro"])
+    made = evaluate(GOLD * 20, PREDICTED * 20, ["accuracy", "f1_macro"])
     for mean, half in made.intervals(resamples=400).values():
         assert mean == pytest.approx(0.6, abs=0.05) and 0.04 < half < 0.1  # 2 sqrt(0.6 * 0.4 / 200) is 0.07
 
 
 def test_confusion_lines():
-    assert confusion_lines(measures(GOLD, PREDICTED).details) == [
+    assert confusion_lines(evaluate(GOLD, PREDICTED).details) == [
         "gold \\ predicted  a  b  c",
         "a                 3  1  0",
         "b                 0  1  1",
         "c                 2  0  2",
     ]
-    wide = confusion_lines(measures(["日Ｂ", "e\u0301"] * 6, ["日Ｂ", "a\tb"] * 6).details)
+    wide = confusion_lines(evaluate(["日Ｂ", "e\u0301"] * 6, ["日Ｂ", "a\tb"] * 6).details)
     assert wide == [
         "gold \\ predicted  a\\tb  e\u0301  日Ｂ",
         "a\\tb                 0  0     0",
@@ -175,14 +175,14 @@ def test_tagging_by_hand():
 )
 def test_bad_data(arguments, message):
     with pytest.raises(DataError, match=message):
-        measures(*arguments, paths=("g.txt", "p.txt"))
+        evaluate(*arguments, paths=("g.txt", "p.txt"))
 
 
 def test_a_label_that_is_not_declared():
     with pytest.raises(DataError, match=r"^p.txt:2: label 'c' is none of those declared: a, b$"):
-        measures(["a", "b"], ["a", "c"], labels=["a", "b"], paths=(None, "p.txt"))
+        evaluate(["a", "b"], ["a", "c"], labels=["a", "b"], paths=(None, "p.txt"))
     with pytest.raises(DataError, match=r"^line 1: label 'xxx"):
-        measures(["x" * 1000, "b"], ["a", "c"], labels=["a", "b"])
+        evaluate(["x" * 1000, "b"], ["a", "c"], labels=["a", "b"])
     with pytest.raises(DataError, match=r"^tags: sentence 3, token 2: label 'Q'"):
         tagging_accuracy([["N"], [], ["N", "Q", "N"]], [["N"], [], ["N"] * 3], labels=["N"], paths=("tags", None))
     with pytest.raises(DataError, match="sentence 3, token 1: label 'Q'"):
@@ -215,15 +215,15 @@ def test_bad_sentences():
 )
 def test_wrong_usage(options, message):
     with pytest.raises(UsageError, match=message):
-        measures(GOLD, PREDICTED, **options)
+        evaluate(GOLD, PREDICTED, **options)
 
 
 def test_a_string_is_no_list_of_labels():
     with pytest.raises(UsageError, match="list"):
-        measures("aab", "aba")
+        evaluate("aab", "aba")
 
 
 def test_labels_are_compared_as_they_are():
-    values = measures(["a", "A", "1", "1.0"], ["a ", "a", "1", "1"]).values()
+    values = evaluate(["a", "A", "1", "1.0"], ["a ", "a", "1", "1"]).values()
     assert values == {"accuracy": 0.25}
-    assert classification.measures(["é"], ["e\u0301"]).values() == {"accuracy": 0.0}
+    assert classification.evaluate(["é"], ["e\u0301"]).values() == {"accuracy": 0.0}

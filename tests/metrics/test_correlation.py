@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.correlation import METRICS, measures
+from nlptools.metrics.correlation import METRICS, evaluate
 
 
 def texts(values):
@@ -19,7 +19,7 @@ def texts(values):
 
 
 def values(x, y):
-    return measures(texts(x), texts(y), METRICS).values()
+    return evaluate(texts(x), texts(y), METRICS).values()
 
 
 def test_by_hand():
@@ -53,7 +53,7 @@ numbers_lists = st.lists(st.tuples(st.integers(-4, 4), st.integers(0, 9)), min_s
 def test_a_weight_is_a_number_of_copies(pairs, seed):
     x, y = (list(side) for side in zip(*pairs))
     assume(len(set(x)) > 1 and len(set(y)) > 1)
-    made = measures(texts(x), texts(y), METRICS)
+    made = evaluate(texts(x), texts(y), METRICS)
     weights = np.random.default_rng(seed).multinomial(len(x), np.ones(len(x)) / len(x), size=4)
     for row, computed in zip(weights, made.compute(weights)):
         copies = [np.repeat(side, row) for side in (x, y)]
@@ -93,7 +93,7 @@ def test_a_resample_without_the_outlier_loses_no_digits():
     y += x
     expected = values(x, y)
     far_x, far_y = np.append(x, 1e12), np.append(y, 0.0)
-    made = measures(texts(far_x), texts(far_y), METRICS)
+    made = evaluate(texts(far_x), texts(far_y), METRICS)
     weights = np.append(np.ones(50, np.int64), 0)[None]
     assert made.compute(weights)[0].tolist() == pytest.approx(list(expected.values()), abs=1e-12)
 
@@ -102,7 +102,7 @@ def of_the_first(x, y, count):
     """Pearson's r of a resample that leaves out all but the first `count` examples."""
     weights = np.zeros((1, len(x)), np.int64)
     weights[0, :count] = 1
-    return measures(texts(x), texts(y), ["pearson"]).compute(weights)[0, 0]
+    return evaluate(texts(x), texts(y), ["pearson"]).compute(weights)[0, 0]
 
 
 @pytest.mark.parametrize("scale", [1e-80, 1e-157, 1e-159, 1e-170, 1e-290])
@@ -123,25 +123,25 @@ def test_a_resample_far_from_0_loses_no_digits():
 def test_intervals():
     rng = np.random.default_rng(1)
     x, noise = rng.normal(size=(2, 300))
-    made = measures(texts(x), texts(x + noise), METRICS)
+    made = evaluate(texts(x), texts(x + noise), METRICS)
     found = made.values()
     for name, (mean, half) in made.intervals(resamples=300).items():
         assert mean == pytest.approx(found[name], abs=0.02) and 0.01 < half < 0.15
 
 
 def test_names_and_signature():
-    made = measures(["1", "2"], ["3", "4"], ["spearman", "pearson", "spearman"])
+    made = evaluate(["1", "2"], ["3", "4"], ["spearman", "pearson", "spearman"])
     assert (made.names, made.count, made.unit) == (("spearman", "pearson"), 2, "pairs")
-    assert made.signed().startswith("unit:pairs|version:nlptools-")
-    assert measures(["1", "2"], [" 3e0", "-4.5 "]).names == ("pearson", "spearman")
+    assert made.signature().startswith("unit:pairs|version:nlptools-")
+    assert evaluate(["1", "2"], [" 3e0", "-4.5 "]).names == ("pearson", "spearman")
 
 
 @pytest.mark.parametrize("line", ["nan", "inf", "-Infinity", "1e999", "x", "", "1 2", "1_000", "١٢", "0x1"])
 def test_a_line_that_is_no_number(line):
     with pytest.raises(DataError, match=r"^p.txt:3: expected a finite number, got "):
-        measures(["1", "2", "3"], ["1", "2", line], paths=("g.txt", "p.txt"))
+        evaluate(["1", "2", "3"], ["1", "2", line], paths=("g.txt", "p.txt"))
     with pytest.raises(DataError, match=r"^line 2: expected a finite number, got "):
-        measures(["1", line, "3"], ["1", "2", "3"])
+        evaluate(["1", line, "3"], ["1", "2", "3"])
 
 
 @pytest.mark.parametrize(
@@ -156,13 +156,13 @@ def test_a_line_that_is_no_number(line):
 )
 def test_bad_data(gold, predicted, message):
     with pytest.raises(DataError, match=message):
-        measures(gold, predicted, paths=("g.txt", "p.txt"))
+        evaluate(gold, predicted, paths=("g.txt", "p.txt"))
 
 
 def test_wrong_usage():
     with pytest.raises(UsageError, match=r"no such metric: r2, expected some of pearson, spearman, kendall"):
-        measures(["1", "2"], ["1", "2"], ["r2"])
+        evaluate(["1", "2"], ["1", "2"], ["r2"])
     with pytest.raises(UsageError, match="no such metric"):
-        measures(["1", "2"], ["1", "2"], [])
+        evaluate(["1", "2"], ["1", "2"], [])
     with pytest.raises(UsageError, match="list"):
-        measures("12", "12")
+        evaluate("12", "12")

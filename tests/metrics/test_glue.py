@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
+from nlptools.formats.glue import GLUE
 from nlptools.metrics import classification, correlation, glue
-from nlptools.metrics.glue import TASKS, measures
+from nlptools.metrics.glue import evaluate
 
 GOLD = list("1110000000")
 PREDICTED = list("1101010000")  # 2 true positives, 2 false, 1 missed, 5 true negatives
@@ -15,58 +16,58 @@ PREDICTED = list("1101010000")  # 2 true positives, 2 false, 1 missed, 5 true ne
 
 @pytest.mark.parametrize("task", ["mrpc", "qqp"])
 def test_accuracy_f1_and_their_mean(task):
-    values = measures(task, GOLD, PREDICTED).values()
+    values = evaluate(task, GOLD, PREDICTED).values()
     assert values == pytest.approx({"accuracy": 0.7, "f1": 4 / 7, "mean": (0.7 + 4 / 7) / 2})
-    made = measures(task, GOLD, PREDICTED)
+    made = evaluate(task, GOLD, PREDICTED)
     weights = np.random.default_rng(0).integers(0, 3, size=(5, 10))
     computed = made.compute(weights)
     assert computed[:, 2].tolist() == pytest.approx(computed[:, :2].mean(axis=1).tolist())
-    assert made.signed().startswith(f"task:{task}|labels:2|positive:1|unit:labels|")
+    assert made.signature().startswith(f"task:{task}|labels:2|positive:1|unit:labels|")
 
 
 @pytest.mark.parametrize("task", ["sst-2", "wnli"])
 def test_accuracy_of_numbered_labels(task):
-    assert measures(task, GOLD, PREDICTED).values() == {"accuracy": 0.7}
+    assert evaluate(task, GOLD, PREDICTED).values() == {"accuracy": 0.7}
 
 
 def test_cola():
-    expected = classification.measures(GOLD, PREDICTED, ["matthews"]).values()
-    assert measures("cola", GOLD, PREDICTED).values() == expected
+    expected = classification.evaluate(GOLD, PREDICTED, ["matthews"]).values()
+    assert evaluate("cola", GOLD, PREDICTED).values() == expected
     assert expected["matthews"] == pytest.approx((2 * 5 - 2 * 1) / np.sqrt(4 * 3 * 7 * 6))
 
 
 def test_stsb():
     gold, predicted = ["0.0", "2.5", "5.0", "4.8"], ["0.3", "2.0", "4.4", "5.1"]
-    values = measures("sts-b", gold, predicted).values()
+    values = evaluate("sts-b", gold, predicted).values()
     assert list(values) == ["pearson", "spearman", "mean"]
-    both = correlation.measures(gold, predicted).values()
+    both = correlation.evaluate(gold, predicted).values()
     assert values == {**both, "mean": pytest.approx((both["pearson"] + both["spearman"]) / 2)}
     with pytest.raises(DataError, match=r"^dev.tsv:2: expected a finite number"):
-        measures("sts-b", ["1", "nan"], ["1", "2"], paths=("dev.tsv", None))
+        evaluate("sts-b", ["1", "nan"], ["1", "2"], paths=("dev.tsv", None))
     with pytest.raises(DataError, match="unequal"):
-        measures("sts-b", ["1", "2"], ["1"])
+        evaluate("sts-b", ["1", "2"], ["1"])
 
 
 @pytest.mark.parametrize("task", ["mnli", "mnli-m", "mnli-mm"])
 def test_mnli(task):
     gold = ["entailment", "neutral", "contradiction", "neutral"]
-    made = measures(task, gold, ["entailment", "neutral", "entailment", "contradiction"])
+    made = evaluate(task, gold, ["entailment", "neutral", "entailment", "contradiction"])
     assert made.values() == {"accuracy": 0.5}
     assert made.details["labels"] == ["entailment", "neutral", "contradiction"]
-    assert measures(task, list("0120"), list("0220")).values() == {"accuracy": 0.75}
+    assert evaluate(task, list("0120"), list("0220")).values() == {"accuracy": 0.75}
 
 
 @pytest.mark.parametrize("task", ["qnli", "rte"])
 def test_two_way(task):
-    assert measures(task, ["entailment", "not_entailment"], ["entailment"] * 2).values() == {"accuracy": 0.5}
-    assert measures(task, ["0", "1"], ["1", "1"]).values() == {"accuracy": 0.5}
+    assert evaluate(task, ["entailment", "not_entailment"], ["entailment"] * 2).values() == {"accuracy": 0.5}
+    assert evaluate(task, ["0", "1"], ["1", "1"]).values() == {"accuracy": 0.5}
 
 
 def test_ax():
     gold = ["entailment", "neutral", "contradiction", "neutral", "neutral"]
     predicted = ["entailment", "neutral", "neutral", "contradiction", "neutral"]
-    expected = classification.measures(gold, predicted, ["matthews"]).values()
-    assert measures("AX", gold, predicted).values() == expected
+    expected = classification.evaluate(gold, predicted, ["matthews"]).values()
+    assert evaluate("AX", gold, predicted).values() == expected
     assert 0 < expected["matthews"] < 1
 
 
@@ -80,7 +81,7 @@ def test_ax():
         ("MNLI_mm", "mnli-mm"),
         ("mnli_mismatched", "mnli-mm"),
         ("MNLI-matched", "mnli-m"),
-        *((name.upper(), name) for name in TASKS),
+        *((name.upper(), name) for name in GLUE),
     ],
 )
 def test_names(written, name):
@@ -89,15 +90,15 @@ def test_names(written, name):
 
 def test_an_unknown_task_names_those_there_are():
     with pytest.raises(UsageError, match=r"no such GLUE task: 'sst-5'.*cola, sst-2, mrpc.*ax$"):
-        measures("sst-5", ["1"], ["1"])
+        evaluate("sst-5", ["1"], ["1"])
 
 
 def test_words_stand_for_published_numbers():
-    made = measures("mrpc", ["1", "0", "1"], ["equivalent", "equivalent", "not_equivalent"])
+    made = evaluate("mrpc", ["1", "0", "1"], ["equivalent", "equivalent", "not_equivalent"])
     assert made.values()["accuracy"] == pytest.approx(1 / 3)
     assert made.details == {"labels": ["0", "1"], "confusion": [[0, 1], [1, 1]]}
-    assert measures("wnli", ["1", "0"], ["entailment", "not_entailment"]).values() == {"accuracy": 1.0}
-    assert measures("sst2", ["negative", "0"], ["positive", "negative"]).values() == {"accuracy": 0.5}
+    assert evaluate("wnli", ["1", "0"], ["entailment", "not_entailment"]).values() == {"accuracy": 1.0}
+    assert evaluate("sst2", ["negative", "0"], ["positive", "negative"]).values() == {"accuracy": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -120,9 +121,9 @@ def test_words_stand_for_published_numbers():
 )
 def test_bad_labels(task, gold, predicted, message):
     with pytest.raises(DataError, match=message):
-        measures(task, gold, predicted, paths=("g", "p"))
+        evaluate(task, gold, predicted, paths=("g", "p"))
 
 
 def test_a_task_whose_predictions_are_all_of_one_label():
-    assert measures("mrpc", ["0", "0"], ["0", "0"]).values() == {"accuracy": 1.0, "f1": 0.0, "mean": 0.5}
-    assert measures("cola", ["0", "1"], ["1", "1"]).values() == {"matthews": 0.0}
+    assert evaluate("mrpc", ["0", "0"], ["0", "0"]).values() == {"accuracy": 1.0, "f1": 0.0, "mean": 0.5}
+    assert evaluate("cola", ["0", "1"], ["1", "1"]).values() == {"matthews": 0.0}

@@ -8,46 +8,46 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.perplexity import NAMES, measures
+from nlptools.metrics.perplexity import NAMES, evaluate
 
 LINES = ["-10.0000\t4", "-2.5\t1", "0.0000\t0", "-7.5\t5"]
 
 
 def test_by_hand():
-    made = measures(LINES)
+    made = evaluate(LINES)
     assert (made.names, made.count, made.unit) == (NAMES, 4, "lines")
     assert made.values() == pytest.approx(
         {"perplexity": math.exp(2), "nats_per_token": 2.0, "bits_per_token": 2 / math.log(2)}
     )
-    assert made.signed().startswith("per:token|tokens:10|unit:lines|version:nlptools-")
+    assert made.signature().startswith("per:token|tokens:10|unit:lines|version:nlptools-")
 
 
 def test_weights():
-    computed = measures(LINES).compute(np.array([[2, 0, 1, 1], [0, 0, 4, 0], [0, 4, 0, 0]]))
+    computed = evaluate(LINES).compute(np.array([[2, 0, 1, 1], [0, 0, 4, 0], [0, 4, 0, 0]]))
     assert computed[:, 1].tolist() == pytest.approx([27.5 / 13, 0.0, 2.5])
     assert computed[:, 0].tolist() == pytest.approx([math.exp(27.5 / 13), 1.0, math.exp(2.5)])
 
 
 def test_a_uniform_model_has_the_perplexity_of_its_choices():
     lines = [f"{-n * math.log(50)!r}\t{n}" for n in (1, 5, 9)]
-    assert measures(lines).values()["perplexity"] == pytest.approx(50)
-    for mean, half in measures(lines).intervals(resamples=20).values():
+    assert evaluate(lines).values()["perplexity"] == pytest.approx(50)
+    for mean, half in evaluate(lines).intervals(resamples=20).values():
         assert half == pytest.approx(0, abs=1e-9) and mean > 0
     decimal = [f"{-n * math.log10(50)!r}\t{n}" for n in (1, 5, 9)]
-    assert measures(decimal, base=10).values() == pytest.approx(measures(lines).values())
+    assert evaluate(decimal, base=10).values() == pytest.approx(evaluate(lines).values())
     binary = [f"{-n * math.log2(50)!r}\t{n}" for n in (1, 5, 9)]
-    assert measures(binary, base=2).values()["bits_per_token"] == pytest.approx(math.log2(50))
+    assert evaluate(binary, base=2).values()["bits_per_token"] == pytest.approx(math.log2(50))
 
 
 @pytest.mark.parametrize("lines", [["-0.0000\t3", "0\t2"], ["0.0\t1"]])
 def test_a_certain_model(lines):
-    values = measures(lines).values()
+    values = evaluate(lines).values()
     assert values == {"perplexity": 1.0, "nats_per_token": 0.0, "bits_per_token": 0.0}
     assert not any(math.copysign(1, value) < 0 for value in values.values())
 
 
 def test_what_no_float_holds_stays_finite():
-    values = measures(["-1e15\t1"]).values()
+    values = evaluate(["-1e15\t1"]).values()
     assert math.isfinite(values["perplexity"]) and values["perplexity"] > 1e308
     assert values["nats_per_token"] == 1e15
 
@@ -74,19 +74,19 @@ def test_what_no_float_holds_stays_finite():
 )
 def test_bad_lines(line, message):
     with pytest.raises(DataError, match=f"^scores.txt:2: .*{message}"):
-        measures(["-1\t1", line, "-1\t1"], path="scores.txt")
+        evaluate(["-1\t1", line, "-1\t1"], path="scores.txt")
     with pytest.raises(DataError, match=f"^line 1: .*{message}"):
-        measures([line])
+        evaluate([line])
 
 
 def test_nothing_to_measure():
     with pytest.raises(DataError, match=r"^x: no lines"):
-        measures([], path="x")
+        evaluate([], path="x")
     with pytest.raises(DataError, match="no tokens"):
-        measures(["0\t0"])
+        evaluate(["0\t0"])
 
 
 @pytest.mark.parametrize("base", [1.0, 0.5, -2.0, 0.0, math.inf, math.nan])
 def test_no_base_of_a_logarithm(base):
     with pytest.raises(UsageError, match="above 1"):
-        measures(LINES, base=base)
+        evaluate(LINES, base=base)

@@ -1,4 +1,4 @@
-"""Resampling: which examples are drawn, in which pieces, and the interval; and what a measure makes of it."""
+"""Resampling: which examples are drawn, in which pieces, and the interval."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import statistics
 import numpy as np
 import pytest
 
-from nlptools import __version__
 from nlptools.metrics import resampling
-from nlptools.metrics.measures import Measures
-from nlptools.metrics.resampling import bootstrap, interval, weights
+from nlptools.metrics.metric import Evaluation, Examples
+from nlptools.metrics.metric import bootstrap as bootstrap_all
+from nlptools.metrics.resampling import interval, weights
 
 VALUES = np.random.default_rng(3).normal(size=(40, 2))
 
@@ -18,6 +18,11 @@ VALUES = np.random.default_rng(3).normal(size=(40, 2))
 def mean(rows):
     """The weighted mean of each column of VALUES: (B, 40) -> (B, 2)."""
     return rows @ VALUES / rows.sum(axis=1, keepdims=True)
+
+
+def bootstrap(resamples, seed=resampling.SEED):
+    """The mean of each column of VALUES on resamples: (B, 2)."""
+    return bootstrap_all([Evaluation(("left", "right"), Examples(40), mean, "rows")], resamples, seed)[0]
 
 
 def drawn(count, resamples, seed=12345):
@@ -40,7 +45,7 @@ def test_the_size_of_the_pieces_does_not_matter(chunk, monkeypatch):
     pieces = [len(piece) for piece in weights(40, 30, np.random.default_rng(12345))]
     assert sum(pieces) == 30 and max(pieces) == max(1, chunk // 40)
     assert np.array_equal(drawn(40, 30), expected)
-    assert bootstrap(mean, 40, 30) == pytest.approx(mean(expected), abs=1e-15)
+    assert bootstrap(30) == pytest.approx(mean(expected), abs=1e-15)
 
 
 def test_each_resample_has_as_many_examples():
@@ -52,13 +57,13 @@ def test_each_resample_has_as_many_examples():
 def test_the_bootstrap_of_a_mean_is_the_naive_one():
     rows = np.random.default_rng(12345).choice(40, size=(50, 40))
     naive = [[statistics.mean(VALUES[row, column].tolist()) for column in range(2)] for row in rows]
-    assert bootstrap(mean, 40, 50) == pytest.approx(np.array(naive), abs=1e-14)
+    assert bootstrap(50) == pytest.approx(np.array(naive), abs=1e-14)
 
 
 def test_seeds():
-    assert np.array_equal(bootstrap(mean, 40, 5), bootstrap(mean, 40, 5, resampling.SEED))
-    assert not np.array_equal(bootstrap(mean, 40, 5), bootstrap(mean, 40, 5, 7))
-    assert not np.array_equal(bootstrap(mean, 40, 5, None), bootstrap(mean, 40, 5, None))
+    assert np.array_equal(bootstrap(5), bootstrap(5, resampling.SEED))
+    assert not np.array_equal(bootstrap(5), bootstrap(5, 7))
+    assert not np.array_equal(bootstrap(5, None), bootstrap(5, None))
 
 
 @pytest.mark.parametrize(
@@ -75,20 +80,5 @@ def test_interval_by_hand(values, expected):
 
 
 def test_an_interval_covers_what_theory_says():
-    half = interval(bootstrap(mean, 40, 2000)[:, 0])[1]
+    half = interval(bootstrap(2000)[:, 0])[1]
     assert half == pytest.approx(1.96 * VALUES[:, 0].std() / np.sqrt(40), rel=0.1)
-
-
-def test_a_measure():
-    made = Measures(("left", "right"), 40, "rows", mean, (("kind", "mean"), ("of", "2")))
-    assert made.values() == pytest.approx(dict(zip(("left", "right"), VALUES.mean(axis=0))))
-    resampled = bootstrap(mean, 40, 100, 7)
-    assert made.intervals(100, 7) == {"left": interval(resampled[:, 0]), "right": interval(resampled[:, 1])}
-    assert made.signed() == f"kind:mean|of:2|unit:rows|version:nlptools-{__version__}"
-    assert made.signed(bs="100", seed="7") == f"kind:mean|of:2|unit:rows|bs:100|seed:7|version:nlptools-{__version__}"
-    assert made.details == {}
-
-
-def test_a_measure_gives_as_many_values_as_names():
-    with pytest.raises(ValueError, match="zip"):
-        Measures(("one",), 40, "rows", mean).values()

@@ -83,7 +83,7 @@ def test_values_are_means_and_resamples_are_weighted_means(english):
     weights = np.random.default_rng(1).integers(0, 3, (4, 50))
     expected = [np.repeat(each, row, axis=0).mean(axis=0) for row in weights]
     np.testing.assert_allclose(made.compute(weights), expected, atol=1e-14)
-    assert made.signed().startswith("nrefs:1|stem:no|tok:rouge|unit:lines|version:nlptools-")
+    assert made.signature().startswith("nrefs:1|stem:no|tok:rouge|unit:lines|version:nlptools-")
 
 
 def test_block_size_does_not_matter(english, monkeypatch):

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
-from nlptools.formats import conll
+from nlptools.formats.tag_schemes import RULES
 from nlptools.metrics import spans
 from nlptools.metrics.spans import conlleval_lines, entities
+from nlptools.metrics.tags import read_tags
 
 STRICT = ("iob1", "iob2", "ioe1", "ioe2", "iobes", "bilou")
 
@@ -84,7 +85,7 @@ def test_scores_and_averages_by_hand():
     assert measures.details["types"]["A"] == {
         "gold": 3, "predicted": 2, "correct": 2, "precision": 1.0, "recall": 2 / 3, "f1": 0.8
     }  # fmt: skip
-    assert measures.signed().startswith("metric:entities|scheme:iob2|unit:sentences|version:nlptools-")
+    assert measures.signature().startswith("metric:entities|scheme:iob2|unit:sentences|version:nlptools-")
 
 
 def test_nothing_to_divide_by_is_0():
@@ -97,7 +98,7 @@ def test_nothing_to_divide_by_is_0():
 @pytest.mark.parametrize("scheme", spans.SCHEMES)
 def test_weights_are_copies(scheme):
     rng = random.Random(1)
-    tags = ["O", *(f"{prefix}-{kind}" for prefix in spans.RULES[scheme].prefixes.strip("O?") for kind in "AB")]
+    tags = ["O", *(f"{prefix}-{kind}" for prefix in RULES[scheme].prefixes.strip("O?") for kind in "AB")]
     gold = [rng.choices(tags, k=rng.randrange(7)) for _ in range(40)]
     predicted = [[tag if rng.random() < 0.7 else rng.choice(tags) for tag in sentence] for sentence in gold]
     times = [rng.randrange(3) for _ in gold]
@@ -201,7 +202,7 @@ def test_malformed_tags_of_a_file_name_the_line(tmp_path):
     path = tmp_path / "tags"
     path.write_text("a O O\n\n\nb O O\nc O Q-A\n")
     with pytest.raises(DataError, match=r"tags:5: malformed tag 'Q-A', expected"):
-        entities(*conll.read_tags([path]), "iob2")
+        entities(*read_tags([path]), "iob2")
 
 
 def test_lenient_reads_bilou_as_bioes():

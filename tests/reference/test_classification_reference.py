@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.metrics.classification import AVERAGES, KINDS, METRICS, measures, tagging_accuracy
+from nlptools.metrics.classification import AVERAGES, KINDS, METRICS, evaluate, tagging_accuracy
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 pytestmark = pytest.mark.reference
@@ -47,7 +47,7 @@ def pairs_of(labels):
 def test_labels_as_seen(pairs):
     gold, predicted = (list(side) for side in zip(*pairs))
     seen = sorted({*gold, *predicted})
-    ours = measures(gold, predicted, METRICS, positive=seen[-1])
+    ours = evaluate(gold, predicted, METRICS, positive=seen[-1])
     assert ours.values() == pytest.approx(theirs(gold, predicted, seen, seen[-1]), rel=1e-12, abs=1e-12)
     matrix = sklearn_metrics.confusion_matrix(gold, predicted, labels=seen)
     assert ours.details == {"labels": seen, "confusion": matrix.tolist()}
@@ -58,7 +58,7 @@ def test_labels_as_seen(pairs):
 def test_resamples_with_declared_labels(pairs, seed):
     gold, predicted = (np.array(side) for side in zip(*pairs))
     labels = LABELS[::-1]
-    ours = measures(gold.tolist(), predicted.tolist(), METRICS, labels=labels, positive="O")
+    ours = evaluate(gold.tolist(), predicted.tolist(), METRICS, labels=labels, positive="O")
     drawn = np.random.default_rng(seed).integers(0, len(gold), size=(2, len(gold)))
     computed = ours.compute(np.stack([np.bincount(row, minlength=len(gold)) for row in drawn]))
     for row, values in zip(drawn, computed):
@@ -73,7 +73,7 @@ def test_binary(pairs):
     numbered = [[int(label) for label in side] for side in (gold, predicted)]
     found = sklearn_metrics.precision_recall_fscore_support(*numbered, average="binary", zero_division=0)
     expected = dict(zip(KINDS, found))
-    assert measures(gold, predicted, KINDS).values() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert evaluate(gold, predicted, KINDS).values() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 def test_many_examples_of_many_labels():
@@ -81,7 +81,7 @@ def test_many_examples_of_many_labels():
     gold = rng.zipf(1.3, size=20_000) % 300
     predicted = np.where(rng.random(20_000) < 0.6, gold, rng.integers(0, 300, size=20_000))
     sides = [[str(label) for label in side] for side in (gold, predicted)]
-    ours = measures(*sides, METRICS, positive="7")
+    ours = evaluate(*sides, METRICS, positive="7")
     seen = sorted({*sides[0], *sides[1]})
     assert ours.values() == pytest.approx(theirs(*sides, seen, "7"), rel=1e-12, abs=1e-12)
 

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from nlptools.metrics.correlation import METRICS, measures
+from nlptools.metrics.correlation import METRICS, evaluate
 
 stats = pytest.importorskip("scipy.stats")
 pytestmark = pytest.mark.reference
 
 
 def ours(x, y):
-    return measures([repr(float(value)) for value in x], [repr(float(value)) for value in y], METRICS)
+    return evaluate([repr(float(value)) for value in x], [repr(float(value)) for value in y], METRICS)
 
 
 def theirs(x, y):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nlptools.metrics.glue import TASKS, measures
+from nlptools.formats.glue import GLUE
+from nlptools.metrics.glue import evaluate
 from tests.real_data import published
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -26,18 +27,18 @@ def theirs(metric, gold, predicted):
 
 
 def check(task, gold, predicted):
-    values = measures(task, gold, predicted).values()
-    expected = {metric: theirs(metric, gold, predicted) for metric in TASKS[task].metrics}
+    values = evaluate(task, gold, predicted).values()
+    expected = {metric: theirs(metric, gold, predicted) for metric in GLUE[task].metrics}
     if len(expected) > 1:
         expected["mean"] = sum(expected.values()) / len(expected)
     assert values == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("task", GLUE)
 @pytest.mark.parametrize("seed", range(5))
 def test_random_labels(task, seed):
     rng = np.random.default_rng(seed)
-    if labels := TASKS[task].labels:
+    if labels := GLUE[task].labels:
         gold = rng.choice(labels, size=400)
         predicted = np.where(rng.random(400) < 0.7, gold, rng.choice(labels, size=400))
     else:
@@ -57,4 +58,4 @@ def test_published_labels(task, name, text, label):
     gold, predicted = [row[label] for row in rows], [str(int(len(row[text]) < 60)) for row in rows]
     assert len(rows) > 400
     check(task, gold, predicted)
-    assert measures(task, gold, predicted).intervals(resamples=20).keys() == set(TASKS[task].metrics)
+    assert evaluate(task, gold, predicted).intervals(resamples=20).keys() == set(GLUE[task].metrics)

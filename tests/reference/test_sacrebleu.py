@@ -7,15 +7,17 @@ import io
 import random
 from itertools import product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools import __version__
-from nlptools.metrics.translation import significance
+from nlptools.metrics import significance
+from nlptools.metrics.metric import corpus_evaluation
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.chrf import Chrf
-from nlptools.metrics.translation.corpus_scores import bleu
+from nlptools.metrics.translation.corpus import bleu
 from nlptools.metrics.translation.ter import Ter
 from nlptools.text.mteval_blocks import tokenize_13a, tokenize_13a_block
 from tests.real_data import published
@@ -173,16 +175,18 @@ def test_intervals_and_paired_tests(pair, resamples):
         [line if rng.random() < share else other for line, other in zip(references[0], short())]
         for share in (0.4, 0.5, 0.45, 0.9)
     ]
-    tables = [ours.statistics(system, references) for system in systems]
+    evaluations = [
+        corpus_evaluation(ours, ours.statistics(system, references), precision=np.float32) for system in systems
+    ]
     theirs = make().corpus_score(systems[0], references, n_bootstrap=resamples)
-    found = significance.confidence(ours, tables[0], resamples)
-    assert (found.score.score, found.mean, found.ci) == (theirs.score, theirs._mean, theirs._ci)
+    (found,) = significance.results(evaluations[0], resamples)
+    assert (found.value, found.mean, found.ci) == (theirs.score, theirs._mean, theirs._ci)
     runs = {"bs": significance.paired_bootstrap, "ar": significance.paired_randomization}
     for kind, run in runs.items():
         named = [(str(i), system) for i, system in enumerate(systems)]
         _, columns = PairedTest(named, {"x": make()}, references, kind, resamples)()
-        for result, expected in zip(run(ours, tables, resamples), columns[ours.name], strict=True):
-            assert (result.score.score, result.p_value) == (expected.score, expected.p_value)
+        for result, expected in zip(run(evaluations, resamples), columns[ours.name], strict=True):
+            assert (result.value, result.p_value) == (expected.score, expected.p_value)
             assert (result.mean, result.ci) == (expected.mean, expected.ci)
 
 
@@ -289,12 +293,15 @@ def test_figures_of_wmt17():
     assert bleu(lium, reference, tokenize="none").score == 21.60976793975032
     assert bleu(lium, reference, tokenize="intl").score == 26.893513883179022  # mteval-v14.pl: 26.89
     assert bleu(lium, reference).counts == (36804, 19234, 11381, 6976)
-    tables = [Bleu().statistics(system, reference) for system in (lium, c3ma, fbk, online_b)]
-    interval = significance.confidence(Bleu(), tables[1], 1000)
+    systems = [
+        corpus_evaluation(Bleu(), Bleu().statistics(system, reference), precision=np.float32)
+        for system in (lium, c3ma, fbk, online_b)
+    ]
+    (interval,) = significance.results(systems[1], 1000)
     assert (interval.mean, interval.ci) == (pytest.approx(22.668831, abs=1e-5), pytest.approx(0.5980700, abs=1e-5))
-    p_values = [result.p_value for result in significance.paired_bootstrap(Bleu(), tables, 1000)[1:]]
+    p_values = [result.p_value for result in significance.paired_bootstrap(systems, 1000)[1:]]
     assert p_values == pytest.approx([0.000999, 0.0979020979, 0.3077], abs=1e-4)
-    p_values = [result.p_value for result in significance.paired_randomization(Bleu(), tables[:3], 2000)[1:]]
+    p_values = [result.p_value for result in significance.paired_randomization(systems[:3], 2000)[1:]]
     assert p_values[1] == pytest.approx(0.1949025487)
 
 

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.formats import conll
-from nlptools.metrics.spans import AVERAGES, RULES, conlleval_lines, entities
+from nlptools.formats.tag_schemes import RULES
+from nlptools.metrics.spans import AVERAGES, conlleval_lines, entities
+from nlptools.metrics.tags import read_tags
 
 pytest.importorskip("seqeval")
 from seqeval import scheme as schemes
@@ -116,10 +117,10 @@ def conll2003(tmp_path):
 
 
 def test_conll2003(conll2003):
-    sides = [[[row[place] for row in s.rows] for s in conll.read_columns(conll2003)] for place in (-2, -1)]
+    sides = [side.sentences() for side in read_tags([conll2003])]
     check(*sides, "iob1")
     check(*sides, "conlleval")
-    from_file = entities(*conll.read_tags([conll2003]), "conlleval")
+    from_file = entities(*read_tags([conll2003]), "conlleval")
     assert conlleval_lines(from_file) == conlleval_lines(entities(*sides, "conlleval"))
     assert from_file.details["gold"] == 5942  # what the shared task says
     assert from_file.details["tokens"] == 51578  # 51362 words, 216 documents
@@ -134,7 +135,7 @@ def script(text, *options):
 
 
 def test_the_script_prints_the_same_of_conll2003(conll2003):
-    assert conlleval_lines(entities(*conll.read_tags([conll2003]), "conlleval")) == script(conll2003.read_text())
+    assert conlleval_lines(entities(*read_tags([conll2003]), "conlleval")) == script(conll2003.read_text())
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -155,5 +156,5 @@ def test_the_script_prints_the_same_of_anything(seed, tmp_path):
         (("-r",), {"raw": True}),
         (("-r", "-o", "B-A"), {"raw": True, "outside": "B-A"}),
     ):
-        ours = conlleval_lines(entities(*conll.read_tags([path]), "conlleval", **settings_))
+        ours = conlleval_lines(entities(*read_tags([path]), "conlleval", **settings_))
         assert ours == script(path.read_text(), *options)

@@ -15,7 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nlptools.metrics.squad import Question, official, read_no_answer, read_predictions, read_questions, squad
+from nlptools.formats.squad import read_no_answer, read_predictions
+from nlptools.metrics.squad import Question, official, read_questions, squad
 
 pytestmark = pytest.mark.reference
 

@@ -1,10 +1,9 @@
-"""BLEU: how many n-grams of a translation stand in its references.
+"""BLEU: the share of a translation's n-grams that occur in its references.
 
 Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation" (P02-1040); smoothings: Chen &
 Cherry 2014 (W14-3346), "exp" is their method 3 and that of mteval-v13a.pl. Scores equal those of sacrebleu (Post 2018,
 W18-6319) to the last bit: a perfect match gives 100.00000000000004 there and here.
-Departure: n-grams are counted with numpy over a block of segments at a time. A corpus is the sum of its segments'
-statistics, so that blocks, files or shards can be counted apart and added.
+Departure: n-grams are counted with numpy over a block of segments at a time.
 Shapes: S segments, B resamples, R references, N orders of n-grams.
 """
 
@@ -19,23 +18,24 @@ from typing import Any
 import numpy as np
 
 from nlptools.errors import UsageError
-from nlptools.metrics.ngrams import END, Ids, Ints, matches
-from nlptools.metrics.translation.metric import Floats, Score, Table, check_segments, score_type
+from nlptools.metrics.metric import Floats, Ints, Items, Score, Table
+from nlptools.metrics.ngrams import END, Ids, matches
+from nlptools.metrics.translation.segments import check_segments, score_type
 from nlptools.text.bleu_blocks import SEPARATE
 
 Separate = Callable[[list[str]], bytes]
 
 SMOOTH_VALUES: dict[str, float | None] = {"exp": None, "floor": 0.1, "add-k": 1.0, "none": None}
-_END = b"\xff"  # stands after each segment: a token that no UTF-8 text contains
+_END = b"\xff"  # follows each segment: a token that no UTF-8 text contains
 _BLOCK = 1024  # segments counted at once: their words and n-grams fit into the cache
 _MOST_IDS = 1 << 20  # tokens remembered from block to block
-_FAR = 1 << 40  # the length of a reference that is not there: never the nearest
+_FAR = 1 << 40  # the length of a missing reference: never the nearest
 _LOG_OF_NOTHING = -9999999999  # so small that its exponential is 0
 
 
 @dataclass(frozen=True)
 class BleuScore(Score):
-    """BLEU and what it is made of; lengths and counts are in tokens and n-grams, precisions in percent."""
+    """BLEU and its parts; lengths are in tokens, counts and totals in n-grams, precisions in percent."""
 
     counts: tuple[float, ...] = ()
     totals: tuple[float, ...] = ()
@@ -51,13 +51,13 @@ class Bleu:
 
     Attributes:
         order: N, the longest n-grams.
-        effective_order: leave out the orders of which a translation is too short to have n-grams; for single segments.
+        effective_order: leave out orders for which the translation is too short to have n-grams; for single segments.
         tokenize: a name in `text.bleu_blocks.SEPARATE`, or the path of a SentencePiece model.
-        smooth: what becomes of an order without matches: "exp" counts the first such order as half a match, the next as a
-            quarter; "floor" as `smooth_value` matches; "add-k" adds `smooth_value` to matches and n-grams of all orders
-            but the first; "none".
+        smooth: treatment of orders without matches: "exp" counts the first such order as half a match, the next as a
+            quarter; "floor" as `smooth_value` matches; "add-k" adds `smooth_value` to the matches and n-grams of all
+            orders but the first; "none".
         smooth_value: None for 0.1 with "floor", 1 with "add-k".
-        lowercase: do not tell cases apart (before tokens are cut, so that it differs from mteval's -c).
+        lowercase: ignore case. The text is lower-cased before it is tokenized, unlike with mteval's -c.
 
     Raises:
         UsageError: no such tokenizer or smoothing, an order below 1, a value for a smoothing that takes none.
@@ -79,15 +79,15 @@ class Bleu:
             raise UsageError(f"no such smoothing: {self.smooth!r}, expected one of {', '.join(SMOOTH_VALUES)}")
         if self.smooth_value is not None and SMOOTH_VALUES[self.smooth] is None:
             raise UsageError(f"smoothing {self.smooth!r} takes no value")
-        _ = self._tokenizer  # fails here if it has to
+        _ = self._tokenizer  # raises here if it is unknown
 
     @classmethod
     def without_tokenizer(cls, name: str, options: dict[str, Any]) -> Bleu:
-        """BLEU of statistics that were counted elsewhere, with a tokenizer that is called `name` in the signature."""
-        made = cls(**{**options, "tokenize": "none"})
-        object.__setattr__(made, "tokenize", options["tokenize"])
-        vars(made)["_tokenizer"] = (name, SEPARATE["none"])
-        return made
+        """BLEU of statistics that were counted elsewhere, with a tokenizer called `name` in the signature."""
+        metric = cls(**{**options, "tokenize": "none"})
+        object.__setattr__(metric, "tokenize", options["tokenize"])
+        vars(metric)["_tokenizer"] = (name, SEPARATE["none"])
+        return metric
 
     @cached_property
     def _tokenizer(self) -> tuple[str, Separate]:
@@ -98,7 +98,7 @@ class Bleu:
 
     @property
     def _value(self) -> float | None:
-        """The number of the smoothing; None for one that has none."""
+        """The parameter of the smoothing; None if it has none."""
         return SMOOTH_VALUES[self.smooth] if self.smooth_value is None else self.smooth_value
 
     @property
@@ -110,8 +110,8 @@ class Bleu:
         orders = range(1, self.order + 1)
         return ("hyp_len", "ref_len", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders))
 
-    def signature(self) -> tuple[tuple[str, str], ...]:
-        """See `translation.TranslationMetric`."""
+    def signature(self) -> Items:
+        """See `metric.CorpusMetric`."""
         value = self._value
         items = [
             ("case", "lc" if self.lowercase else "mixed"),
@@ -153,64 +153,51 @@ class Bleu:
         return table
 
     def _token_ids(self, lines: Sequence[str | None]) -> Ints:
-        """The numbers of all tokens of `lines`; END after each line, and nothing else where there is no line."""
+        """The ids of all tokens of `lines`, END after each line; nothing else for a missing line."""
         if self.lowercase:
             lines = [line and line.lower() for line in lines]
-        # 13a joins a word divided at a line end, but not with nothing
+        # 13a joins a word hyphenated at a line end with what follows; at the end of a segment nothing follows
         stripped = list(map(str.rstrip, [line or "" for line in lines]))
         tokens = self._tokenizer[1](stripped).replace(b"\n", b" " + _END + b" ").split()
         return np.fromiter(map(self._ids.__getitem__, tokens), np.int64, len(tokens))
 
     def score(self, total: Table) -> BleuScore:
-        """The score of summed statistics (2 + 2 N,), equations (1) to (3) of the paper.
-
-        The order of the operations is that of sacrebleu, for its last digit.
-        """
+        """The score of summed statistics (2 + 2 N,), equations (1) to (3) of the paper."""
+        totals = np.asarray(total)[None]
         sys_len, ref_len, *rest = (int(value) for value in total)
         counts: list[float] = [*rest[: self.order]]
-        totals: list[float] = [*rest[self.order :]]
-        penalty = _penalty(sys_len, ref_len)
-        precisions, effective = [0.0] * self.order, self.order
-        value = 0.0
+        possible: list[float] = [*rest[self.order :]]
+        precisions = [0.0] * self.order
         if any(counts):
-            precisions, effective = self._precisions(counts, totals)
-            value = penalty * math.exp(sum(_log(p) for p in precisions[:effective]) / effective)
+            smoothed, smoothed_possible, percent, _ = self._precisions(totals)
+            precisions = percent[0].tolist()
+            if self.smooth == "add-k":
+                counts, possible = smoothed[0].tolist(), smoothed_possible[0].tolist()
+        penalty = _penalty(sys_len, ref_len)
         ratio = sys_len / ref_len if ref_len else 0.0
         verbose = "/".join(f"{p:.1f}" for p in precisions) + (
             f" (BP = {penalty:.3f} ratio = {ratio:.3f} hyp_len = {sys_len} ref_len = {ref_len})"
         )
-        made_of = (tuple(counts), tuple(totals), tuple(precisions), penalty, sys_len, ref_len)
-        return BleuScore(self.name, value, verbose, "", *made_of)
-
-    def _precisions(self, counts: list[float], totals: list[float]) -> tuple[list[float], int]:
-        """Smoothed precisions in percent and how many of them enter the score; "add-k" changes the arguments."""
-        precisions, effective = [0.0] * self.order, self.order
-        value = self._value or 0.0
-        misses = 1.0
-        for n in range(self.order):
-            if self.smooth == "add-k" and n:
-                counts[n] += value
-                totals[n] += value
-            if not totals[n]:
-                break
-            if self.effective_order:
-                effective = n + 1
-            if counts[n]:
-                precisions[n] = 100.0 * counts[n] / totals[n]
-            elif self.smooth == "exp":
-                misses *= 2
-                precisions[n] = 100.0 / (misses * totals[n])
-            elif self.smooth == "floor":
-                precisions[n] = 100.0 * value / totals[n]
-        return precisions, effective
+        parts = (tuple(counts), tuple(possible), tuple(precisions), penalty, sys_len, ref_len)
+        return BleuScore(self.name, float(self.scores(totals)[0]), verbose, "", *parts)
 
     def scores(self, totals: Table) -> Floats:
-        """See `translation.TranslationMetric`."""
-        kind = score_type(totals)
+        """See `metric.CorpusMetric`. The order of the operations is that of sacrebleu, for its last digit."""
+        _, _, precisions, reached = self._precisions(totals)
+        effective = np.maximum(reached.sum(axis=1), 1) if self.effective_order else np.full(len(totals), self.order)
+        logs = np.zeros(len(totals))
+        for n in range(self.order):
+            logs += np.where(n < effective, _logs(precisions[:, n]), 0.0)
         lengths = np.asarray(totals[:, :2], np.float64).T
+        matched = totals[:, 2 : 2 + self.order].any(axis=1)
+        scores: Floats = _penalties(*lengths) * np.array([math.exp(x) for x in logs / effective]) * matched
+        return scores
+
+    def _precisions(self, totals: Table) -> tuple[Floats, Floats, Floats, Floats]:
+        """Smoothed matches and n-grams, precisions in percent, and whether the sums have n-grams of an order: (B, N) each."""
+        kind = score_type(totals)
         counts = np.array(totals[:, 2 : 2 + self.order], kind)
         possible = np.array(totals[:, 2 + self.order :], kind)
-        anything = counts.any(axis=1)
         if self.smooth == "add-k":
             counts[:, 1:] += kind(self._value or 0.0)
             possible[:, 1:] += kind(self._value or 0.0)
@@ -222,12 +209,7 @@ class Bleu:
             precisions = np.where(missed, 100 / (kind(2) ** np.cumsum(missed, axis=1).astype(kind) * below), precisions)
         elif self.smooth == "floor":
             precisions = np.where(missed, kind(100.0 * (self._value or 0.0)) / below, precisions)
-        effective = np.maximum(reached.sum(axis=1), 1) if self.effective_order else np.full(len(totals), self.order)
-        logs = np.zeros(len(totals))
-        for n in range(self.order):
-            logs += np.where(n < effective, _logs(precisions[:, n] * reached[:, n]), 0.0)
-        scores: Floats = _penalties(*lengths) * np.array([math.exp(x) for x in logs / effective]) * anything
-        return scores
+        return counts, possible, precisions * reached, reached
 
 
 def _logs(values: Floats) -> Floats:
@@ -278,7 +260,7 @@ def _log(p: float) -> float:
 
 
 def _nearest(length: Ints, references: Ints) -> Ints:
-    """The reference length (R, S) nearest to the hypothesis length (S,); of two as near, the shorter."""
+    """The reference length (R, S) nearest to the hypothesis length (S,), the shorter of two equally near: (S,)."""
     order = np.lexsort((references, np.abs(references - length)), axis=0)[0]  # (S,)
     nearest: Ints = np.take_along_axis(references, order[None], axis=0)[0]
     return nearest

@@ -1,4 +1,4 @@
-"""chrF and chrF++: F-score of the character n-grams, and word n-grams, that translation and reference share.
+"""chrF and chrF++: F-score of the character n-grams and word n-grams shared by translation and reference.
 
 Popović 2015, "chrF: character n-gram F-score for automatic MT evaluation" (W15-3049); Popović 2017, "chrF++: words
 helping character n-grams" (W17-4770). Scores equal those of sacrebleu (Post 2018, W18-6319) to the last bit.
@@ -16,8 +16,9 @@ from itertools import chain
 import numpy as np
 
 from nlptools.errors import UsageError
-from nlptools.metrics.ngrams import END, Ids, Ints, matches
-from nlptools.metrics.translation.metric import Floats, Score, Table, check_segments, score_type
+from nlptools.metrics.metric import Floats, Ints, Items, Score, Table
+from nlptools.metrics.ngrams import END, Ids, matches
+from nlptools.metrics.translation.segments import check_segments, score_type
 
 _PUNCTUATION = frozenset(string.punctuation)
 _TINY = 1e-16  # precision or recall without n-grams, with smoothing
@@ -31,10 +32,10 @@ class Chrf:
     Attributes:
         char_order, word_order: the longest n-grams; 0 for none.
         beta: how many times recall weighs as much as precision.
-        lowercase: do not tell cases apart.
-        whitespace: white space is characters too.
-        eps_smoothing: every order counts, as in the script of the author, those without n-grams too; otherwise the
-            mean is over the orders of which both translation and reference have n-grams.
+        lowercase: ignore case.
+        whitespace: white space counts as characters.
+        eps_smoothing: every order counts, even without n-grams, as in the author's script; otherwise the mean is over
+            the orders in which both translation and reference have n-grams.
 
     Raises:
         UsageError: no n-grams at all, or a negative order.
@@ -56,7 +57,7 @@ class Chrf:
 
     @property
     def order(self) -> int:
-        """O: of how many lengths n-grams are counted."""
+        """O: the number of n-gram lengths."""
         return self.char_order + self.word_order
 
     @property
@@ -69,10 +70,10 @@ class Chrf:
         return tuple(f"{order}_{kind}" for order in orders for kind in ("hypothesis", "reference", "match"))
 
     def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Table:
-        """N-grams of hypothesis and reference and those they share, by order, of each segment: (S, 3 O), int64.
+        """N-grams of hypothesis, of reference, and shared n-grams, by order, of each segment: (S, 3 O), int64.
 
-        Of several references those of the one with the best score count, of several such of the first. References are
-        one list each; None stands where a segment has no such reference.
+        Of several references, the one with the best score counts, the first of equals. References are one list each;
+        None stands where a segment has no such reference.
 
         Raises:
             DataError: the numbers of segments differ, or a segment has no reference at all.
@@ -88,7 +89,7 @@ class Chrf:
     def _block(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]]) -> Ints:
         best = np.zeros((len(hypotheses), 3 * self.order), np.int64)
         highest = np.full(len(hypotheses), -1.0)
-        # One reference after the other, as each is scored alone; absent ones stand back behind every score.
+        # Each reference is scored alone; a missing one ranks below every score.
         for reference in references:
             table = self._table([hypotheses, [line or "" for line in reference]])
             scores = self.scores(table)
@@ -111,13 +112,13 @@ class Chrf:
             tokens, num_ids = streams(texts)
             lengths = [np.diff(np.flatnonzero(stream == END), prepend=-1) - 1 for stream in tokens]
             grams = np.maximum(np.stack(lengths, axis=1)[:, None] - np.arange(count)[:, None], 0)  # (S, count, 2)
-            counted[:, :, 0] = grams[:, :, 0] * (grams[:, :, 1] > 0)  # no n-grams in the reference: none at all
+            counted[:, :, 0] = grams[:, :, 0] * (grams[:, :, 1] > 0)  # counts only if the reference has n-grams too
             counted[:, :, 1] = grams[:, :, 1]
             counted[:, :, 2] = matches(tokens, num_ids, len(texts[0]), count)
         return table.reshape(len(table), -1)
 
     def _characters(self, texts: list[Sequence[str]]) -> tuple[list[Ints], int]:
-        """The characters of each text as numbers, END after each line; and how many numbers there are."""
+        """The characters of each text as ids, END after each line; and the number of ids."""
         if not self.whitespace:
             texts = [["".join(line.split()) for line in lines] for lines in texts]
         joined = "".join(chain.from_iterable(texts))
@@ -141,7 +142,7 @@ class Chrf:
         return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
 
     def scores(self, totals: Table) -> Floats:
-        """See `translation.TranslationMetric`. The order of the operations is that of sacrebleu."""
+        """See `metric.CorpusMetric`. The order of the operations is that of sacrebleu."""
         counts = np.asarray(totals).reshape(-1, self.order, 3)
         factor = self.beta**2
         value, precision, recall, orders = np.zeros((4, len(counts)), score_type(totals))
@@ -165,8 +166,8 @@ class Chrf:
         scores: Floats = 100 * ((1 + factor) * precision * recall / np.where(some, below, 1.0)) * some
         return scores
 
-    def signature(self) -> tuple[tuple[str, str], ...]:
-        """How the score was made, as (key, value) in order."""
+    def signature(self) -> Items:
+        """See `metric.CorpusMetric`."""
         return (
             ("case", "lc" if self.lowercase else "mixed"),
             ("eff", "no" if self.eps_smoothing else "yes"),
@@ -177,13 +178,13 @@ class Chrf:
 
 
 def _ratio(part: Table, whole: Table) -> Floats:
-    """part / whole, and of nothing next to nothing."""
+    """part / whole; a tiny number if whole is 0."""
     ratio: Floats = np.where(whole > 0, part / np.maximum(whole, 1), _TINY)
     return ratio
 
 
 def _words(texts: list[Sequence[str]]) -> tuple[list[Ints], int]:
-    """The words of each text as numbers, END after each line; and how many numbers there are."""
+    """The words of each text as ids, END after each line; and the number of ids."""
     ids = Ids({None: END})
     parts = _Parts(ids)
     out = []
@@ -197,7 +198,7 @@ def _words(texts: list[Sequence[str]]) -> tuple[list[Ints], int]:
 
 
 class _Parts(dict[str, tuple[int, ...]]):
-    """Word -> the numbers of its parts: a punctuation mark at its end stands alone, or else one at its beginning."""
+    """Word -> ids of its parts: a punctuation mark at its end, or else one at its beginning, is a part of its own."""
 
     def __init__(self, ids: Ids) -> None:
         self.ids = ids

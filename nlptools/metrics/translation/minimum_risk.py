@@ -1,7 +1,7 @@
-"""Minimum Bayes risk: of several candidates, the one that is most like all the others.
+"""Minimum Bayes risk decoding: of several candidates, the one most similar to all the others.
 
 Kumar & Byrne 2004; with samples of a neural model Eikema & Aziz 2020 (arXiv:2005.10283). The utility of a candidate is its
-mean score with every sample as the reference, samples that occur twice counting twice.
+mean score with each sample as the reference; a sample that occurs twice counts twice.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.metrics.translation.corpus_scores import metric_class
+from nlptools.metrics.translation.corpus import metric_class
 
 
 def choose(candidates: Sequence[str], metric: str) -> int:
-    """The place of the candidate with the highest expected `metric` ("bleu" of single segments, or "chrf"); of several the
-    first. Raises ValueError when there are no candidates.
+    """The index of the candidate with the highest expected `metric` ("bleu" of single segments, or "chrf"), the first of
+    equals. Raises ValueError if there are no candidates.
     """
     if not candidates:
         raise ValueError("no candidates to choose from")

@@ -1,26 +1,17 @@
-"""Scores of translations as text, JSON and LaTeX, in the forms that sacrebleu prints.
-
-A signature is `key:value` pairs joined by `|`: references, resampling, how the metric was made, version.
-"""
+"""Scores of systems as text, JSON and LaTeX, in the forms that sacrebleu prints."""
 
 from __future__ import annotations
 
 import json
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from nlptools import __version__
-from nlptools.metrics.translation.metric import TranslationMetric
-from nlptools.metrics.translation.significance import Result
+from nlptools.metrics.metric import Items, Score, signature_text
+from nlptools.metrics.significance import Result
 
-VERSIONS = {
-    "nlptools": f"nlptools-{__version__}",
-    "sacrebleu": "2.6.0",
-}  # sacrebleu's is the one whose scores these are
-VARIABLE = -1  # number of references, where segments differ in it
-_SHORT = {  # keys of the metrics have other short forms here and there; those of TER's tokenizer see `text`
+_SHORT = {  # of keys in signatures; see `short_signature` for TER's tokenizer
     "nrefs": "#",
     "seed": "rs",
     "version": "v",
@@ -36,74 +27,45 @@ _SHORT = {  # keys of the metrics have other short forms here and there; those o
 _SIGNIFICANT = 0.05
 
 
-@dataclass(frozen=True)
-class Signature:
-    """How a score was made."""
-
-    num_references: int
-    metric: tuple[tuple[str, str], ...]
-    resampling: tuple[tuple[str, str], ...] = ()  # bs or ar with its number, and the seed
-    version: str = VERSIONS["nlptools"]
-
-    def items(self) -> list[tuple[str, str]]:
-        """(key, value) in order."""
-        references = "var" if self.num_references == VARIABLE else str(self.num_references)
-        return [("nrefs", references), *self.resampling, *self.metric, ("version", self.version)]
-
-    def text(self, short: bool = False) -> str:
-        """All of it on one line; `short` abbreviates the keys."""
-        names = {**_SHORT, "tok": "t"} if ("tok", "tercom") in self.metric else _SHORT
-        return "|".join(f"{names.get(key, key) if short else key}:{value}" for key, value in self.items())
-
-
-def signature(
-    metric: TranslationMetric,
-    num_references: int,
-    version: str = "nlptools",
-    *,
-    bootstrap: int = 0,
-    randomization: int = 0,
-    seed: int | None = None,
-) -> Signature:
-    """The signature of `metric`; the numbers of resamples or trials only if there were any."""
-    counts = [("bs", bootstrap), ("ar", randomization)]
-    drawn = [(key, str(count)) for key, count in counts if count]
-    if drawn:
-        drawn.append(("seed", str(seed)))
-    return Signature(num_references, metric.signature(), tuple(drawn), VERSIONS[version])
-
-
 # -- one system -------------------------------------------------------------------------------------------------------
 
 
-def line(result: Result, made: Signature, width: int = 1, *, score_only: bool = False, short: bool = False) -> str:
+def signature(items: Items, short: bool = False) -> str:
+    """A signature on one line; `short` abbreviates the keys."""
+    names = {**_SHORT, "tok": "t"} if ("tok", "tercom") in items else _SHORT
+    return signature_text((names.get(key, key), value) for key, value in items) if short else signature_text(items)
+
+
+def line(
+    score: Score, result: Result, items: Items, width: int = 1, *, score_only: bool = False, short: bool = False
+) -> str:
     """`NAME|SIGNATURE = SCORE ...`."""
     number = _number(result, width)
-    return number if score_only else replace(result.score, signature=made.text(short)).line(number=number)
+    return number if score_only else replace(score, signature=signature(items, short)).line(number=number)
 
 
 def aligned(lines: Sequence[str]) -> list[str]:
-    """`lines` moved to the right, so that their equals signs stand below one another."""
+    """`lines` padded on the left so that their equals signs are aligned."""
     at = [text.find("=") - 1 for text in lines]
     if len(lines) < 2 or min(at) < 0:
         return list(lines)
     return [f"{text[:place]:>{max(at)}}{text[place:]}" for place, text in zip(at, lines)]
 
 
-def as_json(result: Result, made: Signature, width: int = 1) -> dict[str, Any]:
-    """The score and all that is known about it; the signature's parts are keys of their own."""
+def as_json(score: Score, result: Result, items: Items, width: int = 1) -> dict[str, Any]:
+    """The score with its interval, its parts and its signature, whose items are keys of their own."""
     record: dict[str, Any] = {
-        "name": result.score.name,
-        "score": float(f"{result.score.score:.{width}f}"),
-        "signature": made.text(),
+        "name": result.name,
+        "score": float(f"{result.value:.{width}f}"),
+        "signature": signature(items),
     }
     if result.mean is not None and result.mean > 0:
         record["confidence_mean"] = float(f"{result.mean:.{width}f}")
         record["confidence_var"] = float(f"{result.ci:.{width}f}")
         record["confidence"] = _interval(result, width)
-    if result.score.verbose:
-        record["verbose_score"] = result.score.verbose
-    return {**record, **dict(made.items())}
+    if score.verbose:
+        record["verbose_score"] = score.verbose
+    return {**record, **dict(items)}
 
 
 def dump(records: Sequence[dict[str, Any]]) -> str:
@@ -118,7 +80,7 @@ def compact(record: dict[str, Any]) -> str:
 
 
 def _number(result: Result, width: int) -> str:
-    number = f"{result.score.score:.{width}f}"
+    number = f"{result.value:.{width}f}"
     return f"{number} ({_interval(result, width)})" if result.mean is not None and result.mean > 0 else number
 
 
@@ -128,23 +90,23 @@ def _interval(result: Result, width: int) -> str:
 
 # -- several systems --------------------------------------------------------------------------------------------------
 
-Columns = dict[str, list[Result]]  # name of a metric -> what it says of each system
+Columns = dict[str, list[Result]]  # name of a metric -> its result for each system
 
 
 def systems_json(names: Sequence[str], columns: Columns, width: int) -> str:
-    """One object for each system. Without a test the scores are texts; with one they are all that it found."""
+    """One object for each system. Without a paired test the scores are text; with one they are objects of numbers."""
     records: list[dict[str, Any]] = []
     for i, name in enumerate(names):
         record: dict[str, Any] = {"system": name}
         for metric, results in columns.items():
-            record[metric] = _found(results[i]) if _tested(results) else _number(results[i], width)
+            record[metric] = _numbers(results[i]) if _tested(results) else _number(results[i], width)
         records.append(record)
     return json.dumps(records, indent=4)
 
 
-def _found(result: Result) -> dict[str, Any]:
-    found = {"score": result.score.score, "p_value": result.p_value, "mean": result.mean, "ci": result.ci}
-    return {**found, "corrected": "holm"} if result.corrected else found
+def _numbers(result: Result) -> dict[str, Any]:
+    numbers = {"score": result.value, "p_value": result.p_value, "mean": result.mean, "ci": result.ci}
+    return {**numbers, "corrected": "holm"} if result.corrected else numbers
 
 
 def systems_table(names: Sequence[str], columns: Columns, width: int, *, latex: bool = False) -> list[str]:
@@ -157,7 +119,7 @@ def systems_table(names: Sequence[str], columns: Columns, width: int, *, latex: 
 
 
 def _cell(result: Result, width: int, between: str) -> str:
-    text = f"{result.score.score:.{width}f}"
+    text = f"{result.value:.{width}f}"
     if result.mean is not None:
         text += f" ({result.mean:.{width}f} ± {result.ci:.{width}f})"
     if result.p_value is not None:
@@ -174,7 +136,7 @@ def _resampled(columns: Columns) -> bool:
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A table drawn with double lines outside and below the head; the first column to the right, the others centred."""
+    """A table in double lines, the first column aligned right, the others centred."""
     widths = _widths(rows)
 
     def rule(left: str, middle: str, right: str, stroke: str) -> str:
@@ -193,20 +155,20 @@ def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Of each column: its widest line, or two more than its heading; and a blank on each side."""
+    """The width of each column: its widest line, or two more than its heading; and a blank on each side."""
     cells = [(column[0] + "  ", *column[1:]) for column in zip(*rows)]
     return [2 + max(_columns(part) for cell in column for part in cell.split("\n")) for column in cells]
 
 
 def _placed(text: str, width: int, centred: bool) -> str:
-    """`text` with a blank on each side, within `width` columns."""
+    """`text` with a blank on each side, padded to `width` columns."""
     room = width - 2 - _columns(text)
     left = room // 2 if centred else room
     return " " * (1 + left) + text + " " * (1 + room - left)
 
 
 def _columns(text: str) -> int:
-    """Columns of a terminal that `text` takes."""
+    """The width of `text` in terminal columns."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
@@ -227,10 +189,10 @@ def _booktabs(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def explanation(baseline: str, *, bootstrap: int = 0, randomization: int = 0, corrected: bool = False) -> list[str]:
-    """What a table with p-values says, for those who have not met one."""
+    """A short explanation of a table with p-values."""
     kind, number = ("bootstrap resampling", bootstrap) if bootstrap else ("approximate randomization", randomization)
     title = f"Paired {kind} test with {number} {'resamples' if bootstrap else 'trials'}"
-    told = [
+    lines = [
         "-" * len(title),
         title,
         "-" * len(title),
@@ -239,4 +201,4 @@ def explanation(baseline: str, *, bootstrap: int = 0, randomization: int = 0, co
         "   hypothesis). With p <= 0.05, marked *, the difference is taken to be more than chance.",
         " - A p-value tells whether systems differ on other test sets of this kind, not which one is better.",
     ]
-    return [*told, " - p-values are corrected for the number of systems (Holm)."] if corrected else told
+    return [*lines, " - p-values are corrected for the number of systems (Holm)."] if corrected else lines

@@ -1,7 +1,7 @@
-"""Files of statistics: a corpus is counted in parts, wherever they lie, and scored from the sum of the counts.
+"""Files of statistics: parts of a corpus are counted separately and scored from the sum of the counts.
 
-The first line says what was counted, as JSON; the second names the columns; then a line of numbers for each segment, in
-order, separated by tabs. Numbers are written so that they read back exactly.
+The first line describes the metric as JSON; the second names the columns; then follows a line of numbers separated by
+tabs for each segment, in order. Numbers are written so that they read back exactly.
 Shapes: S segments, C statistics.
 """
 
@@ -21,63 +21,64 @@ from nlptools import __version__
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.streams import Block
+from nlptools.metrics.metric import CorpusMetric, Table
 from nlptools.metrics.translation.bleu import Bleu
-from nlptools.metrics.translation.corpus_scores import Counted, References, metric_class, reference_counts
-from nlptools.metrics.translation.metric import Table, TranslationMetric
+from nlptools.metrics.translation.corpus import CorpusStatistics, metric_class
+from nlptools.metrics.translation.segments import References, reference_counts
 from nlptools.text.bleu_blocks import SEPARATE
 
 _MARK = "# nlptools statistics "
 
 
-def header(metric: TranslationMetric) -> list[str]:
+def header(metric: CorpusMetric) -> list[str]:
     """The first two lines of a file."""
-    return [_MARK + json.dumps(_described(metric), ensure_ascii=False), "\t".join(("references", *metric.columns))]
+    return [_MARK + json.dumps(_description(metric), ensure_ascii=False), "\t".join(("references", *metric.columns))]
 
 
 def rows(table: Table, references: References) -> list[str]:
-    """A line for each segment: how many references it has, then its statistics (S, C)."""
+    """A line for each segment: its number of references, then its statistics (S, C)."""
     counts = reference_counts(references)
     return ["\t".join([str(count), *map(repr, row)]) for count, row in zip(counts, table.tolist(), strict=True)]
 
 
-def merge(paths: Sequence[str], keep_rows: bool = False) -> tuple[TranslationMetric, Counted]:
-    """The metric that files of statistics were made with, and what they hold together.
+def merge(paths: Sequence[str], keep_rows: bool = False) -> tuple[CorpusMetric, CorpusStatistics]:
+    """The metric of files of statistics, and the sum of all files.
 
-    The metric scores and has its signature; with a tokenizer that is a file it cannot count further segments.
+    The metric can score and has its signature; if its tokenizer is a file, it cannot count further segments.
 
     Raises:
-        DataError: not a file of statistics, one that is damaged (names the line), or one made with other options.
+        DataError: a file is not a file of statistics, is damaged (names the line), or was written with other options.
         InputError, StreamError: see `streams.blocks`.
         UsageError: no files.
     """
     if not paths:
         raise UsageError("expected files of statistics to merge")
-    metric: TranslationMetric | None = None
+    metric: CorpusMetric | None = None
     expected: dict[str, Any] = {}
-    counted = Counted([], 1)
+    statistics = CorpusStatistics([], 1)
     for path in streams.check_inputs(paths):
-        described, columns, blocks = _opened(path)
+        description, columns, blocks = _opened(path)
         if metric is None:
-            metric, expected = _restored(described, columns, path), described
-            counted = Counted([metric], 1, keep_rows)
-        elif {**described, "version": ""} != {**expected, "version": ""}:
+            metric, expected = _restored(description, columns, path), description
+            statistics = CorpusStatistics([metric], 1, keep_rows)
+        elif {**description, "version": ""} != {**expected, "version": ""}:
             raise DataError(f"made with other options than {display(paths[0])}", path=path, line=1)
         if columns != ["references", *metric.columns]:
             raise DataError("not the columns of these statistics", path=path, line=2)
         for block in blocks:
-            counted.add_tables(*_parsed(block.lines, path, block.start, metric))
+            statistics.add_tables(*_parsed(block.lines, path, block.start, metric))
     assert metric is not None
-    return metric, counted
+    return metric, statistics
 
 
-def _described(metric: TranslationMetric) -> dict[str, Any]:
+def _description(metric: CorpusMetric) -> dict[str, Any]:
     kind = type(metric).__name__.lower()
     options = {f.name: getattr(metric, f.name) for f in dataclasses.fields(metric_class(kind)) if f.init}
     return {"metric": kind, "options": options, "signature": dict(metric.signature()), "version": __version__}
 
 
 def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[Block]]:
-    """What a file says of itself, the names of its columns, and the blocks of its rows."""
+    """The description of a file's metric, the names of its columns, and the blocks of its rows."""
     blocks = streams.blocks(path)
     head: list[str] = []
     for block in blocks:  # a pipe may deliver one line at a time
@@ -86,46 +87,46 @@ def _opened(path: str) -> tuple[dict[str, Any], list[str], Iterator[Block]]:
             break
     if len(head) < 2 or not head[0].startswith(_MARK):
         raise DataError("not a file that --statistics wrote", path=path, line=1)
-    described = line_records.parse_json_object(head[0][len(_MARK) :], path, 1)
-    return described, head[1].split("\t"), chain([Block(path, 3, head[2:])], blocks)
+    description = line_records.parse_json_object(head[0][len(_MARK) :], path, 1)
+    return description, head[1].split("\t"), chain([Block(path, 3, head[2:])], blocks)
 
 
-def _restored(described: dict[str, Any], columns: Sequence[str], path: str) -> TranslationMetric:
+def _restored(description: dict[str, Any], columns: Sequence[str], path: str) -> CorpusMetric:
     """The metric that a header describes."""
     try:
-        made, options = metric_class(described["metric"]), dict(described["options"])
-        _check_options(made, options, len(columns))
-        if made is Bleu and options["tokenize"] not in SEPARATE:
-            metric: TranslationMetric = Bleu.without_tokenizer(str(dict(described["signature"])["tok"]), options)
+        cls, options = metric_class(description["metric"]), dict(description["options"])
+        _check_options(cls, options, len(columns))
+        if cls is Bleu and options["tokenize"] not in SEPARATE:
+            metric: CorpusMetric = Bleu.without_tokenizer(str(dict(description["signature"])["tok"]), options)
         else:
-            metric = made(**options)
-        if dict(metric.signature()) != described["signature"]:
-            raise ValueError(f"options and signature differ: {described['signature']}")
+            metric = cls(**options)
+        if dict(metric.signature()) != description["signature"]:
+            raise ValueError(f"options and signature differ: {description['signature']}")
         return metric
     except (KeyError, TypeError, ValueError, UsageError) as error:
         raise DataError(f"statistics of no metric that is known here: {error}", path=path, line=1) from None
 
 
-def _check_options(made: type[Any], options: dict[str, Any], width: int) -> None:
-    """Refuse values that no option has. Raises ValueError."""
-    defaults = {f.name: f.default for f in dataclasses.fields(made) if f.init}
+def _check_options(cls: type[Any], options: dict[str, Any], width: int) -> None:
+    """Raises ValueError for unknown options and for values of the wrong type."""
+    defaults = {f.name: f.default for f in dataclasses.fields(cls) if f.init}
     if options.keys() != defaults.keys():
         raise ValueError(f"expected the options {', '.join(defaults)}")
     for name, value in options.items():
         number = name == "smooth_value" and type(value) in (int, float, type(None))
-        fine = math.isfinite(value or 0.0) if number else type(value) is type(defaults[name])
-        if not fine or (name.endswith("order") and value > width):
+        valid = math.isfinite(value or 0.0) if number else type(value) is type(defaults[name])
+        if not valid or (name.endswith("order") and value > width):
             raise ValueError(f"{name} {value!r}")
 
 
-def _parsed(lines: list[str], path: str, start: int, metric: TranslationMetric) -> tuple[list[list[Table]], set[int]]:
+def _parsed(lines: list[str], path: str, start: int, metric: CorpusMetric) -> tuple[list[list[Table]], set[int]]:
     """The statistics (S, C) in `lines`, by system (one) and metric (one), and the numbers of references."""
     width = 1 + len(metric.columns)
     number = float if metric.name == "TER" else int
     table = np.full((len(lines), width), np.nan)
     for i, line in enumerate(lines):
         fields = line.split("\t")
-        # Python takes 1_000 and blanks for a number too
+        # Python also reads 1_000 and spaces as numbers
         if len(fields) == width and line.isascii() and "_" not in line and " " not in line:
             with contextlib.suppress(ValueError, OverflowError):
                 table[i] = [int(fields[0]), *map(number, fields[1:])]
@@ -141,7 +142,7 @@ def _parsed(lines: list[str], path: str, start: int, metric: TranslationMetric) 
 
 
 def _check_counts(table: Table, order: int, path: str, start: int) -> None:
-    """Refuse rows of BLEU (S, 2 + 2 N) that no segment has: a digit may be missing at the end of a file."""
+    """Refuse rows of BLEU (S, 2 + 2 N) that are impossible: a digit may be missing at the end of a file."""
     matches, totals = table[:, 2 : 2 + order], table[:, 2 + order :]
     possible = np.maximum(table[:, :1] - np.arange(order), 0)
     good = (totals == possible).all(axis=1) & (matches <= totals).all(axis=1)

@@ -1,11 +1,11 @@
 """Translation edit rate (TER): the edits that turn a translation into a reference, per word of the reference.
 
 Snover et al. 2006, "A study of translation edit rate with targeted human annotation" (2006.amta-papers.25). Scores
-equal those of sacrebleu (Post 2018, W18-6319), which reads tercom, to the last bit. Lower is better; a translation that
+equal those of sacrebleu (Post 2018, W18-6319), which follows tercom, to the last bit. Lower is better; a translation that
 is longer than its reference can exceed 100.
-As sacrebleu does, references are normalized twice and hypotheses once, which tells where the first round leaves
-something to do: before a tab, for instance, `'s` stays with its word in a hypothesis.
-Departure: none in the result; `shifts` says how the search is made fast.
+As in sacrebleu, references are normalized twice and hypotheses once. This matters where the first round leaves something
+to normalize: before a tab, for instance, `'s` stays attached to its word in a hypothesis.
+Departure: none in the result; `ter_shifts` explains how the search is made fast.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nlptools.metrics.metric import Floats, Items, Score, Table
 from nlptools.metrics.ngrams import Ids
 from nlptools.metrics.translation import ter_shifts
-from nlptools.metrics.translation.metric import Floats, Score, Table, check_segments, score_type
+from nlptools.metrics.translation.segments import check_segments, score_type
 from nlptools.text.ter_tokens import split_ter
 
 
@@ -41,9 +42,8 @@ class Ter:
     def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Table:
         """Edits to the nearest reference, and mean length of the references in words, of each segment: (S, 2), float64.
 
-        References are one list each; None stands where a segment has no such reference. With three references or
-        more a mean may have no end in binary: then sums in another order than that of the segments may differ in the
-        last bit.
+        References are one list each; None stands where a segment has no such reference. With three or more references
+        a mean may not be exact in binary: sums in another order than that of the segments may differ in the last bit.
 
         Raises:
             DataError: the numbers of segments differ, or a segment has no reference at all.
@@ -66,7 +66,7 @@ class Ter:
         return np.stack([edits, lengths / np.bincount(owner, minlength=len(words))], axis=1)
 
     def _words(self, lines: Sequence[str], ids: Ids, times: int = 1) -> list[ter_shifts.Words]:
-        """The numbers of the words of each line, which is tokenized `times` times."""
+        """The ids of the words of each line, which is tokenized `times` times."""
         options = {
             "normalized": self.normalized,
             "no_punct": self.no_punct,
@@ -79,20 +79,20 @@ class Ter:
         return [[ids[token] for token in line] for line in tokens]
 
     def score(self, total: Table) -> Score:
-        """The rate in percent, of one segment's statistics or of a sum of them (2,).
+        """The rate in percent, from one segment's statistics or a sum of them (2,).
 
-        Without words in the references it is 100, or 0 if there are none in the hypotheses either.
+        Without words in the references it is 100, or 0 without edits.
         """
         return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
 
     def scores(self, totals: Table) -> Floats:
-        """See `translation.TranslationMetric`."""
+        """See `metric.CorpusMetric`."""
         edits, length = np.asarray(totals, score_type(totals)).T
         rates: Floats = 100 * np.where(length > 0, edits / np.where(length > 0, length, 1.0), edits > 0)
         return rates
 
-    def signature(self) -> tuple[tuple[str, str], ...]:
-        """How the score was made, as (key, value) in order."""
+    def signature(self) -> Items:
+        """See `metric.CorpusMetric`."""
         return (
             ("case", "mixed" if self.case_sensitive else "lc"),
             ("tok", "tercom"),

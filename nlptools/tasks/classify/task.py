@@ -26,13 +26,12 @@ from nlptools.configs.finetuning import Files, Finetune, Predict, class_weights
 from nlptools.errors import DataError, UsageError
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import TextExample
-from nlptools.formats.glue import glue_task, submission
+from nlptools.formats.glue import GLUE, find, glue_task, submission
 from nlptools.formats.json_texts import is_number
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.metrics import classification, correlation, glue
-from nlptools.metrics.glue import find
 from nlptools.tasks import task as kind
 from nlptools.training.engine.loop import Criterion
 
@@ -116,7 +115,7 @@ class Texts:
     def _measures(self) -> tuple[str, ...]:
         """Names of the numbers of `measure`, the usual one last."""
         if self.glue:
-            metrics = glue.TASKS[self.glue].metrics
+            metrics = GLUE[self.glue].metrics
             return ("loss", *metrics, "mean") if len(metrics) > 1 else ("loss", *metrics)
         if self.name == "regress":
             return ("loss", "spearman", "pearson")
@@ -142,8 +141,8 @@ class Texts:
         else:
             found = Counter(_label(e) for e in examples)
         labels = tuple(sorted(found))
-        if self.glue and set(found) <= set(glue.TASKS[self.glue].labels):
-            labels = glue.TASKS[self.glue].labels
+        if self.glue and set(found) <= set(GLUE[self.glue].labels):
+            labels = GLUE[self.glue].labels
         path = examples[0].place.path
         if not labels:
             raise DataError("no example has a label", path=path)
@@ -252,9 +251,9 @@ class Texts:
         loss = -float(logs[np.arange(len(gold)), [place[label] for label in gold]].mean())
         said = [self.labels[i] for i in logs.argmax(1)]
         if self.glue:
-            return {"loss": loss, **glue.measures(self.glue, gold, said).values()}
+            return {"loss": loss, **glue.evaluate(self.glue, gold, said).values()}
         metrics = [name for name in self._measures if name != "loss"]
-        return {"loss": loss, **classification.measures(gold, said, metrics, labels=self.labels).values()}
+        return {"loss": loss, **classification.evaluate(gold, said, metrics, labels=self.labels).values()}
 
     def _measured_sets(self, logs: np.ndarray, examples: Sequence[TextExample]) -> dict[str, float]:
         gold = self._targets(examples)["labels"] > 0  # (N, K)
@@ -354,5 +353,5 @@ def _measured_numbers(gold: np.ndarray, said: np.ndarray) -> dict[str, float]:
     loss = float(((gold - said) ** 2).mean())
     both = {"pearson": 0.0, "spearman": 0.0}
     if np.ptp(gold) > 0 and np.ptp(said) > 0:
-        both = correlation.measures(list(map(str, gold)), list(map(str, said)), ("pearson", "spearman")).values()
+        both = correlation.evaluate(list(map(str, gold)), list(map(str, said)), ("pearson", "spearman")).values()
     return {"loss": loss, **both, "mean": (both["pearson"] + both["spearman"]) / 2}

@@ -2,7 +2,7 @@
 
 Viterbi 1967 (doi:10.1109/TIT.1967.1054010) over the scores of each word's tags, with the scores of a CRF for neighbours
 (Lafferty et al. 2001; Lample et al. 2016, N16-1030) or without. Which tags may follow each other is read off the rules by
-which entities are scored (`nlptools.metrics.spans`): a tag that would belong to no entity is not taken.
+which entities are scored (`nlptools.formats.tag_schemes`): a tag that would belong to no entity is not taken.
 Where no tags at all keep to the scheme (one word, and neither O nor S among the tags), those that break it least often.
 Shapes: N sentences, T longest of them, W words of all, C tags.
 """
@@ -15,8 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlptools.errors import UsageError, display
-from nlptools.formats.tag_schemes import PLAIN, find_scheme, is_span_tag, split
-from nlptools.metrics.spans import RULES
+from nlptools.formats.tag_schemes import PLAIN, RULES, find_scheme, is_span_tag, split
 
 _BREACH = 1e6  # what breaking the scheme costs; scores are of another order, and in 64 bits both are told apart
 _BATCH = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from nlptools.formats.columns import layout_of, with_tags
+from nlptools.formats.conll import layout_of, with_tags
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import spans

@@ -32,7 +32,7 @@ from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import streams
 from nlptools.formats import tag_schemes
-from nlptools.formats.columns import fields_of
+from nlptools.formats.conll import split_tabs
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.layers.crf import Crf
@@ -177,7 +177,7 @@ class Tags:
             found: Iterator[Any] = read(self.name, [name], self.options, errors)
             for e in found:
                 row = next((row for row in e.rows if row.word is not None), None)
-                if unknown and row is not None and (width := len(fields_of(row.text))) not in usual:
+                if unknown and row is not None and (width := len(split_tabs(row.text))) not in usual:
                     raise DataError(
                         f"{width} columns, the files that the model was trained on had {self.columns}",
                         path=e.place.path,
@@ -191,7 +191,7 @@ class Tags:
         path, written, columns = examples[0].place.path, _INSIDE, 0
         if self.name == "tag":
             written = examples[0].scheme
-            columns = len(fields_of(next(row.text for row in examples[0].rows if row.word is not None)))
+            columns = len(split_tabs(next(row.text for row in examples[0].rows if row.word is not None)))
             if len(examples) == 1 and 2 * sum(" " in word for word in examples[0].words) > len(examples[0].words):
                 told = "one sentence, and most of its words have spaces in them"
                 hint = "texts with a label each are --task classify; a blank line stands between sentences"

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from nlptools.errors import BundleError, DataError, InputError, UsageError
 from nlptools.metrics import ngrams
 from nlptools.metrics.translation import bleu as bleu_module
-from nlptools.metrics.translation import corpus_scores
+from nlptools.metrics.translation import corpus
 from nlptools.metrics.translation.bleu import SMOOTH_VALUES, Bleu
-from nlptools.metrics.translation.corpus_scores import bleu
+from nlptools.metrics.translation.corpus import bleu
 from nlptools.text.mteval_blocks import tokenize_13a, tokenize_13a_block
 
 PERFECT = 100.00000000000004  # what four logarithms of 100 make, here as in sacrebleu
@@ -174,7 +174,7 @@ def test_block_size_does_not_matter(size, english, monkeypatch):
     pair = noisy(english[:900], 1), [english[:900], english[3:903]]
     expected = bleu(*pair)
     monkeypatch.setattr(bleu_module, "_BLOCK", size)
-    monkeypatch.setattr(corpus_scores, "_BLOCK", size)
+    monkeypatch.setattr(corpus, "_BLOCK", size)
     assert bleu(*pair) == expected
 
 
@@ -326,3 +326,19 @@ def test_the_option_knows_every_tokenizer():
     from nlptools.text.bleu_blocks import SEPARATE
 
     assert set(TOKENIZERS) == set(SEPARATE)
+
+
+@pytest.mark.parametrize("smooth", SMOOTH_VALUES)
+def test_without_matches_all_precisions_are_0(smooth):
+    score = bleu(["a b c d e"], [["v w x y z"]], smooth=smooth)
+    assert score.score == 0 and score.precisions == (0, 0, 0, 0)
+    assert (score.counts, score.totals) == ((0, 0, 0, 0), (5, 4, 3, 2))
+
+
+@pytest.mark.parametrize(("smooth", "effective_order"), [(s, e) for s in SMOOTH_VALUES for e in (False, True)])
+def test_one_score_is_the_first_of_several(smooth, effective_order):
+    rng = random.Random(3)
+    texts = [[" ".join(rng.choices("abcde", k=rng.randrange(9))) for _ in range(80)] for _ in range(2)]
+    metric = Bleu(smooth=smooth, effective_order=effective_order)
+    table = metric.statistics(texts[0], texts[1:])
+    assert [metric.score(row).score for row in table] == metric.scores(table).tolist()

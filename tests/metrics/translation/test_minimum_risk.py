@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.metrics.translation.corpus_scores import metric_class
+from nlptools.metrics.translation.corpus import metric_class
 from nlptools.metrics.translation.minimum_risk import choose
 
 metrics = pytest.mark.parametrize("metric", ["bleu", "chrf"])

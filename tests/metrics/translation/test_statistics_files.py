@@ -12,11 +12,11 @@ import pytest
 
 from nlptools.configs.bleu import Report, Significance
 from nlptools.errors import DataError, InputError, UsageError
-from nlptools.metrics.translation import corpus_scores, statistics_files
+from nlptools.metrics.translation import corpus, statistics_files
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.chrf import Chrf
-from nlptools.metrics.translation.comparison import compare
-from nlptools.metrics.translation.corpus_scores import Counted
+from nlptools.metrics.translation.corpus import CorpusStatistics
+from nlptools.metrics.translation.systems import compare
 from nlptools.metrics.translation.ter import Ter
 
 METRICS = [
@@ -66,7 +66,7 @@ def printed(counted, asked, **report):
 def test_parts_make_the_whole(metric, references, tmp_path):
     paths = parts(tmp_path, metric, references)
     for asked in ASKED:
-        whole = Counted([metric], 1, keep_rows=bool(asked.confidence))
+        whole = CorpusStatistics([metric], 1, keep_rows=bool(asked.confidence))
         whole.add([HYPOTHESES], references)
         restored, merged = statistics_files.merge(paths, keep_rows=bool(asked.confidence))
         assert restored == metric
@@ -107,7 +107,7 @@ def test_a_tokenizer_that_is_a_file_need_not_be_there(tmp_path):
     assert (
         json.loads(statistics_files.header(restored)[0].split(" ", 3)[3])["options"]["tokenize"] == "elsewhere/my.model"
     )
-    score = corpus_scores.bleu(HYPOTHESES, REFERENCES[:1], tokenize="none", smooth="none").score
+    score = corpus.bleu(HYPOTHESES, REFERENCES[:1], tokenize="none", smooth="none").score
     assert f" = {score:.17f} " in line
 
 

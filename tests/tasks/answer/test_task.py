@@ -14,6 +14,7 @@ import torch
 from nlptools import bundle
 from nlptools.configs.finetuning import Finetune, Predict
 from nlptools.errors import DataError, OutputError, UsageError
+from nlptools.formats.squad import read_no_answer, read_predictions
 from nlptools.metrics import squad
 from nlptools.tasks.answer import task as answers
 from tests.tasks.classify.test_task import predicted
@@ -50,7 +51,7 @@ def scores(directory: Path, path: Path, version: str, **changes: Any) -> dict[st
     """What the metric says of the predictions that are written."""
     out = directory.parent / "predictions.json"
     predicted(directory, path, predictions=str(out), **changes)
-    said = squad.squad(squad.read_questions(path), squad.read_predictions(out), version).values()
+    said = squad.squad(squad.read_questions(path), read_predictions(out), version).values()
     out.unlink()
     return said
 
@@ -90,8 +91,8 @@ def test_the_files_of_squad_are_what_its_metric_takes(tmp_path: Path) -> None:
     lines = predicted(tmp_path / "out", path, **how, window=13, candidates=3)
     said, nbest, odds = (json.loads(file.read_text(encoding="utf-8")) for file in names.values())
     assert list(said) == list(nbest) == list(odds) == [f"q{i}" for i in range(60)]
-    assert list(said.values()) == lines and said == squad.read_predictions(names["predictions"])
-    assert odds == squad.read_no_answer(names["null_odds"])
+    assert list(said.values()) == lines and said == read_predictions(names["predictions"])
+    assert odds == read_no_answer(names["null_odds"])
     threshold = bundle.load(tmp_path / "out").config["nlptools"]["task"].get("threshold", 0.0)
     for id, found in nbest.items():
         assert 1 <= len(found) <= 4 and sum(c["probability"] for c in found) < 1 + 1e-6

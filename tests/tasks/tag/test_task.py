@@ -17,11 +17,12 @@ from nlptools.batches.features import Encoding, Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import DataError, UsageError
-from nlptools.formats import conll, tag_schemes
+from nlptools.formats import tag_schemes
 from nlptools.formats.examples import Place, TaggedSentence
 from nlptools.inference.prediction import Predictor
 from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
+from nlptools.metrics.tags import read_tags
 from nlptools.tasks import task as kind
 from nlptools.tasks.tag.task import Tags
 from nlptools.text.builtin import NamedTokenizer
@@ -144,7 +145,7 @@ def test_the_columns_that_predict_writes_have_the_f1_of_the_validation(tmp_path:
     answered = tmp_path / "answered"
     answered.write_text("".join(f"{line}\n" for line in lines))
     for scheme in ("conlleval", "iob1"):
-        numbers = spans.entities(*conll.read_tags([answered]), scheme).values()
+        numbers = spans.entities(*read_tags([answered]), scheme).values()
         assert numbers["f1"] == pytest.approx(done.metrics["valid_f1"], abs=1e-9)
     other = predicted(tmp_path / "out", valid, max_length=8, scheme="bioes")
     assert {tag[0] for line in other for tag in line.split()} <= set("OBIES") and any("S-B" in line for line in other)
@@ -309,7 +310,7 @@ def test_how_a_directory_is_decoded(tmp_path: Path) -> None:
         for decode in ("argmax", "scheme")
     ]
     assert broken == [True, False]
-    numbers = spans.entities(*conll.read_tags([tmp_path / "argmax.txt"]), "conlleval").values()
+    numbers = spans.entities(*read_tags([tmp_path / "argmax.txt"]), "conlleval").values()
     assert numbers["f1"] == pytest.approx(done.metrics["valid_f1"], abs=1e-9)
     train(tmp_path, train_file, task="tag", epochs=0.1, crf=True, force=True)
     assert predicted(tmp_path / "out", train_file) == predicted(tmp_path / "out", train_file, decode="scheme")
@@ -360,7 +361,7 @@ def test_roles_of_each_predicate_are_told_apart(tmp_path: Path, crf: bool) -> No
     shown = predicted(tmp_path / "out", valid, columns=True)
     answered.write_text("".join(f"{line}\n" for line in shown))
     assert shown[1].split("\t")[:2] == [words[1], "V"]
-    numbers = spans.entities(*conll.read_tags([answered]), "iob2").values()
+    numbers = spans.entities(*read_tags([answered]), "iob2").values()
     assert numbers["f1"] == pytest.approx(done.metrics["valid_f1"], abs=1e-9)
 
 

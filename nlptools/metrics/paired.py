@@ -1,23 +1,13 @@
-"""What the metrics of paired examples share: checked input, and sums over weighted examples.
-
-Shapes: B resamples, N examples, K groups.
-"""
+"""Checked input of the metrics of paired examples: labels or numbers, one per line."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
-from nlptools.errors import DataError, UsageError
-from nlptools.metrics.resampling import Values, Weights
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
-Paths = tuple[str | None, str | None]  # names of the files of gold and of predicted, for messages
-
-_MOST_SHOWN = 60
+from nlptools.errors import DataError, UsageError, shown
+from nlptools.metrics.metric import Paths, Values
 
 
 class Headed(str):
@@ -25,14 +15,9 @@ class Headed(str):
 
 
 def refuse(message: str, path: str | None, index: int) -> DataError:
-    """The error for the example at `index` (from 0): names the file where it is known, and the line (from 1)."""
+    """The error for the example at `index` (from 0): names the file, if known, and the line (from 1)."""
     line = index + (2 if isinstance(path, Headed) else 1)
     return DataError(message, path=path, line=line) if path is not None else DataError(f"line {line}: {message}")
-
-
-def shown(text: str) -> str:
-    """`text` in quotes for a message, not too long."""
-    return repr(text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…")
 
 
 def check_paired(gold: Sequence[object], predicted: Sequence[object], unit: str, paths: Paths = (None, None)) -> int:
@@ -40,7 +25,7 @@ def check_paired(gold: Sequence[object], predicted: Sequence[object], unit: str,
 
     Raises:
         DataError: the numbers differ, or are 0.
-        UsageError: a string where a list of them is expected.
+        UsageError: a string where a list of strings is expected.
     """
     if isinstance(gold, str) or isinstance(predicted, str):
         raise UsageError(f"expected {unit} as a list, not as one string")
@@ -51,8 +36,8 @@ def check_paired(gold: Sequence[object], predicted: Sequence[object], unit: str,
     return len(gold)
 
 
-def numbers(lines: Sequence[str], path: str | None = None) -> Floats:
-    """The numbers that `lines` hold, one each: (N,).
+def numbers(lines: Sequence[str], path: str | None = None) -> Values:
+    """The number in each of `lines`: (N,).
 
     Raises:
         DataError: a line holds no number, or one that is not finite; names the line.
@@ -73,17 +58,3 @@ def numbers(lines: Sequence[str], path: str | None = None) -> Floats:
         if not finite or not line.isascii() or "_" in line:
             raise refuse(f"expected a finite number, got {shown(line)}", path, index)
     raise AssertionError("unreachable")
-
-
-def sums(weights: Weights | Values, groups: Ints, count: int) -> Values:
-    """The weights (B, N) of the examples in each of `count` groups; `groups` (N,) are numbers below: (B, K).
-
-    Whole numbers, as floats: exact up to 2**53.
-    """
-    return np.stack([np.bincount(groups, row, count) for row in weights])
-
-
-def ratio(part: Values | Ints, whole: Values | Ints) -> Values:
-    """`part` / `whole`, and 0 where there is nothing to divide by."""
-    quotient: Values = np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole != 0)
-    return quotient

@@ -1,6 +1,6 @@
-"""Scores of whole corpora of translations, from texts and from files.
+"""Scores of corpora of translations, counted block by block.
 
-Everything is read and counted in blocks. Without resampling only the sums are kept, so memory does not grow.
+Without resampling only the sums are kept, so memory does not grow with the corpus.
 Shapes: S segments, C statistics.
 """
 
@@ -14,23 +14,59 @@ from typing import Any
 
 import numpy as np
 
-from nlptools import messages
-from nlptools.errors import DataError, UsageError, display
-from nlptools.files import streams
+from nlptools import __version__
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import TRANSLATION, Request
+from nlptools.errors import DataError, UsageError
+from nlptools.metrics.metric import (
+    CorpusMetric,
+    Data,
+    Evaluation,
+    Items,
+    Score,
+    Table,
+    corpus_evaluation,
+    signature_text,
+)
 from nlptools.metrics.translation.bleu import Bleu, BleuScore
-from nlptools.metrics.translation.metric import Score, Table, TranslationMetric, check_lengths
-from nlptools.metrics.translation.report import VARIABLE, signature
+from nlptools.metrics.translation.segments import References, check_lengths, reference_counts
 
 Texts = Iterable[str]
-References = Sequence[Sequence["str | None"]]
-_CLASSES = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # imported on use
 _BLOCK = 8192  # segments taken from an iterable at a time
+VERSIONS = {"nlptools": f"nlptools-{__version__}", "sacrebleu": "2.6.0"}  # the sacrebleu version with equal scores
 
 
 def metric_class(name: str) -> Any:
     """The class of a metric: `bleu`, `chrf` or `ter`. Raises KeyError."""
-    module, cls = _CLASSES[name].split(":")
+    module, cls = TRANSLATION[name].split(":")
     return getattr(import_module(f"nlptools.metrics.translation.{module}"), cls)
+
+
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The metric, with its default options, that `nlptools evaluate` is asked for."""
+    metric: CorpusMetric = metric_class(requests[0].metric)()
+    if isinstance(data.references, str) or any(isinstance(lines, str) for lines in data.references):
+        raise UsageError("expected references as a list with one list of texts per reference")
+    sides = [[text and text.rstrip() for text in lines] for lines in (data.predictions, *data.references)]
+    table = metric.statistics(sides[0], sides[1:])
+    if not len(table):
+        raise DataError("no texts: predictions and references are empty")
+    evaluation = corpus_evaluation(metric, table, (("nrefs", str(len(data.references))),))
+    return dataclasses.replace(evaluation, names=(requests[0].metric,))
+
+
+def signature(
+    metric: CorpusMetric, num_references: int | None, resampling: Items = (), version: str = "nlptools"
+) -> Items:
+    """The signature of a score of translations, as (key, value) in order.
+
+    Args:
+        num_references: None if segments differ in it.
+        resampling: number of resamples or trials, and the seed, if there are any.
+        version: a key of VERSIONS.
+    """
+    references = "var" if num_references is None else str(num_references)
+    return (("nrefs", references), *resampling, *metric.signature(), ("version", VERSIONS[version]))
 
 
 # -- texts in memory ----------------------------------------------------------------------------------------------------
@@ -48,9 +84,9 @@ def bleu(hypotheses: Texts, references: Sequence[Iterable[str | None]], **option
         DataError: the numbers of segments differ, there are none, or a segment has no reference.
         UsageError: no references, a string where an iterable of segments is expected, or a wrong option.
     """
-    scored = _score(Bleu(**options), hypotheses, references)
-    assert isinstance(scored, BleuScore)
-    return scored
+    score = _score(Bleu(**options), hypotheses, references)
+    assert isinstance(score, BleuScore)
+    return score
 
 
 def chrf(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options: Any) -> Score:
@@ -63,44 +99,44 @@ def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options
     return _score(metric_class("ter")(**options), hypotheses, references)
 
 
-def _score(metric: TranslationMetric, hypotheses: Texts, references: Sequence[Iterable[str | None]]) -> Score:
+def _score(metric: CorpusMetric, hypotheses: Texts, references: Sequence[Iterable[str | None]]) -> Score:
     if isinstance(hypotheses, str) or isinstance(references, str) or any(isinstance(r, str) for r in references):
         raise UsageError("expected hypotheses as a list of segments, and references as a list of such lists")
-    counted = Counted([metric], 1)
+    statistics = CorpusStatistics([metric], 1)
     if not references:
         raise UsageError("expected at least one reference")
     sources: list[Iterator[Any]] = [iter(hypotheses), *map(iter, references)]
     while any(block := [list(islice(source, _BLOCK)) for source in sources]):
         if len(set(map(len, block))) > 1:
             first, *others = (
-                counted.segments + len(part) + sum(1 for _ in source) for part, source in zip(block, sources)
+                statistics.segments + len(part) + sum(1 for _ in source) for part, source in zip(block, sources)
             )
             check_lengths(first, others)
-        counted.add(block[:1], block[1:])
-    made = signature(metric, counted.num_references)
-    return dataclasses.replace(metric.score(counted.totals()[0][0]), signature=made.text())
+        statistics.add(block[:1], block[1:])
+    items = signature(metric, statistics.num_references)
+    return dataclasses.replace(metric.score(statistics.totals()[0][0]), signature=signature_text(items))
 
 
-# -- files ------------------------------------------------------------------------------------------------------------
+# -- statistics of a corpus -------------------------------------------------------------------------------------------
 
 
-class Counted:
+class CorpusStatistics:
     """The statistics of several systems under several metrics, added block by block."""
 
-    def __init__(self, metrics: Sequence[TranslationMetric], num_systems: int, keep_rows: bool = False) -> None:
+    def __init__(self, metrics: Sequence[CorpusMetric], num_systems: int, keep_rows: bool = False) -> None:
         self.metrics, self.keep_rows = metrics, keep_rows
         self.segments = 0
         self._reference_counts: set[int] = set()
         self._tables: list[list[list[Table]]] = [[[] for _ in metrics] for _ in range(num_systems)]
 
     def add(self, systems: Sequence[list[str]], references: References) -> list[list[Table]]:
-        """Count one more block; returns its tables (S, C), by system and metric."""
+        """Count one more block; returns its statistics (S, C), by system and metric."""
         added = [[metric.statistics(system, references) for metric in self.metrics] for system in systems]
         self.add_tables(added, set(reference_counts(references)))
         return added
 
     def add_tables(self, added: Sequence[Sequence[Table]], reference_counts: set[int]) -> None:
-        """Add statistics (S, C), by system and metric, of segments with so many references."""
+        """Add statistics (S, C), by system and metric, and the numbers of references of their segments."""
         for tables, new in zip(self._tables, added, strict=True):
             for kept, table in zip(tables, new, strict=True):
                 self._keep(kept, table)
@@ -111,13 +147,13 @@ class Counted:
         if self.keep_rows:
             kept.append(table)
         else:
-            # row after row, whatever the blocks: sums of means do not depend on where the blocks end
+            # one row after another, so that sums of means do not depend on where the blocks end
             kept[:] = [np.concatenate([*kept, table]).sum(axis=0, keepdims=True)]
 
     @property
-    def num_references(self) -> int:
-        """Of each segment; `VARIABLE` if they differ."""
-        return self._reference_counts.copy().pop() if len(self._reference_counts) == 1 else VARIABLE
+    def num_references(self) -> int | None:
+        """The number of references of each segment; None if segments differ in it."""
+        return self._reference_counts.copy().pop() if len(self._reference_counts) == 1 else None
 
     def tables(self) -> list[list[Table]]:
         """All rows (S, C), or one row with their sum, by system and metric. Raises DataError when there are none."""
@@ -128,52 +164,3 @@ class Counted:
     def totals(self) -> list[list[Table]]:
         """The sums (C,), by system and metric. Raises DataError when there are no segments."""
         return [[table.sum(axis=0) for table in tables] for tables in self.tables()]
-
-
-def reference_counts(references: References) -> list[int]:
-    """How many references each segment has."""
-    if all(None not in reference for reference in references):
-        return [len(references)] * (len(references[0]) if references else 0)
-    return [sum(text is not None for text in segment) for segment in zip(*references)]
-
-
-def read(
-    systems: Sequence[str], references: Sequence[str], num_refs: int = 1, errors: str = "strict"
-) -> Iterator[tuple[list[list[str]], References]]:
-    """Blocks of parallel segments of files: (by system, by reference), white space at their ends cut off.
-
-    With a `num_refs` other than 1 the one file of references has that many fields in each line, or with 0 any number.
-    A byte order mark stays, as a character of the first line: sacrebleu counts it. A warning names the file.
-
-    Raises:
-        DataError: unequal numbers of lines or of fields.
-        InputError, StreamError: see `streams.blocks`.
-    """
-    before = 0
-    paths = [*systems, *references]
-    for block in streams.zip_blocks(paths, errors, keep_bom=True):
-        if not before:
-            _warn_of_marks(paths, [lines[0] for lines in block])
-        texts = [list(map(str.rstrip, lines)) for lines in block]
-        given: References = texts[len(systems) :]
-        if num_refs != 1:
-            given = _split_fields(texts[-1], num_refs, references[0], before)
-        before += len(texts[0])
-        yield texts[: len(systems)], given
-
-
-def _warn_of_marks(paths: Sequence[str], first_lines: Sequence[str]) -> None:
-    """Warn of files that begin with a byte order mark."""
-    for path, line in zip(paths, first_lines, strict=True):
-        if line.startswith("\ufeff"):
-            messages.warn(
-                f"{display(path)}: begins with a byte order mark; the score counts it as a character, as sacrebleu does"
-            )
-
-
-def _split_fields(lines: list[str], num_refs: int, path: str, before: int) -> list[list[str | None]]:
-    rows = [line.split("\t", num_refs - 1) if num_refs else line.split("\t") for line in lines]
-    for i, row in enumerate(rows):
-        if num_refs and len(row) != num_refs:
-            raise DataError(f"{len(row)} references, expected {num_refs}", path=path, line=before + i + 1)
-    return [[row[k] if k < len(row) else None for row in rows] for k in range(max(map(len, rows)))]

@@ -1,0 +1,255 @@
+"""The table of metrics that `nlptools evaluate` computes: one row for each family, and names to metrics.
+
+A new metric is a module in `nlptools/metrics` with a function `requested(requests, data, options)` that returns a
+`metric.Evaluation`, and a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from nlptools.errors import UsageError
+
+AVERAGED = ("precision", "recall", "f1")
+_AVERAGED_NAMES = tuple(f"{score}_{average}" for average in ("macro", "micro", "weighted") for score in AVERAGED)
+
+LINES, TEXTS, TAGS = "labels or numbers, one per line", "texts, one per line", "tagged sentences in columns"
+ANSWERS, TOKENS = "questions and answers as JSON", "log-probabilities and numbers of tokens, one line each"
+READ_OPTIONS = {  # options for reading, by what a file holds
+    LINES: ("column", "gold_column", "header", "gold_header"),
+    TEXTS: ("column", "gold_column", "header", "gold_header", "escaped"),
+    TAGS: ("skip_docstart",),
+}
+
+
+@dataclass(frozen=True)
+class Family:
+    """Metrics that are computed from the same statistics.
+
+    Attributes:
+        metrics: their names.
+        reads: what their files hold.
+        compute: `module:function`; see `requested` in the modules of `nlptools.metrics`.
+        listed: the names as the help of --metric lists them.
+        explained: the definition of the metrics, for the manual.
+        options: the options of `Evaluate` and `Report` that the metrics take.
+        together: all metrics of a family that are asked for are computed in one go.
+        single: the metrics that have only one value; None for all.
+        references: how many reference files: "one", "any" number from 1, "none", or "optional".
+        aliases: other name -> metric.
+        lower_is_better: whether low values are good.
+    """
+
+    metrics: tuple[str, ...]
+    reads: str
+    compute: str
+    listed: str
+    explained: str
+    options: tuple[str, ...] = ()
+    together: bool = False
+    single: tuple[str, ...] | None = ()
+    references: str = "one"
+    aliases: dict[str, str] = field(default_factory=dict)
+    lower_is_better: tuple[str, ...] = ()
+
+
+TRANSLATION = {"bleu": "bleu:Bleu", "chrf": "chrf:Chrf", "ter": "ter:Ter"}  # below nlptools.metrics.translation
+
+FAMILIES = {
+    "labels": Family(
+        metrics=("accuracy", "balanced_accuracy", *AVERAGED, "support", "matthews", *_AVERAGED_NAMES),
+        reads=LINES,
+        compute="nlptools.metrics.classification:requested",
+        listed="accuracy, balanced_accuracy, precision, recall, f1, support, matthews (mcc)",
+        explained="""\
+LABELS, one per line, or in a column of TSV (--column, --gold-column). accuracy: the share of correct labels.
+balanced_accuracy: the mean recall of the labels that occur in gold. precision, recall, f1, support: van Rijsbergen 1979,
+Information Retrieval, chapter 7; of the positive label, or of several by --average: macro is the mean over labels, micro
+counts all decisions together, weighted is the mean over labels by their number in gold (Sokolova and Lapalme 2009). In
+one call they are called f1_macro, f1_micro, f1_weighted and so on, or f1:LABEL. matthews (mcc): Matthews 1975, of several
+labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's.""",
+        options=("average", "positive", "labels", "confusion"),
+        together=True,
+        single=("accuracy", "balanced_accuracy", "matthews", *_AVERAGED_NAMES),
+        aliases={"mcc": "matthews"},
+    ),
+    "numbers": Family(
+        metrics=("pearson", "spearman", "kendall"),
+        reads=LINES,
+        compute="nlptools.metrics.correlation:requested",
+        listed="pearson, spearman, kendall",
+        explained="""\
+NUMBERS, one per line. pearson: Pearson 1895. spearman: Spearman 1904, with average ranks for ties. kendall: tau-b, Kendall
+1945. From -1 to 1; an error if all numbers of a side are the same. Values equal scipy's.""",
+        together=True,
+        single=None,
+    ),
+    "glue": Family(
+        metrics=("cola", "sst-2", "mrpc", "qqp", "sts-b", "mnli", "mnli-m", "mnli-mm", "qnli", "rte", "wnli", "ax"),
+        reads=LINES,
+        compute="nlptools.metrics.glue:requested",
+        listed="a task of GLUE (cola, sst-2, mrpc, qqp, sts-b, mnli, qnli, rte, wnli, ax)",
+        explained="""\
+GLUE, a label or number per line: cola, sst-2, mrpc, qqp, sts-b, mnli, qnli, rte, wnli, ax, with or without the prefix
+glue:. The metrics of the task (Wang et al. 2018, W18-5446) and, if there are two, their mean. Labels are those of the
+published files, as numbers or words.""",
+        options=("confusion",),
+        aliases={"mnli-matched": "mnli-m", "mnli-mismatched": "mnli-mm"},
+    ),
+    "entities": Family(
+        metrics=("entity-f1",),
+        reads=TAGS,
+        compute="nlptools.metrics.spans:requested",
+        listed="entity-f1",
+        explained="""\
+TAGS in columns, one token per line, sentences between empty lines, the gold and the predicted tag last; or two files, the
+tag last in each. entity-f1: precision, recall and F1 of entities with the right first token, last token and type, and
+accuracy of the tags (Tjong Kim Sang and Buchholz 2000, W00-0726; Tjong Kim Sang and De Meulder 2003, W03-0419). The scheme
+conlleval counts as the script of that name does, to the printed digit, and --report prints its lines; iob1, iob2, ioe1,
+ioe2, bioes (iobes) and bilou are strict: tags that break the scheme form no entity; lenient forgives them, and
+reads the L and U of bilou as E and S.""",
+        options=("average", "scheme", "raw", "outside", "report"),
+        references="optional",
+    ),
+    "tags": Family(
+        metrics=("tagging-accuracy",),
+        reads=TAGS,
+        compute="nlptools.metrics.spans:requested_accuracy",
+        listed="tagging-accuracy",
+        explained="tagging-accuracy: the share of tokens with the right tag, from the same files.",
+        options=("labels", "confusion"),
+        single=None,
+        references="optional",
+    ),
+    "squad": Family(
+        metrics=("squad",),
+        reads=ANSWERS,
+        compute="nlptools.metrics.squad:requested",
+        listed="squad",
+        explained="""\
+ANSWERS as JSON, GOLD as SQuAD publishes it, PREDICTIONS an object, id to text. squad: exact_match and f1 of version 1.1
+(Rajpurkar et al. 2016, D16-1264), in percent.""",
+        options=("report",),
+    ),
+    "squad2": Family(
+        metrics=("squad2",),
+        reads=ANSWERS,
+        compute="nlptools.metrics.squad:requested",
+        listed="squad2",
+        explained="""\
+squad2: exact and f1 of version 2.0 (Rajpurkar et al. 2018, P18-2124), where empty text means no answer, and both for the
+questions with (HasAns) and without (NoAns) an answer; with --null-odds, best_exact and best_f1 at the best thresholds,
+which are in the signature and the details. --report prints the JSON of SQuAD's scripts.""",
+        options=("null_odds", "threshold", "report"),
+    ),
+    "rouge": Family(
+        metrics=(*(f"rouge{n}" for n in range(1, 10)), "rougeL", "rougeLsum"),
+        reads=TEXTS,
+        compute="nlptools.metrics.rouge:requested",
+        listed="rouge1 to rouge9, rougeL, rougeLsum",
+        explained="""\
+TEXTS, one per line; GOLD may be given several times. rouge1 to rouge9, rougeL, rougeLsum: F1, or with :precision or
+:recall, from 0 to 1 (Lin 2004, W04-1013), equal to the package rouge-score's; the best reference counts. For rougeLsum
+each sentence of a text is on its own line: \\n in the text, with --escaped.""",
+        options=("stem", "tokenize"),
+        together=True,
+        references="any",
+    ),
+    "translation": Family(
+        metrics=tuple(TRANSLATION),
+        reads=TEXTS,
+        compute="nlptools.metrics.translation.corpus:requested",
+        listed=", ".join(TRANSLATION),
+        explained="""\
+bleu (Papineni et al. 2002, P02-1040), chrf (Popovic 2015, W15-3049) and ter (Snover et al. 2006; lower is better): as
+sacrebleu computes them by default; nlptools-bleu(1) has their options and tests of significance.""",
+        single=None,
+        references="any",
+        lower_is_better=("ter",),
+    ),
+    "perplexity": Family(
+        metrics=("perplexity",),
+        reads=TOKENS,
+        compute="nlptools.metrics.perplexity:requested",
+        listed="perplexity",
+        explained="""\
+LOG-PROBABILITIES with numbers of tokens, as nlptools-score(1) writes them with --per line. perplexity: the exponential of
+the mean negative log-probability per token (Jelinek et al. 1977), also as nats and bits per token. Perplexities of two
+models can be compared only if both divide the text into the same tokens.""",
+        options=("log_base",),
+        references="none",
+        lower_is_better=("perplexity",),
+    ),
+}
+
+
+class Request(NamedTuple):
+    """A metric by name, and which of its values is wanted; "" for all."""
+
+    family: str
+    metric: str
+    value: str = ""
+
+
+def parse(names: Sequence[str]) -> list[list[Request]]:
+    """The metrics called `names`, in groups that are computed together.
+
+    Raises:
+        UsageError: no such metric, none at all, or metrics that read different files.
+    """
+    requests = list(dict.fromkeys(map(find, names)))
+    if not requests:
+        raise UsageError("no metric is named")
+    groups: dict[str, list[Request]] = {}
+    for request in requests:
+        first, reads = FAMILIES[requests[0].family].reads, FAMILIES[request.family].reads
+        if reads != first:
+            message = f"{requests[0].metric} reads {first}, {request.metric} {reads}"
+            raise UsageError(
+                f"metrics of one call read the same files: {message}", hint="call the command once for each"
+            )
+        groups.setdefault(request.family if FAMILIES[request.family].together else request.metric, []).append(request)
+    return list(groups.values())
+
+
+def find(text: str) -> Request:
+    """The metric called `text`: NAME, NAME:VALUE or glue:TASK; case, hyphens and underscores do not matter.
+
+    Raises:
+        UsageError: no such metric, or a metric with one value has no value of that name.
+    """
+    glue = text.lower().startswith("glue:")
+    name, _, value = (text[5:] if glue else text).partition(":")
+    names = {name: (key, name) for key, family in FAMILIES.items() for name in family.metrics}
+    names |= {alias: (key, name) for key, family in FAMILIES.items() for alias, name in family.aliases.items()}
+    families = {_plain(name): metric for name, metric in names.items()}
+    key, metric = families.get(_plain(name), ("", ""))
+    if not key or (glue and key != "glue"):
+        from difflib import get_close_matches
+
+        known = FAMILIES["glue"].metrics if glue else list(names)
+        close = get_close_matches(name.lower(), known, n=3)
+        suggestion = f" (did you mean {' or '.join(close)}?)" if close else ""
+        raise UsageError(f"no such metric: {text}{suggestion}", hint="'nlptools help evaluate' explains them")
+    single = FAMILIES[key].single
+    if value and (single is None or metric in single):
+        raise UsageError(f"{metric} has only one value: no {text}")
+    return Request(key, metric, value)
+
+
+def takers(option: str) -> list[str]:
+    """The families of metrics, or the kinds of files, that an option is for; none for an option of all metrics."""
+    families = [key for key, family in FAMILIES.items() if option in family.options]
+    return families or [reads for reads, options in READ_OPTIONS.items() if option in options]
+
+
+def title(taker: str) -> str:
+    """A family or a kind of files in words, for messages."""
+    metrics = FAMILIES[taker].metrics if taker in FAMILIES else ()
+    return metrics[0] if len(metrics) == 1 else f"metrics of {taker.split(',')[0]}"
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "").replace("_", "")

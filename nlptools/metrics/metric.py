@@ -1,0 +1,323 @@
+"""The protocol of all metrics: rows of statistics that add up, and scores of their sums.
+
+A metric turns each example (a segment, a sentence, a question) into a row of C numbers. Rows add up, and every value of
+the metric is a function of a sum. One set of rows therefore gives the score of the corpus, the score of each segment, and
+the score of each bootstrap resample; a paired test swaps the rows of two systems.
+Rows come in three kinds:
+    Sums        dense rows, such as matches and n-grams for BLEU
+    Categories  each row is a 1 in one of C columns, such as a cell of the confusion matrix
+    Examples    metrics that are no function of a sum (rank correlations): row n is a 1 in column n, so that the sum of a
+                resample tells how often each example is in it, and the metric scores weighted examples
+Shapes: N examples, C statistics, B sums (resamples), M values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools import __version__
+from nlptools.configs.metrics import Request
+from nlptools.errors import DataError, UsageError
+from nlptools.metrics import resampling
+
+Weights = NDArray[np.int64]  # how often each example counts
+Values = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Table = NDArray[Any]  # statistics: int64, or float64 where a statistic is not a count
+Floats = NDArray[Any]  # float64 or float32
+Paths = tuple[str | None, str | None]  # files of gold and predictions, for messages
+Items = tuple[tuple[str, str], ...]  # of a signature, in order
+
+
+# -- rows -------------------------------------------------------------------------------------------------------------
+
+
+class Rows(Protocol):
+    """N rows of C statistics."""
+
+    def __len__(self) -> int:
+        """N."""
+        ...
+
+    def total(self) -> Table:
+        """The sum of all rows: (C,)."""
+        ...
+
+    def totals(self, weights: Weights) -> Table:
+        """Weighted sums of the rows: (B, N) -> (B, C)."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Dense rows.
+
+    Attributes:
+        table: (N, C). Sums of int64 are exact.
+        counted: each row also has a 1 at its end, so that the last column of a sum is the number of rows, for means.
+        in_order: add up all rows one after another, so that the total does not depend on how a corpus is split.
+    """
+
+    table: Table
+    counted: bool = False
+    in_order: bool = False
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def total(self) -> Table:
+        """The sum of all rows: (C,)."""
+        total: Table = self.table.sum(axis=0) if self.in_order else self.totals(np.ones((1, len(self)), np.int64))[0]
+        return total
+
+    def totals(self, weights: Weights) -> Table:
+        """Weighted sums of the rows: (B, N) -> (B, C), float64."""
+        sums = weights.astype(np.float64) @ self._floats
+        return np.concatenate([sums, weights.sum(axis=1, keepdims=True)], axis=1) if self.counted else sums
+
+    @cached_property
+    def _floats(self) -> Values:  # products of floats are much faster than those of integers
+        return self.table.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Categories:
+    """Rows that are a 1 in one of `size` columns; `column` (N,) says in which."""
+
+    column: Ints
+    size: int
+
+    def __len__(self) -> int:
+        return len(self.column)
+
+    def total(self) -> Table:
+        """The number of rows in each category: (C,)."""
+        return np.bincount(self.column, minlength=self.size).astype(np.float64)
+
+    def totals(self, weights: Weights) -> Table:
+        """The weight of the rows in each category: (B, N) -> (B, C), float64."""
+        return group_sums(weights, self.column, self.size)
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Rows of the identity matrix: a weighted sum of them is the weights themselves."""
+
+    count: int
+
+    def __len__(self) -> int:
+        return self.count
+
+    def total(self) -> Table:
+        """Ones: (N,)."""
+        return np.ones(self.count, np.int64)
+
+    def totals(self, weights: Weights) -> Table:
+        """`weights`, (B, N)."""
+        return weights
+
+
+# -- metrics ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A metric with the rows of one set of predictions.
+
+    Attributes:
+        names: what the M values are called, for instance `f1` or `f1:B-PER`.
+        rows: the statistics of N examples.
+        scores: sums (B, C) -> values (B, M).
+        unit: what an example is: `labels`, `sentences`, `questions`.
+        items: signature: how the values are computed, as (key, value) in order; the unit and the version are added.
+        details: further results that are not values, such as the confusion matrix; plain JSON.
+        precision: type that the sums of resamples are converted to; sacrebleu computes its intervals in float32.
+    """
+
+    names: tuple[str, ...]
+    rows: Rows
+    scores: Callable[[Table], Floats]
+    unit: str
+    items: Items = ()
+    details: dict[str, Any] = field(default_factory=dict)
+    precision: type[np.floating[Any]] | None = None
+
+    @property
+    def count(self) -> int:
+        """N, the number of examples."""
+        return len(self.rows)
+
+    def values(self) -> dict[str, float]:
+        """The values by name."""
+        return dict(zip(self.names, self.scores(self.rows.total()[None])[0].tolist(), strict=True))
+
+    def compute(self, weights: Weights) -> Floats:
+        """The values of weighted examples: (B, N) -> (B, M)."""
+        totals = self.rows.totals(weights)
+        return self.scores(totals if self.precision is None else totals.astype(self.precision))
+
+    def intervals(
+        self, resamples: int = resampling.RESAMPLES, seed: int | None = resampling.SEED
+    ) -> dict[str, tuple[float, float]]:
+        """(mean, half width of the 95% interval) of each value, by name."""
+        (drawn,) = bootstrap([self], resamples, seed)
+        return {name: resampling.interval(drawn[:, i]) for i, name in enumerate(self.names)}
+
+    def signature(self, **extra: str) -> str:
+        """How the values were computed: `key:value|...|unit:...|version:...`; `extra` stands before the version."""
+        return signature_text(
+            [*self.items, ("unit", self.unit), *extra.items(), ("version", f"nlptools-{__version__}")]
+        )
+
+
+def bootstrap(evaluations: Sequence[Evaluation], resamples: int, seed: int | None = resampling.SEED) -> list[Floats]:
+    """The values of each evaluation on the same resamples of their examples: (B, M) each.
+
+    Raises:
+        DataError: the numbers of examples differ.
+    """
+    drawn: list[list[Floats]] = [[] for _ in evaluations]
+    for weights in resampling.weights(check_counts(evaluations), resamples, np.random.default_rng(seed)):
+        for values, evaluation in zip(drawn, evaluations, strict=True):
+            values.append(evaluation.compute(weights))
+    return [np.concatenate(values) for values in drawn]
+
+
+def check_counts(evaluations: Sequence[Evaluation]) -> int:
+    """N, the number of examples of all evaluations. Raises DataError when they differ."""
+    counts = [evaluation.count for evaluation in evaluations]
+    if len(set(counts)) > 1:
+        raise DataError(f"unequal numbers of {evaluations[0].unit}: {counts}")
+    return counts[0]
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of a corpus or a segment, from 0 to 100 where the metric has bounds.
+
+    Attributes:
+        verbose: the parts of the score, printed after it; may be empty.
+        signature: how the score was computed, if known.
+    """
+
+    name: str
+    score: float
+    verbose: str = ""
+    signature: str = ""
+
+    def line(self, width: int = 1, number: str | None = None) -> str:
+        """Name, signature, the score with `width` decimals (or `number` in its place), and its parts, on one line."""
+        name = f"{self.name}|{self.signature}" if self.signature else self.name
+        verbose = f" {self.verbose}" if self.verbose else ""
+        return f"{name} = {self.score:.{width}f}{verbose}" if number is None else f"{name} = {number}{verbose}"
+
+
+class CorpusMetric(Protocol):
+    """A metric of texts whose columns do not depend on the data, so that a corpus can be counted block by block.
+
+    References are given as one list per reference, each as long as the hypotheses; None where a segment has no such
+    reference.
+    """
+
+    @property
+    def name(self) -> str:
+        """What the score is called, for instance `chrF2`."""
+        ...
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the C statistics are called."""
+        ...
+
+    def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Table:
+        """The statistics of each segment: (N, C).
+
+        Raises:
+            DataError: the numbers of segments differ, or a segment has no reference at all.
+            UsageError: no references.
+        """
+        ...
+
+    def score(self, total: Table) -> Score:
+        """The score of one row or of a sum of rows (C,), with its parts."""
+        ...
+
+    def scores(self, totals: Table) -> Floats:
+        """The scores of several sums: (B, C) -> (B,).
+
+        Sums in float32 are divided in float32, as sacrebleu divides the sums of its resamples, so that the printed
+        interval is the same to the last decimal. All other sums are divided in float64.
+        """
+        ...
+
+    def signature(self) -> Items:
+        """The options of the metric as (key, value) in order; the caller adds references, resampling and version."""
+        ...
+
+
+def corpus_evaluation(
+    metric: CorpusMetric, table: Table, items: Items = (), precision: type[np.floating[Any]] | None = None
+) -> Evaluation:
+    """`metric` with the statistics (N, C) of some segments. `items` precede those of the metric in the signature."""
+    return Evaluation(
+        names=(metric.name,),
+        rows=Sums(table, in_order=True),
+        scores=lambda totals: metric.scores(totals)[:, None],
+        unit="segments",
+        items=(*items, *metric.signature()),
+        precision=precision,
+    )
+
+
+class Data(NamedTuple):
+    """Predictions and what they are compared with; for texts, `references` has one list per reference."""
+
+    predictions: Any
+    references: Any
+    paths: Paths = (None, None)
+
+
+def select(evaluation: Evaluation, chosen: Sequence[str], titles: Sequence[str]) -> Evaluation:
+    """Some of the values, each once, under new names. Raises UsageError when there is no such value."""
+    names = dict(zip(chosen, titles))
+    missing = [name for name in names if name not in evaluation.names]
+    if missing:
+        few = ", ".join(evaluation.names[:12]) + " ..." * (len(evaluation.names) > 12)
+        raise UsageError(f"no such value: {', '.join(missing)}, expected some of {few}")
+    places = [evaluation.names.index(name) for name in names]
+    return replace(evaluation, names=tuple(names.values()), scores=lambda sums: evaluation.scores(sums)[:, places])
+
+
+def titles(requests: Sequence[Request], names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The values asked for, and what they are called: METRIC:VALUE, or METRIC if `names` has only one or says the same."""
+    metric = requests[0].metric
+    chosen = [name for request in requests for name in ([request.value] if request.value else names)]
+    return chosen, [metric if name == metric or len(names) == 1 else f"{metric}:{name}" for name in chosen]
+
+
+# -- arithmetic -------------------------------------------------------------------------------------------------------
+
+
+def signature_text(items: Iterable[tuple[str, str]]) -> str:
+    """`key:value` pairs joined by `|`."""
+    return "|".join(f"{key}:{value}" for key, value in items)
+
+
+def group_sums(weights: Weights | Values, groups: Ints, count: int) -> Values:
+    """Sums of weights (B, N) over the examples of each of K = `count` groups: (B, K). `groups` (N,) are numbers from 0.
+
+    Whole numbers, as floats: exact up to 2**53.
+    """
+    return np.stack([np.bincount(groups, row, count) for row in weights])
+
+
+def ratio(part: Values | Ints, whole: Values | Ints) -> Values:
+    """`part` / `whole`, and 0 where there is nothing to divide by."""
+    quotient: Values = np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole != 0)
+    return quotient

@@ -1,0 +1,77 @@
+"""The values of metrics as lines: TSV, JSON, or the form of the script that defined the metric."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from nlptools import messages
+from nlptools.configs.evaluate import Report
+from nlptools.files import line_records
+from nlptools.metrics.classification import confusion_lines
+from nlptools.metrics.metric import Evaluation
+from nlptools.metrics.significance import Result, results
+
+
+def lines(evaluations: Sequence[Evaluation], report: Report) -> list[str]:
+    """A line for each value, and the confusion matrices if they are requested."""
+    rows = []
+    for evaluation in evaluations:
+        signature = evaluation.signature(**report.resampling)
+        for i, result in enumerate(results(evaluation, report.confidence, report.seed)):
+            row = (
+                _record(evaluation, result, signature, report, bool(i))
+                if report.format == "json"
+                else (_fields(evaluation, result, signature, report))
+            )
+            rows.append(row)
+    return [*rows, *_matrices(evaluations)] if report.confusion and report.format == "text" else rows
+
+
+def _fields(evaluation: Evaluation, result: Result, signature: str, report: Report) -> str:
+    """Columns: name, value, number of examples, unit, signature; mean and half width of the interval, if any."""
+    value = number(result.value, report.width)
+    fields = [result.name, value, str(evaluation.count), evaluation.unit, signature]
+    interval = [number(part, report.width) for part in (result.mean, result.ci) if part is not None]
+    return "\t".join([*([value] if report.score_only else map(line_records.escape, fields)), *interval])
+
+
+def _record(evaluation: Evaluation, result: Result, signature: str, report: Report, follows: bool) -> str:
+    """A JSON object; the details of a metric are in the object of its first value."""
+    record: dict[str, Any] = {"name": result.name, "value": result.value, "count": evaluation.count}
+    record |= {"unit": evaluation.unit, "signature": signature}
+    if result.mean is not None:
+        record["interval"] = {"mean": result.mean, "half_width": result.ci}
+        record["interval"] |= {"resamples": report.confidence, "seed": report.seed}
+    if not follows:
+        record["details"] = evaluation.details
+    return json.dumps(record, ensure_ascii=False)
+
+
+def _matrices(evaluations: Sequence[Evaluation]) -> list[str]:
+    """The confusion matrices, an empty line before each; equal ones once."""
+    matrices = dict.fromkeys(tuple(confusion_lines(evaluation.details)) for evaluation in evaluations)
+    rows = [row for matrix in matrices if matrix for row in ("", *matrix)]
+    if not rows:
+        messages.warn("there is no confusion matrix: numbers have none, and very many labels too large a one")
+    return rows
+
+
+def official(evaluation: Evaluation) -> list[str]:
+    """The lines that conlleval prints for entities, or SQuAD's script of the same version for answers."""
+    if evaluation.unit == "questions":
+        from nlptools.metrics.squad import official as squad_official
+
+        names = tuple(name.partition(":")[2] for name in evaluation.names)
+        values = squad_official(replace(evaluation, names=names))
+        return json.dumps(values, indent=None if "exact_match" in values else 2).split("\n")
+    from nlptools.metrics.spans import conlleval_lines
+
+    return conlleval_lines(evaluation)
+
+
+def number(value: float, width: int) -> str:
+    """`value` with `width` decimals; never -0."""
+    return f"{round(value, width) + 0.0:.{width}f}"

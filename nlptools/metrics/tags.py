@@ -1,0 +1,205 @@
+"""Gold and predicted tags of sentences, as ids: from files in CoNLL columns (`formats.conll`) or from lists.
+
+Departure from conlleval: columns are separated by any number of spaces and tabs (conlleval: one space, or the -d option).
+Shapes: N sentences, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.errors import DataError, UsageError, display
+from nlptools.files import streams
+from nlptools.formats.conll import BOUNDARY, DOCSTART, sentences
+from nlptools.formats.lines import columns
+from nlptools.metrics.metric import Ints
+from nlptools.metrics.ngrams import END, Ids
+
+_CHUNK = 64  # sentences encoded at once: few enough for the cache
+_STOP = object()  # follows each sentence: no tag is equal to it
+
+
+@dataclass(frozen=True)
+class Tags:
+    """The tags of N sentences as ids.
+
+    Attributes:
+        codes: the id of the tag of each token, with `END` after each sentence: (T + N,), int32.
+        names: tag by id; the first belongs to `END` and is no tag.
+        lengths: tokens of each sentence: (N,).
+        path: the file of the tags, if any.
+        lines: the line of the first token of each sentence: (N,).
+        words: a hash of the words (the first column) of each sentence, stable only within one process: (N,); None if
+            there are none, or if the file holds both gold and predicted tags.
+    """
+
+    codes: NDArray[np.int32]
+    names: tuple[str, ...]
+    lengths: Ints
+    path: str | None = None
+    lines: Ints | None = None
+    words: Ints | None = None
+
+    def place(self, position: int) -> tuple[int, int]:
+        """Sentence and token, both from 0, of a position in `codes`."""
+        ends = np.cumsum(self.lengths + 1)
+        sentence = int(np.searchsorted(ends, position, side="right"))
+        return sentence, position - int(ends[sentence] - self.lengths[sentence] - 1)
+
+    def line(self, sentence: int, token: int = 0) -> int | None:
+        """The line of a token, if the tags come from a file."""
+        return None if self.lines is None else int(self.lines[sentence]) + token
+
+    def sentences(self) -> list[list[str]]:
+        """The tags of each sentence as text."""
+        flat = np.array(self.names, object)[self.codes]
+        ends = np.cumsum(self.lengths + 1)
+        return [flat[end - length - 1 : end - 1].tolist() for end, length in zip(ends, self.lengths)]
+
+    def check_declared(self, labels: Sequence[str]) -> None:
+        """Raises DataError, with file and line, for the first tag that is not in `labels`, unless these are empty."""
+        undeclared = [id for id, name in enumerate(self.names) if id and labels and name not in set(labels)]
+        if undeclared:
+            position = int(np.flatnonzero(np.isin(self.codes, undeclared))[0])
+            tag = display(self.names[self.codes[position]])
+            message = f"label {tag!r} is none of those declared: {', '.join(labels)}"
+            raise DataError(message, path=self.path, line=self.line(*self.place(position)))
+
+
+def read_tags(
+    paths: Sequence[str | Path], *, compare_words: bool = True, skip_docstart: bool = False, errors: str = "strict"
+) -> tuple[Tags, Tags]:
+    """The gold and the predicted tags of one file (its last two columns), or of two files (the last column of each).
+
+    Args:
+        compare_words: if both files have several columns, their first columns must hold the same words.
+        skip_docstart: `-DOCSTART-` lines end a sentence and are no tokens.
+
+    Raises:
+        DataError: a line has more or fewer columns than the first; there is only one column where two are needed; the
+            files differ in their sentences or words.
+        InputError, StreamError: see `streams.blocks`.
+        UsageError: neither one path nor two.
+    """
+    if isinstance(paths, str) or len(paths) not in (1, 2):
+        raise UsageError("expected one file with gold and predicted tags, or two files, gold tags first")
+    paths = streams.check_inputs([str(path) for path in paths])
+    if len(paths) == 1:
+        gold, predicted = _read(paths[0], 2, skip_docstart, errors)
+        return gold, predicted
+    (gold,), (predicted,) = (_read(path, 1, skip_docstart, errors) for path in paths)
+    check_aligned(gold, predicted)
+    if compare_words and gold.words is not None and predicted.words is not None:
+        differ = np.flatnonzero(gold.words != predicted.words)
+        if len(differ):
+            where = int(differ[0])
+            raise DataError(
+                f"the words of sentence {where + 1} are not those of {_of(gold, where, 'the gold tags')}",
+                path=predicted.path,
+                line=predicted.line(where),
+            )
+    return gold, predicted
+
+
+def encode(tagged: Iterable[Sequence[str]]) -> Tags:
+    """Encode the tags of sentences, each a sequence of strings.
+
+    Raises:
+        UsageError: a sentence is a string, or a tag is not a string.
+    """
+    encoder, source = _Encoder(), iter(tagged)
+    while chunk := list(islice(source, _CHUNK)):
+        if any(isinstance(sentence, str) for sentence in chunk):
+            raise UsageError("expected each sentence as a list of tags, found a string")
+        encoder.add(chunk)
+    return encoder.tags()
+
+
+def check_aligned(gold: Tags, predicted: Tags) -> None:
+    """Raises DataError unless both have the same numbers of sentences and of tokens in each sentence."""
+    counts = len(gold.lengths), len(predicted.lengths)
+    differ = np.flatnonzero(gold.lengths[: min(counts)] != predicted.lengths[: min(counts)])
+    first = ""
+    if len(differ):
+        i = int(differ[0])
+        first = (
+            f"sentence {i + 1} has {gold.lengths[i]} tokens in {_of(gold, i, 'the gold tags')}"
+            f" and {predicted.lengths[i]} in {_of(predicted, i, 'the predictions')}"
+        )
+    if counts[0] != counts[1]:
+        message = f"unequal numbers of sentences: {counts[0]} of gold tags, {counts[1]} of predictions"
+        raise DataError(message + (f"; {first}" if first else ""), path=predicted.path)
+    if first:
+        raise DataError(first)
+
+
+# -- inside -----------------------------------------------------------------------------------------------------------
+
+
+class _Encoder:
+    """Encodes sentences of tags, some at a time."""
+
+    def __init__(self) -> None:
+        self.numbers = Ids({_STOP: END})  # tag -> id
+        self.codes: list[NDArray[np.int32]] = []
+        self.lengths: list[Ints] = []
+
+    def add(self, tagged: Sequence[Sequence[str]]) -> None:
+        """Encode some more sentences."""
+        flat: list[object] = []
+        for sentence in tagged:
+            flat.extend(sentence)
+            flat.append(_STOP)
+        self.codes.append(np.fromiter(map(self.numbers.__getitem__, flat), np.int32, len(flat)))
+        self.lengths.append(np.fromiter(map(len, tagged), np.int64, len(tagged)))
+
+    def tags(self, path: str | None = None, lines: Ints | None = None, words: Ints | None = None) -> Tags:
+        """All that has been added."""
+        tags = list(self.numbers)[1:]
+        for tag in tags:
+            if not isinstance(tag, str):
+                raise UsageError(f"expected tags as strings, found {tag!r}")
+        codes = np.concatenate([np.zeros(0, np.int32), *self.codes])
+        lengths = np.concatenate([np.zeros(0, np.int64), *self.lengths])
+        return Tags(codes, ("", *map(str, tags)), lengths, path, lines, words)
+
+
+def _read(path: str, count: int, skip_docstart: bool, errors: str) -> list[Tags]:
+    """The last `count` columns of a file, the leftmost first."""
+
+    def check(number: int, fields: list[str], width: int) -> None:
+        if width:
+            raise DataError(f"{columns(len(fields))}, expected {width}", path=path, line=number)
+        if len(fields) < count:
+            message = f"{columns(len(fields))}, expected the gold and the predicted tag in the last two"
+            raise DataError(message, path=path, line=number)
+
+    encoders = [_Encoder() for _ in range(count)]
+    lines: list[int] = []
+    words: list[int] = []
+    width = 0
+    boundaries = {BOUNDARY, DOCSTART} if skip_docstart else {BOUNDARY}
+    blocks = ((block.start, block.lines) for block in streams.blocks(path, errors))
+    source = sentences(blocks, check, boundaries=boundaries)
+    while chunk := list(islice(source, _CHUNK)):
+        width = len(chunk[0].tokens[0])
+        for place, encoder in enumerate(encoders, -count):
+            encoder.add([[fields[place] for fields in sentence.tokens] for sentence in chunk])
+        lines += [sentence.line for sentence in chunk]
+        if count == 1:  # to compare two files
+            words += [hash(tuple([fields[0] for fields in sentence.tokens])) for sentence in chunk]
+    hashes = np.array(words, np.int64) if count == 1 and width > 1 else None
+    return [encoder.tags(path, np.array(lines, np.int64), hashes) for encoder in encoders]
+
+
+def _of(tags: Tags, sentence: int, otherwise: str) -> str:
+    """The place of a sentence, for a message."""
+    if tags.path is None or tags.lines is None:
+        return otherwise
+    return f"{display(tags.path)} line {tags.lines[sentence]}"
