@@ -17,11 +17,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nlptools.errors import UsageError
-from nlptools.files import line_records
+from nlptools.files import line_records, streams
 from nlptools.formats.examples import Choice
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
 
 LAYOUTS = ("csv", "jsonl")
 _CONTEXTS = ("sent1", "ctx", "context")
@@ -49,8 +48,7 @@ def layout_of(path: str, options: Options) -> str:
         if options.layout not in LAYOUTS:
             raise UsageError(f"choices have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
         return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
+    path = streams.without_compression(path)
     return "csv" if path.endswith(".csv") else "jsonl"
 
 

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from nlptools.errors import DataError, UsageError
+from nlptools.files import streams
 from nlptools.formats.conll import BOUNDARY, DOCSTART
 from nlptools.formats.examples import Row, TaggedSentence
 from nlptools.formats.lines import Lines, column_number, columns
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
 
 LAYOUTS = ("conll", "conllu", "lines")
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
@@ -52,8 +52,7 @@ def layout_of(path: str, options: Options) -> str:
         if options.layout not in LAYOUTS:
             raise UsageError(f"tags have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
         return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
+    path = streams.without_compression(path)
     return "conllu" if path.endswith(".conllu") else "conll"
 
 

@@ -26,12 +26,11 @@ from typing import Any, NoReturn
 
 from nlptools import messages
 from nlptools.errors import UsageError, display
-from nlptools.files import line_records
+from nlptools.files import line_records, streams
 from nlptools.formats.examples import Answer, Question
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.qamr import read_qamr
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
 
 LAYOUTS = ("squad", "jsonl", "qamr")
 _YES_NO = {"yes": "yes", "no": "no", "none": "none", "true": "yes", "false": "no"}
@@ -70,8 +69,7 @@ def layout_of(path: str, options: Options) -> str:
         if options.layout not in LAYOUTS:
             raise UsageError(f"questions have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
         return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
+    path = streams.without_compression(path)
     if path.endswith((".jsonl", ".ndjson")):
         return "jsonl"
     return "qamr" if path.endswith(".tsv") else "squad"

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nlptools import messages
 from nlptools.errors import UsageError, display
-from nlptools.files import line_records
+from nlptools.files import line_records, streams
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.json_texts import JsonLine, checked_label, json_lines, text_keys, warn_undecided
@@ -31,7 +31,6 @@ from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import LABELS, UNDECIDED, Table, table_of
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 _TREC = re.compile(r"(ABBR|DESC|ENTY|HUM|LOC|NUM):(\S+) ")  # no text of another layout begins so
 _MARK = re.compile(r"[*?#%]*")
@@ -71,9 +70,7 @@ def recognize(task: str, path: str, first: str, options: Options) -> str:
     """
     if options.layout != "auto":
         return _given(task, options.layout)
-    base = path
-    for suffix in COMPRESSED:
-        base = base.removesuffix(suffix)
+    base = streams.without_compression(path)
     if base.endswith(JSON_SUFFIXES) or (first.startswith("{") and _has_texts(task, first, options)):
         return "jsonl"
     fields = first.split("\t")

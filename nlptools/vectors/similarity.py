@@ -17,11 +17,9 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.errors import DataError, display
-from nlptools.files.streams import blocks
+from nlptools.files.streams import blocks, without_compression
 from nlptools.metrics.examples import shown
 from nlptools.vectors.vocabulary import Directions, Doubles, Vocabulary, scaled
-
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
 class Pairs(NamedTuple):
@@ -68,10 +66,7 @@ def read(path: str, errors: str = "strict") -> Pairs:
 
 
 def _fields(line: str, path: str, number: int) -> list[str]:
-    name = path
-    for packed in _PACKED:
-        name = name.removesuffix(packed)
-    if name.lower().endswith(".csv"):
+    if without_compression(path).lower().endswith(".csv"):
         import csv
 
         try:

@@ -82,10 +82,7 @@ def is_vectors(path: str) -> bool:
         except (OSError, ValueError, RecursionError):
             return False
         return isinstance(config, dict) and config.get("kind") == "vectors"
-    name = path
-    for packed in (".gz", ".bz2", ".xz", ".zst"):
-        name = name.removesuffix(packed)
-    return name.endswith(_SUFFIXES)
+    return streams.without_compression(path).endswith(_SUFFIXES)
 
 
 def load(

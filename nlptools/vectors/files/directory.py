@@ -34,7 +34,6 @@ from nlptools.vectors.table import ArrayRows, Floats, Rows, Vectors, Words
 MANIFEST, CONFIG = "manifest.json", "config.json"
 _FORMAT = 1
 _MOST_JSON = 1 << 20
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 _EXTRA = {"buckets": "subwords.npy", "own": "word_rows.npy", "output": "output.npy"}
 
 
@@ -63,7 +62,7 @@ def load_array(path: str, types: str = "f") -> np.ndarray[Any, Any]:
 
     What has several arrays, or is compressed, or no file, is read instead.
     """
-    if "1" not in types and (path == "-" or path.endswith(_COMPRESSED) or _is_special(path)):
+    if "1" not in types and (path == "-" or path.endswith(streams.COMPRESSED) or streams.is_pipe_or_device(path)):
         return array_reader.read_arrays(path, types)
     try:
         array = np.load(path, mmap_mode="r")
@@ -79,11 +78,6 @@ def load_array(path: str, types: str = "f") -> np.ndarray[Any, Any]:
     if expected == 2 and not 1 <= array.shape[1] <= checks.MOST_DIMENSIONS:
         checks.refuse(path, f"{array.shape[1]} dimensions")
     return array_reader.read_arrays(path, types) if _goes_on(array, path) else array
-
-
-def _is_special(path: str) -> bool:
-    """Whether `path` is there and neither a file nor a directory: a pipe, a device."""
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _goes_on(array: np.ndarray[Any, Any], path: str) -> bool:

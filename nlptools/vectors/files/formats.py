@@ -39,9 +39,7 @@ def format_of(path: str) -> str:
         return "bundle"
     if is_nameless(path):
         return "word2vec"
-    name = os.path.basename(path)
-    for packed in (".gz", ".bz2", ".xz", ".zst"):
-        name = name.removesuffix(packed)
+    name = streams.without_compression(os.path.basename(path))
     suffix = os.path.splitext(name)[1]
     if name.startswith("glove.") and suffix == ".txt":
         return "glove"
@@ -64,7 +62,7 @@ def source_format(path: str) -> str:
 
 def is_nameless(path: str) -> bool:
     """Whether `path` is standard input or a pipe, such as a shell's <(...): its first byte tells what it brings."""
-    return path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+    return path == "-" or streams.is_pipe_or_device(path)
 
 
 def load(

@@ -16,7 +16,6 @@ import re
 import stat
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -86,7 +85,7 @@ def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
 
 def _size_after(path: str, used: int) -> int:
     """How many bytes may follow the first `used`; a guess from above where the size is not known."""
-    if path == "-" or Path(path).suffix in (".gz", ".bz2", ".xz", ".zst"):
+    if path == "-" or path.endswith(streams.COMPRESSED):
         return 1 << 62
     found = os.stat(path)
     return found.st_size - used if stat.S_ISREG(found.st_mode) else 1 << 62

@@ -24,8 +24,6 @@ from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec_records import Records, RecordWords
 from nlptools.vectors.table import Floats, Vectors
 
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-
 
 class RecordRows:
     """Vectors between words. Rows of any alignment are gathered as blocks of bytes, which copies and converts nothing."""
@@ -59,7 +57,7 @@ def map_file(path: str) -> mmap.mmap:
         InputError: no such file.
         BundleError: an empty file.
     """
-    special = path == "-" or path.endswith(_COMPRESSED) or not os.path.isfile(path)
+    special = path == "-" or path.endswith(streams.COMPRESSED) or not os.path.isfile(path)
     with streams.open_bytes(path) as source:
         if not special:
             return _map(source.fileno(), path)

@@ -13,6 +13,7 @@ import numpy as np
 from nlptools import messages
 from nlptools.configs.maps import Project
 from nlptools.errors import UsageError, display
+from nlptools.files import streams
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
 from nlptools.vectors.maps import points as choosing
@@ -94,14 +95,11 @@ class Map:
 
 def kind_of(path: str) -> str:
     """ ".tsv", ".png", ".svg", ".html" or "directory", by the name. Raises UsageError."""
-    if path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)):
+    if path == "-" or streams.is_pipe_or_device(path):
         return ".tsv"  # standard output, a device, a named pipe
     if path.endswith("/") or os.path.isdir(path):
         return "directory"
-    name = os.path.basename(path).lower()
-    for packed in (".gz", ".bz2", ".xz", ".zst"):
-        name = name.removesuffix(packed)
-    suffix = Path(name).suffix
+    suffix = Path(streams.without_compression(path.lower())).suffix
     if suffix and suffix not in (".tsv", ".html", *PICTURES):
         raise UsageError(f"{display(path)}: expected a name that ends in .tsv, .png, .svg, .html, or a directory")
     return suffix or "directory"
