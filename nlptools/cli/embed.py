@@ -94,7 +94,7 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
 
     from nlptools.errors import OutputError, display
     from nlptools.files.streams import COMPRESSED
-    from nlptools.vectors.files.directory import words_beside
+    from nlptools.vectors.files.npy import words_beside
 
     names = [lines.output, embed.index]
     is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(COMPRESSED)

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.vectors.table import BLOCK_NUMBERS, Floats
+from nlptools.vectors.rows import BLOCK_NUMBERS, Floats, Longs
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 END_OF_SENTENCE = "</s>"  # fastText's name for it; it has no n-grams
 _OFFSET, _PRIME = np.uint32(2166136261), np.uint32(16777619)
 
@@ -62,14 +61,14 @@ class Subwords:
             out[first + has] = (out[first + has] + sums) / (counts[has, None] + 1).astype(np.float32)
         return out
 
-    def hashed(self, words: Sequence[str]) -> tuple[Ints, Ints]:
+    def hashed(self, words: Sequence[str]) -> tuple[Longs, Longs]:
         """(places in `words`, ascending; rows of `buckets`): one pair for each n-gram."""
         if not len(self.buckets) or not words:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return ngram_rows(words, self.shortest, self.longest, len(self.buckets))
 
 
-def ngram_rows(words: Sequence[str], shortest: int, longest: int, buckets: int) -> tuple[Ints, Ints]:
+def ngram_rows(words: Sequence[str], shortest: int, longest: int, buckets: int) -> tuple[Longs, Longs]:
     """The n-grams of words as hash values modulo `buckets`, in all of them at once.
 
     Returns:
@@ -87,7 +86,7 @@ def ngram_rows(words: Sequence[str], shortest: int, longest: int, buckets: int) 
     first[:-1] = ~continued
     begins = (np.cumsum(sizes) - sizes)[owner]
     at, state = starts.copy(), np.full(len(starts), _OFFSET)
-    found: list[tuple[Ints, Ints]] = []
+    found: list[tuple[Longs, Longs]] = []
     for n in range(1, longest + 1):
         inside = at < ends[starts]
         starts, at, state = starts[inside], at[inside], state[inside]

@@ -17,6 +17,7 @@ import torch
 from nlptools import messages
 from nlptools.compute.backend import Backend, available_threads
 from nlptools.configs import Compute, Devices, duration, interval
+from nlptools.configs.vectors import FORMATS
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
@@ -242,7 +243,7 @@ class _Job:
     def save(self, found: Vectors, kind: str, place: Path | None) -> None:
         """Write the vectors, and say what was made and what may come next; `place` is the directory of the run."""
         progress, run, unit = self._progress, self.run, self._unit
-        if self.settings.subwords is not None and kind not in ("fasttext", "bundle"):
+        if self.settings.subwords is not None and not FORMATS[kind].ngrams:
             messages.note("n-grams are left out: unknown words will have no vectors (--format fasttext keeps them)")
         if place is not None and place == Path(run.output):
             bundle_format.write_files(place, found, force=True)

@@ -13,8 +13,9 @@ from nlptools import messages
 from nlptools.errors import DataError, InputError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.vectors import checks
-from nlptools.vectors.files import directory, formats
-from nlptools.vectors.table import BLOCK_NUMBERS, Vectors
+from nlptools.vectors.files import formats, npy
+from nlptools.vectors.rows import BLOCK_NUMBERS
+from nlptools.vectors.table import Vectors
 
 Array = np.ndarray[Any, Any]
 
@@ -91,7 +92,7 @@ def read(
         InputError, UsageError: see `nlptools.vectors.files.formats.load`.
     """
     if lines is None and bare(path, format):
-        return choose_rows(directory.load_array(path, "fiu"), entries, count, arrows, path)
+        return choose_rows(npy.load_array(path, "fiu"), entries, count, arrows, path)
     if lines is None and formats.is_nameless(path) and format in (None, "npy"):
         found = formats.load_nameless(path, format, errors, types="fiu")
         if not isinstance(found, Vectors):
@@ -105,7 +106,7 @@ def bare(path: str, format: str | None = None) -> bool:
     if formats.is_nameless(path):
         return False
     kind = format or formats.source_format(path)
-    return kind == "npy" and not os.path.exists(directory.words_beside(path))
+    return kind == "npy" and not os.path.exists(npy.words_beside(path))
 
 
 def read_words(path: str, errors: str = "strict") -> list[Entry]:

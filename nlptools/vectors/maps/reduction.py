@@ -18,7 +18,7 @@ import numpy as np
 from nlptools import messages
 from nlptools.configs.maps import DISTANCES, METHODS
 from nlptools.errors import DataError, Unavailable, UsageError
-from nlptools.vectors.table import BLOCK_NUMBERS
+from nlptools.vectors.rows import BLOCK_NUMBERS
 
 Array = np.ndarray[Any, Any]
 _HINT = "pip install 'nlptools[viz]'"
