@@ -36,13 +36,13 @@ def page(drawn: Projection) -> str:
         "script": script,
         "data": escaped(_data(drawn)),
     }
-    return re.sub(r"\{\{([a-z]+)\}\}", lambda found: parts[found.group(1)], _file("page.html"))
+    return re.sub(r"\{\{([a-z]+)\}\}", lambda match: parts[match.group(1)], _file("page.html"))
 
 
 def escaped(data: Any) -> str:
     """JSON for a script element of HTML, whatever its strings contain."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _plain(text: str) -> str:
