@@ -13,7 +13,6 @@ from nlptools import messages
 from nlptools.errors import DataError, InputError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.vectors import checks
-from nlptools.vectors.csls import retrieve
 from nlptools.vectors.files import formats, npy
 from nlptools.vectors.maps.reduction import scaled
 from nlptools.vectors.rows import BLOCK_NUMBERS
@@ -52,13 +51,22 @@ class Points:
 
         A vector of zeros has the cosine 0 to all others. Equally near words are in their order.
         """
-        rows, others = scaled(self.rows), np.arange(len(self.words))
-        k = min(k, len(others) - 1)
-        cosines, places = retrieve(rows, rows, k + 1)
-        # without the word itself, or without the last one if more than k others are as near
-        own = places == others[:, None]
-        own[~own.any(axis=1), -1] = True
-        return places[~own].reshape(-1, k), np.clip(cosines[~own].reshape(-1, k), -1, 1)
+        unit, k = scaled(self.rows), min(k, len(self.words) - 1)
+        places = np.empty((len(unit), k), np.int64)
+        nearest = np.empty((len(unit), k), np.float32)
+        size = max(1, BLOCK_NUMBERS // len(unit))
+        for start in range(0, len(unit), size):
+            cosines = unit[start : start + size] @ unit.T
+            cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = -np.inf
+            if k < cosines.shape[1] // 4:
+                best = np.sort(np.argpartition(cosines, -k, axis=1)[:, cosines.shape[1] - k :], axis=1)
+            else:
+                best = np.broadcast_to(np.arange(cosines.shape[1]), cosines.shape)
+            scores = np.take_along_axis(cosines, best, 1)
+            order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+            places[start : start + size] = np.take_along_axis(best, order, 1)
+            nearest[start : start + size] = np.take_along_axis(scores, order, 1)
+        return places, np.clip(nearest, -1, 1)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
