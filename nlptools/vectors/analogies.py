@@ -13,7 +13,7 @@ Shapes: Q questions, W directions, V words, D dimensions.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -183,8 +183,8 @@ def _tables(cosines: Floats, method: str, epsilon: float) -> tuple[Floats, Float
 def _best(tables: tuple[Floats, Floats], asked: Longs, hidden: Longs, method: str) -> tuple[Floats, Longs]:
     """(highest score, its column) for each question; `hidden` is (question, column), by question."""
     given, taken = tables
-    away: Any = np.subtract if method == "add" else np.multiply
-    onto: Any = np.add if method == "add" else np.multiply
+    away: np.ufunc = np.subtract if method == "add" else np.multiply
+    onto: np.ufunc = np.add if method == "add" else np.multiply
     count, width = len(asked), given.shape[1]
     scores: Floats = np.empty((_BATCH, width), np.float32)
     spare = np.empty_like(scores)

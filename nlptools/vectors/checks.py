@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
@@ -58,7 +59,7 @@ def check_room(header: Header, least_row: int, available: int, path: str) -> Non
         )
 
 
-def check_finite(rows: np.ndarray[Any, Any], places: int | Sequence[int], path: str) -> None:
+def check_finite(rows: NDArray[Any], places: int | Sequence[int], path: str) -> None:
     """Refuse rows (N, D) with NaN or infinity. Raises BundleError, which names the word.
 
     Args:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.eval_vectors import EvalVectors
@@ -148,7 +149,9 @@ def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVector
     if not (solved != analogies.UNKNOWN).any():
         messages.warn(f"{display(test.path)}: every question has a word that {display(model)} does not know")
     syntactic = np.array([name.startswith("gram") for name in test.sections])
-    parts: list[tuple[str, str, Any]] = [(SECTION, name, test.places == i) for i, name in enumerate(test.sections)]
+    parts: list[tuple[str, str, NDArray[np.bool_]]] = [
+        (SECTION, name, test.places == i) for i, name in enumerate(test.sections)
+    ]
     if test.sections == [""]:
         parts = []
     if syntactic.any() and not syntactic.all():

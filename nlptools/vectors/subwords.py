@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.vectors.rows import BLOCK_NUMBERS, Floats, Longs
 
@@ -33,9 +34,9 @@ class Subwords:
 
     shortest: int
     longest: int
-    buckets: np.ndarray[Any, Any]
-    own: np.ndarray[Any, Any]
-    output: np.ndarray[Any, Any] | None = None
+    buckets: NDArray[Any]
+    own: NDArray[Any]
+    output: NDArray[Any] | None = None
     settings: dict[str, float] = field(default_factory=dict)
 
     def compose(self, word: str) -> Floats | None:

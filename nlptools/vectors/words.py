@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import overload
 
 _FEW = 64  # lookups after which an index of all words is built
 _TEXT_SEARCHES = 8  # up to this many words are searched for in the text, more in a list of its lines
@@ -33,7 +33,11 @@ class Words(Sequence[str]):
     def __len__(self) -> int:
         return self._count
 
-    def __getitem__(self, place: Any) -> Any:
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
         return self.list()[place]
 
     def __iter__(self) -> Iterator[str]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.errors import InputError, UsageError, display, reason
 from nlptools.files import streams
@@ -43,7 +44,7 @@ class RecordRows:
         self._records.reach(max(places, default=-1) + 1)
         return self._gather(self._records.starts[list(places)])
 
-    def _gather(self, starts: np.ndarray[Any, Any]) -> Floats:
+    def _gather(self, starts: NDArray[Any]) -> Floats:
         if not len(starts):
             return np.empty((0, self.shape[1]), np.float32)
         rows: Floats = self._windows[starts].view("<f4").reshape(-1, self.shape[1]).astype(np.float32, copy=False)

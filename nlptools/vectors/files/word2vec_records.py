@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import overload
 
 import numpy as np
 
@@ -138,7 +138,11 @@ class RecordWords(Words):
     def may_hold(self, word: str) -> bool:
         return " " not in word and super().may_hold(word)
 
-    def __getitem__(self, place: Any) -> Any:
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
         if self._list is None and isinstance(place, int) and 0 <= place < len(self):
             return self._records.word(place)
         return super().__getitem__(place)

@@ -12,6 +12,7 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import Unavailable
@@ -19,9 +20,12 @@ from nlptools.vectors.maps.labels import place
 from nlptools.vectors.maps.projection import Projection
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 # Okabe and Ito without black and yellow, and two of Tol: distinct for people with color blindness.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 OTHERS, INK, FAINT, LINE, ARROW = "#9aa3ad", "#1b1f24", "#5b6570", "#c5cbd1", "#c2410c"
@@ -85,11 +89,9 @@ def _draw(drawn: Projection, suffix: str, width: float, height: float) -> bytes:
     canvas: Any = FigureCanvasAgg(figure)
     colors, palette = colors_of(drawn)
     top = _heading(figure, drawn, palette)
-    axis = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
+    axis: Any = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
     size = float(np.clip(3000 / len(drawn.words), 4, 18))
-    flat: dict[str, Any] = (
-        {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}
-    )  # shading nearly hides points
+    flat: dict[str, Any] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # shading hides points
     axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2, **flat)
     canvas.draw()  # from here on, places in pixels are known
     places = _pixels(axis, drawn.coordinates)
@@ -143,23 +145,23 @@ def _heading(figure: Figure, drawn: Projection, palette: dict[str, str]) -> floa
     return 1 - (0.8 + 0.2 * ((min(len(palette), 16) - 1) // columns)) * inch
 
 
-def _plane(figure: Figure, drawn: Projection, top: float) -> Any:
+def _plane(figure: Figure, drawn: Projection, top: float) -> Axes:
     """Axes for two dimensions with equal scales, since distances have a meaning."""
     left, low = (0.72, 0.5) if drawn.axes else (0.15, 0.15)
     left, low = left / figure.get_figwidth(), low / figure.get_figheight()
-    axis: Any = figure.add_axes((left, low, 0.98 - left, top - low))
+    axis = figure.add_axes((left, low, 0.98 - left, top - low))
     middles, spans = zip(*(_limits(values, 0.05) for values in drawn.coordinates.T), strict=True)
     unit = max(spans[0] / axis.bbox.width, spans[1] / axis.bbox.height)  # of a pixel
-    for setter, middle, pixels in zip(
-        (axis.set_xlim, axis.set_ylim), middles, (axis.bbox.width, axis.bbox.height), strict=True
-    ):
-        setter(middle - unit * pixels / 2, middle + unit * pixels / 2)
+    half_x, half_y = unit * axis.bbox.width / 2, unit * axis.bbox.height / 2
+    axis.set_xlim(middles[0] - half_x, middles[0] + half_x)
+    axis.set_ylim(middles[1] - half_y, middles[1] + half_y)
     axis.tick_params(labelcolor=FAINT, labelsize=8, length=3, color=LINE)
     for spine in axis.spines.values():
         spine.set_color(LINE)
-    for setter, name in zip((axis.set_xlabel, axis.set_ylabel), drawn.axes, strict=False):
-        setter(name, color=FAINT, size=9)
-    if not drawn.axes:  # the coordinates of t-SNE and UMAP have no meaning
+    if drawn.axes:
+        axis.set_xlabel(drawn.axes[0], color=FAINT, size=9)
+        axis.set_ylabel(drawn.axes[1], color=FAINT, size=9)
+    else:  # the coordinates of t-SNE and UMAP have no meaning
         axis.set_xticks([])
         axis.set_yticks([])
         axis.spines[["top", "right"]].set_visible(True)
@@ -212,7 +214,7 @@ def _arrows(figure: Figure, drawn: Projection, places: Array) -> None:
         figure.add_artist(arrow)
 
 
-def _labels(figure: Figure, axis: Any, drawn: Projection, places: Array) -> None:
+def _labels(figure: Figure, axis: Axes, drawn: Projection, places: Array) -> None:
     """Draw the words that there is room for, those of arrows first."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     whole = np.array([figure.bbox.width, figure.bbox.height])
@@ -247,7 +249,7 @@ def _labels(figure: Figure, axis: Any, drawn: Projection, places: Array) -> None
         messages.note(f"{len(spots) - left_out:,} of {len(spots):,} words have room for their labels")
 
 
-def _measure(renderer: Any, text: str, size: float) -> tuple[float, float]:
+def _measure(renderer: RendererBase, text: str, size: float) -> tuple[float, float]:
     """Width and height of a label in pixels."""
     from matplotlib.font_manager import FontProperties
 
@@ -255,7 +257,7 @@ def _measure(renderer: Any, text: str, size: float) -> tuple[float, float]:
     return width + 2, max(height, size * DPI / 72) + 1
 
 
-def _line(figure: Figure, ends: Array) -> Any:
+def _line(figure: Figure, ends: Array) -> Line2D:
     """A line from a point to its distant label."""
     from matplotlib.lines import Line2D
 

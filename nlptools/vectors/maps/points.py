@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import DataError, InputError, UsageError, display
@@ -18,7 +19,7 @@ from nlptools.vectors.maps.reduction import scaled
 from nlptools.vectors.rows import BLOCK_NUMBERS
 from nlptools.vectors.table import Vectors
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 
 
 class Entry(NamedTuple):

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.maps import DISTANCES, METHODS
 from nlptools.errors import DataError, Unavailable, UsageError
 from nlptools.vectors.rows import BLOCK_NUMBERS
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 _HINT = "pip install 'nlptools[viz]'"
 _NOISE = 1e-13  # share of the variance below which a component is rounding error
 
