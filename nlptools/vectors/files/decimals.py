@@ -27,8 +27,9 @@ def decimals(values: NDArray[Any], digits: tuple[int, int] | None = None) -> lis
     fields = (" ".join([f"%.{short}g"] * len(plain)) % tuple(plain)).split(" ")
     if short < exact:
         back = floats(" ".join(fields).encode()).astype(values.dtype)
+        exactly = f"%.{exact}g"
         for i in np.flatnonzero(back != values.ravel()).tolist():
-            fields[i] = f"{plain[i]:.{exact}g}"
+            fields[i] = exactly % plain[i]
     return fields
 
 
