@@ -79,9 +79,9 @@ def write_vectors(path: Path, words: int, dimensions: int) -> None:
     """Random vectors of many lengths in Google's layout: no newline after a record."""
     import numpy as np
 
-    from nlptools.files.streams import Output
     from nlptools.vectors.files import word2vec
-    from nlptools.vectors.table import Floats, Vectors
+    from nlptools.vectors.rows import Floats
+    from nlptools.vectors.table import Vectors
 
     class Random:
         """Rows that are made when they are read."""
@@ -100,8 +100,7 @@ def write_vectors(path: Path, words: int, dimensions: int) -> None:
             raise NotImplementedError
 
     names = [f"w{i}" + "x" * (i * 7 % 9) for i in range(words)]
-    with Output(str(path)) as out:
-        word2vec.write(Vectors(names, Random()), out)
+    word2vec.save(Vectors(names, Random()), str(path))
 
 
 def some_words(path: Path, count: int) -> list[str]:

@@ -212,7 +212,7 @@ def test_phrases(call: Any) -> None:
     for bad in ({"passes": 0}, {"scoring": "best"}, {"threshold": 0}, {"delimiter": " "}):
         with pytest.raises(errors.UsageError):
             nlptools.phrases(lines, **bad)
-    with pytest.raises(errors.UsageError, match="line 2 holds a newline"):
+    with pytest.raises(errors.UsageError, match="line 2 contains a newline"):
         list(nlptools.phrases(["a", "b\nc"]))
     with pytest.raises(errors.DataError, match="no training data"):
         list(nlptools.phrases([]))

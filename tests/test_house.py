@@ -43,11 +43,6 @@ LEVELS = (
 STILL = {  # imports that break the rules, to be removed
     *((f"tasks/{name}.py", "training/engine/loop.py") for name in ("task", "answer/task", "choice/task")),
     *((f"tasks/{name}/task.py", "training/engine/loop.py") for name in ("classify", "coreference", "tag")),
-    ("vectors/maps/mapping.py", "vectors/maps/page.py"),
-    ("vectors/maps/mapping.py", "vectors/maps/picture.py"),
-    ("vectors/table.py", "vectors/nearest.py"),
-    ("vectors/table.py", "vectors/subwords.py"),
-    ("vectors/subwords.py", "vectors/table.py"),
 }
 TORCH_ROOMS = {"compute", "layers", "models", "bundle", "tasks", "inference", "training"}
 

@@ -95,7 +95,7 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
 
     from nlptools.errors import OutputError, UsageError, display
     from nlptools.files.streams import COMPRESSED
-    from nlptools.vectors.files.directory import words_beside
+    from nlptools.vectors.files.npy import words_beside
 
     if embed.to == "npy" and lines.output == "-" and os.isatty(1):
         raise UsageError("npy is binary: not written to a terminal", hint="-o FILE, a pipe, or --to jsonl or tsv")

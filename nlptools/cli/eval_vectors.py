@@ -7,38 +7,40 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.configs import Common
 from nlptools.configs.eval_vectors import EvalVectors
+from nlptools.configs.vectors import FILES
 from nlptools.errors import UsageError
 
-FORMATS = """\
-ANALOGIES (--analogies), as in questions-words.txt of word2vec: four words on a line, a b c expected (a is to b as c is to
-expected), sections between lines that begin with a colon and a space. A question is solved if, of all words but a, b and
-c, the expected one has the highest score: with --method add, 3CosAdd, the cosine to b - a + c (Mikolov et al. 2013, arXiv
-1301.3781); with mul, 3CosMul (Levy and Goldberg 2014, W14-1618). Accuracy is given by section, for all questions, and
-where some names of sections begin with gram and others do not, for these (syntactic) and those (semantic).
+FORMATS = f"""\
+ANALOGIES (--analogies) have the format of word2vec's questions-words.txt: four words on a line, a b c expected (a is to b
+as c is to expected), in sections between lines that begin with a colon and a space. A question is solved if, of all words
+but a, b and c, the expected one has the highest score: with --method add, 3CosAdd, the cosine to b - a + c (Mikolov et al.
+2013, arXiv 1301.3781); with mul, 3CosMul (Levy and Goldberg 2014, W14-1618). Accuracy is given by section, for all
+questions, and, if the names of some sections but not of all begin with gram, for these (syntactic) and the others
+(semantic).
 
-PAIRS (--pairs), as in WordSim-353: two words and the score that people gave them, by commas in files called .csv, else by
-tabs, or by spaces in a line without tabs. The score is the first number behind the words; columns behind it are not read.
-A first line without a number there is a header (standard error tells), and if its first column has no name, that column
-is not read. Lines that begin with # are skipped. Given are Spearman's correlation of scores and cosines, with average
-ranks for ties, and Pearson's.
+PAIRS (--pairs) have the format of WordSim-353: two words and their human score, separated by commas in .csv files, else by
+tabs, or by spaces in a line without tabs. The score is the first number behind the words; further columns are ignored. A
+first line without a number in that column is a header (standard error says so); if its first column has no name, that
+column is ignored. Lines that begin with # are skipped. Results are Spearman's correlation of scores and cosines, with
+average ranks for ties, and Pearson's.
 
-The output is a table with a row for each score and a column for each of VECTORS: accuracy in percent or correlation, and
-how many questions or pairs have only known words, of all. Below each file stands how its scores were made: evaluators
-differ in this, and scores by different conventions do not compare. --tsv writes a line for each score: vectors, file, name,
-value (accuracy from 0 to 1), answered, all, unit, signature, and with --confidence the mean over the resamples and half
-the width of the 95% interval. --json writes an object for each, numbers not rounded, with correct, the number of
-questions solved. A correlation of fewer than two pairs, or of equal numbers, is not defined: -, nothing, or null.
+The output is a table with a row per score and a column per file of VECTORS: accuracy in percent or correlation, and the
+number of questions or pairs with only known words, of all. Each file is followed by the conventions of its scores:
+evaluators differ in these, and scores by different conventions are not comparable. --tsv writes a line per score: vectors,
+file, name, value (accuracy from 0 to 1), answered, all, unit, signature, and with --confidence the mean over the resamples
+and half the width of the 95% interval. --json writes an object per score, with unrounded numbers and with correct, the
+number of solved questions. A correlation of fewer than two pairs, or of equal numbers, is undefined: -, nothing, or null.
 
-CONVENTIONS. The first --restrict words are known, to questions and as answers. With --case fold, upper and lower case are
-one, and of words that then are the same the first counts. Questions and pairs with unknown words are left out; with
---unknown wrong they count as wrong, and as similarity 0. With --subwords, unknown words take the vectors that the file
-has for them: behind the first N words, as written, or made of n-grams; the answer of an analogy must still be known. By
-default these are the conventions of word2vec's compute-accuracy with its threshold of 30000, except that it would take as
-an answer a word that differs in case only from one of the question, and they are those of gensim with restrict_vocab=30000,
-except that it takes only the five nearest words into account; gensim's own default is --restrict 300000, its
-dummy4unknown is --unknown wrong, and its case_insensitive=False is --case keep. --restrict 0 is the convention of GloVe.
+CONVENTIONS. Only the first --restrict words are known, in questions and as answers. With --case fold, case is ignored, and
+of words that become the same the first counts. Questions and pairs with unknown words are left out; with --unknown wrong
+they count as wrong, and as similarity 0. With --subwords, unknown words have the vectors that the file has for them: those
+behind the first N words, as written, or composed of n-grams; the answer of an analogy must still be known. The defaults
+are the conventions of word2vec's compute-accuracy with its threshold of 30000, except that it accepts as an answer a word
+that differs only in case from one of the question. They are those of gensim with restrict_vocab=30000, except that it
+considers only the five nearest words; gensim's own default is --restrict 300000, its dummy4unknown is --unknown wrong, and
+its case_insensitive=False is --case keep. GloVe uses --restrict 0.
 
-The format of VECTORS follows from their names as with nlptools-neighbors(1); - is text of word2vec on standard input."""
+Formats of VECTORS: {FILES}. They are described in nlptools-convert(1); standard input (-) is word2vec."""
 
 
 @make_command(
@@ -53,7 +55,7 @@ The format of VECTORS follows from their names as with nlptools-neighbors(1); - 
             "--pairs simlex.tsv --confidence",
         ),
         (
-            "The accuracies of one model, for a script",
+            "The accuracy of one model, for a script",
             "nlptools eval-vectors v.bin --analogies questions-words.txt --tsv | awk -F'\\t' '$3 == \"total\" {print $4}'",
         ),
         (
@@ -67,7 +69,7 @@ The format of VECTORS follows from their names as with nlptools-neighbors(1); - 
 def command(vectors: tuple[str, ...], evalvectors: EvalVectors, common: Common) -> None:
     """Score word vectors on analogies and on word similarity.
 
-    VECTORS are files of word vectors, or directories that convert made. Give --analogies FILE, --pairs FILE or both.
+    VECTORS are files of word vectors, or directories from convert. Needs --analogies FILE, --pairs FILE or both.
     """
     evalvectors.check()
     if [*vectors, *evalvectors.analogies, *evalvectors.pairs].count("-") > 1:
@@ -78,13 +80,13 @@ def command(vectors: tuple[str, ...], evalvectors: EvalVectors, common: Common) 
 
     evaluation.check_vectors(vectors, evalvectors.source_format)
     tests = evaluation.read_tests(evalvectors, common.encoding_errors)
-    found: list[list[evaluation.Score]] = []
+    scores: list[list[evaluation.Score]] = []
     write = score_table.json_lines if evalvectors.json else score_table.tsv if evalvectors.tsv else None
     with streams.Output() as out:
         for path in vectors:
             table = formats.load(path, evalvectors.source_format, common.encoding_errors)
-            found.append(evaluation.score(table, tests, evalvectors))
+            scores.append(evaluation.score(table, tests, evalvectors))
             if write is not None:
-                out.write_lines(write(found[-1]))
+                out.write_lines(write(scores[-1]))
         if write is None:
-            out.write_lines(score_table.table(found))
+            out.write_lines(score_table.table(scores))

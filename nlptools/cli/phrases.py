@@ -24,21 +24,21 @@ if TYPE_CHECKING:
     Phrases,
     Lines,
     formats=(
-        "Input is tokens separated by spaces or tabs, one sentence per line; each line gives one line, in which the "
+        "Input is tokens separated by spaces or tabs, one sentence per line. Each line gives one line, in which the "
         "words of a phrase are joined and tokens are separated by single spaces. Phrases do not cross lines. Joining "
-        "goes from left to right, and a word belongs to one phrase. With n(.) for counts, the score of a pair is "
+        "goes from left to right, and a word belongs to one phrase only. With counts n(.), the score of a pair is "
         "(n(ab) - min_count) / (n(a) n(b)), times the number of different words and pairs (default, as gensim), or of "
         "words (word2phrase, as the C tool); or log(p(ab) / (p(a) p(b))) / -log p(ab) (npmi). Phrases: Mikolov et al. "
         "2013, arXiv 1310.4546; npmi: Bouma 2009.\n\n"
-        "Learning reads the whole input first, and holds it as numbers in a temporary file (TMPDIR); with --model "
-        "each line is answered as it comes.\n\n"
-        "A MODEL has a section for each pass: a line '# phrases', a tab and the settings as JSON, then lines of TOKENS "
+        "Learning reads the whole input first, and keeps it as numbers in a temporary file (TMPDIR). With --model, "
+        "lines are written as they are read.\n\n"
+        "A MODEL has a section per pass: a line '# phrases', a tab and the settings as JSON, then lines of TOKENS "
         "TAB COUNT. A single token is a word; tokens separated by spaces are a pair with the connectors inside it. "
-        "--threshold and --scoring may differ from those it was learned with."
+        "--threshold and --scoring may differ from those of learning."
     ),
     examples=(
         ("Join phrases", "nlptools tokenize -t words --lowercase text.txt | nlptools phrases > joined.txt"),
-        ("As word2phrase, twice", "nlptools phrases --scoring word2phrase --threshold 200 words.txt | "
+        ("Two passes, as with word2phrase", "nlptools phrases --scoring word2phrase --threshold 200 words.txt | "
          "nlptools phrases --scoring word2phrase --threshold 100"),
         ("Learn once, apply often", "nlptools phrases --connectors english --save en.phrases words.txt > joined.txt"),
         ("Apply", "nlptools phrases --model en.phrases < more.txt"),
@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Common) -> None:
     """Join words that belong together into one token, such as new_york.
 
-    Reads the inputs one after the other, or standard input, learns which words stand together more often than chance
-    has it, and writes one line for each line.
+    Reads the inputs one after the other, or standard input, finds words that occur together more often than by chance,
+    and writes one line per line.
     """
     _check(phrases)
     rule = None if phrases.model else _rule(phrases)
@@ -84,18 +84,18 @@ def _single(blocks: Iterator[Block]) -> Iterator[Block]:
 
 
 def _check(phrases: Phrases) -> None:
-    """Refuse what does not go together. Raises UsageError."""
+    """Raise UsageError for options that exclude each other."""
     if phrases.save == "-":
-        raise UsageError("--save expects a file: the text goes to standard output")
+        raise UsageError("--save needs a file: standard output is for the text")
     if phrases.model is None:
         return
     for name in ("min_count", "delimiter", "passes", "connectors", "max_vocab", "save"):
         if getattr(phrases, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} does not go with --model, which was learned already")
+            raise UsageError(f"--{name.replace('_', '-')} is for learning, which --model replaces")
 
 
 def _rule(phrases: Phrases) -> Rule:
-    """Raises UsageError, and InputError for a file of connectors that cannot be read."""
+    """The rule of the options. Raises UsageError, and InputError for the file of connectors."""
     from nlptools.sequences.phrases import Rule
 
     scoring = phrases.scoring or "default"
@@ -109,7 +109,7 @@ def _rule(phrases: Phrases) -> Rule:
 
 
 def _connectors(value: str | None) -> tuple[str, ...]:
-    """Words from a list with commas, a file, or the name of a list."""
+    """The words of --connectors: a list with commas, a file, or "english"."""
     if not value:
         return ()
     if value == "english":

@@ -20,9 +20,8 @@ from nlptools.configs.plot import METRICS, Plot
     formats=(
         "A run is the directory of a training command, or its log.jsonl: one JSON object per report, with kind (train "
         "or valid), step, and any numbers: loss, lr, grad_norm, tokens, tokens_per_second (or words, pairs and their speeds), "
-        "perplexity, and so on. "
-        "Other keys are ignored, and lines that are no JSON objects are counted. Without --output the curves are drawn "
-        "on standard output with characters."
+        "perplexity, and so on. Other keys are ignored; lines that are not JSON objects are skipped and counted. Without "
+        "--output, the curves are drawn with characters on standard output."
     ),
     examples=(
         ("Look at a run in the terminal", "nlptools plot lm/"),
@@ -35,7 +34,7 @@ from nlptools.configs.plot import METRICS, Plot
 def command(runs: tuple[str, ...], plot: Plot, common: Common) -> None:
     """Draw the training curves of runs.
 
-    Several runs share each panel. The curves appear in the terminal, or in an image with --output.
+    Each panel shows all runs. The curves are drawn in the terminal, or with --output in an image.
     """
     from nlptools.files import streams
     from nlptools.plots import braille, curves
@@ -53,7 +52,7 @@ def command(runs: tuple[str, ...], plot: Plot, common: Common) -> None:
 
 
 def _braille_shows() -> bool:
-    """Whether the locale is one of UTF-8 and the terminal no bare console."""
+    """Whether the locale is UTF-8 and the terminal is not a bare console."""
     import locale
 
     codeset = locale.nl_langinfo(locale.CODESET).lower().replace("-", "")

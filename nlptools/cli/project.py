@@ -13,23 +13,23 @@ from nlptools.configs.maps import Project
     "project",
     Project,
     formats="""VECTORS is any file of word vectors that nlptools-neighbors(1) reads, or any matrix in .npy. The rows of a matrix
-without words (no NAME.vocab.tsv beside it) have numbers from 0, or names: the lines of --words, one for each row, or those
-of --lines, which may hold anything and be empty. The lines of a text are words here, if nlptools-embed(1) has made VECTORS
-of them; long ones are cut where they are labels.
+without words (no NAME.vocab.tsv beside it) have numbers from 0, or names: the lines of --words, one per row, or those of
+--lines, which may contain anything or be empty. If VECTORS is the output of nlptools-embed(1), the lines of its text are the
+words; long ones are shortened in labels.
 
-.tsv is a word and its coordinates on each line, separated by tabs. .png and .svg are pictures; words of which the labels
-would cover others have points only. .html is one page that needs no network: drag and wheel move and zoom, dragging turns
+A .tsv file has a word and its coordinates per line, separated by tabs. .png and .svg are pictures, in which words without
+room for a label have only points. .html is a page that needs no network: drag and wheel move and zoom, dragging rotates
 three dimensions, a click or the search box (/) selects a word and lists its ten nearest by the cosine of the vectors
 themselves; PAGE.html#q=king opens with a word selected. A directory is for the TensorFlow Embedding Projector: tensors.tsv
-and metadata.tsv, which projector.tensorflow.org loads, and projector_config.pbtxt for tensorboard --logdir; it holds the
-vectors and no map of them.
+and metadata.tsv, which projector.tensorflow.org loads, and projector_config.pbtxt for tensorboard --logdir; it has the
+vectors and no map.
 
-In FILE of --words a line is a word, or a word, a tab and the name of its group, which gives it its color. In a file of
---arrows a line holds two words with a tab or a space between. Words without a vector are left out and counted on standard
-error; words that fastText's n-grams give a vector have one.
+A line of --words is a word, or a word, a tab and the name of its group, which gives it its color. A line of an --arrows
+file is two words, separated by a tab or a space. Words without a vector are left out and counted on standard error; n-grams
+of fastText give vectors to words.
 
-PCA is exact and told with the share of the variance that the map shows. Distances in maps by t-SNE and UMAP mean little
-beyond neighborhoods, and their axes nothing. The same input, options and seed give the same map on the same machine.""",
+PCA is exact and is reported with the share of the variance that the map shows. In maps by t-SNE and UMAP, distances mean
+little beyond neighborhoods, and axes nothing. The same input, options and seed give the same map on the same machine.""",
     examples=(
         ("A map to look at:", "nlptools project vectors.bin -o map.png"),
         ("A page with search and neighbors:", "nlptools project vectors.bin --method umap -n 5000 -o map.html"),
@@ -45,7 +45,7 @@ beyond neighborhoods, and their axes nothing. The same input, options and seed g
 def command(vectors: str, project: Project, common: Common) -> None:
     """Draw a map of word vectors: a table, a picture, a page or a projector bundle.
 
-    VECTORS is a file of word vectors, a directory that convert made, or a matrix in .npy.
+    VECTORS is a file of word vectors, a directory from convert, or a matrix in .npy.
     """
     from nlptools.vectors.maps import mapping
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Devices
+from nlptools.configs.vectors import FILES
 from nlptools.configs.word_vectors import TrainW2V, VectorRun
 from nlptools.errors import UsageError
 
-FORMATS = """\
+FORMATS = f"""\
 Input is sequences, one per line, of tokens separated by spaces: words, items that were bought together, walks through a
 graph. Windows do not reach from one line into the next. A line of more than 1,000 tokens is cut into pieces of 1,000.
 Tokens are taken as they are: nlptools-tokenize(1) lowercases and separates punctuation. Words come out by falling count.
 
-The output is the text of word2vec (a line with the numbers of words and dimensions, then a word and its numbers on each
-line) on standard output, or what the name of -o says: .txt and .w2v text, .bin its binary form, .vec the text of fastText,
-glove.NAME.txt and .glove GloVe, .npy an array with the words in NAME.vocab.tsv, a name without suffix a directory.
---format names one in spite of the name; --format fasttext writes the .bin that fastText and gensim load. That and
-directories keep n-grams, by which words that were never seen have vectors, and output vectors, with which training can go
-on; all others hold the vectors of words alone.
+The name of -o or --format determines the format of the output: {FILES}; see nlptools-convert(1). Standard output is
+word2vec. --format fasttext writes the .bin that fastText and gensim load. That and directories keep n-grams, which give
+vectors to unseen words, and output vectors, with which training can continue; all others have only the vectors of words.
 
 --init begins with vectors made before. Words that they lack and that are frequent enough are added; words that the text
 lacks stay. Options are not taken over: --dim must be the same, and n-grams are used with the same --subwords and --buckets,

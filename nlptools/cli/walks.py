@@ -13,17 +13,16 @@ from nlptools.configs.sequences import Walks
     Walks,
     Lines,
     formats=(
-        "Input is an edge list: two nodes on each line and perhaps a weight, separated by spaces or tabs; a node is any "
-        "text without these. Empty lines and lines that begin with # are skipped. An edge that stands on several lines "
-        "is one edge; with --weighted its weights add up. A line with a third field but without --weighted weighs 1. A "
-        "weight of 0 names two nodes and makes no edge.\n\n"
-        "The output is one walk per line: the names of its nodes, separated by single spaces. Walks come in rounds, "
-        "--walks of them, with one walk from each node, the nodes in an order drawn anew for each round. A walk ends "
-        "early at a node from which no edge leads; one from a node without edges is that node. The same input, options "
-        "and seed give the same bytes.\n\n"
-        "With --p and --q at 1 each step goes to a neighbour, by weight (DeepWalk: Perozzi et al. 2014, arXiv "
-        "1403.6652). Otherwise the weight is multiplied by 1/p for the node that the walk came from, by 1 for nodes to "
-        "which an edge leads from there, by 1/q for the others (node2vec: Grover and Leskovec 2016, arXiv 1607.00653)."
+        "Input is an edge list: per line two nodes and optionally a weight, separated by spaces or tabs; a node is any "
+        "text without these. Empty lines and lines that begin with # are skipped. Repeated edges are one edge; with "
+        "--weighted their weights are added. Without --weighted, third fields are ignored. A weight of 0 defines two "
+        "nodes and no edge.\n\n"
+        "The output is one walk per line: the names of its nodes, separated by single spaces. There are --walks rounds, "
+        "each with one walk from every node, in a new random order of nodes. A walk ends early at a node without "
+        "outgoing edges. The same input, options and seed give the same bytes.\n\n"
+        "With --p 1 and --q 1, each step goes to a neighbor in proportion to the weight of the edge (DeepWalk: Perozzi et "
+        "al. 2014, arXiv 1403.6652). Otherwise the weight is multiplied by 1/p for the previous node, by 1 for nodes to "
+        "which an edge leads from there, by 1/q for all others (node2vec: Grover and Leskovec 2016, arXiv 1607.00653)."
     ),
     examples=(
         ("DeepWalk", "nlptools walks karate.edgelist > walks.txt"),
@@ -40,7 +39,7 @@ from nlptools.configs.sequences import Walks
 def command(inputs: tuple[str, ...], walks: Walks, lines: Lines, common: Common) -> None:
     """Draw random walks over a graph, as node2vec and DeepWalk do.
 
-    Reads the edges of the inputs, or standard input, as one graph. Memory grows with the edges, not with the walks.
+    Reads the edges of all inputs, or standard input, as one graph. Memory grows with the edges, not with the walks.
     """
     from nlptools.files import streams
     from nlptools.sequences import graph as graphs
@@ -50,5 +49,5 @@ def command(inputs: tuple[str, ...], walks: Walks, lines: Lines, common: Common)
     graph = graphs.read(streams.all_blocks(inputs, common.encoding_errors), walks.weighted, walks.directed)
     chunks = drawing.walks(graph, walks.p, walks.q, walks.length, walks.walks, walks.seed, walks.threads)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
-        for found in drawing.lines(graph, chunks):
-            output.write_lines(found)
+        for walk_lines in drawing.lines(graph, chunks):
+            output.write_lines(walk_lines)

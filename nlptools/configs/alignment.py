@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 
 from nlptools.configs import LARGEST_SEED, option
-from nlptools.configs.vectors import FORMATS
+from nlptools.configs.vectors import NAMES
 from nlptools.errors import UsageError
 
 
@@ -13,46 +13,45 @@ from nlptools.errors import UsageError
 class Align:
     """Alignment options"""
 
-    dictionary: str = option(MISSING, "Words and their translations, a pair per line.", short="-d", metavar="FILE")
+    dictionary: str = option(MISSING, "Dictionary: a word and its translation per line.", short="-d", metavar="FILE")
     normalize: str = option(
         "center",
-        "Before the rotation: unit makes all lengths 1; center also takes away the mean of each language and makes the "
-        "lengths 1 again.",
+        "Before the rotation: unit scales vectors to length 1; center also subtracts the mean of each language and scales "
+        "again.",
         choices=("none", "unit", "center"),
     )
     refine: int = option(
-        0, "Rounds that add words that are each other's nearest to the dictionary; for poor ones.", low=0, metavar="N"
+        0,
+        "Rounds that add words that are each other's nearest to the dictionary. For poor dictionaries.",
+        low=0,
+        metavar="N",
     )
     restrict: int = option(
-        200000, "Know the first N words of each side only, the most frequent in most files; 0: all.", low=0, metavar="N"
+        200000, "Use only the first N words of each side, the most frequent in most files; 0: all.", low=0, metavar="N"
     )
-    source_format: str | None = option(
-        None, "Format of SOURCE and TARGET, if their names do not tell.", flag="from", choices=FORMATS
-    )
+    source_format: str | None = option(None, "Format of SOURCE and TARGET, if not by name.", flag="from", choices=NAMES)
 
 
 @dataclass(frozen=True)
 class Written:
     """Output options"""
 
-    output: str = option("-", "Where to write the rotated vectors; - is standard output.", short="-o", metavar="FILE")
-    target_format: str | None = option(
-        None, "Format of what is written, if its name does not tell.", flag="to", choices=FORMATS
-    )
+    output: str = option("-", "Output for the rotated vectors; - is standard output.", short="-o", metavar="FILE")
+    target_format: str | None = option(None, "Format of the output, if not by its name.", flag="to", choices=NAMES)
     both: tuple[str, ...] = option(
-        (), "Write the vectors of both sides in one table, words with these prefixes: de:,en:.", metavar="A,B"
+        (), "Write the vectors of both sides to one table, with these prefixes of words: de:,en:.", metavar="A,B"
     )
     target_output: str | None = option(None, "Also write the normalized vectors of TARGET.", metavar="FILE")
-    force: bool = option(False, "Replace what is written if it exists.")
+    force: bool = option(False, "Replace outputs that exist.")
 
     def check(self) -> None:
-        """Raise UsageError for prefixes that do not tell the sides apart."""
+        """Raise UsageError for prefixes that do not distinguish the sides."""
         if not self.both:
             return
         one, two = (*self.both, "", "")[:2]
         if len(self.both) != 2 or one.startswith(two) or two.startswith(one):
             raise UsageError(
-                f"--both {','.join(self.both)}: expected two prefixes that tell the languages apart, such as de:,en:"
+                f"--both {','.join(self.both)}: expected two prefixes that distinguish the languages, such as de:,en:"
             )
 
 
@@ -60,20 +59,23 @@ class Written:
 class Precision:
     """Evaluation options"""
 
-    test: str | None = option(None, "Pairs to measure the precision of translations on.", metavar="FILE")
+    test: str | None = option(None, "Dictionary to measure the precision of translations on.", metavar="FILE")
     held_out: float = option(
-        0, "Keep words of the dictionary for that instead: their number, or a share below 1.", low=0, metavar="X"
+        0,
+        "Measure it on held-out words of the dictionary instead: their number, or a share below 1.",
+        low=0,
+        metavar="X",
     )
-    report: str | None = option(None, "Write the precision there; - is standard output.", metavar="FILE")
-    json: bool = option(False, "Write it as JSON lines instead of TSV.")
+    report: str | None = option(None, "Output for the precision; - is standard output.", metavar="FILE")
+    json: bool = option(False, "Write the precision as JSON lines instead of TSV.")
     confidence: int = option(
-        0, "95% interval by bootstrap, from N resamples (1000 if N is left out).", low=0, bare=1000, metavar="[N]"
+        0, "95% interval by bootstrap, from N resamples (default 1000).", low=0, bare=1000, metavar="[N]"
     )
     seed: int = option(12345, "Seed of --held-out and of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
 
     def check(self) -> None:
-        """Raise UsageError for options that do not go together."""
+        """Raise UsageError for options that exclude or need each other."""
         if self.test is not None and self.held_out:
             raise UsageError("--test and --held-out exclude each other")
         if self.report is not None and self.test is None and not self.held_out:
-            raise UsageError("--report has nothing to tell without --test or --held-out")
+            raise UsageError("--report needs --test or --held-out")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from nlptools.configs import option
 from nlptools.configs.layers import layers
+from nlptools.configs.vectors import STREAMED
 from nlptools.errors import UsageError
 
 POOLINGS = ("mean", "cls", "max", "first", "last", "mean-sqrt", "weighted-mean", "model")
-FORMATS = ("npy", "jsonl", "tsv", "word2vec")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Embed:
     max_length: int = option(
         0, "Most tokens that the model sees at once, special ones included; 0: as the model says.", low=0, metavar="N"
     )
-    to: str = option("npy", "Format of the output.", choices=FORMATS)
+    to: str = option("npy", "Format of the output.", choices=STREAMED)
     dtype: str = option("float32", "Numbers of npy.", choices=("float32", "float16"))
     index: str | None = option(
         None,

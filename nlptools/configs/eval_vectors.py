@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs import LARGEST_SEED, option
-from nlptools.configs.vectors import FORMATS
+from nlptools.configs.vectors import NAMES
 from nlptools.errors import UsageError
 
 
@@ -14,42 +14,40 @@ class EvalVectors:
     """Evaluation options"""
 
     analogies: tuple[str, ...] = option(
-        (), "Analogies to solve, as in questions-words.txt; may be repeated.", metavar="FILE", multiple=True
+        (), "File of analogies, as questions-words.txt; may be repeated.", metavar="FILE", multiple=True
     )
     pairs: tuple[str, ...] = option(
-        (), "Word pairs with human scores, as in WordSim-353; may be repeated.", metavar="FILE", multiple=True
+        (), "File of word pairs with human scores, as WordSim-353; may be repeated.", metavar="FILE", multiple=True
     )
     restrict: int = option(
         30000,
-        "Know the first N words only, the most frequent in most files; 0: all.",
+        "Use only the first N words, the most frequent in most files; 0: all.",
         low=0,
         metavar="N",
     )
     method: str = option("add", "How analogies are solved: 3CosAdd or 3CosMul.", choices=("add", "mul"))
     case: str = option(
-        "fold", "fold: upper and lower case are one, the first such word counts; keep: as written.",
+        "fold", "fold: ignore case, the first word of each spelling counts; keep: as written.",
         choices=("fold", "keep"),
     )  # fmt: skip
     unknown: str = option(
         "skip",
-        "Questions and pairs with unknown words: left out, or counted as wrong and as similarity 0.",
+        "Questions and pairs with unknown words: skip them, or count them as wrong and as similarity 0.",
         choices=("skip", "wrong"),
     )
     subwords: bool = option(
-        False, "Take the vectors that n-grams of fastText, or words behind the first N, give to unknown words."
+        False, "Give unknown words vectors from n-grams of fastText, or from behind the first N words."
     )
     confidence: int = option(
-        0, "95% interval by bootstrap, from N resamples (1000 if N is left out).", low=0, bare=1000, metavar="[N]"
+        0, "95% interval by bootstrap, from N resamples (default 1000).", low=0, bare=1000, metavar="[N]"
     )
     seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
-    json: bool = option(False, "Write JSON lines, one for each score.")
-    tsv: bool = option(False, "Write a line of TSV for each score.")
-    source_format: str | None = option(
-        None, "Format of VECTORS, if their names do not tell.", flag="from", choices=FORMATS
-    )
+    json: bool = option(False, "Write JSON lines, one per score.")
+    tsv: bool = option(False, "Write TSV, one line per score.")
+    source_format: str | None = option(None, "Format of VECTORS, if not by name.", flag="from", choices=NAMES)
 
     def check(self) -> None:
-        """Raise UsageError for options that do not go together."""
+        """Raise UsageError for options that exclude each other, and without a file."""
         if not self.analogies and not self.pairs:
             raise UsageError(
                 "nothing to evaluate on: expected --analogies FILE, --pairs FILE, or both",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from nlptools.configs import option
 
-METRICS = ("loss", "lr", "tokens_per_second", "words_per_second", "pairs_per_second")  # those that a log holds
+METRICS = ("loss", "lr", "tokens_per_second", "words_per_second", "pairs_per_second")  # default: those in the log
 
 
 @dataclass(frozen=True)
@@ -14,19 +14,22 @@ class Plot:
     """Plot options"""
 
     output: str = option(
-        "-", "An image to write (.png, .svg, .pdf); - draws with characters.", short="-o", metavar="FILE"
+        "-",
+        "Image to write (.png, .svg, .pdf); - draws with characters on standard output.",
+        short="-o",
+        metavar="FILE",
     )
     force: bool = option(False, "Replace the output file if it exists.")
-    metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, one panel each.", metavar="A,B,...")
+    metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, a panel for each.", metavar="A,B,...")
     x: str = option(
         "step",
-        "What the horizontal axis shows; time is since the start.",
+        "Horizontal axis; time is since the start of the run.",
         choices=("step", "time", "tokens", "words", "pairs"),
     )
     width: float = option(
-        0.0, "Columns of text, or inches of an image; 0: as wide as the terminal (80), or 7.", low=0, metavar="N"
+        0.0, "Width in columns of text, or in inches of an image; 0: the terminal (or 80), or 7.", low=0, metavar="N"
     )
     height: float = option(
-        0.0, "Rows of text, or inches of an image, for each panel; 0: 10, or 2.5.", low=0, metavar="N"
+        0.0, "Height of each panel in rows of text, or in inches of an image; 0: 10, or 2.5.", low=0, metavar="N"
     )
-    ascii: bool = option(False, "Draw with ASCII characters only, not with Braille dots.")
+    ascii: bool = option(False, "Draw with ASCII characters, not with Braille dots.")

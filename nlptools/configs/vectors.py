@@ -1,59 +1,127 @@
-"""Settings of commands on word vectors."""
+"""The formats of word vectors, and settings of commands on them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from nlptools.configs import LARGEST_SEED, option
 from nlptools.errors import UsageError
 
-FORMATS = ("word2vec", "word2vec-binary", "glove", "vec", "fasttext", "npy", "jsonl", "bundle")
+
+class Format(NamedTuple):
+    """A format of word vectors. A new one is a row of `FORMATS` and a file in `nlptools/vectors/files`.
+
+    Attributes:
+        name: as options have it.
+        patterns: names of files, with *. The longest pattern that matches decides, the first row among equals.
+        about: what a file contains, for the manual page of `convert`.
+        code: a module of `nlptools.vectors.files`, or module:object, with `read` and `save` as in
+            `nlptools.vectors.files.formats.Codec`. Without code, only `embed` writes the format.
+        magic: the first bytes of a file; they decide between formats with the same pattern.
+        piped: whether a pipe with the first byte of `magic` has this format.
+        streamed: whether `embed` writes it, before the number of vectors is known.
+        ngrams: whether it keeps the n-grams of fastText.
+    """
+
+    name: str
+    patterns: tuple[str, ...]
+    about: str
+    code: str
+    magic: bytes = b""
+    piped: bool = False
+    streamed: bool = False
+    ngrams: bool = False
+
+    @property
+    def names(self) -> str:
+        """The names of files, for people: `.txt, .w2v`."""
+        return ", ".join(p.removeprefix("*").replace("*", "NAME") for p in self.patterns) or "a directory"
+
+
+_ROWS = (
+    Format(
+        "word2vec", ("*.txt", "*.w2v"),
+        "a line with the numbers of words and dimensions, then a word and its numbers per line, separated by spaces; numbers "
+        "have six significant digits if these give the same float32 again, else nine",
+        "text:WORD2VEC", streamed=True,
+    ),
+    Format("word2vec-binary", ("*.bin",), "the same with float32 numbers; words must not contain spaces", "word2vec"),
+    Format("glove", ("glove.*.txt", "*.glove"), "as word2vec without the first line", "text:GLOVE"),
+    Format(
+        "vec", ("*.vec",),
+        "as word2vec with five significant digits and a space at the end of each line, as fastText writes it", "text:VEC",
+    ),
+    Format(
+        "fasttext", ("*.bin",),
+        "fastText's model, which begins with a magic number, with n-grams if the source has them; fastText and gensim load "
+        "it. A .bin made from such a file is one, too",
+        "fasttext", magic=(793712314).to_bytes(4, "little"), ngrams=True,
+    ),
+    Format(
+        "npy", ("*.npy",), "a float32 array of NumPy; the words (and counts, after a tab) are in NAME.vocab.tsv", "npy",
+        magic=b"\x93NUMPY", piped=True, streamed=True,
+    ),
+    Format(
+        "jsonl", ("*.jsonl",),
+        'a word and its vector per line, {"text": ..., "embedding": [...]}, as nlptools-embed(1) writes lines',
+        "json_lines", magic=b"{", piped=True, streamed=True,
+    ),
+    Format("tsv", (), "a text and its numbers per line, separated by tabs", "", streamed=True),
+    Format(
+        "bundle", (), "vectors.npy, vocab.tsv, config.json, manifest.json; names without suffix mean it, too", "directory",
+        ngrams=True,
+    ),
+)  # fmt: skip
+FORMATS = {row.name: row for row in _ROWS}
+NAMES = tuple(row.name for row in _ROWS if row.code)  # what --from and --to take
+STREAMED = tuple(row.name for row in _ROWS if row.streamed)  # what `embed --to` takes
+SUFFIXES = tuple(pattern[1:] for row in _ROWS for pattern in row.patterns if pattern.startswith("*"))
+# for manual pages: formats and the names of their files, and with what they contain
+FILES = ", ".join(f"{row.name} ({row.names})" for row in _ROWS if row.code)
+CONTENTS = " ".join(f"{row.name} ({row.names}): {row.about}." for row in _ROWS if row.code)
 
 
 @dataclass(frozen=True)
 class Neighbors:
     """Search options"""
 
-    neighbors: int = option(10, "How many neighbors to give.", flag="k", short="-k", low=1, metavar="N")
+    neighbors: int = option(10, "Number of neighbors per query.", flag="k", short="-k", low=1, metavar="N")
     method: str = option(
-        "add", "What an expression means: 3CosAdd, or 3CosMul, whose scores are no cosines.", choices=("add", "mul")
+        "add", "How expressions are scored: 3CosAdd, or 3CosMul, whose scores are not cosines.", choices=("add", "mul")
     )
     restrict: int = option(
-        0, "Answer with the first N words only, the most frequent in most files; 0: all.", low=0, metavar="N"
+        0, "Only the first N words, the most frequent in most files, can be neighbors; 0: all.", low=0, metavar="N"
     )
     lines_file: str | None = option(
         None,
-        "Where VECTORS is an array (npy): the text of which each line names a row.",
+        "If VECTORS is an array (npy): the text whose lines name the rows.",
         flag="lines",
         metavar="FILE",
     )
     model: str | None = option(
         None,
-        "Turn the queries into vectors with this model, the one that nlptools-embed(1) made VECTORS with, by its defaults.",
+        "Turn the queries into vectors with this model, with the defaults of nlptools-embed(1). It must be the model of VECTORS.",
         metavar="MODEL",
     )
     embedded: bool = option(
-        False, "The queries have vectors: they are JSON lines as nlptools-embed(1) writes with --to jsonl."
+        False, "The queries are JSON lines with vectors, as nlptools-embed(1) writes them with --to jsonl."
     )
     json: bool = option(False, "Write JSON lines.")
-    source_format: str | None = option(
-        None, "Format of VECTORS, if its name does not tell.", flag="from", choices=FORMATS
-    )
+    source_format: str | None = option(None, "Format of VECTORS, if not by its name.", flag="from", choices=NAMES)
 
 
 @dataclass(frozen=True)
 class Convert:
     """Conversion options"""
 
-    source_format: str | None = option(
-        None, "Format of SOURCE, if its name does not tell.", flag="from", choices=FORMATS
-    )
-    target_format: str | None = option(None, "Format of TARGET, if its name does not tell.", flag="to", choices=FORMATS)
-    restrict: int = option(0, "Keep the first N words only; 0: all.", low=0, metavar="N")
-    normalize: bool = option(False, "Scale vectors to length 1. N-grams of fastText are left out.")
+    source_format: str | None = option(None, "Format of SOURCE, if not by its name.", flag="from", choices=NAMES)
+    target_format: str | None = option(None, "Format of TARGET, if not by its name.", flag="to", choices=NAMES)
+    restrict: int = option(0, "Keep only the first N words; 0: all.", low=0, metavar="N")
+    normalize: bool = option(False, "Scale vectors to length 1. Drops n-grams of fastText.")
     quantize: str = option(
         "none",
-        "For a directory. int8: a byte per number; pq: a byte for every few numbers. What it costs is told.",
+        "Write fewer bytes, to a directory: int8, a byte per number; pq, a byte for several numbers. The loss is reported.",
         choices=("none", "int8", "pq"),
     )
     subvectors: int = option(0, "Bytes per vector of --quantize pq; 0: one for every two numbers.", low=0, metavar="N")
@@ -61,8 +129,8 @@ class Convert:
     force: bool = option(False, "Replace the target if it exists.")
 
     def check(self, target: str) -> None:
-        """Raise UsageError for options that do not go together; `target` is the format that is written."""
+        """Raise UsageError for options that exclude each other; `target` is the format of the output."""
         if self.quantize != "none" and target != "bundle":
-            raise UsageError(f"--quantize {self.quantize} is for a directory of vectors, not for {target}")
+            raise UsageError(f"--quantize {self.quantize} writes a directory of vectors (bundle), not {target}")
         if self.subvectors and self.quantize != "pq":
-            raise UsageError("--subvectors is for --quantize pq")
+            raise UsageError("--subvectors needs --quantize pq")

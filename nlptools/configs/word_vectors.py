@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from nlptools.configs import duration, interval, option
-from nlptools.configs.vectors import FORMATS
+from nlptools.configs import duration, interval, option, vectors
 from nlptools.errors import UsageError
 
 MODELS, LOSSES = ("skipgram", "cbow", "glove"), ("ns", "hs", "softmax")
@@ -84,7 +83,7 @@ class TrainW2V:
             (self.position_weights and self.model != "cbow", "--position-weights is for --model cbow"),
             (self.init is not None and self.vocab is not None, "--init brings its own words: no --vocab"),
             (self.lr is not None and self.lr == 0, "--lr 0 learns nothing"),
-            (kind not in FORMATS, f"no such format: {kind}"),
+            (kind not in vectors.NAMES, f"no such format: {kind}"),
         )
         for found, message in refusals:
             if found:
@@ -100,7 +99,7 @@ class VectorRun:
     format: str | None = option(
         None,
         "Format of the output, if not by its name; fasttext and bundle keep n-grams.",
-        choices=("text", "binary", "fasttext", "glove", "vec", "npy", "bundle"),
+        choices=(*NAMES, *vectors.NAMES),
     )
     valid: str | None = option(None, "Held-out text to measure the loss on, after each epoch.", metavar="FILE")
     workers: int = option(

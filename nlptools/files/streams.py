@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import importlib
 import io
 import os
 import re
@@ -25,7 +26,8 @@ from nlptools.files import atomic
 BLOCK_BYTES = 1 << 20
 MAX_LINE = 64 << 20  # bytes: more in one line is nearly always a wrong file, and ends some libraries in an abort
 BOM = b"\xef\xbb\xbf"
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+_MODULES = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "zstandard"}  # suffix -> module with `open`
+COMPRESSED = tuple(_MODULES)  # suffixes of compressed files
 _limits = {"line": MAX_LINE}
 _closed_streams: set[int] = set()  # of 0, 1, 2: those that were closed when the process started
 
@@ -204,29 +206,26 @@ def open_bytes(name: str) -> io.BufferedReader:
 
 def _codec(name: str) -> Callable[..., Any]:
     """The `open` function for the compression that the suffix names."""
-    suffix = Path(name).suffix
-    if suffix == ".gz":
-        import gzip
+    module = _MODULES.get(Path(name).suffix)
+    if module is None:
+        return open
+    try:
+        return cast(Callable[..., Any], importlib.import_module(module).open)
+    except ImportError:
+        hint = "pip install 'nlptools[zstd]'"
+        raise Unavailable(f"{display(name)}: reading .zst needs the zstandard package", hint=hint) from None
 
-        return gzip.open
-    if suffix == ".bz2":
-        import bz2
 
-        return bz2.open
-    if suffix == ".xz":
-        import lzma
+def without_compression(path: str) -> str:
+    """`path` without the suffix of a compression."""
+    for suffix in COMPRESSED:
+        path = path.removesuffix(suffix)
+    return path
 
-        return lzma.open
-    if suffix == ".zst":
-        try:
-            import zstandard
-        except ImportError:
-            raise Unavailable(
-                f"{display(name)}: reading .zst needs the zstandard package", hint="pip install 'nlptools[zstd]'"
-            ) from None
 
-        return lambda path, mode: zstandard.open(path, mode)
-    return open
+def is_pipe_or_device(path: str) -> bool:
+    """Whether `path` exists and is neither a file nor a directory."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 def _check_readable(name: str) -> None:

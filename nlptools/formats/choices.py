@@ -17,8 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nlptools.errors import UsageError
-from nlptools.files import line_records
-from nlptools.files.streams import COMPRESSED
+from nlptools.files import line_records, streams
 from nlptools.formats.examples import Choice
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.reading_options import Options
@@ -49,8 +48,7 @@ def layout_of(path: str, options: Options) -> str:
         if options.layout not in LAYOUTS:
             raise UsageError(f"choices have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
         return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
+    path = streams.without_compression(path)
     return "csv" if path.endswith(".csv") else "jsonl"
 
 

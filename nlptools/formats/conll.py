@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from nlptools.errors import DataError, UsageError
-from nlptools.files.streams import COMPRESSED
+from nlptools.files.streams import without_compression
 from nlptools.formats.examples import Row, TaggedSentence
 from nlptools.formats.lines import Lines, column_number, columns
 from nlptools.formats.reading_options import Options
@@ -54,9 +54,7 @@ def layout_of(path: str, options: Options) -> str:
         if options.layout not in LAYOUTS:
             raise UsageError(f"tags have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
         return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
-    return "conllu" if path.endswith(".conllu") else "conll"
+    return "conllu" if without_compression(path).endswith(".conllu") else "conll"
 
 
 # -- lines into sentences ---------------------------------------------------------------------------------------------

@@ -25,8 +25,7 @@ from typing import Any
 
 from nlptools import messages
 from nlptools.errors import UsageError, display
-from nlptools.files import line_records
-from nlptools.files.streams import COMPRESSED
+from nlptools.files import line_records, streams
 from nlptools.formats.examples import Answer, Place, Question
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.qamr import read_qamr
@@ -70,8 +69,7 @@ def layout_of(path: str, options: Options) -> str:
         if options.layout not in LAYOUTS:
             raise UsageError(f"questions have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
         return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
+    path = streams.without_compression(path)
     if path.endswith((".jsonl", ".ndjson")):
         return "jsonl"
     return "qamr" if path.endswith(".tsv") else "squad"

@@ -22,8 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from nlptools import messages
 from nlptools.errors import UsageError, display
-from nlptools.files import line_records
-from nlptools.files.streams import COMPRESSED
+from nlptools.files import line_records, streams
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.json_texts import JsonLine, checked_label, json_lines, text_keys, warn_undecided
@@ -71,9 +70,7 @@ def recognize(task: str, path: str, first: str, options: Options) -> str:
     """
     if options.layout != "auto":
         return _given(task, options.layout)
-    base = path
-    for suffix in COMPRESSED:
-        base = base.removesuffix(suffix)
+    base = streams.without_compression(path)
     if base.endswith(JSON_SUFFIXES) or (first.startswith("{") and _has_texts(task, first, options)):
         return "jsonl"
     fields = first.split("\t")

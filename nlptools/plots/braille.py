@@ -1,6 +1,6 @@
 """Curves drawn with characters: Braille dots (two by four in a cell), or ASCII.
 
-Every curve but the first carries a mark of its own (o x + ...), so that curves differ without color, too.
+Every curve but the first has marks (o x + ...), so that curves can be distinguished without color.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from nlptools.plots.curves import Panel
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # bit of a dot, by column and row of the cell
 _MARKS = "ox+*#@%&"
 _COLORS = (34, 33, 32, 31, 35, 36)  # ANSI: blue, yellow, green, red, magenta, cyan
-_EVERY = 14  # columns between two marks of a curve
+_EVERY = 14  # columns between marks of a curve
 
 
 @dataclass
 class _Canvas:
-    """A grid of cells, each with dots, perhaps a character over them, and a color."""
+    """A grid of cells with dots or a character, and a color."""
 
     width: int
     height: int
@@ -40,7 +40,7 @@ class _Canvas:
         self.colors[cell] = color
 
     def mark(self, x: int, y: int, mark: str, color: int) -> None:
-        """Put a character over the cell of the dot."""
+        """Put a character in place of the cell of a dot."""
         cell = (x, y) if self.ascii else (x // 2, y // 4)
         self.marks[cell] = mark
         self.colors[cell] = color
@@ -56,7 +56,7 @@ class _Canvas:
 
 
 def draw(drawn: Sequence[Panel], width: int = 80, height: int = 10, ascii: bool = False, colored: bool = False) -> str:
-    """The panels under one another; `width` in columns over all, `height` in rows of each plot without its axis."""
+    """The panels below one another; `width` in columns, `height` in rows of each plot without its axis."""
     return "\n\n".join("\n".join(_panel(panel, width, height, ascii, colored)) for panel in drawn) + "\n"
 
 
@@ -86,7 +86,7 @@ def _panel(panel: Panel, width: int, height: int, ascii: bool, colored: bool) ->
 
 
 def _curve(canvas: _Canvas, dots: list[tuple[int, int]], number: int, points_marked: bool) -> None:
-    """A line through the dots, with a mark at each (`points_marked`) or every so often."""
+    """Draw a line through the dots, with a mark at each (`points_marked`) or at intervals."""
     color = _COLORS[number % len(_COLORS)]
     for (x0, y0), (x1, y1) in zip(dots, dots[1:] or dots):
         steps = max(abs(x1 - x0), abs(y1 - y0), 1)
@@ -132,7 +132,7 @@ def _legend(panel: Panel, gutter: int, ascii: bool, colored: bool) -> str:
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
-    """The least and the greatest value, apart from each other."""
+    """The smallest and the largest value, or a range around them if they are equal."""
     low, high = min(values), max(values)
     if high - low > 1e-9 * max(abs(low), abs(high)):
         return low, high
@@ -141,7 +141,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _ticks(low: float, high: float, most: int) -> dict[float, str]:
-    """At most about `most` round numbers between `low` and `high`, and how they are written."""
+    """About `most` round numbers at most between `low` and `high`, with their texts."""
     rough = (high - low) / most
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 2.5, 5, 10, 20) if power * factor >= rough * 0.999)

@@ -1,7 +1,7 @@
-"""Training curves out of the logs of runs, as series of points and as images.
+"""Training curves from the logs of runs, as series of points and as images.
 
-A log is `log.jsonl`, one JSON object per report: rows of kind "train" and of kind "valid". `nlptools.plots.braille` draws the
-same panels with characters. Images are made with matplotlib's Figure, never with pyplot, which may look for a display.
+A log is `log.jsonl`, one JSON object per report, of the kind "train" or "valid". `nlptools.plots.braille` draws the same
+panels with characters. Images are drawn with matplotlib's Figure, not with pyplot, which may look for a display.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _TIME_UNITS = (("days", 2 * 86400.0, 86400.0), ("hours", 2 * 3600.0, 3600.0), ("
 
 @dataclass(frozen=True)
 class Run:
-    """The reports of one run, in order; `skipped` lines were not JSON objects."""
+    """The reports of one run, in order, and the number of skipped lines, which are not JSON objects."""
 
     name: str
     rows: list[dict[str, Any]]
@@ -43,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Series:
-    """One curve; `run` numbers the runs from 0."""
+    """One curve; `run` is the number of its run, from 0."""
 
     label: str
     run: int
@@ -64,13 +64,13 @@ class Panel:
 
 
 def read_runs(paths: Sequence[str]) -> list[Run]:
-    """The logs of run directories or log files, under the shortest names that tell them apart.
+    """The logs of run directories or log files, with the shortest names that distinguish them.
 
-    A line that is no JSON object, as the last one may be while the run goes on, is skipped and counted.
+    Lines that are not JSON objects, such as the last one while the run goes on, are skipped and counted.
 
     Raises:
         InputError: no such directory or file, or no log in the directory.
-        DataError: no reports in a log.
+        DataError: a log has no reports.
     """
     files = [_log_file(path) for path in paths]
     return [_read(file, name) for file, name in zip(files, _names(files), strict=True)]
@@ -86,7 +86,7 @@ def _log_file(path: str) -> str:
 
 
 def _names(files: Sequence[str]) -> list[str]:
-    """The last directories of each path, as many as it takes for the names to differ."""
+    """The last directories of each path, as many as needed for the names to differ."""
     paths = [Path(file).resolve() if file != "-" else Path("stdin") for file in files]
     places = [path.parent if path.name == LOG_NAME else path.with_suffix("") for path in paths]
     for depth in range(1, max((len(place.parts) for place in places), default=0) + 1):
@@ -111,14 +111,14 @@ def _read(file: str, name: str) -> Run:
     if not rows:
         raise DataError("no reports in this log", path=file)
     if skipped:
-        messages.note(f"{display(file)}: skipped what is no JSON object: {skipped} line{'s' * (skipped > 1)}")
+        messages.note(f"{display(file)}: skipped lines that are not JSON objects: {skipped:,}")
     return Run(name, rows, skipped)
 
 
 def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
-    """Append `row`; a run that went on from a checkpoint reports steps again: the later report counts.
+    """Append `row`. A run continued from a checkpoint reports steps again; the later report replaces the earlier one.
 
-    A slow step may be reported several times, also after the validation that came before it, which stays.
+    A slow step may be reported several times, also after the validation before it, which stays.
     """
     step = _number(row.get("step"))
     if step is not None and row.get("kind") == "train":
@@ -133,15 +133,15 @@ def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:
 
 
 def panels(runs: Sequence[Run], metrics: Iterable[str], x: str = "step", required: bool = True) -> list[Panel]:
-    """A panel for each of `metrics`, with the curves of all runs over `x` (step, time, tokens, words or pairs).
+    """A panel per metric, with the curves of all runs over `x` (step, time, tokens, words or pairs).
 
     Raises:
-        DataError: no run has such a metric (while `required`) or such an `x`, or nothing is there to draw.
+        DataError: no run has a metric (if `required`) or `x`, or there is nothing to draw.
     """
     if x != "time" and not any(_number(row.get(x)) is not None for run in runs for row in run.rows):
-        raise DataError(f"no {x} in the logs, which hold: {_known(runs)}")
+        raise DataError(f"no {x} in the logs, which have: {_known(runs)}")
     scale, label = _x_axis(runs, x)
-    made = []
+    result = []
     for metric in metrics:
         panel = Panel(_TITLES.get(metric, metric), label)
         for i, run in enumerate(runs):
@@ -151,12 +151,12 @@ def panels(runs: Sequence[Run], metrics: Iterable[str], x: str = "step", require
                     name = kind if len(runs) == 1 else run.name if kind == "train" else f"{run.name} {kind}"
                     panel.series.append(Series(name, i, kind, points))
         if panel.series:
-            made.append(panel)
+            result.append(panel)
         elif required:
-            raise DataError(f"no {metric} in the logs, which hold: {_known(runs)}")
-    if not made:
-        raise DataError("nothing to draw: the logs hold no such metric")
-    return made
+            raise DataError(f"no {metric} in the logs, which have: {_known(runs)}")
+    if not result:
+        raise DataError("nothing to draw: the logs have none of the metrics")
+    return result
 
 
 def _known(runs: Sequence[Run]) -> str:
@@ -165,7 +165,7 @@ def _known(runs: Sequence[Run]) -> str:
 
 
 def _points(run: Run, metric: str, kind: str, x: str) -> list[tuple[float, float]]:
-    """(x, y) of the reports of one kind that have the metric; a report without x stands where the one before stood."""
+    """(x, y) of the reports of one kind with the metric; a report without x has that of the report before."""
     places = _seconds(run) if x == "time" else [_number(row.get(x)) for row in run.rows]
     points = []
     at = 0.0
@@ -178,7 +178,7 @@ def _points(run: Run, metric: str, kind: str, x: str) -> list[tuple[float, float
 
 
 def _x_axis(runs: Sequence[Run], x: str) -> tuple[float, str]:
-    """The factor and the name of the horizontal axis: time in a unit that suits its length."""
+    """The factor and the name of the horizontal axis; time is in a suitable unit."""
     if x != "time":
         return 1.0, x
     longest = max((at for run in runs for at in _seconds(run) if at is not None), default=0.0)
@@ -189,7 +189,7 @@ def _x_axis(runs: Sequence[Run], x: str) -> tuple[float, str]:
 
 
 def _seconds(run: Run) -> list[float | None]:
-    """When each report was made, since the first by the clock; by `seconds` of training in a log without times."""
+    """Seconds from the first report to each, by the clock, or by `seconds` of training in a log without times."""
     clock = [_timestamp(row.get("time")) for row in run.rows]
     start = next((time for time in clock if time is not None), None)
     if start is None:
@@ -208,7 +208,7 @@ def _number(value: Any) -> float | None:
 
 
 def _timestamp(text: Any) -> float | None:
-    """Seconds since 1970 of a date and time in the form of ISO 8601."""
+    """Seconds since 1970 of a date and time in ISO 8601."""
     try:
         return datetime.fromisoformat(str(text).replace("Z", "+00:00")).timestamp()
     except (ValueError, OverflowError):
@@ -219,7 +219,7 @@ def _timestamp(text: Any) -> float | None:
 
 
 def check_image(path: str) -> None:
-    """Refuse what cannot be drawn before any work is done.
+    """Check, before any work is done, that an image can be written.
 
     Raises:
         UsageError: the name does not end in .png, .svg or .pdf.
@@ -234,7 +234,7 @@ def check_image(path: str) -> None:
 
 
 def image(drawn: Sequence[Panel], suffix: str, width: float = 7.0, height: float = 2.5) -> bytes:
-    """The panels under one another as a file of type `suffix` (".png", ...); inches, `height` for each panel."""
+    """The panels below one another as a file of type `suffix` (".png", ...); sizes in inches, `height` of each panel."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,1 +1,1 @@
-"""Sequences of words or other items: phrases joined in them, random walks that make them."""
+"""Sequences of words or other items: joining phrases, random walks."""

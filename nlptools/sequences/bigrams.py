@@ -1,8 +1,8 @@
-"""Words as ids, neighbouring words packed into numbers, and counts of them.
+"""Words as ids, pairs of neighboring words as integers, and their counts.
 
-A text is one stream of ids in which id 0 ends a line. Connector words ("of", "the") stand between the two words of a
-pair without being one of them; a pair with other connectors between is another pair.
-A pair is one whole number: run of connectors, first word, second word, from high to low bits. Counting is sorting.
+A text is one stream of ids, in which id 0 ends a line. Connector words ("of", "the") may be between the two words of a pair;
+with other connectors, it is another pair.
+A pair is one integer: run of connectors, first word, second word, from high to low bits. Pairs are counted by sorting.
 Shapes: T ids, P pairs of neighbours, U different pairs.
 """
 
@@ -21,15 +21,15 @@ Longs = NDArray[np.int64]
 
 LINE_END, NOTHING, UNKNOWN = 0, 1, 2
 WINDOW = 1 << 21  # ids at a time
-_CHARACTERS = 1 << 22  # of text at a time: a line may be a whole corpus, and its tokens take far more memory than it
+_CHARACTERS = 1 << 22  # of text at a time: a line may be a whole corpus, and tokens take far more memory than text
 _NO_RUN = np.iinfo(np.int64).min
 
 
 class Words:
-    """The ids of tokens, in order of first occurrence, after three that are no tokens.
+    """The ids of tokens, in order of first occurrence, after three special ids.
 
     Attributes:
-        ids: the id of each token; a look-up of a new one numbers it.
+        ids: the id of each token; looking up a new token assigns an id.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Words:
         return list(self.ids)
 
     def encode(self, text: str) -> Iterator[Ids]:
-        """The ids of a text whose tokens are separated by spaces, tabs and line ends, in stretches."""
+        """The ids of a text whose tokens are separated by spaces, tabs and line ends, in parts."""
         for part in _parts(text):
             tokens = split(part)
             ids = np.fromiter(map(self.ids.__getitem__, tokens), np.int32, len(tokens))
@@ -52,12 +52,12 @@ class Words:
 
 
 def split(text: str) -> list[str]:
-    """The tokens of a text, line ends as tokens of their own; some are empty."""
+    """The tokens of a text, with line ends as tokens; some tokens are empty."""
     return text.replace("\t", " ").replace("\n", " \n ").split(" ")
 
 
 def _parts(text: str) -> Iterator[str]:
-    """`text` in parts of bearable length, cut behind spaces or line ends."""
+    """`text` in parts of limited length, cut behind spaces or line ends."""
     start = 0
     while len(text) - start > _CHARACTERS:
         limit = start + _CHARACTERS
@@ -70,10 +70,10 @@ def _parts(text: str) -> Iterator[str]:
 
 
 class Packing:
-    """The numbers of pairs, for ids below `size`.
+    """The integers of pairs, for ids below `size`.
 
     Args:
-        connectors: ids of the words that may stand between the two of a pair.
+        connectors: ids of the words that may be between the two of a pair.
     """
 
     def __init__(self, size: int, connectors: Sequence[int] = ()) -> None:
@@ -81,21 +81,21 @@ class Packing:
         self.connectors = list(connectors)
         self.number = np.zeros(size, np.int64)  # of each connector, from 1
         self.number[self.connectors] = np.arange(1, len(self.connectors) + 1)
-        self.runs: dict[int, int] = {}  # code of a run of connectors -> its id, from 1; 0 is no connector
+        self.runs: dict[int, int] = {}  # code of a run of connectors -> its id, from 1; 0 is the empty run
         self._long: dict[tuple[int, ...], int] = {}
-        self._longest = 1  # run whose code fits, as a number with the connectors as digits
+        self._longest = 1  # run that fits in an integer with the connectors as digits
         while self.connectors and (len(self.connectors) + 1) ** (self._longest + 1) < 1 << 62:
             self._longest += 1
 
     def pairs(self, ids: NDArray[np.integer], grow: bool = False) -> tuple[Longs, Longs]:
-        """Places (P + 1,) of the words that are no connectors, line ends included, and numbers (P,) of their pairs.
+        """Places (P + 1,) of the words that are not connectors, line ends included, and integers (P,) of their pairs.
 
         Args:
             ids: (T,).
-            grow: number runs of connectors not seen before; without it such pairs are -1.
+            grow: assign ids to new runs of connectors; otherwise pairs with them are -1.
 
         Returns:
-            The number of each place and the next one is -1 where one of them is a line end.
+            places, and the integer of the pair of each place and the next, -1 if one of them is a line end.
         """
         if self.connectors:
             number = self.number[ids]
@@ -114,7 +114,7 @@ class Packing:
         return places, keys
 
     def pair(self, tokens: Sequence[int]) -> int:
-        """The number of one pair: first word, connectors, second word. Runs that are new get an id."""
+        """The integer of one pair: first word, connectors, second word. New runs of connectors get an id."""
         keys = self.pairs(np.array(tokens), grow=True)[1]
         return int(keys[0])
 
@@ -140,7 +140,7 @@ class Packing:
         return [spelled[run] for run in (keys >> (2 * self.bits)).tolist()]
 
     def _run_ids(self, number: Longs, starts: Longs, lengths: Longs, grow: bool) -> Longs:
-        """The ids (R,) of runs of connectors in `number` (T,); -1 for those not known."""
+        """The ids (R,) of runs of connectors in `number` (T,); -1 for unknown runs."""
         codes = np.zeros(len(starts), np.int64)
         for step in range(min(self._longest, int(lengths.max(initial=0)))):
             on = np.flatnonzero(lengths > step)
@@ -149,27 +149,29 @@ class Packing:
             run = tuple(number[starts[i] : starts[i] + lengths[i]].tolist())
             codes[i] = self._long.setdefault(run, -1 - len(self._long)) if grow else self._long.get(run, _NO_RUN)
         different, inverse = np.unique(codes, return_inverse=True)
-        found = [self._run_id(code, grow) for code in different.tolist()]
-        return np.array(found, np.int64)[inverse]
+        ids = [self._run_id(code, grow) for code in different.tolist()]
+        return np.array(ids, np.int64)[inverse]
 
     def _run_id(self, code: int, grow: bool) -> int:
         if code not in self.runs and grow:
             if len(self.runs) + 1 >= 1 << (62 - 2 * self.bits):
-                messages.warn("too many different runs of connectors; the rest of them join nothing", "runs", most=1)
+                messages.warn(
+                    "too many different runs of connectors; pairs with further ones are not joined", "runs", most=1
+                )
                 return -1
             self.runs[code] = len(self.runs) + 1
         return self.runs.get(code, -1)
 
 
 class PairCounts:
-    """How often each pair occurs, in sorted arrays.
+    """Counts of pairs, in sorted arrays.
 
     Args:
-        most: when more different pairs than this are held, the rarest go, as in the original tools; 0: no limit.
+        most: largest number of different pairs; beyond it the rarest are dropped, as in the original tools. 0: no limit.
 
     Attributes:
-        keys, counts: (U,), once `finish` has been called.
-        lost: the highest count that a pair may have had when it was thrown away; 0 when none was.
+        keys, counts: (U,), valid after `finish`.
+        lost: the highest count of a dropped pair; 0 if none was dropped.
     """
 
     def __init__(self, most: int = 0) -> None:
@@ -180,7 +182,7 @@ class PairCounts:
         self._waiting: list[tuple[Longs, Longs]] = []
 
     def add(self, keys: Longs) -> None:
-        """Count pairs (P,); negative ones are none."""
+        """Count pairs (P,); negative integers are not pairs."""
         ranked = np.sort(keys[keys >= 0])
         if not len(ranked):
             return
@@ -191,14 +193,14 @@ class PairCounts:
             self.finish()
 
     def finish(self) -> None:
-        """Merge what was counted; throw away the rarest if there are too many."""
+        """Merge all counts; drop the rarest pairs if there are too many."""
         if not self._waiting:
             return
         parts = [(self.keys, self.counts), *self._waiting]
         self._waiting = []
         keys = np.concatenate([part[0] for part in parts])
         counts = np.concatenate([part[1] for part in parts])
-        order = np.argsort(keys, kind="stable")  # runs that are sorted already: this is merging
+        order = np.argsort(keys, kind="stable")  # parts are sorted already: this merges them
         keys, counts = keys[order], counts[order]
         starts = np.flatnonzero(np.diff(keys, prepend=-1))
         self.keys, self.counts = keys[starts], np.add.reduceat(counts, starts)
@@ -211,10 +213,10 @@ class PairCounts:
 def count(
     windows: Iterable[Ids], packing: Packing, size: int, across_lines: bool = False, most: int = 0
 ) -> tuple[Longs, PairCounts]:
-    """How often each id occurs, (size,), and each pair, in a stream cut into windows.
+    """Counts of ids, (size,), and of pairs in a stream cut into windows.
 
     Args:
-        across_lines: the last word of a line and the first of the next are a pair.
+        across_lines: whether the last word of a line and the first of the next are a pair.
     """
     words = np.zeros(size, np.int64)
     pairs = PairCounts(most)

@@ -1,7 +1,7 @@
 """Graphs from edge lists, as sorted arrays.
 
-Nodes are numbered in the order in which they are first named. The edges of a node are a stretch of the arrays, sorted by
-where they lead. Shapes: N nodes, E edges (each of an undirected graph counts in both directions).
+Nodes are numbered in order of first occurrence. The edges of a node are consecutive in the arrays, sorted by target.
+Shapes: N nodes, E edges (an undirected edge counts in both directions).
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ class Graph:
     Attributes:
         names: of the nodes (N,).
         starts: (N + 1,); the edges of node v are those from starts[v] to starts[v + 1].
-        targets: where each edge leads (E,), rising within a node.
-        weights: (E,), or None when all are 1.
+        targets: the node that each edge leads to (E,), increasing within a node.
+        weights: (E,), or None if all are 1.
+        degrees: number of edges of each node (N,).
     """
 
     names: Sequence[str]
@@ -46,7 +47,7 @@ class Graph:
         return len(self.names)
 
     def keys(self) -> Longs:
-        """Each edge as one number, start times N plus target (E,): sorted, which makes it easy to look for one."""
+        """Each edge as one integer, source times N plus target (E,), sorted for binary search."""
         return np.repeat(np.arange(len(self)) * len(self), self.degrees) + self.targets
 
 
@@ -54,13 +55,13 @@ def read(blocks: Iterable[Block], weighted: bool = False, directed: bool = False
     """The graph of lines `u v [weight]`, separated by spaces or tabs.
 
     Args:
-        blocks: lines; those that begin with # and those with nothing in them are skipped.
-        weighted: take the third field, or 1 where there is none; the weights of an edge that stands on several lines
-            add up. Without it all edges weigh 1, however often they stand there.
-        directed: an edge leads from u to v only.
+        blocks: lines; empty ones and those that begin with # are skipped.
+        weighted: the third field, or 1 if there is none, is the weight; the weights of repeated edges are added.
+            Otherwise all edges weigh 1, repeated or not.
+        directed: edges lead only from u to v.
 
     Raises:
-        DataError: a line with too few or too many fields, a weight that is negative or not a finite number; no edges.
+        DataError: a line has too few or too many fields, a weight is negative or not finite, or there are no edges.
     """
     ids: defaultdict[str, int] = defaultdict(None)
     ids.default_factory = ids.__len__
@@ -89,12 +90,12 @@ def build(
     weights: Doubles | None = None,
     directed: bool = False,
 ) -> Graph:
-    """The graph with edges from `first` (M,) to `second` (M,), numbers of nodes.
+    """The graph with edges from nodes `first` (M,) to nodes `second` (M,).
 
-    An edge that leads from a node to itself is one edge, in an undirected graph too. Weights of 0 leave no edge.
+    An edge from a node to itself is one edge, in an undirected graph too. Edges with the weight 0 are dropped.
 
     Raises:
-        DataError: the weights of a node have no finite sum.
+        DataError: the weights of a node do not have a finite sum.
     """
     size = len(names)
     keys = first.astype(np.int64) * size + second
@@ -103,7 +104,7 @@ def build(
         keys = np.concatenate([keys, second[other].astype(np.int64) * size + first[other]])
         weights = None if weights is None else np.concatenate([weights, weights[other]])
     if weights is None:
-        keys = np.sort(keys)  # np.unique would hash, which takes forty times as long
+        keys = np.sort(keys)  # np.unique hashes, which takes forty times as long
         keys = keys[np.flatnonzero(np.diff(keys, prepend=-1))]
     else:
         order = np.argsort(keys, kind="stable")
@@ -118,12 +119,12 @@ def build(
         sums = np.bincount(sources, weights, size)
         if not np.isfinite(sums).all():
             name = names[int(np.flatnonzero(~np.isfinite(sums))[0])]
-            raise DataError(f"the weights of node {name!r} add up to no finite number")
+            raise DataError(f"the weights of node {name!r} do not have a finite sum")
     return Graph(names, starts, targets.astype(np.int32), weights)
 
 
 def _regular(block: Block) -> tuple[list[str], list[str]] | None:
-    """As `_any`, in a tenth of the time, for lines that all have as many fields and one space between them; else None."""
+    """As `_any`, in a tenth of the time, if all lines have the same number of fields, with one space between; else None."""
     text = " ".join(block.lines).replace("\t", " ")
     blanks = {line.count(" ") + line.count("\t") for line in block.lines}
     parts = text.split(" ")
@@ -137,14 +138,14 @@ def _regular(block: Block) -> tuple[list[str], list[str]] | None:
 
 
 def _any(block: Block) -> tuple[list[str], list[str]]:
-    """The nodes of the edges of a block, two each, and the weights, "" where there is none. Raises DataError."""
+    """The nodes of the edges of a block, two each, and the weights, "" if there is none. Raises DataError."""
     nodes: list[str] = []
     weights: list[str] = []
     for place, line in enumerate(block.lines):
         row = _fields(line)
         if len(row) not in (0, 2, 3):
             raise DataError(
-                f"expected two nodes and perhaps a weight, found {line[:80]!r}",
+                f"expected two nodes and optionally a weight, found {line[:80]!r}",
                 path=block.path,
                 line=block.start + place,
             )
@@ -154,7 +155,7 @@ def _any(block: Block) -> tuple[list[str], list[str]]:
 
 
 def _fields(line: str) -> list[str]:
-    """The fields of a line; none in a comment."""
+    """The fields of a line; a comment has none."""
     parts = [part for part in line.replace("\t", " ").split(" ") if part]
     return [] if parts and parts[0].startswith("#") else parts
 
@@ -170,7 +171,7 @@ def _weights(block: Block, texts: list[str]) -> Doubles:
             row = _fields(line)
             if len(row) == 3 and not _is_weight(row[2]):
                 raise DataError(
-                    f"not a weight: {row[2][:40]!r}, expected a finite number that is not negative",
+                    f"not a weight: {row[2][:40]!r}, expected a finite number of at least 0",
                     path=block.path,
                     line=block.start + place,
                 )

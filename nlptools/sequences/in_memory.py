@@ -1,9 +1,10 @@
-"""Phrases of lines and walks over edges that are in memory, for programs."""
+"""Phrases in lines and walks over edges in memory, for programs."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import numpy as np
 
@@ -30,15 +31,15 @@ def phrases(
     """The lines with the words of phrases joined, `new_york`, as `nlptools phrases` writes them.
 
     Args:
-        lines: tokens separated by spaces. All are read before the first comes back; they wait in a temporary file.
+        lines: tokens separated by spaces. All are read before the first result; they are kept in a temporary file.
         scoring: default, npmi or word2phrase.
-        threshold: pairs that score above this are joined; None: 10, 0.5 or 100, as the scoring has it.
-        min_count: pairs must occur this often; the default scoring subtracts it.
-        connectors: words that may stand inside a phrase, but not at its ends.
-        passes: how often to learn and join: two make phrases of up to four words.
+        threshold: pairs with higher scores are joined; None: 10 (default), 0.5 (npmi) or 100 (word2phrase).
+        min_count: the least frequency of a phrase; the default scoring subtracts it.
+        connectors: words that may be inside a phrase, but not at its ends.
+        passes: number of times to learn and join: two find phrases of up to four words.
 
     Raises:
-        UsageError: a value that makes no sense, or a line with a newline in it.
+        UsageError: an invalid value, or a line that contains a newline.
         DataError: no words.
     """
     if passes < 1:
@@ -61,7 +62,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Block]:
     start = 1
     for number, line in enumerate(lines, 1):
         if "\n" in line:
-            raise UsageError(f"line {number:,} holds a newline: {line[:40]!r}")
+            raise UsageError(f"line {number:,} contains a newline: {line[:40]!r}")
         kept.append(line)
         if len(kept) == _LINES:
             yield Block("lines", start, kept)
@@ -81,36 +82,29 @@ def walks(
     seed: int = 1,
     threads: int = 0,
 ) -> Iterator[list[str]]:
-    """Random walks over a graph, the names of their nodes: those that `nlptools walks` writes.
+    """Random walks over a graph as lists of names of nodes, the same as `nlptools walks` writes.
 
     Args:
-        edges: two nodes each, and perhaps a weight; if one has a weight, those without one weigh 1, and the weights of
-            an edge that comes again add up.
-        p: return parameter of node2vec: the higher, the rarer a step back.
-        q: its in-out parameter: above 1 walks stay near where they come from. Both at 1 are DeepWalk.
-        length: nodes in a walk.
-        rounds: walks from each node.
-        threads: 0: as many as this process has cores; changes nothing in the walks.
+        edges: two nodes each, and optionally a weight. If any edge has one, the others weigh 1, and the weights of
+            repeated edges are added.
+        p: return parameter of node2vec: high values make steps back rare.
+        q: its in-out parameter: above 1, walks stay near. With p = q = 1, walks are those of DeepWalk.
+        length: number of nodes in a walk.
+        rounds: number of walks from each node.
+        threads: 0: one per core of this process. The walks do not depend on it.
 
     Raises:
-        UsageError: a parameter that makes no sense.
-        DataError: no edges, or a weight that is negative or no finite number.
+        UsageError: an invalid parameter.
+        DataError: no edges, or a weight that is negative or not finite.
     """
     drawing.check(p, q)
     if length < 1 or rounds < 1 or seed < 0 or threads < 0:
         raise UsageError(
             f"length={length}, rounds={rounds}, seed={seed}, threads={threads}: expected at least 1, 1, 0, 0"
         )
-    return _walks(_graph(edges, directed), p, q, length, rounds, seed, threads)
-
-
-def _walks(
-    made: graph.Graph, p: float, q: float, length: int, rounds: int, seed: int, threads: int
-) -> Iterator[list[str]]:
-    names = np.array([*made.names, ""], object)
-    for nodes, lengths in drawing.walks(made, p, q, length, rounds, seed, threads):
-        for row, count in zip(names[nodes].tolist(), lengths.tolist(), strict=True):
-            yield row[:count]
+    network = _graph(edges, directed)
+    chunks = drawing.walks(network, p, q, length, rounds, seed, threads)
+    return chain.from_iterable(drawing.names(network, chunks))
 
 
 def _graph(edges: Iterable[tuple[str, str] | tuple[str, str, float]], directed: bool) -> graph.Graph:

@@ -1,22 +1,24 @@
-"""Files of learned phrases: readable, checked on reading.
+"""Files of learned phrases, as readable text.
 
-One section for each pass. Its first line is `# phrases`, a tab, and the settings as JSON:
+A file has one section per pass, whose first line is `# phrases`, a tab, and the settings as JSON:
 
     # phrases	{"version": 1, "words": 7, "entries": 12, "scoring": "default", "threshold": 10.0, ...}
 
-The lines after it are TOKENS, a tab, COUNT. One token is a word with the number of its occurrences. Tokens separated by
-spaces are a pair, with the connectors inside it. Words come before the pairs that they occur in; both are sorted by
-falling count. Pairs below the least count are left out, and words that occur in no pair: no threshold joins them.
+All other lines are TOKENS, a tab, COUNT. A single token is a word; tokens separated by spaces are a pair, with the
+connectors inside it. Words come before pairs; both are sorted by decreasing count. Pairs below the least count, and words
+without a pair, are left out, since no threshold joins them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from nlptools.configs.sequences import THRESHOLDS
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.sequences.bigrams import Packing, Words
@@ -27,7 +29,7 @@ _VERSION = 1
 
 
 def save(output: streams.Output, models: Sequence[tuple[Rule, Counts]]) -> None:
-    """Write what the passes have learned. Raises StreamError when the disk is full."""
+    """Write the results of all passes. Raises StreamError if the disk is full."""
     for rule, counts in models:
         output.write_lines(_section(rule, counts))
 
@@ -60,31 +62,26 @@ def _section(rule: Rule, counts: Counts) -> list[str]:
 
 
 def load(path: str, scoring: str | None = None, threshold: float | None = None) -> list[tuple[Rule, Counts]]:
-    """What the passes had learned.
+    """The results of all passes.
 
     Args:
-        scoring, threshold: instead of those in the file.
+        scoring, threshold: replace those in the file.
 
     Raises:
         InputError: no such file, a directory, unreadable.
-        BundleError: not such a file, or a damaged one; names the line.
-        UsageError: a scoring and a threshold that do not go together.
+        BundleError: not a file of phrases, or a damaged one; names the line.
+        UsageError: the threshold is not valid for the scoring.
     """
     try:
-        sections = list(_sections(path))
-        found = [_read_section(path, rows) for rows in sections]
+        sections = [_read_section(path, rows) for rows in list(_sections(path))]
     except DataError as error:
         raise BundleError(str(error)) from None
-    if not found:
+    if not sections:
         raise BundleError(f"{display(path)}: empty, expected a file of phrases")
-    return [(_changed(rule, scoring, threshold), counts) for rule, counts in found]
+    return [(_changed(rule, scoring, threshold), counts) for rule, counts in sections]
 
 
 def _changed(rule: Rule, scoring: str | None, threshold: float | None) -> Rule:
-    from dataclasses import replace
-
-    from nlptools.configs.sequences import THRESHOLDS
-
     if threshold is None:
         threshold = rule.threshold if scoring in (None, rule.scoring) else THRESHOLDS[scoring or rule.scoring]
     return replace(rule, scoring=scoring or rule.scoring, threshold=threshold)
@@ -128,12 +125,16 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, Counts]:
         ids = [words.ids[token] for token in tokens]
         if len(ids) == 1:
             if ids[0] in singles or ids[0] in connectors:
-                said = "stands twice" if ids[0] in singles else "is a connector"
-                raise DataError(f"the word {tokens[0]!r} {said}", path=path, line=number)
+                reason = "is repeated" if ids[0] in singles else "is a connector"
+                raise DataError(f"the word {tokens[0]!r} {reason}", path=path, line=number)
             singles[ids[0]] = count
         else:
             if ids[0] not in singles or ids[-1] not in singles or any(id not in connectors for id in ids[1:-1]):
-                raise DataError("a pair of words not counted before, with connectors inside", path=path, line=number)
+                raise DataError(
+                    "a pair of words without counts, or with other tokens than connectors inside",
+                    path=path,
+                    line=number,
+                )
             if count > min(singles[ids[0]], singles[ids[-1]]):
                 raise DataError("a pair is more frequent than its words", path=path, line=number)
             pairs.append((number, count, ids))
@@ -159,7 +160,7 @@ def _counts(
     keys = keys[order]
     twice = np.flatnonzero(keys[1:] == keys[:-1])
     if len(twice):
-        raise DataError("a pair stands twice", path=path, line=pairs[order[twice[0] + 1]][0])
+        raise DataError("a repeated pair", path=path, line=pairs[order[twice[0] + 1]][0])
     table = np.zeros(len(words), np.int64)
     table[list(singles)] = list(singles.values())
     counts = np.array([count for _, count, _ in pairs], np.int64)[order]
@@ -170,17 +171,19 @@ def _read_header(settings: dict[str, Any], path: str, number: int) -> tuple[Rule
     """Rule, words and entries. Raises DataError."""
 
     def value(name: str, *kinds: type) -> Any:
-        found = settings.get(name)
-        if not isinstance(found, kinds) or isinstance(found, bool):
-            raise DataError(f"the setting {name!r} is missing or no {kinds[0].__name__}", path=path, line=number)
-        return found
+        setting = settings.get(name)
+        if not isinstance(setting, kinds) or isinstance(setting, bool):
+            raise DataError(
+                f"the setting {name!r} is missing or not of type {kinds[0].__name__}", path=path, line=number
+            )
+        return setting
 
     if value("version", int) != _VERSION:
         raise DataError(f"version {settings['version']}, expected {_VERSION}", path=path, line=number)
     sums = [value("words", int), value("entries", int)]
     connectors = value("connectors", list)
     if not all(0 < total < 1 << 62 for total in sums) or not all(isinstance(word, str) for word in connectors):
-        raise DataError("'words' and 'entries' are counts, 'connectors' are words", path=path, line=number)
+        raise DataError("expected counts under 'words' and 'entries', words under 'connectors'", path=path, line=number)
     try:
         rule = Rule(
             value("scoring", str),

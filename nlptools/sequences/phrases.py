@@ -1,18 +1,18 @@
-"""Phrases: pairs of words that stand together more often than their frequencies explain, joined to one token.
+"""Phrases: pairs of words that occur together more often than their frequencies explain, joined to one token.
 
 Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality"; the normalized
-pointwise mutual information of Bouma 2009. Pairs are scored, with n(.) for counts, in one of three ways:
+pointwise mutual information of Bouma 2009. With counts n(.), the score of a pair is one of:
 
     default      (n(ab) - min_count) / n(a) / n(b) * number of different words and pairs              as gensim's Phrases
     word2phrase  (n(ab) - min_count) / n(a) / n(b) * number of words, in single precision             as word2phrase.c
     npmi         log(p(ab) / (p(a) p(b))) / -log p(ab), p(.) = n(.) / number of words                 as gensim's Phrases
 
-Joining goes from left to right: a pair above the threshold becomes one token, and the next pair begins after it. Both
-tools do so. word2phrase.c has no connectors, leaves out words and pairs below min_count, and counts the last word of a
-line with the first word of the next; word2phrase here does the same.
-Departures. Pairs are counted as pairs of tokens; the tools count what is spelled alike together, such as the token a_b
-and the pair a b, which matters in a second pass. word2phrase.c cuts words to 59 bytes. When there are too many pairs,
-rare ones are dropped as in the tools, but not at the same place in the text, and words are kept.
+Joining goes from left to right, as in both tools: a pair above the threshold becomes one token, and the next pair begins
+after it. word2phrase.c has no connectors, ignores words and pairs below min_count, and counts the last word of a line with
+the first word of the next as a pair; so does word2phrase here.
+Departures. Pairs are counted as pairs of tokens; the tools count equal spellings together, such as the token a_b and the
+pair a b, which matters in a second pass. word2phrase.c cuts words to 59 bytes. If there are too many pairs, rare ones are
+dropped as in the tools, but at other places in the text, and words are kept.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from nlptools.sequences.bigrams import LINE_END, UNKNOWN, WINDOW, Ids, Longs, Pa
 
 @dataclass(frozen=True)
 class Rule:
-    """Which pairs are phrases.
+    """The rule for which pairs are phrases.
 
     Attributes:
         scoring: default, npmi or word2phrase.
-        threshold: pairs that score above this are phrases.
-        min_count: see the formulas; npmi joins no pair that is rarer.
-        delimiter: what joins the words.
-        connectors: words that may stand inside a phrase.
+        threshold: pairs with higher scores are phrases.
+        min_count: see the formulas; with npmi, the least frequency of a phrase.
+        delimiter: joins the words.
+        connectors: words that may be inside a phrase.
 
     Raises:
-        UsageError: a value that makes no sense.
+        UsageError: an invalid value.
     """
 
     scoring: str = "default"
@@ -64,12 +64,12 @@ class Rule:
             (npmi and abs(self.threshold) > 1, f"the threshold of npmi is from -1 to 1, not {self.threshold:g}"),
             (not npmi and self.threshold <= 0, f"the threshold is above 0, not {self.threshold:g}"),
             (self.min_count < 1, f"the least count is 1, not {self.min_count}"),
-            (_has_blank(self.delimiter), f"the delimiter {self.delimiter!r} holds a space, a tab or a line end"),
+            (_has_blank(self.delimiter), f"the delimiter {self.delimiter!r} contains a space, a tab or a line end"),
             (any(not c or _has_blank(c) for c in self.connectors), "a connector is one word, without spaces"),
             (len(set(self.connectors)) < len(self.connectors), "a connector is given twice"),
         )
-        for found, message in refusals:
-            if found:
+        for invalid, message in refusals:
+            if invalid:
                 raise UsageError(message)
 
 
@@ -78,15 +78,15 @@ def _has_blank(text: str) -> bool:
 
 
 class Counts(NamedTuple):
-    """What a pass has learned from a text.
+    """The counts of a pass over a text.
 
     Attributes:
         ids: the id of each token.
-        packing: the numbers of pairs.
-        words: how often each token occurs (V,); 0 for connectors.
-        keys, pairs: numbers and counts of the different pairs (U,), sorted by number.
-        total: words in the text, connectors included.
-        entries: different words and pairs in the text, connectors not included.
+        packing: the integers of pairs.
+        words: count of each token (V,); 0 for connectors.
+        keys, pairs: integers and counts of the different pairs (U,), sorted by integer.
+        total: number of words in the text, with connectors.
+        entries: number of different words and pairs in the text, without connectors.
     """
 
     ids: dict[str, int]
@@ -98,7 +98,7 @@ class Counts(NamedTuple):
     entries: int
 
     def scores(self, rule: Rule) -> NDArray[np.float64]:
-        """The score of each pair (U,); minus infinity where it is too rare."""
+        """The score of each pair (U,); minus infinity for pairs that are too rare."""
         first, second = self.words[self.packing.first(self.keys)], self.words[self.packing.second(self.keys)]
         if rule.scoring == "npmi":
             scores = _npmi(self.pairs / self.total, first / self.total, second / self.total, rule.threshold)
@@ -117,7 +117,7 @@ def _npmi(
 ) -> NDArray[np.float64]:
     """Normalized pointwise mutual information (U,) of probabilities.
 
-    Logarithms of numpy may be off in the last digit, which decides when a score is the threshold: those are redone.
+    numpy's logarithms may differ in the last digit, which matters for scores at the threshold: these are computed again.
     """
     scores: NDArray[np.float64] = np.log(pair / (first * second)) / -np.log(pair)
     for i in np.flatnonzero(np.abs(scores - threshold) < 1e-9).tolist():
@@ -126,7 +126,7 @@ def _npmi(
 
 
 class Joiner:
-    """Joins the phrases that a rule finds in counts.
+    """Joins the phrases that a rule selects from counts.
 
     Attributes:
         phrases: the joined tokens (F,).
@@ -148,7 +148,7 @@ class Joiner:
         self._joined = np.array(self.phrases, object)
 
     def text(self, text: str) -> str:
-        """A text of whole lines with its phrases joined; one space between tokens."""
+        """A text of whole lines with phrases joined and one space between tokens."""
         tokens = [token for token in split(text) if token]
         ids = np.fromiter(map(self._ids.get, tokens, repeat(UNKNOWN)), np.int32, len(tokens))
         starts, ends, which, _ = self._spans(ids)
@@ -157,7 +157,7 @@ class Joiner:
         return _lines(words[_kept(len(ids), starts, ends)].tolist())
 
     def windows(self, windows: Iterable[Ids], ids: Ids) -> Iterator[Ids]:
-        """A stream of ids with `ids` (F,) in place of the words of phrases."""
+        """A stream of ids, with the words of each phrase replaced by its id in `ids` (F,)."""
         rest: Ids = np.zeros(0, np.int32)
         for window in windows:
             window = np.concatenate([rest, window])
@@ -167,32 +167,32 @@ class Joiner:
         yield rest
 
     def _replace(self, window: Ids, ids: Ids) -> tuple[Ids, int]:
-        """The beginning of `window` (T,) with phrases joined, and the place where what follows has to wait for more."""
+        """The beginning of `window` (T,) with phrases joined, and the place from which ids must wait for the next window."""
         starts, ends, which, cut = self._spans(window)
         joined = window.copy()
         joined[starts] = ids[which]
         return joined[:cut][_kept(len(window), starts, ends)[:cut]], cut
 
     def _spans(self, ids: NDArray[np.int32]) -> tuple[Longs, Longs, Longs, int]:
-        """Where phrases begin and end (S,), which they are (S,), and the place from which more text may begin one."""
+        """Starts and ends of phrases (S,), their numbers (S,), and the place from which a phrase may continue in later text."""
         places, keys = self._packing.pairs(ids)
         likely = np.flatnonzero(self._begins[ids[places[:-1]]] & self._ends[ids[places[1:]]])
-        found = np.searchsorted(self._keys, keys[likely])
-        found[found == len(self._keys)] = 0
-        known = self._keys[found] == keys[likely] if len(self._keys) else np.zeros(0, bool)
-        likely, found = likely[known], found[known]
-        # In a chain of pairs that could all be joined, every second one is: its neighbours share a word with it.
+        phrases = np.searchsorted(self._keys, keys[likely])
+        phrases[phrases == len(self._keys)] = 0
+        known = self._keys[phrases] == keys[likely] if len(self._keys) else np.zeros(0, bool)
+        likely, phrases = likely[known], phrases[known]
+        # in a chain of overlapping phrases, every second one is joined, since neighbors share a word
         order = np.arange(len(likely))
         chain = np.maximum.accumulate(np.where(np.diff(likely, prepend=-2) > 1, order, 0))
         taken = (order - chain) % 2 == 0
-        likely, found = likely[taken], found[taken]
+        likely, phrases = likely[taken], phrases[taken]
         starts, ends = places[likely], places[likely + 1] if len(likely) else places[:0]
         cut = len(ids) if not len(places) or (len(ends) and ends[-1] == places[-1]) else int(places[-1])
-        return starts, ends, found, cut
+        return starts, ends, phrases, cut
 
 
 def _kept(size: int, starts: Longs, ends: Longs) -> NDArray[np.bool_]:
-    """Which of `size` tokens stay: all but those behind the start of a phrase up to its end."""
+    """Mask of the tokens that stay (size,): all but those behind the start of a phrase, up to its end."""
     change = np.zeros(size + 1, np.int8)
     change[starts + 1] = 1
     change[ends + 1] = -1  # no phrase starts where another ends
@@ -201,7 +201,7 @@ def _kept(size: int, starts: Longs, ends: Longs) -> NDArray[np.bool_]:
 
 
 def _lines(tokens: list[str]) -> str:
-    """Tokens as text, line ends among them."""
+    """Tokens, with line ends among them, as text."""
     return " ".join(tokens).replace(" \n", "\n").replace("\n ", "\n")
 
 
@@ -209,13 +209,13 @@ def _lines(tokens: list[str]) -> str:
 
 
 class Spool:
-    """A stream of ids in a temporary file, four bytes each: what is read more than once need not fit into memory."""
+    """A stream of ids in a temporary file, four bytes each, so that a text read several times need not fit in memory."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile(prefix="nlptools-")  # noqa: SIM115
 
     def fill(self, windows: Iterable[Ids]) -> None:
-        """Write all of a stream."""
+        """Write a whole stream."""
         for ids in windows:
             self._file.write(np.ascontiguousarray(ids, np.int32).data)
         self._file.flush()
@@ -231,7 +231,7 @@ class Spool:
         self.close()
 
     def windows(self, size: int = WINDOW) -> Iterator[Ids]:
-        """The ids, in stretches of `size`."""
+        """The ids, in parts of `size`."""
         self._file.seek(0)
         while data := self._file.read(4 * size):
             yield np.frombuffer(data, np.int32)
@@ -244,13 +244,13 @@ def learn_and_join(
     max_vocab: int = MAX_VOCAB,
     learned: Callable[[list[tuple[Rule, Counts]]], None] | None = None,
 ) -> Iterator[str]:
-    """Learn the phrases of a text and join them: texts of many lines.
+    """Learn the phrases of a text and join them. Yields texts of many lines.
 
     Args:
         blocks: lines of tokens separated by spaces or tabs.
-        passes: how often: each pass learns from what the one before it has joined.
-        max_vocab: different pairs to keep counts of.
-        learned: called with what all passes have learned, before the first text comes.
+        passes: number of passes; each learns from the joined text of the one before.
+        max_vocab: largest number of different pairs to count.
+        learned: called with the results of all passes, before the first text is yielded.
 
     Raises:
         DataError: no words.
@@ -297,24 +297,23 @@ def learn(windows: Iterable[Ids], words: Words, rule: Rule, max_vocab: int = MAX
     connectors = [words.ids[word] for word in rule.connectors]
     size = len(words)
     packing = Packing(size, connectors)
-    found, pairs = count(windows, packing, size, rule.scoring == "word2phrase", max_vocab)
-    found[LINE_END] = 0
-    total = int(found.sum())
-    found[connectors] = 0
+    counts, pairs = count(windows, packing, size, rule.scoring == "word2phrase", max_vocab)
+    counts[LINE_END] = 0
+    total = int(counts.sum())
+    counts[connectors] = 0
     if pairs.lost:
         messages.warn(
-            f"more than {max_vocab} different pairs: some that had occurred {pairs.lost} times or less were forgotten;"
-            " raise --max-vocab"
+            f"more than {max_vocab} different pairs: some with counts up to {pairs.lost} were dropped; raise --max-vocab"
         )
-    entries = int((found > 0).sum()) + len(pairs.keys)
-    # what comes into `words` later is not part of this
-    return Counts(dict(words.ids), packing, found, pairs.keys, pairs.counts, total, entries)
+    entries = int((counts > 0).sum()) + len(pairs.keys)
+    # a copy, since later passes add tokens to `words`
+    return Counts(dict(words.ids), packing, counts, pairs.keys, pairs.counts, total, entries)
 
 
 def _texts(windows: Iterable[Ids], texts: Sequence[str]) -> Iterator[str]:
     """The text of a stream of ids."""
     names = np.array([*texts, ""], object)
-    inside = False  # a line that has begun
+    inside = False  # whether a line has begun
     for ids in windows:
         if len(ids):
             text = _lines(names[ids].tolist())
@@ -326,7 +325,7 @@ def _texts(windows: Iterable[Ids], texts: Sequence[str]) -> Iterator[str]:
 
 
 def join(blocks: Iterable[Block], models: Sequence[tuple[Rule, Counts]]) -> Iterator[str]:
-    """Join the phrases of models, one after the other: a text of lines for each block."""
+    """Join the phrases of models, one model after the other. Yields a text of whole lines per block."""
     joiners = [Joiner(counts, rule) for rule, counts in models]
     for block in blocks:
         text = "\n".join([*block.lines, ""])

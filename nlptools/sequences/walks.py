@@ -1,20 +1,20 @@
 """Random walks over graphs: sentences whose words are nodes.
 
-DeepWalk (Perozzi et al. 2014, "DeepWalk: online learning of social representations") takes each step to a neighbour,
-with probability in proportion to the weight of the edge. node2vec (Grover and Leskovec 2016, "node2vec: scalable feature
-learning for networks") multiplies the weight, when the walk came from t and x is where it may go, by
+DeepWalk (Perozzi et al. 2014, "DeepWalk: online learning of social representations") takes each step to a neighbor with
+probability in proportion to the weight of the edge. node2vec (Grover and Leskovec 2016, "node2vec: scalable feature
+learning for networks") multiplies the weight of a step to x, after a step from t, by
 
     1/p   if x is t,
     1     if x is not t and there is an edge from t to x,
     1/q   otherwise.
 
-Steps are drawn by rejection, as in KnightKing (Yang et al. 2019): propose a neighbour by weight alone, accept it with
-its factor over the largest one. What a small p adds to the way back is proposed apart, so that it makes no other step
-rarer. A walk that was refused more often than pays draws from the exact distribution. Nothing is kept per pair of edges:
-memory is linear in edges.
-All walks of a chunk take a step at a time. Each chunk has random numbers of its own, so that threads change nothing.
-Departures. In directed graphs "an edge from t to x" is read as the paper's distance from t to x, and as in SNAP; the
-authors' Python script asks for the edge from x to t.
+Steps are drawn by rejection, as in KnightKing (Yang et al. 2019): propose a neighbor by weight alone, accept it with
+probability factor / largest factor. With a small p, the excess probability of the way back is proposed separately, so that
+acceptance stays high. A walk with too many rejections draws from the exact distribution. Nothing is stored per pair of
+edges: memory is linear in edges.
+All walks of a chunk take a step together. Each chunk has its own random numbers, so threads do not change the result.
+Departures. In directed graphs, the factor 1 needs an edge from t to x, as in the paper (distance from t to x) and in SNAP;
+the authors' Python script tests for the edge from x to t.
 Shapes: N nodes, E edges, W walks, L nodes in a walk.
 """
 
@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 import os
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
 
@@ -37,14 +37,14 @@ Nodes = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 
 CHUNK = 1 << 15  # walks that are taken together
-_EDGES_PER_TRY = 3  # neighbours whose probabilities take as long to compute as one proposal
-_EDGES_PER_ROUND = 2000  # and as long as what a round of proposals costs however few they are
+_EDGES_PER_TRY = 3  # neighbors whose exact probabilities cost as much as one proposal
+_EDGES_PER_ROUND = 2000  # neighbors whose exact probabilities cost as much as the overhead of a round of proposals
 _SCANS = 2  # steps along the edges of a node before a binary search
-_EXACT_EDGES = 1 << 20  # edges that this may look at together
+_EXACT_EDGES = 1 << 20  # edges processed together for exact distributions
 
 
 def check(p: float, q: float) -> None:
-    """Raises UsageError unless both are numbers above 0, within reason."""
+    """Raises UsageError unless both are between 1e-9 and 1e9."""
     for name, value in (("p", p), ("q", q)):
         if not 1e-9 <= value <= 1e9:
             raise UsageError(f"--{name} is a number from 1e-9 to 1e9, not {value:g}")
@@ -63,7 +63,7 @@ class Walker:
     def __init__(self, graph: Graph, p: float = 1.0, q: float = 1.0) -> None:
         check(p, q)
         self.graph, self.back, self.out = graph, 1 / p, 1 / q
-        self.most = max(1.0, self.out)  # largest factor of a step that is none back
+        self.most = max(1.0, self.out)  # largest factor of a step that is not a step back
         self.second_order = (p, q) != (1, 1)
         self._keys = graph.keys() if self.second_order else np.zeros(0, np.int64)
         self._filter = _Filter(self._keys)
@@ -77,13 +77,13 @@ class Walker:
             self._reverse, self._extra = self._ways_back(sources)
 
     def _ways_back(self, sources: Longs) -> tuple[Longs, Doubles]:
-        """For each edge, the one that leads back (E,), and the share of proposals that go straight back over it (E,).
+        """For each edge, the edge that leads back (E,), and the share of proposals that take it directly (E,).
 
-        That is what of 1/p is above the largest factor of other steps; 0 where no edge leads back.
+        That share covers the part of 1/p above the largest factor of other steps; it is 0 if no edge leads back.
         """
         graph = self.graph
         wanted = graph.targets * np.int64(len(graph)) + sources
-        order = np.argsort(wanted, kind="stable")  # looking for numbers in order spares the cache
+        order = np.argsort(wanted, kind="stable")  # searching for numbers in order is kind to the cache
         places = np.empty(len(wanted), np.int64)
         places[order] = np.minimum(np.searchsorted(self._keys, wanted[order]), len(self._keys) - 1)
         weights = np.ones(len(places)) if graph.weights is None else graph.weights[places]
@@ -92,14 +92,14 @@ class Walker:
         return places, np.asarray(mass / (mass + self.most))
 
     def walk(self, starts: Longs, length: int, rng: np.random.Generator) -> tuple[Nodes, Longs]:
-        """Walks from `starts` (W,): nodes (W, length) and how many of them each walk has (W,).
+        """Walks from `starts` (W,): nodes (W, length) and the number of nodes of each walk (W,).
 
-        A walk ends early at a node from which no edge leads.
+        A walk ends early at a node without outgoing edges.
         """
         walks = np.zeros((length, len(starts)), np.int32)
         lengths = np.ones(len(starts), np.int64)
         walks[0] = starts
-        edges = np.zeros(len(starts), np.int64)  # over which each walk came
+        edges = np.zeros(len(starts), np.int64)  # the last edge of each walk
         going = np.arange(len(starts))
         for step in range(1, length):
             alive = self.graph.degrees[walks[step - 1, going]] > 0
@@ -130,12 +130,12 @@ class Walker:
                 places[waiting] += 1
                 waiting = waiting[self._cumulative[places[waiting]] <= draws[waiting]]
             places[waiting] = np.searchsorted(self._cumulative, draws[waiting], side="right")
-        # rounding must not lead to an edge of the next node
+        # rounding must not select an edge of the next node
         return np.minimum(np.maximum(places, graph.starts[here]), graph.starts[here + 1] - 1)
 
     def _step(self, before: Longs, here: Longs, came: Longs, rng: np.random.Generator) -> Longs:
-        """The next edge of walks (W,) that came from `before` (W,) over the edges `came` (W,)."""
-        found = np.empty(len(here), np.int64)
+        """The next edge of walks (W,) whose previous nodes are `before` (W,) and last edges `came` (W,)."""
+        taken = np.empty(len(here), np.int64)
         waiting = np.arange(len(here))
         tries = 0
         while len(waiting):
@@ -145,21 +145,21 @@ class Walker:
                 back = np.flatnonzero(rng.random(len(waiting)) < self._extra[came[waiting]])
                 proposed[back], draws[back] = self._reverse[came[waiting[back]]], 0.0
             accepted = self._accepts(before[waiting], self.graph.targets[proposed].astype(np.int64), draws)
-            found[waiting[accepted]] = proposed[accepted]
+            taken[waiting[accepted]] = proposed[accepted]
             waiting = waiting[~accepted]
             tries += 1
-            # When trying has cost as much as the exact distribution would: at most twice the better of the two.
+            # stop when proposals have cost as much as the exact distribution: at most twice the cheaper of both
             degrees = self.graph.degrees[here[waiting]]
             enough = degrees <= _EDGES_PER_TRY * tries
             enough |= bool(degrees.sum() <= _EDGES_PER_ROUND * tries)
             done = waiting[enough]
             if len(done):
-                found[done] = self._exact(before[done], here[done], rng)
+                taken[done] = self._exact(before[done], here[done], rng)
                 waiting = waiting[~enough]
-        return found
+        return taken
 
     def _accepts(self, before: Longs, proposed: Longs, draws: Doubles) -> Flags:
-        """Whether the factor of each proposal (W,) is above a draw. An edge is looked for only where it matters."""
+        """Whether the factor of each proposal (W,) exceeds its draw. Edges are searched only where they matter."""
         accepted: Flags = draws < min(1.0, self.out)
         unsure = np.flatnonzero(~accepted & (draws < self.most))
         near = self._has_edge(before[unsure], proposed[unsure])
@@ -169,14 +169,14 @@ class Walker:
         return accepted
 
     def _exact(self, before: Longs, here: Longs, rng: np.random.Generator) -> Longs:
-        """The next edge of walks (W,), from the whole distribution over the neighbours of each."""
+        """The next edge of walks (W,), drawn from the exact distribution over the neighbors of each."""
         degrees = self.graph.degrees[here]
-        found = np.empty(len(here), np.int64)
+        taken = np.empty(len(here), np.int64)
         group = np.cumsum(degrees) // _EXACT_EDGES
         cuts = [*np.flatnonzero(np.diff(group, prepend=-1)).tolist(), len(here)]
         for start, end in pairwise(cuts):
-            found[start:end] = self._exact_part(before[start:end], here[start:end], rng)
-        return found
+            taken[start:end] = self._exact_part(before[start:end], here[start:end], rng)
+        return taken
 
     def _exact_part(self, before: Longs, here: Longs, rng: np.random.Generator) -> Longs:
         graph, degrees = self.graph, self.graph.degrees[here]
@@ -188,7 +188,7 @@ class Walker:
         factors[nodes == came] = self.back
         if graph.weights is not None:
             factors *= graph.weights[edges] / np.repeat(self._sums[here], degrees)
-        # each walk's factors shall add up to 1, so that one rising array serves all
+        # scale the factors of each walk to the sum 1, so that one increasing array serves all walks
         factors /= np.repeat(np.add.reduceat(factors, firsts), degrees)
         drawn = np.searchsorted(np.cumsum(factors), np.arange(len(here)) + rng.random(len(here)), side="right")
         return np.asarray(edges[np.minimum(np.maximum(drawn, firsts), ends - 1)])
@@ -196,18 +196,18 @@ class Walker:
     def _has_edge(self, sources: Longs, targets: Longs) -> Flags:
         """Whether there is an edge from each of `sources` (W,) to each of `targets` (W,)."""
         keys = sources * len(self.graph) + targets
-        found = self._filter.may_hold(keys)
-        maybe = np.flatnonzero(found)
+        exists = self._filter.may_hold(keys)
+        maybe = np.flatnonzero(exists)
         places = np.searchsorted(self._keys, keys[maybe])
         places[places == len(self._keys)] = 0
-        found[maybe] = self._keys[places] == keys[maybe]
-        return found
+        exists[maybe] = self._keys[places] == keys[maybe]
+        return exists
 
 
 class _Filter:
-    """A table of bits that tells most numbers that are not in a set from those that are (Bloom 1970, one hash).
+    """A Bloom filter with one hash (Bloom 1970): excludes most numbers that are not in a set.
 
-    It fits into a cache where the sorted numbers themselves do not.
+    It fits in the cache when the sorted numbers do not.
     """
 
     def __init__(self, keys: Longs) -> None:
@@ -230,17 +230,17 @@ class _Filter:
 
 
 def _tables(graph: Graph) -> tuple[Doubles, Longs]:
-    """What edges are drawn with by weight, in a few steps each (Chen and Asau 1974).
+    """Tables for drawing edges by weight in a few steps each (Chen and Asau 1974).
 
     Returns:
-        One rising array (E + 1,), v plus the share of the weights of node v up to an edge, with infinity at the end; and
-        where to begin to look in it (E,), for as many equal parts of the shares of a node as it has edges.
+        an increasing array (E + 1,): v plus the cumulative share of the weights of node v, with infinity at the end; and
+        where to start the search in it (E,), for as many equal parts of the shares of a node as it has edges.
     """
     assert graph.weights is not None
     sources = np.repeat(np.arange(len(graph)), graph.degrees)
     largest = np.zeros(len(graph))
     np.maximum.at(largest, sources, graph.weights)
-    scaled = graph.weights / largest[sources]  # nodes whose weights are of another size take no digits away
+    scaled = graph.weights / largest[sources]  # weights of other nodes must not cost digits
     scaled /= np.bincount(sources, scaled, len(graph))[sources]
     sums = np.concatenate([[0.0], np.cumsum(scaled)])
     first, last = sums[graph.starts[:-1]][sources], sums[graph.starts[1:]][sources]
@@ -258,15 +258,15 @@ def walks(
     seed: int = 1,
     threads: int = 0,
 ) -> Iterator[tuple[Nodes, Longs]]:
-    """All walks: in each round one from each node, the nodes in random order.
+    """All walks: in each round one from each node, with the nodes in random order.
 
     Args:
-        length: nodes in a walk.
-        rounds: walks from each node.
-        threads: chunks to work on at a time; 0: as many as this process has cores. Changes nothing in the walks.
+        length: number of nodes in a walk.
+        rounds: number of walks from each node.
+        threads: chunks processed at a time; 0: one per core of this process. The walks do not depend on it.
 
     Yields:
-        For each chunk, nodes (W, L) and the number of nodes in each walk (W,); what stands behind it is no node.
+        for each chunk, nodes (W, L) and the number of nodes of each walk (W,); further nodes are undefined.
 
     Raises:
         UsageError: p or q is not a number from 1e-9 to 1e9.
@@ -290,11 +290,17 @@ def walks(
             yield pending.popleft().result()
 
 
-def lines(graph: Graph, chunks: Iterator[tuple[Nodes, Longs]]) -> Iterator[list[str]]:
-    """Walks as lines: the names of the nodes, separated by spaces."""
-    names = np.array([*graph.names, ""], object)
+def names(graph: Graph, chunks: Iterable[tuple[Nodes, Longs]]) -> Iterator[list[list[str]]]:
+    """The names of the nodes of each walk, a chunk at a time."""
+    table = np.array([*graph.names, ""], object)
     for nodes, lengths in chunks:
-        rows = names[nodes].tolist()
+        rows = table[nodes].tolist()
         if lengths.min() < nodes.shape[1]:
-            rows = [row[:length] for row, length in zip(rows, lengths.tolist())]
+            rows = [row[:length] for row, length in zip(rows, lengths.tolist(), strict=True)]
+        yield rows
+
+
+def lines(graph: Graph, chunks: Iterable[tuple[Nodes, Longs]]) -> Iterator[list[str]]:
+    """Walks as lines: the names of the nodes, separated by spaces."""
+    for rows in names(graph, chunks):
         yield list(map(" ".join, rows))

@@ -1,19 +1,19 @@
-"""One language's vectors rotated onto another's, so that translations become neighbours.
+"""Rotates one language's vectors onto another's, so that translations become neighbors.
 
 The rotation W is the orthogonal matrix that brings the vectors X of words nearest to those of their translations Y: W =
-U V^T, with U S V^T the singular value decomposition of X^T Y (Schoenemann 1966, orthogonal Procrustes). Vectors have
-length 1 for that (Xing et al. 2015, N15-1104), and may have a mean of 0 (Artetxe et al. 2016, D16-1250: unit, center,
-unit). Refinement (Conneau et al. 2018, arXiv 1710.04087) takes words that are each other's nearest by CSLS as further
-pairs and solves again.
+U V^T, where U S V^T is the singular value decomposition of X^T Y (Schoenemann 1966, orthogonal Procrustes). Vectors are
+scaled to length 1 before (Xing et al. 2015, N15-1104), and may be centered (Artetxe et al. 2016, D16-1250: unit, center,
+unit). Refinement (Conneau et al. 2018, arXiv 1710.04087) adds words that are each other's nearest by CSLS as pairs and
+solves again.
 
-Departures. From Conneau et al.: refinement looks for pairs among the first REFINED words on both sides, r included, and
-keeps the given dictionary beside them.
+Departures from Conneau et al.: refinement searches the first REFINED words of both sides, also for r, and keeps the given
+dictionary.
 Shapes: V words, D dimensions, N candidates (the first so many words of each side), P pairs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,21 +25,22 @@ from nlptools import messages
 from nlptools.configs.alignment import Written
 from nlptools.errors import DataError, display
 from nlptools.metrics.metric import Evaluation
-from nlptools.vectors import bilingual, checks, csls
+from nlptools.vectors import bilingual, csls
 from nlptools.vectors.bilingual import Known, Pairs
-from nlptools.vectors.csls import Places
-from nlptools.vectors.table import Floats, Rows, Vectors, Words
+from nlptools.vectors.rows import ChangedRows, Floats, Longs, Rows, scaled, unit
+from nlptools.vectors.table import Vectors
+from nlptools.vectors.words import Words
 
-REFINED = 15_000  # words of each side among which refinement looks for pairs
+REFINED = 15_000  # words of each side that refinement searches
 CANDIDATES = 200_000
 _MANY = 4_000_000_000  # similarities that take more than about half a minute
 STEPS = {"none": (), "unit": ("unit",), "center": ("unit", "center", "unit")}
 
 
 def procrustes(one: NDArray[np.floating[Any]], two: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """The orthogonal matrix W (D, D) that makes `one` W nearest to `two`; both (P, D), float64 inside.
+    """The orthogonal matrix W (D, D) that makes `one` W nearest to `two`; both (P, D), computed in float64.
 
-    Where the pairs leave W open, as fewer than D do, it is one of many.
+    With fewer than D pairs, W is one of many solutions.
     """
     left, _, right = np.linalg.svd(one.astype(np.float64).T @ two.astype(np.float64))
     return np.asarray(left @ right, np.float64)
@@ -49,57 +50,33 @@ def procrustes(one: NDArray[np.floating[Any]], two: NDArray[np.floating[Any]]) -
 
 
 class Normalization:
-    """The steps that the vectors of one language take before they are rotated."""
+    """The normalization of one language's vectors before the rotation."""
 
     def __init__(self, vectors: Vectors, how: str, restrict: int = 0) -> None:
-        """The mean of `how` "center" is that of the first `restrict` words. Raises BundleError."""
+        """`how` is a key of STEPS; the mean is that of the first `restrict` words. Raises BundleError."""
         self.steps = STEPS[how]
         self.mean = np.zeros(vectors.dimensions)
         if "center" in self.steps:
             last = min(restrict or len(vectors), len(vectors))
             sums = np.zeros(vectors.dimensions)
             for _, rows in vectors.blocks(last):
-                sums += _unit(rows.astype(np.float64)).sum(axis=0)
+                sums += scaled(rows).sum(axis=0)
             self.mean = sums / max(1, last)
 
     def apply(self, rows: Floats) -> Floats:
-        """Rows as the steps leave them, float32 (B, D); rows of zeros stay zeros."""
+        """Normalized rows, float32 (B, D); rows of zeros stay zeros."""
         if not self.steps:
             return rows
         exact = rows.astype(np.float64)
         nothing = ~exact.any(axis=1)
         for step in self.steps:
-            exact = _unit(exact) if step == "unit" else exact - self.mean
+            exact = scaled(exact) if step == "unit" else exact - self.mean
         exact[nothing] = 0
         return exact.astype(np.float32)
 
 
-def _unit(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    lengths[lengths == 0] = 1
-    return np.asarray(rows / lengths, np.float64)
-
-
-class _Changed:
-    """Rows of a table, each block changed as it is read."""
-
-    def __init__(self, vectors: Vectors, change: Callable[[Floats], Floats]) -> None:
-        self.shape = vectors.rows.shape
-        self._vectors, self._change = vectors, change
-
-    def read(self, start: int, end: int) -> Floats:
-        rows = self._vectors.rows.read(start, end)
-        checks.check_finite(rows, start, self._vectors.path)
-        return self._change(rows)
-
-    def take(self, places: Sequence[int]) -> Floats:
-        rows = self._vectors.rows.take(places)
-        checks.check_taken(rows, places, self._vectors.path)
-        return self._change(rows)
-
-
 class _Interleaved:
-    """Rows of two tables in turn, first with first, so that frequent words of both come early; then what is left."""
+    """Rows of two tables in turn, so that frequent words of both come first; then the rest of the longer one."""
 
     def __init__(self, one: Rows, two: Rows) -> None:
         self.tables = (one, two)
@@ -136,35 +113,35 @@ class Alignment:
     """Two tables and the rotation between them.
 
     Attributes:
-        source, target: the tables as they were.
-        rotation: W, orthogonal, float64 (D, D); normalised row vectors of the source times W lie in the target's space.
-        sides: how the vectors of source and target are normalised.
+        source, target: the tables, unchanged.
+        rotation: W, orthogonal, float64 (D, D); normalized row vectors of the source times W lie in the target's space.
+        sides: the normalizations of source and target.
         normalize, refine, restrict: the arguments of `align`.
-        learned: the pairs that W was solved from, those of refinement included, int64 (P, 2).
+        learned: the pairs that determine W, with those of refinement, int64 (P, 2).
     """
 
     source: Vectors
     target: Vectors
     rotation: NDArray[np.float64]
     sides: tuple[Normalization, Normalization]
-    learned: Places
+    learned: Longs
     normalize: str
     refine: int
     restrict: int
 
     def rotated_source(self) -> Vectors:
-        """All words of the source with vectors in the target's space, computed as they are read."""
+        """The source with vectors in the target's space, computed when they are read."""
         turn = self.rotation.astype(np.float32)
-        rows = _Changed(self.source, lambda block: self.sides[0].apply(block) @ turn)
+        rows = ChangedRows(self.source.rows, lambda block: self.sides[0].apply(block) @ turn, self.source.path)
         return Vectors(self.source.words, rows, counts=self.source.counts, path=self.source.path)
 
     def normalized_target(self) -> Vectors:
-        """All words of the target, normalised, computed as they are read."""
-        rows = _Changed(self.target, self.sides[1].apply)
+        """The target with normalized vectors, computed when they are read."""
+        rows = ChangedRows(self.target.rows, self.sides[1].apply, self.target.path)
         return Vectors(self.target.words, rows, counts=self.target.counts, path=self.target.path)
 
     def joined(self, prefixes: Sequence[str]) -> Vectors:
-        """Both in one table: words of source and target in turn, each with its prefix. Raises UsageError."""
+        """Both in one table: words of source and target in turn, with their prefixes. Raises UsageError."""
         Written(both=tuple(prefixes)).check()
         one, two = self.rotated_source(), self.normalized_target()
         rows = _Interleaved(one.rows, two.rows)
@@ -172,8 +149,8 @@ class Alignment:
         path = f"{self.source.path} and {self.target.path}"
         return Vectors(rows.words(names[0], names[1]), rows, path=path)
 
-    def ranks(self, known: Known) -> dict[str, Places]:
-        """By "csls" and "cosine": the rank of the best translation of each word, see `bilingual.ranks`."""
+    def ranks(self, known: Known) -> dict[str, Longs]:
+        """The ranks of the best translations by "csls" and by "cosine"; see `bilingual.ranks`."""
         source, target = self._candidates
         if len(source) * len(target) > _MANY:
             messages.note(f"comparing {len(source):,} x {len(target):,} words for CSLS; fewer with --restrict")
@@ -185,7 +162,7 @@ class Alignment:
     def precision(self, known: Known, drawn: str = "no") -> Evaluation:
         """Precision at 1, 5 and 10 of translations by CSLS and by cosine. Raises DataError if no word is known.
 
-        `drawn` tells in the signature how `known` was held out of the dictionary.
+        `drawn` is the entry of the signature about how `known` was held out of the dictionary.
         """
         if not len(known.places):
             raise DataError("no pair to test on is in the vocabularies")
@@ -211,7 +188,7 @@ def _read(vectors: Vectors, restrict: int) -> Floats:
     last = min(restrict or len(vectors), len(vectors))
     out = np.empty((last, vectors.dimensions), np.float32)
     for start, rows in vectors.blocks(last):
-        out[start : start + len(rows)] = _unit(rows.astype(np.float64))
+        out[start : start + len(rows)] = unit(rows)
     return out
 
 
@@ -224,13 +201,13 @@ def align(
     refine: int = 0,
     restrict: int = CANDIDATES,
 ) -> Alignment:
-    """The rotation of `source` onto `target` that the pairs of a dictionary ask for.
+    """The rotation of `source` onto `target` by the pairs of a dictionary.
 
     Args:
-        pairs: words and their translations, of which some may be unknown; or `bilingual.look_up` of them.
+        pairs: words and their translations, some perhaps unknown; or the result of `bilingual.look_up`.
         normalize: "none", "unit", or "center" (unit, center, unit).
         refine: rounds of refinement.
-        restrict: how many words of each side are candidates; 0: all.
+        restrict: number of words of each side that are candidates; 0: all.
 
     Raises:
         DataError: no pairs, or tables of different dimensions.
@@ -245,38 +222,35 @@ def align(
     if not len(known.places):
         raise DataError(
             f"none of the {known.pairs:,} pairs of the dictionary is in the vocabularies",
-            hint="case counts; and the first word of a line belongs to SOURCE",
+            hint="case matters, and the first word of a line belongs to SOURCE",
         )
     sides = (Normalization(source, normalize, restrict), Normalization(target, normalize, restrict))
 
-    def solved(places: Places) -> Alignment:
+    def solved(places: Longs) -> Alignment:
         rotation = _solve((source, target), sides, places)
         return Alignment(source, target, rotation, sides, places, normalize, refine, restrict)
 
-    found = solved(known.places)
+    result = solved(known.places)
     for number in range(1, refine + 1):
         among = min(REFINED, restrict or REFINED)
-        one, two = _read(found.rotated_source(), among), _read(found.normalized_target(), among)
+        one, two = _read(result.rotated_source(), among), _read(result.normalized_target(), among)
         induced = csls.mutual_nearest(one, two)
         messages.detail(f"refinement {number}: {len(induced):,} pairs of words that are each other's nearest")
         places = np.unique(np.concatenate([known.places, induced]), axis=0)
-        if np.array_equal(places, found.learned):
+        if np.array_equal(places, result.learned):
             break
-        found = solved(places)
-    if len(found.learned) < source.dimensions:
+        result = solved(places)
+    if len(result.learned) < source.dimensions:
         messages.warn(
-            f"{len(found.learned):,} pairs do not determine a rotation of {source.dimensions:,} dimensions: expect "
-            "little of it"
+            f"{len(result.learned):,} pairs do not determine a rotation of {source.dimensions:,} dimensions: expect "
+            "poor translations"
         )
-    return found
+    return result
 
 
 def _solve(
-    tables: tuple[Vectors, Vectors], sides: tuple[Normalization, Normalization], pairs: Places
+    tables: tuple[Vectors, Vectors], sides: tuple[Normalization, Normalization], pairs: Longs
 ) -> NDArray[np.float64]:
-    rows = []
-    for table, side, places in zip(tables, sides, pairs.T.tolist(), strict=True):
-        taken = table.rows.take(places)
-        checks.check_taken(taken, places, table.path)
-        rows.append(side.apply(taken))
-    return procrustes(rows[0], rows[1])
+    columns = pairs.T.tolist()
+    one, two = (side.apply(table.take(places)) for table, side, places in zip(tables, sides, columns, strict=True))
+    return procrustes(one, two)

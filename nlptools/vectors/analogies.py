@@ -1,29 +1,29 @@
 """Analogies: which word is to `c` as `b` is to `a`?
 
-Files are those of word2vec (Mikolov et al. 2013, arXiv 1301.3781): four words a line, `a b c expected`, in sections that
-begin with a line `: name`. In files called `.csv`, as MSR's analogies come (Mikolov, Yih and Zweig 2013, N13-1090),
-commas separate the words. `add` is 3CosAdd, the nearest word to b - a + c by unit vectors; `mul` is 3CosMul (Levy and
-Goldberg 2014, W14-1618). a, b, c and words that differ from them in case only are no answers, as in gensim; word2vec's
-compute-accuracy leaves out the three rows alone.
+Files have word2vec's format (Mikolov et al. 2013, arXiv 1301.3781): four words per line, `a b c expected`, in sections that
+begin with a line `: name`. In files named `.csv`, the format of MSR's analogies (Mikolov, Yih and Zweig 2013, N13-1090),
+commas separate the words. `add` is 3CosAdd, the word nearest to b - a + c by unit vectors; `mul` is 3CosMul (Levy and
+Goldberg 2014, W14-1618). a, b, c and words that differ from them only in case are never answers, as in gensim; word2vec's
+compute-accuracy excludes only the three rows.
 
-A direction is multiplied with each row once: the scores of a question are those of its three words, added or
-multiplied. So a file of 19,544 questions on 905 words takes 905 dot products per word of the vocabulary, not 19,544.
+The vector of each word is multiplied with each row once; the scores of a question are those of its three words, added or
+multiplied. A file of 19,544 questions on 905 words takes 905 dot products per word of the vocabulary, not 19,544.
 Shapes: Q questions, W directions, V words, D dimensions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from nlptools.errors import DataError, shown
 from nlptools.files.streams import blocks
 from nlptools.vectors.nearest import EPSILON
+from nlptools.vectors.rows import Floats, Longs, unit
 from nlptools.vectors.similarity import is_csv
-from nlptools.vectors.table import Floats
-from nlptools.vectors.vocabulary import Directions, Ints, Vocabulary, unit
+from nlptools.vectors.vocabulary import Directions, Vocabulary
 
 UNKNOWN, WRONG, RIGHT = -1, 0, 1
 _WIDTH = 4096  # words whose scores are computed at a time
@@ -44,13 +44,13 @@ class Questions(NamedTuple):
     """The analogies of a file, in order.
 
     Attributes:
-        sections: names of the sections, "" where questions come before the first.
-        places: int64 (Q,), the section of each question by its place in `sections`.
+        sections: names of the sections; "" if questions come before the first.
+        places: int64 (Q,), the section of each question, as an index of `sections`.
     """
 
     path: str
     sections: list[str]
-    places: Ints
+    places: Longs
     questions: list[Question]
 
 
@@ -58,7 +58,7 @@ def read(path: str, errors: str = "strict") -> Questions:
     """The analogies in a file (`-`: standard input); empty lines are skipped.
 
     Raises:
-        DataError: a line without four words (names it), or no question at all.
+        DataError: a line does not have four words (names it), or there is no question.
         InputError, StreamError: see `streams.blocks`.
     """
     sections: list[str] = []
@@ -75,8 +75,8 @@ def read(path: str, errors: str = "strict") -> Questions:
             if not words:
                 continue
             if len(words) != 4:
-                told = f"expected four words, got {len(words)}: {shown(line)}"
-                raise DataError(told, path=path, line=number, hint="sections begin with a colon and a space")
+                message = f"expected four words, got {len(words)}: {shown(line)}"
+                raise DataError(message, path=path, line=number, hint="sections begin with a colon and a space")
             sections = sections or [""]
             places.append(len(sections) - 1)
             questions.append(Question(*words))
@@ -92,13 +92,13 @@ def solve(
     method: str = "add",
     subwords: bool = False,
     epsilon: float = EPSILON,
-) -> Ints:
-    """Whether each question is solved: RIGHT, WRONG, or UNKNOWN where a word of it is not known; int64 (Q,).
+) -> Longs:
+    """RIGHT, WRONG, or UNKNOWN (a word is not known) for each question; int64 (Q,).
 
     Args:
         method: "add" or "mul".
-        subwords: a, b and c may be words that have vectors outside the vocabulary; the answer may not.
-        epsilon: what is added to the denominator of 3CosMul.
+        subwords: a, b and c may have vectors outside the vocabulary; the answer may not.
+        epsilon: added to the denominator of 3CosMul.
 
     Raises:
         BundleError: a vector is not finite.
@@ -109,10 +109,10 @@ def solve(
     asked: list[tuple[int, ...]] = []
     known: list[int] = []
     for place in np.flatnonzero(expected >= 0).tolist():
-        found = [_number(directions, numbers, word) for word in questions[place][:3]]
-        if None not in found:
+        words = [_number(directions, numbers, word) for word in questions[place][:3]]
+        if None not in words:
             known.append(place)
-            asked.append(tuple(number for number in found if number is not None))
+            asked.append(tuple(number for number in words if number is not None))
     solved = np.full(len(questions), UNKNOWN, np.int64)
     if known:
         hidden = _hidden(vocabulary, [questions[place] for place in known])
@@ -133,8 +133,8 @@ def _number(directions: Directions, numbers: dict[str, int | None], word: str) -
     return numbers[word]
 
 
-def _hidden(vocabulary: Vocabulary, questions: Sequence[Question]) -> Ints:
-    """(question, row) of each word that is no answer because the question names it: int64 (N, 2), by row."""
+def _hidden(vocabulary: Vocabulary, questions: Sequence[Question]) -> Longs:
+    """The words that are not answers because the question contains them: (question, row), int64 (N, 2), by row."""
     pairs = [
         (number, row)
         for number, question in enumerate(questions)
@@ -142,12 +142,14 @@ def _hidden(vocabulary: Vocabulary, questions: Sequence[Question]) -> Ints:
         if (place := vocabulary.place(word)) is not None
         for row in vocabulary.rows(place)
     ]
-    found = np.array(pairs, np.int64).reshape(-1, 2)
-    return found[np.argsort(found[:, 1], kind="stable")]
+    hidden = np.array(pairs, np.int64).reshape(-1, 2)
+    return hidden[np.argsort(hidden[:, 1], kind="stable")]
 
 
-def _search(vocabulary: Vocabulary, directions: Floats, asked: Ints, hidden: Ints, method: str, epsilon: float) -> Ints:
-    """The row with the highest score for each question, the first one among equals; -1 where all are hidden.
+def _search(
+    vocabulary: Vocabulary, directions: Floats, asked: Longs, hidden: Longs, method: str, epsilon: float
+) -> Longs:
+    """The first row with the highest score for each question; -1 if all are hidden.
 
     Args:
         directions: float32 (W, D).
@@ -171,7 +173,7 @@ def _search(vocabulary: Vocabulary, directions: Floats, asked: Ints, hidden: Int
 
 
 def _tables(cosines: Floats, method: str, epsilon: float) -> tuple[Floats, Floats]:
-    """(what b and c give to a score, what a does), each (W, B) for the words of a block."""
+    """(factors or terms of b and c, those of a), each (W, B), for the words of a block."""
     if method == "add":
         return cosines, cosines
     cosines += np.float32(1)
@@ -180,11 +182,11 @@ def _tables(cosines: Floats, method: str, epsilon: float) -> tuple[Floats, Float
     return cosines, np.reciprocal(cosines + np.float32(epsilon))
 
 
-def _best(tables: tuple[Floats, Floats], asked: Ints, hidden: Ints, method: str) -> tuple[Floats, Ints]:
-    """(highest score, its column) for each question; `hidden` are (question, column), by question."""
+def _best(tables: tuple[Floats, Floats], asked: Longs, hidden: Longs, method: str) -> tuple[Floats, Longs]:
+    """(highest score, its column) for each question; `hidden` is (question, column), by question."""
     given, taken = tables
-    away: Any = np.subtract if method == "add" else np.multiply
-    onto: Any = np.add if method == "add" else np.multiply
+    away: np.ufunc = np.subtract if method == "add" else np.multiply
+    onto: np.ufunc = np.add if method == "add" else np.multiply
     count, width = len(asked), given.shape[1]
     scores: Floats = np.empty((_BATCH, width), np.float32)
     spare = np.empty_like(scores)
@@ -195,13 +197,13 @@ def _best(tables: tuple[Floats, Floats], asked: Ints, hidden: Ints, method: str)
     for turn, start in enumerate(starts):
         a, b, c = asked[start : start + _BATCH].T
         score, other = scores[: len(a)], spare[: len(a)]
-        # "clip" spares the copy that "raise" makes of the result; all numbers are within the table
+        # mode "clip" avoids a copy of the result; all indexes are valid
         np.take(given, b, axis=0, out=score, mode="clip")
         away(score, np.take(taken, a, axis=0, out=other, mode="clip"), out=score)
         onto(score, np.take(given, c, axis=0, out=other, mode="clip"), out=score)
         names = hidden[bounds[turn] : bounds[turn + 1]]
         score[names[:, 0] - start, names[:, 1]] = -np.inf
-        found = score.argmax(axis=1)
-        columns[start : start + len(a)] = found
-        best[start : start + len(a)] = score[np.arange(len(a)), found]
+        highest = score.argmax(axis=1)
+        columns[start : start + len(a)] = highest
+        best[start : start + len(a)] = score[np.arange(len(a)), highest]
     return best, columns

@@ -1,8 +1,8 @@
-"""Bilingual dictionaries: pairs of words from a file, their places in two tables, parts held out, translations ranked.
+"""Bilingual dictionaries: reading them, finding their words in two tables, holding parts out, ranking translations.
 
-A line holds a word and its translation, separated by a tab or by spaces (the form of MUSE, Conneau et al. 2018); a word
-with several translations stands on several lines. Precision at k is theirs, too: the share of words of which one of
-the translations is among the k best candidates, over words that have a vector and a translation with a vector.
+A line has a word and its translation, separated by a tab or by spaces (the format of MUSE, Conneau et al. 2018); a word
+with several translations has several lines. Precision at k is theirs, too: the share of words with a translation among the
+k best candidates, over the words that have a vector and a translation with a vector.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from nlptools.errors import DataError, UsageError
 from nlptools.files import line_records, streams
 from nlptools.metrics.metric import Evaluation, Sums
 from nlptools.vectors import csls
-from nlptools.vectors.csls import Places
-from nlptools.vectors.table import Floats, Vectors
+from nlptools.vectors.rows import Floats, Longs
+from nlptools.vectors.table import Vectors
 
 Pairs = Sequence[tuple[str, str]]
-DEPTH = 10  # ranks are known down to this one
+DEPTH = 10  # the last rank that is computed
 CUTOFFS = (1, 5, 10)
 
 
@@ -30,7 +30,7 @@ def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
 
     Raises:
         InputError: no such file.
-        DataError: a line that holds no two words, with its number, or no line at all.
+        DataError: a line does not have two words (names it), or there is no line.
     """
     pairs = []
     for number, line in enumerate(streams.lines(path, errors), 1):
@@ -42,7 +42,7 @@ def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
                 f"expected a word and its translation, separated by a tab or a space; found {len(words)} fields",
                 path=path,
                 line=number,
-                hint="words that hold spaces are separated by a tab",
+                hint="words with spaces are separated by a tab",
             )
         pairs.append((words[0], words[1]))
     if not pairs:
@@ -52,38 +52,38 @@ def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
 
 @dataclass(frozen=True)
 class Known:
-    """The part of a dictionary that two tables know.
+    """The part of a dictionary whose words are in two tables.
 
     Attributes:
         places: rows of source and target, int64 (P, 2), sorted, without repetitions.
-        pairs, words: how many pairs, and words of the source, the dictionary has; without repetitions.
+        pairs, words: number of different pairs, and words of the source, in the whole dictionary.
     """
 
-    places: Places
+    places: Longs
     pairs: int
     words: int
 
     @property
     def known_words(self) -> int:
-        """How many words of the source have a translation in the tables."""
+        """Number of words of the source with a translation in the tables."""
         return len(np.unique(self.places[:, 0]))
 
 
 def look_up(pairs: Pairs, source: Vectors, target: Vectors, restrict: int = 0) -> Known:
     """The places of `pairs` among the first `restrict` words (0: all) of each table."""
     distinct = set(pairs)
-    found = []
+    known = []
     for one, two in distinct:
         first, second = source.words.place(one), target.words.place(two)
         if first is None or second is None or (restrict and max(first, second) >= restrict):
             continue
-        found.append((first, second))
-    places = np.array(sorted(found), np.int64).reshape(-1, 2)
+        known.append((first, second))
+    places = np.array(sorted(known), np.int64).reshape(-1, 2)
     return Known(places, len(distinct), len({one for one, _ in distinct}))
 
 
 def coverage(known: Known, name: str) -> str:
-    """How much of a dictionary the tables know, in words."""
+    """A sentence about how much of a dictionary is in the tables."""
     return (
         f"{name}: {len(known.places):,} of {known.pairs:,} pairs in the vocabularies "
         f"({known.known_words:,} of {known.words:,} words)"
@@ -91,20 +91,20 @@ def coverage(known: Known, name: str) -> str:
 
 
 def warn_seen(learned: Known, test: Known) -> None:
-    """Warn of words to test on that stand in the dictionary that is learned from."""
+    """Warn about words that are both in the test set and in the dictionary that is learned from."""
     seen = len(np.intersect1d(learned.places[:, 0], test.places[:, 0]))
     if seen:
-        messages.warn(f"{seen:,} of {test.known_words:,} words to test on are in the dictionary that is learned from")
+        messages.warn(f"{seen:,} of {test.known_words:,} test words are in the dictionary that is learned from")
 
 
 def hold_out(known: Known, amount: float, seed: int) -> tuple[Known, Known]:
-    """(the rest, what is held out) of a dictionary: all pairs of some words of the source, drawn by `seed`.
+    """Split a dictionary into (the rest, the held-out part): all pairs of some words of the source, drawn by `seed`.
 
     Args:
-        amount: below 1 a share of the words, else their number.
+        amount: a share of the words if below 1, else their number.
 
     Raises:
-        UsageError: nothing would be left to learn from, or nothing would be held out.
+        UsageError: one of the parts would be empty.
     """
     words = np.unique(known.places[:, 0])
     count = round(amount * len(words)) if amount < 1 else int(amount)
@@ -117,31 +117,31 @@ def hold_out(known: Known, amount: float, seed: int) -> tuple[Known, Known]:
     )
 
 
-def ranks(places: Places, source: Floats, target: Floats, hubness: Floats | None = None) -> Places:
-    """The rank of the best translation of each word, int64 (W,), by the word's row; 0 where it is below DEPTH.
+def ranks(places: Longs, source: Floats, target: Floats, hubness: Floats | None = None) -> Longs:
+    """The rank of the best translation of each word, int64 (W,), by the word's row; 0 if it is beyond DEPTH.
 
     Args:
-        places: rows of source and target that translate each other, int64 (P, 2), sorted.
+        places: rows of source and target that are translations, int64 (P, 2), sorted.
         source, target: float32 (N, D), of length 1, in one space.
         hubness: as for `csls.retrieve`.
     """
     words, index = np.unique(places[:, 0], return_inverse=True)
     if not len(words):
         return np.empty(0, np.int64)
-    _, found = csls.retrieve(source[words], target, DEPTH, hubness)
+    _, best = csls.retrieve(source[words], target, DEPTH, hubness)
     size = np.int64(len(target))
-    right = np.isin(found + np.arange(len(words))[:, None] * size, places[:, 1] + index * size)
+    right = np.isin(best + np.arange(len(words))[:, None] * size, places[:, 1] + index * size)
     return np.asarray(np.where(right.any(axis=1), right.argmax(axis=1) + 1, 0), np.int64)
 
 
-def precision(ranked: Mapping[str, Places], signature: Sequence[tuple[str, str]] = ()) -> Evaluation:
+def precision(ranked: Mapping[str, Longs], signature: Sequence[tuple[str, str]] = ()) -> Evaluation:
     """Precision at 1, 5 and 10 of each way of retrieval, `precision@1:csls`, from the ranks of the same W words.
 
     Args:
-        ranked: way of retrieval -> ranks (W,), as `ranks` gives them.
-        signature: how they were made, (key, value) in order.
+        ranked: way of retrieval -> ranks (W,); see `ranks`.
+        signature: how they were computed, (key, value) in order.
     """
-    hits = np.stack([(found > 0) & (found <= k) for found in ranked.values() for k in CUTOFFS], axis=1)
+    hits = np.stack([(rank > 0) & (rank <= k) for rank in ranked.values() for k in CUTOFFS], axis=1)
     names = tuple(f"precision@{k}:{way}" for way in ranked for k in CUTOFFS)
     rows = Sums(hits, counted=True)
     return Evaluation(names, rows, lambda sums: sums[:, :-1] / np.maximum(1, sums[:, -1:]), "words", tuple(signature))

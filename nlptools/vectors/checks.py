@@ -1,6 +1,6 @@
-"""What readers of vector files check before they take memory, and how they refuse.
+"""Checks of vector files, most of them made before memory is allocated.
 
-Every refusal is a BundleError (status 78) that names the file and, where there is one, the line or the word.
+Every failed check raises a BundleError (status 78) that names the file and, if there is one, the line or the word.
 """
 
 from __future__ import annotations
@@ -9,29 +9,31 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import BundleError, display
 
 MOST_DIMENSIONS = 1 << 20
 _MOST_HEADER = 64
+CUT_WORDS = "--encoding-errors replace reads words that were cut inside a character"
 
 
 class Header(NamedTuple):
-    """The first line of the formats of word2vec."""
+    """The first line of word2vec's formats."""
 
     words: int
     dimensions: int
 
 
 def refuse(path: str, message: str, *, line: int | None = None, hint: str | None = None) -> NoReturn:
-    """Raise the BundleError about `path`."""
+    """Raise a BundleError about `path`."""
     place = display(path) + ("" if line is None else f":{line}")
     raise BundleError(f"{place}: {message}", hint=hint)
 
 
 def parse_header(text: bytes, path: str) -> Header:
-    """The numbers of words and dimensions in `V D`. Raises BundleError."""
+    """Parse `V D`, the numbers of words and dimensions. Raises BundleError."""
     parts = text.split()
     if len(text) > _MOST_HEADER or len(parts) != 2 or not all(part.isdigit() for part in parts):
         refuse(
@@ -47,7 +49,7 @@ def parse_header(text: bytes, path: str) -> Header:
 
 
 def check_room(header: Header, least_row: int, available: int, path: str) -> None:
-    """Refuse a header that promises more rows of `least_row` bytes than the `available` bytes can hold."""
+    """Refuse a header with more rows, of at least `least_row` bytes each, than `available` bytes can hold."""
     if header.words * least_row > available:
         refuse(
             path,
@@ -57,22 +59,20 @@ def check_room(header: Header, least_row: int, available: int, path: str) -> Non
         )
 
 
-def check_finite(rows: np.ndarray[Any, Any], first: int, path: str) -> None:
-    """Refuse rows with NaN or infinity; `first` is the number of the first one, from 0. Raises BundleError."""
+def check_finite(rows: NDArray[Any], places: int | Sequence[int], path: str) -> None:
+    """Refuse rows (N, D) with NaN or infinity. Raises BundleError, which names the word.
+
+    Args:
+        places: the places of the rows in the table, or that of the first of consecutive rows.
+    """
     if not np.isfinite(rows).all():
-        bad = first + int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
-        refuse(path, f"the vector of word {bad + 1:,} is not finite")
-
-
-def check_taken(rows: np.ndarray[Any, Any], places: Sequence[int], path: str) -> None:
-    """The same of rows that were taken from `places`. Raises BundleError."""
-    fine = np.isfinite(rows).all(axis=1)
-    if not fine.all():
-        refuse(path, f"the vector of word {int(np.asarray(places)[~fine][0]) + 1:,} is not finite")
+        bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        place = places + bad if isinstance(places, int) else places[bad]
+        refuse(path, f"the vector of word {int(place) + 1:,} is not finite")
 
 
 def decode_words(blob: bytes, path: str, errors: str, offset: int = 0) -> str:
-    """Words joined by newlines as text. Raises BundleError with the number of the word that is not UTF-8."""
+    """Decode words joined by newlines. Raises BundleError with the number of the first word that is not UTF-8."""
     try:
         return blob.decode("utf-8", errors)
     except UnicodeDecodeError as error:
@@ -80,21 +80,16 @@ def decode_words(blob: bytes, path: str, errors: str, offset: int = 0) -> str:
         refuse(
             path,
             f"word {number:,} is not valid UTF-8 (byte 0x{blob[error.start]:02x})",
-            hint="--encoding-errors replace reads words that were cut inside a character",
+            hint=CUT_WORDS,
         )
 
 
 def keep_first(words: Sequence[str], path: str) -> list[int] | None:
-    """Places of the words without repetitions, or None when nothing is repeated; warns with the count."""
+    """Places of the first occurrence of each word, with a warning; None if no word is repeated."""
     if len(set(words)) == len(words):
         return None
     first: dict[str, int] = {}
     for place, word in enumerate(words):
         first.setdefault(word, place)
-    warn_repeated(len(words) - len(first), path)
+    messages.warn(f"{display(path)}: {len(words) - len(first):,} repeated words; the first vector of each is kept")
     return list(first.values())
-
-
-def warn_repeated(count: int, path: str) -> None:
-    """Tell that words stood more than once."""
-    messages.warn(f"{display(path)}: {count:,} repeated words; the first vector of each is kept")

@@ -1,40 +1,38 @@
 """Nearest words between two tables: by cosine, and by cross-domain similarity local scaling (CSLS).
 
-Some words are near to everything (hubs) and would be everybody's translation. CSLS (Conneau et al. 2018, arXiv
-1710.04087) takes the mean cosine of each word to its k nearest words of the other language, r, off its similarities:
-CSLS(x, y) = 2 cos(x, y) - r(x) - r(y). For one x, r(x) changes no order and is left out where only the order counts.
+Some words, hubs, are near to many others and would be the translation of all of them. CSLS (Conneau et al. 2018, arXiv
+1710.04087) subtracts r, the mean cosine of a word to its k nearest words of the other language:
+CSLS(x, y) = 2 cos(x, y) - r(x) - r(y). For one x, r(x) does not change the order and is left out if only the order matters.
 
-All matrices hold vectors of length 1 (rows of zeros are similar to nothing). Similarities are made in blocks of
-_ROWS x _COLUMNS; of each block only what beats the best so far is kept, so that memory does not grow with either table.
+All matrices hold vectors of length 1 (rows of zeros are similar to nothing). Similarities are computed in blocks of
+_ROWS x _COLUMNS, and of each block only new best scores are kept: memory does not grow with either table.
 Shapes: Q queries, N candidates, D dimensions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from nlptools.vectors.table import Floats
+from nlptools.vectors.rows import Floats, Longs
 
-Places = np.ndarray[Any, np.dtype[np.int64]]
 NEIGHBORS = 10  # k of Conneau et al.
 _ROWS, _COLUMNS = 1024, 8192  # 32 MiB of similarities
 
 
 class _Top:
-    """The highest scores of each row so far and the columns that have them; among equals the first column."""
+    """The highest scores of each row so far, and their columns; the first column among equals."""
 
     def __init__(self, rows: int, k: int) -> None:
         self.scores: Floats = np.full((rows, k), -np.inf, np.float32)
-        self.places: Places = np.full((rows, k), -1, np.int64)
+        self.places: Longs = np.full((rows, k), -1, np.int64)
 
     def add(self, scores: Floats, start: int) -> None:
-        """Take in the scores (rows, B) of the columns that begin at `start`, which lie behind all before."""
+        """Add the scores (rows, B) of the columns from `start` on; blocks come in order."""
         rows, k = self.scores.shape
         width = scores.shape[1]
-        if start == 0 and width > k:  # nothing to beat yet: what the k-th highest reaches
+        if start == 0 and width > k:  # at first, all scores from the k-th highest on
             hits = scores >= np.partition(scores, width - k, axis=1)[:, width - k, None]
         else:
             hits = scores > self.scores[:, -1:]
@@ -43,25 +41,25 @@ class _Top:
             return
         counts = np.bincount(which, minlength=rows)
         within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-        found = np.full((rows, int(counts.max())), -np.inf, np.float32)
-        places: Places = np.full(found.shape, -1, np.int64)
-        found[which, within] = scores[which, columns]
+        candidates = np.full((rows, int(counts.max())), -np.inf, np.float32)
+        places: Longs = np.full(candidates.shape, -1, np.int64)
+        candidates[which, within] = scores[which, columns]
         places[which, within] = columns + start
-        all_scores = np.concatenate([self.scores, found], axis=1)
+        all_scores = np.concatenate([self.scores, candidates], axis=1)
         order = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
         self.scores = np.take_along_axis(all_scores, order, 1)
         self.places = np.take_along_axis(np.concatenate([self.places, places], axis=1), order, 1)
 
 
-def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None = None) -> tuple[Floats, Places]:
+def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None = None) -> tuple[Floats, Longs]:
     """The `k` best candidates of each query, best first.
 
     Args:
         queries, candidates: float32 (Q, D) and (N, D), of length 1.
-        hubness: `hubness` of the candidates (N,), which makes the scores 2 cos - r; None: cosines.
+        hubness: r of the candidates (N,), for scores 2 cos - r; None: the scores are cosines.
 
     Returns:
-        scores, float32 (Q, k), and rows of `candidates`, int64 (Q, k); fewer columns where there are fewer candidates.
+        scores, float32 (Q, k), and rows of `candidates`, int64 (Q, k); fewer columns if there are fewer candidates.
     """
     k = min(k, len(candidates))
     scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
@@ -78,20 +76,20 @@ def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None
 
 
 def hubness(words: Floats, others: Floats, k: int = NEIGHBORS) -> Floats:
-    """r of each of `words`: its mean cosine to the `k` nearest of `others`, float32 (Q,); 0 where there are none."""
+    """r of each of `words`: its mean cosine to the `k` nearest of `others`, float32 (Q,); 0 if there are none."""
     if not len(others):
         return np.zeros(len(words), np.float32)
     return np.asarray(retrieve(words, others, k)[0].mean(axis=1, dtype=np.float64), np.float32)
 
 
-def mutual_nearest(one: Floats, two: Floats, k: int = NEIGHBORS) -> Places:
+def mutual_nearest(one: Floats, two: Floats, k: int = NEIGHBORS) -> Longs:
     """Rows of `one` and `two` that are each other's nearest by CSLS, int64 (P, 2), by the row of `one`."""
     if not len(one) or not len(two):
         return np.empty((0, 2), np.int64)
     r_one, r_two = hubness(one, two, k), hubness(two, one, k)
-    forward: Places = np.empty(len(one), np.int64)
+    forward: Longs = np.empty(len(one), np.int64)
     best: Floats = np.full(len(two), -np.inf, np.float32)
-    backward: Places = np.zeros(len(two), np.int64)
+    backward: Longs = np.zeros(len(two), np.int64)
     for start, end in _spans(len(one), _ROWS):
         row_best: Floats = np.full(end - start, -np.inf, np.float32)
         for first, last in _spans(len(two), _COLUMNS):
@@ -108,8 +106,8 @@ def mutual_nearest(one: Floats, two: Floats, k: int = NEIGHBORS) -> Places:
     return np.stack([rows[agree], forward[agree]], axis=1)
 
 
-def _keep(best: Floats, at: Places, scores: Floats, places: Places) -> None:
-    """Replace, in place, what is beaten."""
+def _keep(best: Floats, at: Longs, scores: Floats, places: Longs) -> None:
+    """Replace, in place, scores that are lower, and their places."""
     better = scores > best
     best[better], at[better] = scores[better], places[better]
 

@@ -1,9 +1,9 @@
-"""Scores of word vectors on analogies and word pairs, each with its coverage and the conventions it was made by.
+"""Scores of word vectors on analogies and word pairs, with coverage and with the conventions of their computation.
 
-Accuracies are those of word2vec's compute-accuracy and of gensim, micro-averaged, by section, and where a file has
-sections of both kinds, of the semantic and the syntactic ones: as in questions-words.txt, the names of syntactic
-sections begin with "gram". Correlations are Spearman's, with average ranks for ties, and Pearson's.
-Intervals: bootstrap over the questions or pairs that count (Efron 1979), of each score by itself.
+Accuracies are those of word2vec's compute-accuracy and of gensim, micro-averaged, by section and, if a file has both,
+for semantic and syntactic sections: the names of syntactic ones begin with "gram", as in questions-words.txt. Correlations
+are Spearman's, with average ranks for ties, and Pearson's.
+Intervals: bootstrap over the counted questions or pairs (Efron 1979), for each score separately.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.eval_vectors import EvalVectors
@@ -24,9 +25,10 @@ from nlptools.vectors import analogies, similarity
 from nlptools.vectors.analogies import Questions
 from nlptools.vectors.files import formats
 from nlptools.vectors.nearest import EPSILON
+from nlptools.vectors.rows import Doubles, Longs
 from nlptools.vectors.similarity import Pairs
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.vocabulary import Doubles, Ints, Vocabulary
+from nlptools.vectors.vocabulary import Vocabulary
 
 SECTION, SUM, CORRELATION = "section", "sum", "correlation"
 _CORRELATIONS = ("spearman", "pearson")
@@ -34,18 +36,18 @@ _CORRELATIONS = ("spearman", "pearson")
 
 @dataclass(frozen=True)
 class Score:
-    """One number, of what, and how it was made.
+    """One number, what it measures, and how it was computed.
 
     Attributes:
         model, file: the vectors, and the analogies or pairs.
         kind: "section" or "sum" of analogies, or "correlation" of pairs.
         name: of the section; "semantic", "syntactic" or "total"; "spearman" or "pearson".
-        value: accuracy from 0 to 1, or correlation from -1 to 1; None where none is defined.
-        correct: how many questions were solved; None for pairs.
-        answered: how many questions or pairs have only known words.
-        count: how many there are.
+        value: accuracy from 0 to 1, or correlation from -1 to 1; None if it is undefined.
+        correct: number of solved questions; None for pairs.
+        answered: number of questions or pairs with only known words.
+        count: number of questions or pairs.
         unit: "questions" or "pairs".
-        interval: mean and half the width of the 95% interval, if resamples were drawn.
+        interval: mean and half width of the 95% interval, with bootstrap only.
     """
 
     model: str
@@ -62,17 +64,17 @@ class Score:
 
 
 class Tests(NamedTuple):
-    """What vectors are evaluated on."""
+    """The files that vectors are evaluated on."""
 
     analogies: list[Questions]
     pairs: list[Pairs]
 
 
 def read_tests(settings: EvalVectors, errors: str = "strict") -> Tests:
-    """The analogies and pairs that `settings` name.
+    """The analogies and pairs in the files of `settings`.
 
     Raises:
-        DataError: a malformed line (names it), or a file without any question or pair.
+        DataError: a malformed line (names it), or a file without questions or pairs.
         InputError, StreamError: see `streams.blocks`.
         UsageError: no file is named.
     """
@@ -84,21 +86,21 @@ def read_tests(settings: EvalVectors, errors: str = "strict") -> Tests:
 
 
 def evaluate(vectors: Vectors | str | os.PathLike[str], settings: EvalVectors, errors: str = "strict") -> list[Score]:
-    """The scores of word vectors on the files of analogies and of word pairs that `settings` name.
+    """The scores of word vectors on files of analogies and of word pairs.
 
     Args:
-        vectors: a table, or the file or directory that holds it.
+        vectors: a table, or its file or directory.
         settings: files and conventions, for instance `EvalVectors(analogies=("questions-words.txt",), restrict=0)`.
-        errors: what to do about invalid UTF-8: "strict", "replace", "ignore".
+        errors: treatment of invalid UTF-8: "strict", "replace", "ignore".
 
     Returns:
-        the scores in the order of the files: sections, then their sums; Spearman's, then Pearson's correlation.
+        the scores in the order of the files: sections, then sums of sections; Spearman's, then Pearson's correlation.
 
     Raises:
-        DataError: a malformed line (names it), or a file without any question or pair.
+        DataError: a malformed line (names it), or a file without questions or pairs.
         InputError: no such file.
         BundleError: the vectors are damaged, or one is not finite.
-        UsageError: no file of analogies or pairs, or no format is known by the name.
+        UsageError: no file of analogies or pairs, or no format has the name of the vectors.
     """
     tests = read_tests(settings, errors)
     if not isinstance(vectors, Vectors):
@@ -107,29 +109,29 @@ def evaluate(vectors: Vectors | str | os.PathLike[str], settings: EvalVectors, e
 
 
 def score(vectors: Vectors, tests: Tests, settings: EvalVectors) -> list[Score]:
-    """The scores of `vectors` on files that were read before. Raises BundleError if a vector is not finite."""
+    """As `evaluate`, on files that are already read. Raises BundleError if a vector is not finite."""
     vocabulary = Vocabulary(vectors, settings.restrict, fold=settings.case == "fold")
-    # all analogies at once: the table is read once
+    # solve all analogies together, to read the table once
     asked = [question for test in tests.analogies for question in test.questions]
     solved = analogies.solve(vocabulary, asked, method=settings.method, subwords=settings.subwords)
-    found: list[Score] = []
+    scores: list[Score] = []
     at = 0
     for test in tests.analogies:
         part = solved[at : at + len(test.questions)]
         at += len(part)
-        found += _accuracies(vectors.path, test, part, settings)
+        scores += _accuracies(vectors.path, test, part, settings)
     for pairs in tests.pairs:
         cosines = similarity.similarities(vocabulary, pairs.words, subwords=settings.subwords)
-        found += _correlations(vectors.path, pairs, cosines, settings)
-    return found
+        scores += _correlations(vectors.path, pairs, cosines, settings)
+    return scores
 
 
 def check_vectors(paths: Sequence[str], format: str | None) -> None:
-    """Refuse, before any is read, files of vectors that are not there, and names that tell no format.
+    """Check files of vectors before any is read: they exist and their names tell their format.
 
     Raises:
         InputError: no such file.
-        UsageError: no format is known by the name.
+        UsageError: no format has such a name.
     """
     for path in paths:
         if path != "-" and not os.path.exists(path):
@@ -141,12 +143,14 @@ def check_vectors(paths: Sequence[str], format: str | None) -> None:
 # -- analogies --------------------------------------------------------------------------------------------------------
 
 
-def _accuracies(model: str, test: Questions, solved: Ints, settings: EvalVectors) -> Iterator[Score]:
-    """The accuracy of each section, then of all, before it of both kinds of sections."""
+def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVectors) -> Iterator[Score]:
+    """The accuracies of each section, of both kinds of sections, and of all."""
     if not (solved != analogies.UNKNOWN).any():
-        messages.warn(f"{display(model)} knows all words of no question in {display(test.path)}")
+        messages.warn(f"{display(test.path)}: every question has a word that {display(model)} does not know")
     syntactic = np.array([name.startswith("gram") for name in test.sections])
-    parts: list[tuple[str, str, Any]] = [(SECTION, name, test.places == i) for i, name in enumerate(test.sections)]
+    parts: list[tuple[str, str, NDArray[np.bool_]]] = [
+        (SECTION, name, test.places == i) for i, name in enumerate(test.sections)
+    ]
     if test.sections == [""]:
         parts = []
     if syntactic.any() and not syntactic.all():
@@ -157,8 +161,8 @@ def _accuracies(model: str, test: Questions, solved: Ints, settings: EvalVectors
         yield _accuracy(Score(model, test.path, kind, name, None, 0, 0, 0, "questions", ""), solved[chosen], settings)
 
 
-def _accuracy(blank: Score, solved: Ints, settings: EvalVectors) -> Score:
-    """`blank` with the accuracy of the questions of one row."""
+def _accuracy(blank: Score, solved: Longs, settings: EvalVectors) -> Score:
+    """`blank` with the accuracy on questions of which `solved` has the results."""
     known = solved[solved != analogies.UNKNOWN]
     counted = known if settings.unknown == "skip" else solved
     right = (counted == analogies.RIGHT).astype(np.float64)
@@ -180,8 +184,8 @@ def _correlations(model: str, test: Pairs, cosines: Doubles, settings: EvalVecto
     items = _conventions("pairs", settings)
     evaluation = Evaluation(_CORRELATIONS, Examples(0), lambda weights: np.zeros((len(weights), 2)), "pairs", items)
     if any(len(side) < 2 or (side == side[0]).all() for side in sides):
-        told = f"{int(known.sum()):,} of {len(known):,} pairs in {display(test.path)}"
-        messages.warn(f"{display(model)} knows {told}: no correlation is defined")
+        pairs = f"{int(known.sum()):,} of {len(known):,} pairs in {display(test.path)}"
+        messages.warn(f"{display(model)} knows {pairs}: the correlation is undefined")
     else:
         texts = [[repr(value) for value in side.tolist()] for side in sides]
         evaluation = replace(correlation.evaluate(texts[0], texts[1], _CORRELATIONS), items=items)
@@ -206,7 +210,7 @@ def _measured(blank: Score, evaluation: Evaluation, name: str, settings: EvalVec
 
 
 def _conventions(kind: str, settings: EvalVectors) -> tuple[tuple[str, str], ...]:
-    """What evaluators do in different ways, as far as it bears on scores of this kind."""
+    """The conventions that evaluators differ in, as far as they affect scores of this kind, for signatures."""
     common = (
         ("restrict", str(settings.restrict or "all")),
         ("case", settings.case),

@@ -1,8 +1,8 @@
 """Queries: a word, or words with plus and minus signs between them.
 
-Operators stand between spaces, so that hyphens belong to words (`mother-in-law - woman + man`). Words may hold spaces
-themselves, as in GloVe's 840B file: what stands between two operators is one word. A line that is not an expression,
-such as `king -`, is a word; nothing is an error here.
+Operators have spaces around them, since hyphens are part of words (`mother-in-law - woman + man`). Words may contain spaces,
+as in GloVe's 840B file: all between two operators is one word. A line that is not an expression, such as `king -`, is a
+word; no line is an error.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from typing import NamedTuple
 
 
 class Expression(NamedTuple):
-    """Words that are added and words that are taken away."""
+    """Words to add and words to subtract."""
 
     positive: tuple[str, ...]
     negative: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
-        """All of them."""
+        """All words."""
         return self.positive + self.negative
 
 
 def parse(line: str, known: Callable[[str], bool] = lambda word: False) -> Expression:
-    """The expression in `line`; a line that is `known` is a word, whatever it looks like."""
+    """The expression in `line`. A line that is `known` is a word, whatever it looks like."""
     fields = line.split(" ")
     if ("+" not in fields and "-" not in fields) or known(line):
         return Expression((line,))

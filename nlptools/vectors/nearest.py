@@ -1,63 +1,83 @@
 """Nearest words by cosine, and analogies, for many queries at once.
 
-Rows are read a block at a time, scaled to length 1 and multiplied with all queries in one matrix product. A block is as
-large as leaves its scores in the cache, where one comparison finds those that beat the k-th best so far; they are put in
-order now and then. Memory does not grow with the vocabulary. Lengths of rows are computed in the first pass and kept. The
-scores of the words that are left are computed again in float64, so that answers do not depend on what else was asked.
+Rows are read a block at a time, scaled to length 1 and multiplied with all queries in one matrix product. The scores of a
+block fit in the cache, where one comparison finds those above the k-th best so far; these candidates are sorted now and
+then. Memory does not grow with the vocabulary. Lengths of rows are computed in the first pass and kept. The scores of the
+final candidates are computed again in float64, so that an answer does not depend on the other queries.
 
-Expressions: `add` is 3CosAdd (Mikolov et al. 2013: the words' unit vectors are added and taken away, the nearest by
-cosine), `mul` is 3CosMul (Levy and Goldberg 2014: the product of the similarities to the words that are added, over the
-product of those to the words that are taken away; cosines are shifted to 0..1 first). The words of a query are never
-among its answers.
+Expressions: `add` is 3CosAdd (Mikolov et al. 2013: add and subtract the unit vectors of the words, rank by cosine), `mul`
+is 3CosMul (Levy and Goldberg 2014: the product of the similarities to the added words, divided by the product of those to
+the subtracted words; cosines are shifted to 0..1 first). The words of a query are never among its answers.
+
+Shapes: Q queries, W words of queries, V words of the table, D dimensions, B rows of a block, N candidates.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.errors import UsageError
 from nlptools.vectors import checks
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.table import Floats, Vectors
+from nlptools.vectors.rows import Doubles, Floats, Longs, Rows, unit
+from nlptools.vectors.subwords import Subwords
+from nlptools.vectors.words import Words
 
 EPSILON = 0.001  # of Levy and Goldberg, added to the denominator of 3CosMul
 METHODS = ("add", "mul")
 _BATCH = 1024  # queries in one matrix product
-_KEPT = 1 << 22  # scores and places of the best that are kept at a time
+_KEPT = 1 << 22  # candidates kept at a time, of all queries of a batch
 _SCORES = 1 << 19  # scores in a block: 2 MiB, the cache of a core
-_ROWS = (256, 4096)  # rows in a block: enough for a matrix product to be fast, few enough for the cache
-_SPARE = 2  # more than are asked for, since float32 may put the last ones in another order than float64
-_WAITING = 512  # hits that may wait until they are put in order
+_ROWS = (256, 4096)  # rows in a block: enough for a fast matrix product, few enough for the cache
+_SPARE = 2  # candidates beyond k, since float32 may order the last ones differently from float64
+_WAITING = 512  # candidates that may wait to be sorted
 _AGAIN = 1 << 20  # numbers whose scores are computed again at a time
 
-Longs = np.ndarray[Any, np.dtype[np.int64]]
-Doubles = np.ndarray[Any, np.dtype[np.float64]]
+
+class Table(Protocol):
+    """What a search uses of `nlptools.vectors.table.Vectors`."""
+
+    words: Words
+    rows: Rows
+    subwords: Subwords | None
+    path: str
+    factors: Floats | None
+
+    def __len__(self) -> int: ...
+    @property
+    def dimensions(self) -> int: ...
+    def vector(self, word: str) -> Floats | None: ...
+    def take(self, places: Sequence[int]) -> Floats: ...
+    def blocks(
+        self, end: int | None = None, *, check: bool = True, most: int = 16384
+    ) -> Iterator[tuple[int, Floats]]: ...
 
 
 class Neighbor(NamedTuple):
-    """A word and how near it is: a cosine, or the quotient of 3CosMul."""
+    """A word and its score: a cosine, or the quotient of 3CosMul."""
 
     word: str
     score: float
 
 
 class Answer(NamedTuple):
-    """The neighbours of a query, nearest first; None if words of it have no vector, which `unknown` lists."""
+    """The neighbors of a query, nearest first; None if a word of the query has no vector. `unknown` lists such words."""
 
     neighbors: list[Neighbor] | None
     unknown: tuple[str, ...] = ()
 
 
 class _Query(NamedTuple):
-    place: int  # in the list of answers
+    place: int  # of its answer in the list of answers
     expression: Expression
 
 
 def neighbors(
-    vectors: Vectors,
+    vectors: Table,
     queries: Sequence[str],
     k: int = 10,
     *,
@@ -69,47 +89,47 @@ def neighbors(
 
     Args:
         queries: words, or expressions such as `king - man + woman`; see `nlptools.vectors.expression`.
-        method: what an expression means, "add" or "mul".
-        restrict: only the first so many words may be answers; 0: all.
-        epsilon: what is added to the denominator of 3CosMul.
+        method: how an expression is scored, "add" or "mul".
+        restrict: only the first `restrict` words may be answers; 0: all.
+        epsilon: added to the denominator of 3CosMul.
 
     Returns:
-        an answer for each query, in order, with fewer than `k` neighbours only where there are fewer words.
+        one answer per query, in order, with fewer than `k` neighbors only if there are fewer words.
 
     Raises:
         UsageError: `k` below 1, or no such method.
-        BundleError: a vector is not finite, or the file is damaged where nobody has looked yet.
+        BundleError: a vector is not finite, or the file is damaged in a part that was not read before.
     """
     if k < 1 or restrict < 0 or method not in METHODS:
         raise UsageError(f"k={k}, restrict={restrict}, method={method!r}: expected at least 1, at least 0, add or mul")
     answers = [Answer(None)] * len(queries)
     last = min(len(vectors), restrict) if restrict else len(vectors)
-    size = max(1, min(_BATCH, _KEPT // max(1, min(k, last))))
+    size = _batch_size(k, last)
     for start in range(0, len(queries), size):
         known = _Known(vectors, queries[start : start + size])
-        found: list[_Query] = []
+        answerable: list[_Query] = []
         for place, expression in enumerate(known.expressions, start):
             unknown = tuple(dict.fromkeys(word for word in expression.words if word not in known.rows))
             if unknown:
                 answers[place] = Answer(None, unknown)
             else:
-                found.append(_Query(place, expression))
-        if found:
-            terms = _Products(found, known, epsilon) if method == "mul" else _Sums(_sums(found, known))
-            for query, best in zip(found, _search(vectors, found, terms, k, last), strict=True):
+                answerable.append(_Query(place, expression))
+        if answerable:
+            terms = _Products(answerable, known, epsilon) if method == "mul" else _Sums(_sums(answerable, known))
+            for query, best in zip(answerable, _search(vectors, answerable, terms, k, last), strict=True):
                 answers[query.place] = Answer(best)
     return answers
 
 
-def nearest_to(vectors: Vectors, rows: Floats, k: int = 10, *, restrict: int = 0) -> list[list[Neighbor]]:
-    """The `k` words nearest to each of some vectors by cosine.
+def nearest_to(vectors: Table, rows: Floats, k: int = 10, *, restrict: int = 0) -> list[list[Neighbor]]:
+    """The `k` words nearest to each row by cosine.
 
     Args:
-        rows: float32 (Q, D); one of zeros has the cosine 0 to all words.
-        restrict: only the first so many words may be answers; 0: all.
+        rows: float32 (Q, D); a row of zeros has the cosine 0 to all words.
+        restrict: only the first `restrict` words may be answers; 0: all.
 
     Returns:
-        neighbours, nearest first; no word stands twice among those of one vector.
+        the neighbors of each row, nearest first, without repeated words.
 
     Raises:
         UsageError: `k` below 1, or vectors of another length.
@@ -120,25 +140,30 @@ def nearest_to(vectors: Vectors, rows: Floats, k: int = 10, *, restrict: int = 0
     if rows.shape[1] != vectors.dimensions:
         raise UsageError(f"queries have {rows.shape[1]} dimensions, the vectors {vectors.dimensions}")
     last = min(len(vectors), restrict) if restrict else len(vectors)
-    size = max(1, min(_BATCH, _KEPT // max(1, min(k, last))))
-    found: list[list[Neighbor]] = []
+    size = _batch_size(k, last)
+    result: list[list[Neighbor]] = []
     for start in range(0, len(rows), size):
-        directions = _unit(rows[start : start + size])
+        directions = unit(rows[start : start + size])
         batch = [_Query(place, Expression(())) for place in range(len(directions))]
-        found += _search(vectors, batch, _Sums(directions), k, last)
-    return found
+        result += _search(vectors, batch, _Sums(directions), k, last)
+    return result
+
+
+def _batch_size(k: int, words: int) -> int:
+    """The number of queries to answer at a time."""
+    return max(1, min(_BATCH, _KEPT // max(1, min(k, words))))
 
 
 class _Known:
-    """What a batch of queries says, and the unit vectors of its words, looked up all at once.
+    """The parsed queries of a batch and the unit vectors of their words, looked up together.
 
     Attributes:
         expressions: one for each query.
-        rows: the row of `units` of each word that has a vector.
+        rows: for each word with a vector, its row of `units`.
         units: vectors of length 1, float32 (W, D).
     """
 
-    def __init__(self, vectors: Vectors, queries: Sequence[str]) -> None:
+    def __init__(self, vectors: Table, queries: Sequence[str]) -> None:
         plain = [parse(line) for line in queries]
         names = {word for expression in plain for word in expression.words}
         places = vectors.words.find(names.union(queries))
@@ -148,36 +173,26 @@ class _Known:
         ]
         used = {word for expression in self.expressions for word in expression.words}
         words = [word for word in places if word in used]
-        found = vectors.rows.take([places[word] for word in words])
-        for bad in np.flatnonzero(~np.isfinite(found).all(axis=1)).tolist():
-            checks.check_finite(found[bad : bad + 1], places[words[bad]], vectors.path)
-        more: dict[str, Floats] = {}
+        rows = vectors.take([places[word] for word in words])
+        composed: dict[str, Floats] = {}
         for word in sorted(used.difference(words)) if vectors.subwords is not None else ():
-            made = vectors.vector(word)
-            if made is not None:
-                more[word] = made
-        self.rows = {word: row for row, word in enumerate([*words, *more])}
-        self.units = _unit(np.stack([*found, *more.values()]) if self.rows else np.empty((0, vectors.dimensions)))
-
-
-def _unit(rows: np.ndarray[Any, Any]) -> Floats:
-    """Rows at length 1; those of zeros stay."""
-    exact = rows.astype(np.float64)
-    lengths = np.sqrt(np.einsum("ij,ij->i", exact, exact))
-    lengths[lengths == 0] = 1
-    return np.asarray(exact / lengths[:, None], np.float32)
+            vector = vectors.vector(word)
+            if vector is not None:
+                composed[word] = vector
+        self.rows = {word: row for row, word in enumerate([*words, *composed])}
+        self.units = unit(np.stack([*rows, *composed.values()]) if self.rows else np.empty((0, vectors.dimensions)))
 
 
 def _search(
-    vectors: Vectors, batch: Sequence[_Query], terms: _Sums | _Products, k: int, last: int
+    vectors: Table, batch: Sequence[_Query], terms: _Sums | _Products, k: int, last: int
 ) -> Iterator[list[Neighbor]]:
-    """The neighbours of each query of a batch."""
+    """The neighbors of each query of a batch."""
     spare = max(len(query.expression.words) for query in batch) + _SPARE
     best = _Best(len(batch), min(k + spare, last))
     most = min(_ROWS[1], max(_ROWS[0], _SCORES // len(terms.directions)))
     for start, cosines in _cosines(vectors, terms.directions, last, most):
         best.add(terms.scores(cosines), start)
-    queries, places = best.found()
+    queries, places = best.result()
     scores = _again(vectors, terms, queries, places)
     order = np.lexsort((places, -scores, queries))
     scores, places = scores[order], places[order]
@@ -194,8 +209,8 @@ def _search(
         yield [Neighbor(word, score) for word, score in kept.items()]
 
 
-def _again(vectors: Vectors, terms: _Sums | _Products, queries: Longs, places: Longs) -> Doubles:
-    """The scores of rows for queries, float64."""
+def _again(vectors: Table, terms: _Sums | _Products, queries: Longs, places: Longs) -> Doubles:
+    """Scores (N,), float64: of row places[i] for the query queries[i]."""
     scores = np.empty(len(places), np.float64)
     size = max(1, _AGAIN // vectors.dimensions)
     for start in range(0, len(places), size):
@@ -208,7 +223,7 @@ def _again(vectors: Vectors, terms: _Sums | _Products, queries: Longs, places: L
 
 
 class _Sums:
-    """3CosAdd: one direction per query."""
+    """Scores of 3CosAdd: one direction per query."""
 
     def __init__(self, directions: Floats) -> None:
         self.directions = directions  # of length 1, (Q, D)
@@ -218,20 +233,20 @@ class _Sums:
         return cosines
 
     def exact(self, rows: Doubles, queries: Longs) -> Doubles:
-        """Scores of unit rows (N, D), each for the query of its number."""
+        """Scores (N,), float64, of unit rows (N, D), row i for the query queries[i]."""
         return np.asarray(np.einsum("ij,ij->i", rows, self.directions[queries], dtype=np.float64))
 
 
 def _sums(batch: Sequence[_Query], known: _Known) -> Floats:
-    """What each query adds up to, at length 1, (Q, D)."""
+    """The sum of each query at length 1, (Q, D)."""
     sums = np.zeros((len(batch), known.units.shape[1]), np.float64)
     for queries, rows, positive in _slots(batch, known):
         sums[queries] += known.units[rows] if positive else -known.units[rows]
-    return _unit(sums)
+    return unit(sums)
 
 
 class _Products:
-    """3CosMul: a direction per word, and the products of their similarities."""
+    """Scores of 3CosMul: one direction per word of the queries, and products of the similarities to them."""
 
     def __init__(self, batch: Sequence[_Query], known: _Known, epsilon: float) -> None:
         self.directions = known.units
@@ -253,7 +268,7 @@ class _Products:
         return over
 
     def exact(self, rows: Doubles, queries: Longs) -> Doubles:
-        """Scores of unit rows (N, D), each for the query of its number."""
+        """Scores (N,), float64, of unit rows (N, D), row i for the query queries[i]."""
         over, under = np.ones(len(rows)), np.ones(len(rows))
         divided = np.zeros(len(rows), bool)
         for members, directions, positive in self.slots:
@@ -269,7 +284,7 @@ class _Products:
 
 
 def _slots(batch: Sequence[_Query], known: _Known) -> Iterator[tuple[Longs, Longs, bool]]:
-    """(queries, rows of their first word, True), (queries, rows of their second word, True) ..., and False for negative."""
+    """The words of expressions, position by position: (queries with such a word, its row of `units`, whether it is added)."""
     for positive in (True, False):
         sides = [query.expression.positive if positive else query.expression.negative for query in batch]
         for slot in range(max(map(len, sides))):
@@ -279,62 +294,59 @@ def _slots(batch: Sequence[_Query], known: _Known) -> Iterator[tuple[Longs, Long
 
 
 class _Best:
-    """The highest scores of each query so far, and the rows that have them."""
+    """The rows with the highest scores of each query so far."""
 
     def __init__(self, queries: int, k: int) -> None:
         self.k = k
-        self.floors: Floats = np.full(
-            (queries, 1), -np.inf, np.float32
-        )  # what a score must exceed to be among the best
-        self._found: list[tuple[Longs, Floats, Longs]] = []  # queries, scores, places, in order of places
+        self.floors: Floats = np.full((queries, 1), -np.inf, np.float32)  # scores must be higher to be candidates
+        self._candidates: list[tuple[Longs, Floats, Longs]] = []  # queries, scores, places, in order of places
         self._waiting = 0
-        self._hits: np.ndarray[Any, np.dtype[np.bool_]] = np.empty((0, 0), bool)
+        self._hits: NDArray[np.bool_] = np.empty((0, 0), bool)
 
     def add(self, scores: Floats, start: int) -> None:
-        """Take in the scores (Q, B) of the rows that begin at `start`, which come after all before."""
+        """Add the scores (Q, B) of the rows from `start` on; blocks come in order."""
         if self._hits.shape != scores.shape:
             self._hits = np.empty(scores.shape, bool)
         hits, width = self._hits, scores.shape[1]
         np.greater(scores, self.floors, out=hits)
         at = np.flatnonzero(hits)
-        if (
-            len(at) > 2 * len(scores) * self.k and width > self.k
-        ):  # the first block, or rows that grow nearer and nearer
+        # the first block, or rows that come nearer and nearer
+        if len(at) > 2 * len(scores) * self.k and width > self.k:
             least = np.partition(scores, width - self.k, axis=1)[:, width - self.k]
-            hits &= scores >= least[:, None]  # all of the equal ones, since the first of them shall win
+            hits &= scores >= least[:, None]  # all equal scores, since the first of them wins
             np.maximum(self.floors, least[:, None], out=self.floors)
             at = np.flatnonzero(hits)
         if not len(at):
             return
         queries, columns = np.divmod(at, width)
-        self._found.append((queries, scores.ravel()[at], columns + start))
+        self._candidates.append((queries, scores.ravel()[at], columns + start))
         self._waiting += len(at)
         if self._waiting > max(len(scores) * self.k, _WAITING):
             self._merge()
 
     def _merge(self) -> None:
-        queries, scores, places = (np.concatenate(parts) for parts in zip(*self._found, strict=True))
+        queries, scores, places = (np.concatenate(parts) for parts in zip(*self._candidates, strict=True))
         order = np.lexsort((places, -scores, queries))
         counts = np.bincount(queries, minlength=len(self.floors))
         begins = np.cumsum(counts) - counts
         order = order[np.arange(len(order)) - begins[queries[order]] < self.k]
-        self._found = [(queries[order], scores[order], places[order])]
+        self._candidates = [(queries[order], scores[order], places[order])]
         self._waiting = 0
         full = np.flatnonzero(counts >= self.k)
         ends = np.cumsum(np.minimum(counts, self.k))
         self.floors[full, 0] = scores[order][ends[full] - 1]
 
-    def found(self) -> tuple[Longs, Longs]:
-        """Queries in order, and for each the places of its best."""
-        if not self._found:
+    def result(self) -> tuple[Longs, Longs]:
+        """Query and row of each of the best, by query, then best first."""
+        if not self._candidates:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         self._merge()
-        queries, _, places = self._found[0]
+        queries, _, places = self._candidates[0]
         return queries, places
 
 
-def _cosines(vectors: Vectors, directions: Floats, last: int, most: int) -> Iterator[tuple[int, Floats]]:
-    """(first row, cosines of directions with rows (N, B)) in blocks of up to `most`; good until the next one is asked for."""
+def _cosines(vectors: Table, directions: Floats, last: int, most: int) -> Iterator[tuple[int, Floats]]:
+    """(first row, cosines (W, B) of directions with rows), in blocks of up to `most` rows; the buffer is reused."""
     products = np.empty((len(directions), min(most, last)), np.float32)
     scaled = np.empty((min(most, last), vectors.dimensions), np.float32)
     for start, rows, factors in _factors(vectors, last, most):
@@ -348,8 +360,8 @@ def _cosines(vectors: Vectors, directions: Floats, last: int, most: int) -> Iter
         yield start, products
 
 
-def _factors(vectors: Vectors, last: int, most: int) -> Iterator[tuple[int, Floats, Floats]]:
-    """(first row, rows, what scales them to length 1) in blocks; computed once. Rows of zeros stay zero."""
+def _factors(vectors: Table, last: int, most: int) -> Iterator[tuple[int, Floats, Floats]]:
+    """(first row, rows, factors that scale them to length 1), in blocks. Factors are computed once; 0 for rows of zeros."""
     known = vectors.factors is not None and len(vectors.factors) >= last
     factors = vectors.factors if known and vectors.factors is not None else np.empty(last, np.float32)
     for start, rows in vectors.blocks(last, check=False, most=most):

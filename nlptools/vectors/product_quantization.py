@@ -1,9 +1,9 @@
 """Vectors as codes of a byte for every few dimensions: product quantization (Jegou et al. 2011, TPAMI 33(1)).
 
-The dimensions are cut into M parts, a part of each vector is replaced by the nearest of up to 256 centroids, which
-k-means finds on a sample, and what is kept is the number of that centroid. Lengths are kept apart, as fastText's -qnorm
-does: centroids are those of vectors of length 1, and a scale per row gives back its length exactly.
-D dimensions need not be a multiple of M: the first D mod M parts are one longer than the others.
+The dimensions are split into M parts. Each part of a vector is replaced by the number of the nearest of up to 256
+centroids, which k-means finds on a sample. Lengths are stored separately, as with fastText's -qnorm: centroids are those of
+vectors of length 1, and a scale per row restores its length exactly. D need not be a multiple of M: the first D mod M parts
+are one dimension longer.
 Shapes: V words, D dimensions, M parts, C centroids, N rows of the sample.
 """
 
@@ -14,31 +14,33 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.vectors import checks
-from nlptools.vectors.table import Floats, Vectors
+from nlptools.vectors.rows import Doubles, Floats
+from nlptools.vectors.table import Vectors
 
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-CENTROIDS = 256  # what a byte can name
+Bytes = NDArray[np.uint8]
+CENTROIDS = 256  # numbers in a byte
 _SAMPLE = 64 * CENTROIDS  # rows that the centroids are learned from
 _ROUNDS = 25
-_BLOCK = 2048  # rows whose distances to all centroids stay in the cache
+_BLOCK = 2048  # rows whose distances to all centroids fit in the cache
 
 
 class Product(NamedTuple):
     """Codes uint8 (V, M), centroids float32 (C, D), scales float32 (V,).
 
-    Row i is about scales[i] times the centroids that its codes name, part after part: columns `bounds` of a row of
-    `centroids` belong to one part.
+    Row i is approximately scales[i] times the centroids of its codes, one after the other. A part has the columns `bounds`
+    of `centroids`.
     """
 
-    codes: np.ndarray[Any, Any]
+    codes: NDArray[Any]
     centroids: Floats
-    scales: np.ndarray[Any, Any]
+    scales: NDArray[Any]
 
 
 class ProductRows:
-    """Rows of a table that are put together from codes when they are read."""
+    """Rows of a table that are decoded when they are read."""
 
     def __init__(self, product: Product, path: str = "vectors") -> None:
         self.product, self.path = product, path
@@ -52,7 +54,7 @@ class ProductRows:
         return self._decode(list(places))
 
     def _decode(self, which: slice | list[int]) -> Floats:
-        """Raises BundleError for a code that names no centroid."""
+        """Raises BundleError for a code without a centroid."""
         codes, centroids = np.asarray(self.product.codes[which]), self.product.centroids
         if codes.size and int(codes.max()) >= len(centroids):
             checks.refuse(self.path, f"a code is {int(codes.max())}, and there are {len(centroids)} centroids")
@@ -64,39 +66,37 @@ class ProductRows:
 
 
 def bounds(dimensions: int, parts: int) -> list[tuple[int, int]]:
-    """(first column, last + 1) of each part; the first ones are one longer where they cannot be equal."""
+    """(first column, last + 1) of each part; the first parts are one longer if they cannot be equal."""
     size, longer = divmod(dimensions, parts)
     starts = [part * size + min(part, longer) for part in range(parts + 1)]
     return list(pairwise(starts))
 
 
 def quantize(vectors: Vectors, parts: int, seed: int = 1) -> Product:
-    """The codes of all vectors, `parts` bytes each; the same for the same seed. Raises BundleError."""
+    """The codes of all vectors, `parts` bytes each; reproducible by seed. Raises BundleError."""
     dimensions = vectors.dimensions
     pieces = bounds(dimensions, parts)
     rng = np.random.default_rng(seed)
     count = min(_SAMPLE, len(vectors))
     drawn = np.sort(rng.choice(len(vectors), count, replace=False))
-    taken = vectors.rows.take(drawn.tolist())
-    checks.check_taken(taken, drawn.tolist(), vectors.path)
-    sample, _ = _unit(taken)
-    found: Floats = np.zeros((min(CENTROIDS, count), dimensions), np.float32)
+    sample, _ = _unit(vectors.take(drawn.tolist()))
+    centroids: Floats = np.zeros((min(CENTROIDS, count), dimensions), np.float32)
     for first, last in pieces:
-        found[:, first:last] = kmeans(sample[:, first:last], len(found), rng)
+        centroids[:, first:last] = kmeans(sample[:, first:last], len(centroids), rng)
     codes: Bytes = np.empty((len(vectors), parts), np.uint8)
     scales: Floats = np.empty(len(vectors), np.float32)
     for start, rows in vectors.blocks():
         unit, lengths = _unit(rows)
         here = slice(start, start + len(rows))
         for part, (first, last) in enumerate(pieces):
-            codes[here, part] = nearest(unit[:, first:last], found[:, first:last])
-        decoded = ProductRows(Product(codes[here], found, np.ones(len(rows), np.float32))).read(0, len(rows))
-        made = np.linalg.norm(decoded.astype(np.float64), axis=1)
-        scales[here] = lengths / np.where(made > 0, made, 1)
-    return Product(codes, found, scales)
+            codes[here, part] = nearest(unit[:, first:last], centroids[:, first:last])
+        decoded = ProductRows(Product(codes[here], centroids, np.ones(len(rows), np.float32))).read(0, len(rows))
+        decoded_lengths = np.linalg.norm(decoded.astype(np.float64), axis=1)
+        scales[here] = lengths / np.where(decoded_lengths > 0, decoded_lengths, 1)
+    return Product(codes, centroids, scales)
 
 
-def _unit(rows: Floats) -> tuple[Floats, np.ndarray[Any, np.dtype[np.float64]]]:
+def _unit(rows: Floats) -> tuple[Floats, Doubles]:
     """Rows at length 1, and their lengths; rows of zeros stay."""
     lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
     return (rows / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float32), lengths
@@ -105,7 +105,7 @@ def _unit(rows: Floats) -> tuple[Floats, np.ndarray[Any, np.dtype[np.float64]]]:
 def kmeans(rows: Floats, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Floats:
     """`count` centroids of `rows` (N, D), float32 (count, D); Lloyd's iterations from rows drawn by `rng`.
 
-    A centroid that no row is nearest to moves to the row that is farthest from its own.
+    A centroid without rows moves to the row that is farthest from its centroid.
     """
     rows = np.ascontiguousarray(rows, np.float32)
     centroids: Floats = rows[rng.choice(len(rows), count, replace=False)] if count else rows[:0]
@@ -126,10 +126,10 @@ def kmeans(rows: Floats, count: int, rng: np.random.Generator, rounds: int = _RO
 
 
 def nearest(rows: Floats, centroids: Floats) -> Bytes:
-    """The number of the centroid nearest to each row, the first of equals, uint8 (N,)."""
+    """The number of the nearest centroid of each row, the first among equals, uint8 (N,)."""
     out: Bytes = np.empty(len(rows), np.uint8)
     half = (centroids.astype(np.float64) ** 2).sum(axis=1) / 2
-    # |x - c|^2 is least where x c - |c|^2 / 2 is greatest: one matrix product with a column of ones
+    # |x - c|^2 is smallest where x c - |c|^2 / 2 is largest: one matrix product with a column of ones
     wide = np.concatenate([centroids, -half[:, None]], axis=1).astype(np.float32).T
     for start in range(0, len(rows), _BLOCK):
         block = rows[start : start + _BLOCK]

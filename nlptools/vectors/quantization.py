@@ -1,4 +1,4 @@
-"""Vectors in fewer bytes, int8 with a scale per row or the codes of product quantization, and what that costs."""
+"""Quantization of vectors, to int8 with a scale per row or to codes of product quantization, and its loss."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from nlptools.vectors import product_quantization
 from nlptools.vectors.files.directory import Quantized
 from nlptools.vectors.nearest import neighbors
 from nlptools.vectors.product_quantization import Product, ProductRows
-from nlptools.vectors.table import ArrayRows, Vectors
+from nlptools.vectors.rows import ArrayRows
+from nlptools.vectors.table import Vectors
 
-_SAMPLE = 200  # words whose neighbours are compared
+_SAMPLE = 200  # words whose neighbors are compared
 
 
 class Loss(NamedTuple):
-    """How far quantized vectors are from what they were made of.
+    """How much quantized vectors differ from the originals.
 
     Attributes:
-        error: mean length of the difference, as a share of the length of the vector, over all words whose vector is
-            not zero.
+        error: mean length of the difference divided by the length of the vector, over all words with a nonzero vector.
         cosine: mean cosine of a vector and its quantized form, over the same words.
         overlap: mean share of the 10 nearest words that stay among the 10 nearest, over `words` words.
-        words: how many words were looked at for it, evenly spread over the vocabulary.
+        words: the size of that sample, evenly spread over the vocabulary.
     """
 
     error: float
@@ -32,8 +32,8 @@ class Loss(NamedTuple):
     overlap: float
     words: int
 
-    def told(self, kind: str) -> str:
-        """On one line, for people."""
+    def summary(self, kind: str) -> str:
+        """A line for people; `kind` is "int8" or "pq"."""
         return (
             f"{kind}: mean relative error {self.error:.6f}, mean cosine to the float32 vectors {self.cosine:.6f}, "
             f"overlap of the 10 nearest words {self.overlap:.4f} (of {self.words} words)"
@@ -41,7 +41,7 @@ class Loss(NamedTuple):
 
 
 def quantized(vectors: Vectors, kind: str, parts: int = 0, seed: int = 1) -> Quantized | Product:
-    """The vectors as `kind` "int8" or "pq", the latter in `parts` parts (0: one for every two dimensions).
+    """The vectors as `kind`, "int8" or "pq" with `parts` parts (0: one for every two dimensions).
 
     Raises:
         UsageError: more parts than dimensions.
@@ -68,9 +68,9 @@ def quantize(vectors: Vectors) -> Quantized:
 
 
 def measure(vectors: Vectors, quantized: Quantized | Product, k: int = 10) -> Loss:
-    """The loss of `quantized`, which was made of `vectors`."""
-    made = ProductRows(quantized) if isinstance(quantized, Product) else ArrayRows(*quantized)
-    after = Vectors(vectors.words, made, path=vectors.path)
+    """The loss of `quantized` compared with `vectors`."""
+    rows = ProductRows(quantized) if isinstance(quantized, Product) else ArrayRows(*quantized)
+    after = Vectors(vectors.words, rows, path=vectors.path)
     errors, cosines, counted = 0.0, 0.0, 0
     for start, block in vectors.blocks():
         other = after.rows.read(start, start + len(block)).astype(np.float64)

@@ -12,13 +12,13 @@ from nlptools.files.line_records import escape
 from nlptools.vectors.evaluation import CORRELATION, Score
 
 _GAP = "  "
-_Cell = tuple[str, str]  # a value, and of how many
+_Cell = tuple[str, str]  # value, coverage
 
 
 def table(models: Sequence[Sequence[Score]]) -> list[str]:
-    """The scores of several models on the same files, a row for each score, a column for each model.
+    """The scores of several models on the same files as lines of a table: a row per score, a column per model.
 
-    Below each file stand its signatures: how its scores were made, once where they are equal.
+    Each file is followed by its different signatures, which say how its scores were computed.
     """
     if not models or not models[0]:
         return []
@@ -37,8 +37,8 @@ def table(models: Sequence[Sequence[Score]]) -> list[str]:
             file = score.file
             titles = [_flush_right(head, room) for head, room in zip(heads, rooms, strict=True)]
             lines += [*([""] if lines else []), _joined([_flush_left(names[file], first), *titles])]
-        told = [_value(column[row], *width) for column, width in zip(cells, widths, strict=True)]
-        lines.append(_joined([_flush_left(labels[row], first), *map(_flush_right, told, rooms)]))
+        values = [_value(column[row], *width) for column, width in zip(cells, widths, strict=True)]
+        lines.append(_joined([_flush_left(labels[row], first), *map(_flush_right, values, rooms)]))
         following = models[0][row + 1 : row + 2]
         if not following or following[0].file != file:
             lines += [f"  {text}" for text in _signatures(models[0], file)]
@@ -50,7 +50,7 @@ def _label(score: Score) -> str:
 
 
 def _cell(score: Score) -> _Cell:
-    """The value with its interval, and how many were answered."""
+    """The value with its interval, and the coverage."""
     percent = score.kind != CORRELATION
     value = "-" if score.value is None else f"{score.value:.2%}" if percent else f"{score.value:.4f}"
     if score.interval is not None:
@@ -79,13 +79,13 @@ def _flush_right(text: str, room: int) -> str:
 
 
 def _columns(text: str) -> int:
-    """Columns of a terminal that `text` takes."""
+    """The width of `text` in columns of a terminal."""
     wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
     return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
 def _short(paths: Sequence[str]) -> list[str]:
-    """Names of files without their folders, where that leaves them different."""
+    """Names of files, without their folders if they still differ."""
     names = [os.path.basename(path.rstrip("/")) or path for path in paths]
     kept = names if len(set(names)) == len(set(paths)) else list(paths)
     return [escape(name) for name in kept]
@@ -95,7 +95,7 @@ def _short(paths: Sequence[str]) -> list[str]:
 
 
 def tsv(scores: Sequence[Score]) -> list[str]:
-    """Columns: model, file, name, value, answered, count, unit, signature; mean and half width of an interval."""
+    """A line per score: model, file, name, value, answered, count, unit, signature, then mean and half width of an interval."""
     lines = []
     for score in scores:
         value = "" if score.value is None else f"{score.value:.4f}"
@@ -106,7 +106,7 @@ def tsv(scores: Sequence[Score]) -> list[str]:
 
 
 def json_lines(scores: Sequence[Score]) -> list[str]:
-    """An object for each score, its numbers not rounded."""
+    """A JSON object per score, with unrounded numbers."""
     return [json.dumps(_record(score), ensure_ascii=False) for score in scores]
 
 

@@ -1,10 +1,10 @@
-"""Word similarity: pairs of words with the scores that people gave them, beside the cosines of their vectors.
+"""Word similarity: pairs of words with human scores, compared with the cosines of their vectors.
 
 Finkelstein et al. 2002, "Placing search in context" (WordSim-353), and its many successors: a pair per line, two words
-and a number. Fields are separated by commas in files called `.csv`, elsewhere by tabs, or by spaces in a line without
-tabs. The score is the first number behind the words in the second line (in the first if there is no other); columns
-behind it are not read. A first line that has no number in that column is a header; where the first column has no name
-in it, as pandas writes the numbers of rows, that column is not read.
+and a number. Fields are separated by commas in `.csv` files, elsewhere by tabs, or by spaces in a line without tabs. The
+column of scores is the first number behind the words in the second line (in the first if there is only one); columns
+behind it are ignored. A first line without a number in that column is a header; if its first column has no name, as in
+numbered rows written by pandas, that column is ignored.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.errors import DataError, display, shown
-from nlptools.files.streams import blocks
-from nlptools.vectors.vocabulary import Directions, Doubles, Vocabulary, scaled
-
-_PACKED = (".gz", ".bz2", ".xz", ".zst")
+from nlptools.files.streams import blocks, without_compression
+from nlptools.vectors.rows import Doubles, scaled
+from nlptools.vectors.vocabulary import Directions, Vocabulary
 
 
 class Pairs(NamedTuple):
@@ -44,33 +43,31 @@ def read(path: str, errors: str = "strict") -> Pairs:
         DataError: a line without two words and a finite number (names it), or no pair at all.
         InputError, StreamError: see `streams.blocks`.
     """
-    found = [
+    lines = [
         _Line(number, line, _fields(line, path, number))
         for block in blocks(path, errors)
         for number, line in enumerate(block.lines, block.start)
         if line.strip(" \t") and not line.startswith("#")
     ]
-    if not found:
+    if not lines:
         raise DataError("no word pairs: expected lines of two words and a number", path=path)
-    first, column = _layout(found, path)
-    header = found[0] if len(found) > 1 and _is_header(found[0], column) else None
+    first, column = _layout(lines, path)
+    header = lines[0] if len(lines) > 1 and _is_header(lines[0], column) else None
     words, scores = [], []
-    for line in found[1:] if header else found:
+    for line in lines[1:] if header else lines:
         pair, score = line.fields[first : first + 2], line.fields[column : column + 1]
         if not score or not all(pair) or not math.isfinite(_number(score[0])):
             raise _refusal(line, path)
         words.append((pair[0], pair[1]))
         scores.append(_number(score[0]))
     if header:
-        messages.note(f"{display(path)}:{header.number}: taken for a header: {shown(header.text)}")
+        messages.note(f"{display(path)}:{header.number}: read as a header: {shown(header.text)}")
     return Pairs(path, words, np.array(scores))
 
 
 def is_csv(path: str) -> bool:
     """Whether a file is CSV by its name, compressed or not."""
-    for packed in _PACKED:
-        path = path.removesuffix(packed)
-    return path.lower().endswith(".csv")
+    return without_compression(path).lower().endswith(".csv")
 
 
 def _fields(line: str, path: str, number: int) -> list[str]:
@@ -85,7 +82,7 @@ def _fields(line: str, path: str, number: int) -> list[str]:
     if "\t" in line:
         return [field.strip(" ") for field in line.split("\t")]
     parts = [part for part in line.split(" ") if part]
-    # a word with a space in it would shift the columns of this line, and of no other: nothing tells
+    # a word with a space would shift the columns of this line alone, which nothing shows
     return parts if len(parts) == 3 else []
 
 
@@ -96,7 +93,7 @@ def _layout(lines: Sequence[_Line], path: str) -> tuple[int, int]:
     column = first + 2
     while column < len(typical.fields) and not _is_number(typical.fields[column]):
         column += 1
-    # numbers of rows without a header would be taken for the first word
+    # row numbers without a header would be read as the first word
     rows = column > first + 2 and _is_number(typical.fields[first])
     if column >= len(typical.fields) or rows:
         raise _refusal(typical, path)
@@ -108,7 +105,7 @@ def _is_header(line: _Line, column: int) -> bool:
 
 
 def _is_number(text: str) -> bool:
-    """Whether it is meant as a number, a finite one or not."""
+    """Whether `text` is a number, finite or not."""
     try:
         float(text)
     except ValueError:
@@ -121,14 +118,14 @@ def _number(text: str) -> float:
 
 
 def _refusal(line: _Line, path: str) -> DataError:
-    hint = "fields are separated by tabs or spaces, in files called .csv by commas"
+    hint = "fields are separated by tabs or spaces, in .csv files by commas"
     return DataError(
         f"expected two words and a finite number, got {shown(line.text)}", path=path, line=line.number, hint=hint
     )
 
 
 def similarities(vocabulary: Vocabulary, words: Sequence[tuple[str, str]], *, subwords: bool = False) -> Doubles:
-    """The cosine of each pair, NaN where a word is not known; float64 (N,), in the precision of float32.
+    """The cosine of each pair, NaN if a word is unknown; float64 (N,), rounded to float32.
 
     Raises:
         BundleError: a vector is not finite.
@@ -140,7 +137,7 @@ def similarities(vocabulary: Vocabulary, words: Sequence[tuple[str, str]], *, su
     if known:
         matrix = scaled(directions.matrix())
         left, right = np.array([numbers[place] for place in known], np.int64).T
-        # words with equal vectors tie with themselves: what float32 cannot tell apart is rounding
+        # differences below the precision of float32 are rounding, and must not break ties
         products = np.einsum("ij,ij->i", matrix[left], matrix[right])
         cosines[known] = products.astype(np.float32)
     return cosines

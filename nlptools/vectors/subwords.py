@@ -1,8 +1,8 @@
 """Vectors of character n-grams, as fastText has them (Bojanowski et al. 2017).
 
-A word between `<` and `>` has the n-grams of `shortest` to `longest` characters. Each is hashed (FNV-1a, 32 bits) onto
-one of the rows; the vector of a word is the mean of these rows and, inside the vocabulary, its own. fastText extends
-the sign of each byte before it is mixed in, which changes every n-gram outside ASCII; so does this module.
+A word, put between `<` and `>`, has n-grams of `shortest` to `longest` characters. Each is hashed (FNV-1a, 32 bits) to one
+of the rows. The vector of a word is the mean of these rows and, inside the vocabulary, its own row. fastText sign-extends
+each byte before hashing it, which changes every n-gram outside ASCII; so does this module.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nlptools.vectors.table import BLOCK_NUMBERS, Floats
+from nlptools.vectors.rows import BLOCK_NUMBERS, Floats, Longs
 
-Ints = np.ndarray[Any, np.dtype[np.int64]]
 END_OF_SENTENCE = "</s>"  # fastText's name for it; it has no n-grams
 _OFFSET, _PRIME = np.uint32(2166136261), np.uint32(16777619)
 
 
 @dataclass
 class Subwords:
-    """Rows of n-grams and, where the file has them, what training left behind.
+    """The rows of n-grams and, if the file has them, other results of training.
 
     Attributes:
         shortest, longest: lengths of n-grams in characters.
-        buckets: float32 (B, D), the rows that n-grams are hashed onto.
+        buckets: float32 (B, D), the rows that n-grams are hashed to.
         own: float32 (V, D), the rows of the words themselves.
-        output: float32 (V, D), the vectors of words as context, or None.
-        settings: the settings of fastText, by its names.
+        output: float32 (V, D), the context vectors of words, or None.
+        settings: the settings of fastText by their names there.
     """
 
     shortest: int
     longest: int
-    buckets: np.ndarray[Any, Any]
-    own: np.ndarray[Any, Any]
-    output: np.ndarray[Any, Any] | None = None
+    buckets: NDArray[Any]
+    own: NDArray[Any]
+    output: NDArray[Any] | None = None
     settings: dict[str, float] = field(default_factory=dict)
 
     def compose(self, word: str) -> Floats | None:
@@ -62,15 +62,15 @@ class Subwords:
             out[first + has] = (out[first + has] + sums) / (counts[has, None] + 1).astype(np.float32)
         return out
 
-    def hashed(self, words: Sequence[str]) -> tuple[Ints, Ints]:
+    def hashed(self, words: Sequence[str]) -> tuple[Longs, Longs]:
         """(places in `words`, ascending; rows of `buckets`): one pair for each n-gram."""
         if not len(self.buckets) or not words:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         return ngram_rows(words, self.shortest, self.longest, len(self.buckets))
 
 
-def ngram_rows(words: Sequence[str], shortest: int, longest: int, buckets: int) -> tuple[Ints, Ints]:
-    """The n-grams of words as hash values modulo `buckets`, in all of them at once.
+def ngram_rows(words: Sequence[str], shortest: int, longest: int, buckets: int) -> tuple[Longs, Longs]:
+    """The n-grams of all words as hash values modulo `buckets`.
 
     Returns:
         (place of the word, row) of each n-gram, int64, by place ascending, then by length, then from left to right.
@@ -87,7 +87,7 @@ def ngram_rows(words: Sequence[str], shortest: int, longest: int, buckets: int) 
     first[:-1] = ~continued
     begins = (np.cumsum(sizes) - sizes)[owner]
     at, state = starts.copy(), np.full(len(starts), _OFFSET)
-    found: list[tuple[Ints, Ints]] = []
+    parts: list[tuple[Longs, Longs]] = []
     for n in range(1, longest + 1):
         inside = at < ends[starts]
         starts, at, state = starts[inside], at[inside], state[inside]
@@ -98,12 +98,12 @@ def ngram_rows(words: Sequence[str], shortest: int, longest: int, buckets: int) 
             moving = moving[~first[at[moving]]]
         if n >= shortest:
             kept = np.arange(len(at))
-            if n == 1:  # the marks alone are no n-grams
+            if n == 1:  # < and > alone are not n-grams
                 kept = np.flatnonzero((starts != begins[starts]) & (at != ends[starts]))
-            found.append((owner[starts[kept]], (state[kept] % np.uint32(buckets)).astype(np.int64)))
-    if not found:
+            parts.append((owner[starts[kept]], (state[kept] % np.uint32(buckets)).astype(np.int64)))
+    if not parts:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    places = np.concatenate([pair[0] for pair in found])
-    rows = np.concatenate([pair[1] for pair in found])
+    places = np.concatenate([pair[0] for pair in parts])
+    rows = np.concatenate([pair[1] for pair in parts])
     order = np.argsort(places, kind="stable")
     return places[order], rows[order]

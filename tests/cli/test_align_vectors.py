@@ -53,7 +53,7 @@ def test_the_same_vectors_on_both_sides(call: Run, folder: Path, normalize: str)
 def test_standard_output_is_word2vec_text(call: Run, folder: Path) -> None:
     done = call("align-vectors", "de.txt", "en.txt", "-d", "d.txt")
     assert done.lines[0] == f"{COUNT} 8" and done.lines[1].startswith("de0 ") and len(done.lines) == COUNT + 1
-    assert "TARGET has to be centered too" in done.err
+    assert "compare only with centered vectors of TARGET" in done.err
     piped = call("align-vectors", "-", "en.txt", "-d", "d.txt", "-q", stdin=(folder / "de.txt").read_bytes())
     assert piped.out == done.out and piped.err == ""
     shuffled = "".join(reversed((folder / "d.txt").read_text().splitlines(keepends=True)))
@@ -91,7 +91,7 @@ def test_words_held_out(call: Run, folder: Path) -> None:
     assert [line.split("\t")[1:3] for line in done.lines] == [["1.0000", "30"]] * 6
     assert "|pairs:90|" in done.err and "|held-out:0.25,seed=12345|" in done.err
     done = call("align-vectors", "de.txt", "en.txt", "-d", "d.txt", "--test", "d.txt", "-o", "b")
-    assert "warning: 120 of 120 words to test on are in the dictionary" in done.err
+    assert "warning: 120 of 120 test words are in the dictionary" in done.err
 
 
 def test_refinement(call: Run, folder: Path) -> None:
@@ -111,8 +111,8 @@ def test_refinement(call: Run, folder: Path) -> None:
         (["-d", "d.txt", "--test", "other.txt"], 65, "no pair to test on"),
         (["-d", "d.txt", "--test", "d.txt", "--held-out", "5"], 2, "exclude each other"),
         (["-d", "d.txt", "--held-out", "120"], 2, "cannot be held out"),
-        (["-d", "d.txt", "--report", "r"], 2, "--report has nothing to tell"),
-        (["-d", "d.txt", "--held-out", "5", "--report", "-"], 2, "write to the same place"),
+        (["-d", "d.txt", "--report", "r"], 2, "--report needs --test"),
+        (["-d", "d.txt", "--held-out", "5", "--report", "-"], 2, "--report must differ"),
         (["-d", "d.txt", "--both", "de:"], 2, "two prefixes"),
         (["-d", "d.txt", "-o", "d.txt"], 73, "d.txt: exists"),
         (["-d", "d.txt", "-o", "nowhere/a.txt"], 73, "no directory nowhere"),

@@ -58,8 +58,8 @@ def test_a_table(call: Run, files: Path) -> None:
         f"  {COMPARED}",
     ]
     assert done.err == (
-        "nlptools eval-vectors: warning: other/small.txt knows all words of no question in q.txt\n"
-        "nlptools eval-vectors: warning: other/small.txt knows 1 of 4 pairs in pairs.txt: no correlation is defined\n"
+        "nlptools eval-vectors: warning: q.txt: every question has a word that other/small.txt does not know\n"
+        "nlptools eval-vectors: warning: other/small.txt knows 1 of 4 pairs in pairs.txt: the correlation is undefined\n"
     )
 
 
@@ -203,6 +203,6 @@ def test_published_files(call: Run, files: Path) -> None:
         "eval-vectors", "v.txt", "--analogies", asked, *(x for name in sets for x in ("--pairs", name)), "--tsv"
     )
     counts = {tuple(line.split("\t")[1:3]): line.split("\t")[5] for line in done.lines}
-    assert done.code == 0 and done.err.count("taken for a header") == 1
+    assert done.code == 0 and done.err.count("read as a header") == 1
     assert [counts[str(asked), name] for name in ("semantic", "syntactic", "total")] == ["8869", "10675", "19544"]
     assert [counts[str(path), "spearman"] for path in sets] == ["353", "3000"]

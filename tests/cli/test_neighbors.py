@@ -166,7 +166,7 @@ def test_queries_with_vectors(call: Run, lines: Path) -> None:
     assert json.loads(shown[1]) == {"query": "", "neighbors": []}
     assert call("neighbors", lines, "--embedded", "-k", 2, "--line-buffered", stdin=queries).out == done.out
     bad = call("neighbors", lines, "--embedded", stdin='{"embedding": [1, 2]}\n{"embedding": [1]}\n')
-    assert bad.code == 65 and "<stdin>:2: expected 2 numbers, as the vectors have, found 1" in bad.err
+    assert bad.code == 65 and "<stdin>:2: expected 2 numbers, as in VECTORS, found 1" in bad.err
     assert call("neighbors", lines, "--embedded", "--method", "mul").code == 2
 
 
@@ -202,7 +202,7 @@ def test_a_model_for_queries(call: Run, tmp_path: Path) -> None:
     ]
     (tmp_path / "w.txt").write_text("1 3\ncat 1 0.1 2\n")
     done = call("neighbors", "t.npy", "--model", "w.txt", stdin="cat\n")
-    assert done.code == 2 and "3 dimensions, those of t.npy have 2" in done.err and "--embedded" in done.err
+    assert done.code == 2 and "3 dimensions, those of t.npy 2" in done.err and "--embedded" in done.err
     assert call("neighbors", "t.npy", "--model", "v.txt", "--embedded").code == 2
     assert call("neighbors", "t.npy", "--model", "v.txt", "--method", "mul").code == 2
 
@@ -225,7 +225,7 @@ def test_an_encoder_for_queries(call: Run, tmp_path: Path, monkeypatch: pytest.M
     assert sorted(expected) == sorted(texts)
     (tmp_path / "v.txt").write_text("1 2\ncat 1 0\n")
     wrong = call("neighbors", "v.txt", "--model", model, stdin="cat\n")
-    assert wrong.code == 2 and "makes vectors of 8 dimensions, those of v.txt have 2" in wrong.err
+    assert wrong.code == 2 and "have 8 dimensions, those of v.txt 2" in wrong.err
 
 
 def test_pipes_of_embed(shell: Run, tmp_path: Path) -> None:

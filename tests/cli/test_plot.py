@@ -64,7 +64,7 @@ def test_a_log_that_is_being_written(run, tmp_path):
         stream.write('[1]\n{"kind": "train"}\n{"kind": "odd", "step": 3}\n{"kind": "tra')
     done = run("plot", "lm")
     assert done.code == 0
-    assert done.err == "lm/log.jsonl: skipped what is no JSON object: 2 lines\n"
+    assert done.err == "lm/log.jsonl: skipped lines that are not JSON objects: 2\n"
     assert run("plot", "lm", "-q").err == ""
 
 
@@ -78,7 +78,7 @@ def test_refusals(run, tmp_path):
     assert "broken: no reports in this log" in run("plot", "broken").err
     done = run("plot", "lm", "--metric", "los")
     assert done.code == 65
-    assert "no los in the logs, which hold: loss, lr, perplexity" in done.err
+    assert "no los in the logs, which have: loss, lr, perplexity" in done.err
     done = run("plot", "lm", "-o", "a.gif")
     assert (done.code, "ends in .png, .svg, .pdf" in done.err) == (2, True)
 
@@ -183,7 +183,7 @@ def test_word_vectors(run, tmp_path):
         False,
     ]
     done = run("plot", "v", "--x", "tokens")
-    assert (done.code, "no tokens in the logs, which hold: epoch, loss, lr, step, words" in done.err) == (65, True)
+    assert (done.code, "no tokens in the logs, which have: epoch, loss, lr, step, words" in done.err) == (65, True)
 
 
 def test_time_by_the_clock_or_by_seconds(tmp_path):

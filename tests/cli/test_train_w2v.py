@@ -255,7 +255,7 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--position-weights"], "a\n", 2, "--position-weights is for --model cbow"),
         (["--lr", "0"], "a\n", 2, "--lr 0 learns nothing"),
         (["--max-time", "1h"], "a\n", 2, "--max-time has nowhere to save to"),
-        (["-o", "v.odd"], "a\n", 2, "no format is known by this name"),
+        (["-o", "v.odd"], "a\n", 2, "no format has such a name"),
         (["--run", "kept", "--resume", "must"], "a\n", 73, "nothing to resume"),
         (["--format", "npy"], "a\n", 2, "npy is two files"),
         (["--format", "bundle"], "a\n", 2, "a directory cannot go to standard output"),

@@ -40,7 +40,7 @@ def test_dead_ends(run):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a b\nc\n", "<stdin>:2: expected two nodes and perhaps a weight, found 'c'"),
+        ("a b\nc\n", "<stdin>:2: expected two nodes and optionally a weight, found 'c'"),
         ("a b 1 2\n", "<stdin>:1: expected two nodes"),
         ("a b -1\n", "<stdin>:1: not a weight: '-1'"),
         ("a b\n\nb c nan\n", "<stdin>:3: not a weight: 'nan'"),

@@ -13,9 +13,10 @@ from nlptools.errors import BundleError, DataError, InputError
 from nlptools.vectors import analogies, table
 from nlptools.vectors.analogies import RIGHT, UNKNOWN, WRONG, Question, read, solve
 from nlptools.vectors.nearest import EPSILON
+from nlptools.vectors.rows import unit
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
-from nlptools.vectors.vocabulary import Vocabulary, unit
+from nlptools.vectors.vocabulary import Vocabulary
 
 
 def made(count=60, dimensions=6, seed=0, variants=0):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.errors import BundleError, UsageError
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.nearest import EPSILON, _Best, neighbors
+from nlptools.vectors.nearest import EPSILON, _Best, nearest_to, neighbors
 from nlptools.vectors.table import Vectors
 
 
@@ -87,7 +87,7 @@ def test_the_best_are_the_first_of_all_sorted(k, width, queries, most):
     best = _Best(queries, k)
     for start in range(0, 80, width):
         best.add(scores[:, start : start + width].copy(), start)
-    found, places = best.found()
+    found, places = best.result()
     for query in range(queries):
         order = np.lexsort((np.arange(80), -scores[query]))[:k]
         assert places[found == query].tolist() == order.tolist()
@@ -162,3 +162,21 @@ def test_a_line_in_the_vocabulary_is_a_word():
 @given(st.text(st.sampled_from("ab +-"), max_size=20))
 def test_no_line_is_an_error(line):
     assert parse(line).words and parse(line).positive + parse(line).negative
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5), st.integers(0, 6))
+def test_nearest_to_vectors_is_the_definition(seed: int, k: int, restrict: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, queries = rng.standard_normal((9, 4), dtype=np.float32), rng.standard_normal((3, 4), dtype=np.float32)
+    table = Vectors([str(i) for i in range(9)], rows)
+    found = nearest_to(table, queries, k, restrict=restrict)
+    inside = rows[: restrict or None].astype(np.float64)
+    for query, answer in zip(queries.astype(np.float64), found, strict=True):
+        cosines = inside @ query / np.linalg.norm(inside, axis=1) / np.linalg.norm(query)
+        order = np.argsort(-cosines, kind="stable")[:k]
+        assert [word for word, _ in answer] == [str(i) for i in order]
+        assert np.allclose([score for _, score in answer], cosines[order], atol=1e-6)
+    assert nearest_to(table, np.zeros((1, 4), np.float32), 2)[0] == [("0", 0.0), ("1", 0.0)]
+    with pytest.raises(UsageError, match="queries have 3 dimensions, the vectors 4"):
+        nearest_to(table, np.zeros((1, 3), np.float32))

@@ -35,7 +35,7 @@ def test_layouts(tmp_path, capsys, name, text, headers):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
     found = read(str(tmp_path / name))
     assert (found.words, found.scores.tolist()) == EXPECTED
-    assert capsys.readouterr().err.count("taken for a header") == headers
+    assert capsys.readouterr().err.count("read as a header") == headers
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

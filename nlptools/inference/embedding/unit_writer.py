@@ -12,7 +12,8 @@ import numpy as np
 from nlptools.errors import BundleError
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
-from nlptools.vectors.files.array_writer import ArrayWriter, decimals
+from nlptools.vectors.files.array_writer import ArrayWriter
+from nlptools.vectors.files.decimals import decimals
 
 if TYPE_CHECKING:
     from nlptools.inference.embedding.contract import Units

@@ -30,21 +30,21 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.configs.embed import Embed, EmbedWords
+from nlptools.configs.vectors import SUFFIXES
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import streams
 from nlptools.inference.embedding.contract import Units
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.vectors import checks
 from nlptools.vectors.files import formats
-from nlptools.vectors.table import Floats, Vectors
+from nlptools.vectors.rows import Floats
+from nlptools.vectors.table import Vectors
 
 SMOOTH = 1e-3  # the a of Arora et al.
 _SAMPLE = 100_000  # lines, and words, that the common component is of
 _DRAWN = 10  # words of the lines that are imagined where there are none
 _BLOCK = 256  # lines added up at a time: their sums stay in the cache
 _ROWS = 1 << 24  # numbers of words that are kept at hand
-_SUFFIXES = (".txt", ".w2v", ".bin", ".vec", ".glove", ".npy", ".jsonl")
 
 Array = np.ndarray[Any, Any]
 Longs = np.ndarray[Any, np.dtype[np.int64]]
@@ -82,10 +82,7 @@ def is_vectors(path: str) -> bool:
         except (OSError, ValueError, RecursionError):
             return False
         return isinstance(config, dict) and config.get("kind") == "vectors"
-    name = path
-    for packed in (".gz", ".bz2", ".xz", ".zst"):
-        name = name.removesuffix(packed)
-    return name.endswith(_SUFFIXES)
+    return streams.without_compression(path).endswith(SUFFIXES)
 
 
 def load(
@@ -308,8 +305,7 @@ class WordEmbedder:
                 places[word] = found[word]
             elif others := [found[name] for name in names if name in found]:
                 places[word] = min(others)
-        rows = self.vectors.rows.take(list(places.values())) if places else np.empty((0, self.vectors.dimensions))
-        checks.check_taken(rows, list(places.values()), self.vectors.path)
+        rows = self.vectors.take(list(places.values())) if places else np.empty((0, self.vectors.dimensions))
         self._places.update(dict.fromkeys(words, 0))
         self._keep(list(places), rows, list(places.values()))
         if self.vectors.subwords is not None:

@@ -19,8 +19,10 @@ from nlptools.training.word_vectors.negatives import Negatives
 from nlptools.training.word_vectors.outputs import FullSoftmax, HierarchicalSoftmax, NegativeSampling, Output
 from nlptools.training.word_vectors.trainer import Model, shared
 from nlptools.training.word_vectors.windows import Windows
+from nlptools.vectors.rows import ArrayRows
 from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.table import ArrayRows, Vectors, Words
+from nlptools.vectors.table import Vectors
+from nlptools.vectors.words import Words
 
 Tables = dict[str, Tensor]
 TILE = 32  # tokens

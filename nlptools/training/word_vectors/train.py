@@ -16,6 +16,7 @@ import torch
 from nlptools import messages
 from nlptools.compute.backend import Backend, available_cores
 from nlptools.configs import Compute, Devices, duration, interval
+from nlptools.configs.vectors import FORMATS
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
@@ -261,7 +262,7 @@ class _Job:
     def save(self, vectors: Vectors, trained: _Trained, kind: str, directory: str | None) -> None:
         """Write the vectors, and say what was made and what may come next; `directory` is that of the run, if any."""
         progress, unit, run = trained.progress, trained.unit, self.run
-        if self.settings.subwords is not None and kind not in ("fasttext", "bundle"):
+        if self.settings.subwords is not None and not FORMATS[kind].ngrams:
             messages.note("n-grams are left out: unknown words will have no vectors (--format fasttext keeps them)")
         if directory is not None and Path(directory) == Path(run.output):
             bundle_format.write_files(Path(directory), vectors, force=True)

@@ -1,17 +1,16 @@
-"""Vectors written as they are made, when nobody knows yet how many there will be: `.npy`, JSON lines, TSV, word2vec's text.
+"""Vectors written as they are computed, before their number is known: `.npy`, JSON lines, TSV, word2vec's text.
 
-npy: in a file, the header has room for any number of rows, says none while rows are written, and is completed at the end:
-one array that can be mapped, with its lines in `NAME.vocab.tsv` beside it, as `nlptools.vectors.files.directory` reads them.
-Standard output that is a file is completed too, without lines beside it. What cannot be gone back in (a pipe, a compressed
-file, a file that is appended to) gets a whole `.npy` of its own for each part that is written, one behind the other: what
-`numpy.lib.format.read_array` reads one after the other, and `nlptools.vectors.files.array_reader` as one.
+npy: in a file, the header has room for any number of rows and is completed at the end: one array, which can be mapped, with
+its lines in `NAME.vocab.tsv` beside it. Standard output that is a file is completed too, without lines beside it. A pipe, a
+compressed file and a file that is appended to cannot be completed: they get a whole array for each part that is written,
+which `nlptools.vectors.files.npy` reads as one.
 
-jsonl: {"text": ..., "embedding": [...]} on each line. tsv: the text, then the numbers, between tabs; the text escaped. Their
-numbers, and word2vec's, have eight significant digits where these give the same float32 again, else nine; float16 has four
-or five.
+jsonl: {"text": ..., "embedding": [...]} per line. tsv: the text, escaped, then the numbers, separated by tabs. Numbers of
+these and of word2vec have eight significant digits if these give the same float32 again, else nine; float16 has four or
+five.
 
-word2vec: a line `V D`, completed as that of npy; where that cannot be, all waits in a temporary file until V is known. A
-space in the text ends the word for readers of this format: it is written as `_`, and the texts it happens to are counted.
+word2vec: a line `V D`, completed as the header of npy; where that is impossible, all lines wait in a temporary file until V
+is known. Spaces in a text are written as `_`, since a space ends the word for other readers; such texts are counted.
 """
 
 from __future__ import annotations
@@ -22,52 +21,43 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.configs.vectors import STREAMED
 from nlptools.errors import BundleError, StreamError, UsageError, display, reason
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
-from nlptools.vectors.files.directory import words_beside
-from nlptools.vectors.files.text import floats
+from nlptools.vectors.files.decimals import decimals
+from nlptools.vectors.files.npy import DTYPES, matrix_header, words_beside
 
-FORMS = ("npy", "jsonl", "tsv", "word2vec")
-DTYPES = {"float32": "<f4", "float16": "<f2"}
-_DIGITS = {"float32": (8, 9), "float16": (4, 5)}  # most often enough, always enough
-_HEADER = 128  # bytes of npy's header: the data begins at a multiple of 64
-_TEXT_HEADER = 40  # and of word2vec's first line
-_NUMBERS = 1 << 18  # made text at a time
-
-Array = np.ndarray[Any, Any]
+_TEXT_HEADER = 40  # bytes of word2vec's first line
+_NUMBERS = 1 << 18  # numbers formatted at a time
 
 
-def npy_header(rows: int, dimensions: int, dtype: str) -> bytes:
-    """The header of a matrix in the format of numpy, of the same length for any number of rows."""
-    told = f"{{'descr': '{DTYPES[dtype]}', 'fortran_order': False, 'shape': ({rows}, {dimensions}), }}"
-    return b"\x93NUMPY\x01\x00" + (_HEADER - 10).to_bytes(2, "little") + told.ljust(_HEADER - 11).encode() + b"\n"
+def _word2vec_line(text: str, numbers: str) -> str:
+    if "\n" in text:
+        raise UsageError(f"a text with a newline cannot be written in word2vec's format: {text!r}")
+    return f"{text.replace(' ', '_')} {numbers}\n"
 
 
-def decimals(values: Array) -> list[str]:
-    """Each number of an array of float32 or float16, flattened, as a short text that gives the same number again."""
-    plain = values.ravel().tolist()
-    if not plain:
-        return []
-    some, enough = _DIGITS[values.dtype.name]
-    fields = (" ".join([f"%.{some}g"] * len(plain)) % tuple(plain)).split(" ")
-    back = floats(" ".join(fields).encode()).astype(values.dtype)
-    for i in np.flatnonzero(back != values.ravel()).tolist():
-        fields[i] = f"{plain[i]:.{enough}g}"
-    return fields
+# format -> separator of numbers, and a line of a text and its numbers
+_LINES: dict[str, tuple[str, Callable[[str, str], str]]] = {
+    "jsonl": (",", lambda text, row: f'{{"text": {json.dumps(text, ensure_ascii=False)}, "embedding": [{row}]}}\n'),
+    "tsv": ("\t", lambda text, row: f"{escape(text)}\t{row}\n"),
+    "word2vec": (" ", _word2vec_line),
+}
 
 
 class _Rewritable(Output):
-    """An output of which the beginning can be written again, if it is a file and neither compressed nor appended to.
+    """An output whose first bytes can be rewritten, if it is a file that is neither compressed nor appended to.
 
     Attributes:
-        rewinds: whether it can.
+        rewinds: whether they can be.
     """
 
     def __init__(self, path: str, *, force: bool, line_buffered: bool) -> None:
@@ -86,11 +76,11 @@ class _Rewritable(Output):
             self._refuse(error)
 
     def is_file(self) -> bool:
-        """Whether this is a file that has, or will get, its own name, and is not compressed."""
+        """Whether this is an uncompressed file under a name of its own."""
         return self.rewinds and self._final is not None
 
     def rewrite(self, data: bytes) -> None:
-        """Write over the first bytes. Raises StreamError."""
+        """Overwrite the first bytes. Raises StreamError."""
         try:
             self._stream.flush()
             if data:
@@ -100,15 +90,15 @@ class _Rewritable(Output):
 
 
 class ArrayWriter:
-    """Vectors and their lines to a file or standard output, in one of `FORMS`.
+    """Writes vectors and their texts to a file or standard output. Use as a context manager.
 
-    A file appears under its name when it is whole, and not at all if an error ends the context. Use as a context manager.
+    A file gets its name when it is complete, and does not appear if the context ends with an error.
     """
 
     def __init__(
         self,
         path: str,
-        form: str,
+        format: str,
         dimensions: int,
         dtype: str = "float32",
         *,
@@ -119,43 +109,43 @@ class ArrayWriter:
         """
         Args:
             path: the file; `-` is standard output.
+            format: one of `nlptools.configs.vectors.STREAMED`.
             dimensions: D, also for an output without any vector.
-            dtype: "float32" or "float16", of which the other forms write fewer digits.
-            line_buffered: hand over every line on its own.
-            keep_lines: whether `NAME.npy` gets its lines beside it.
+            dtype: "float32" or "float16", which has fewer digits in text.
+            line_buffered: write every line by itself.
+            keep_lines: whether to write the lines of `NAME.npy` beside it.
 
         Raises:
-            UsageError: no such form or type.
-            OutputError: a file exists and `force` is not set, or cannot be made.
+            UsageError: no such format or type.
+            OutputError: a file exists and `force` is not set, or cannot be created.
             StreamError: a write failed.
         """
-        if form not in FORMS or dtype not in DTYPES:
-            raise UsageError(f"{form} of {dtype}: expected one of {', '.join(FORMS)}, of {' or '.join(DTYPES)}")
+        if format not in STREAMED or dtype not in DTYPES:
+            raise UsageError(f"{format} of {dtype}: expected one of {', '.join(STREAMED)}, of {' or '.join(DTYPES)}")
         if dimensions < 1:
             raise UsageError(f"vectors of {dimensions} dimensions")
-        self.form, self.dimensions, self.dtype, self.rows = form, dimensions, dtype, 0
-        self._path = path
-        self._spaced = 0  # texts with spaces, which word2vec has no room for
+        self.format, self.dimensions, self.dtype, self.rows = format, dimensions, dtype, 0
+        self._spaced = 0  # texts with spaces, in word2vec's format
         self._beside: Output | None = None
         self._spool: IO[bytes] | None = None
         self._out = _Rewritable(path, force=force, line_buffered=line_buffered)
         try:
-            if form == "npy" and keep_lines and self._out.is_file():
+            if format == "npy" and keep_lines and self._out.is_file():
                 self._beside = Output(words_beside(path), force=force)
             if self._out.rewinds:
                 self._out.write(self._header())
-            elif form == "word2vec":
+            elif format == "word2vec":
                 self._spool = tempfile.TemporaryFile()  # noqa: SIM115
         except BaseException as error:
             self._out.__exit__(type(error))
             raise
 
-    def write(self, vectors: Array, lines: Sequence[str]) -> None:
-        """Write vectors (N, D) and the N texts that they belong to, and flush.
+    def write(self, vectors: NDArray[Any], lines: Sequence[str]) -> None:
+        """Write vectors (N, D) and their N texts, and flush.
 
         Raises:
             BundleError: a number is not finite, or too large for float16.
-            UsageError: other shapes than promised, or a text that the form has no room for.
+            UsageError: a wrong shape, or a text that the format cannot represent.
             StreamError: a write failed.
         """
         if vectors.shape != (len(lines), self.dimensions):
@@ -163,18 +153,17 @@ class ArrayWriter:
         with np.errstate(over="ignore"):
             rows = np.ascontiguousarray(vectors, DTYPES[self.dtype])
         self._check_finite(rows)
-        size = (
-            1 if self._out.line_buffered else max(1, _NUMBERS // self.dimensions) if self.form != "npy" else len(lines)
-        )
-        for start in range(0, len(lines), size or 1):
+        size = max(1, len(lines) if self.format == "npy" else _NUMBERS // self.dimensions)
+        size = 1 if self._out.line_buffered else size
+        for start in range(0, len(lines), size):
             self._write_part(rows[start : start + size], lines[start : start + size])
 
     def close(self) -> None:
         """Complete headers and give the files their names. Raises StreamError."""
         if self._out.rewinds:
             self._out.rewrite(self._header())
-        elif self.form == "npy" and not self.rows:
-            self._out.write(npy_header(0, self.dimensions, self.dtype))
+        elif self.format == "npy" and not self.rows:
+            self._out.write(matrix_header(0, self.dimensions, self.dtype))
         if self._spool is not None:
             self._out.write(self._header().rstrip() + b"\n")
             self._spool.seek(0)
@@ -185,13 +174,13 @@ class ArrayWriter:
             self._beside.close()
         self._out.close()
         if self._spaced:
-            told = messages.counted(self._spaced, "text holds", "texts hold")
-            messages.note(f"{told} spaces, which word2vec's text has as _; --to jsonl keeps them")
+            texts = messages.counted(self._spaced, "text contains", "texts contain")
+            messages.note(f"{texts} spaces, which word2vec's text has as _; --to jsonl keeps them")
 
-    def _write_part(self, rows: Array, lines: Sequence[str]) -> None:
-        if self.form == "npy":
+    def _write_part(self, rows: NDArray[Any], lines: Sequence[str]) -> None:
+        if self.format == "npy":
             if not self._out.rewinds:
-                self._out.write(npy_header(len(rows), self.dimensions, self.dtype))
+                self._out.write(matrix_header(len(rows), self.dimensions, self.dtype))
             self._out.write(rows.tobytes())
             if self._beside is not None:
                 self._beside.write_lines([escape(line) for line in lines])
@@ -203,28 +192,19 @@ class ArrayWriter:
                 self._keep(text)
         self.rows += len(rows)
 
-    def _text(self, rows: Array, lines: Sequence[str]) -> str:
+    def _text(self, rows: NDArray[Any], lines: Sequence[str]) -> str:
+        separator, line_of = _LINES[self.format]
         fields, width = decimals(rows), self.dimensions
-        between = {"jsonl": ",", "tsv": "\t", "word2vec": " "}[self.form]
-        numbers = [between.join(fields[i * width : (i + 1) * width]) for i in range(len(lines))]
-        if self.form == "jsonl":
-            texts = [json.dumps(line, ensure_ascii=False) for line in lines]
-            made = [f'{{"text": {text}, "embedding": [{row}]}}\n' for text, row in zip(texts, numbers, strict=True)]
-        elif self.form == "tsv":
-            made = [f"{escape(line)}\t{row}\n" for line, row in zip(lines, numbers, strict=True)]
-        else:
-            for line in lines:
-                if "\n" in line:
-                    raise UsageError(f"a text with a newline cannot stand in word2vec's format: {line!r}")
+        numbers = (separator.join(fields[i * width : (i + 1) * width]) for i in range(len(lines)))
+        if self.format == "word2vec":
             self._spaced += sum(" " in line for line in lines)
-            made = [f"{line.replace(' ', '_')} {row}\n" for line, row in zip(lines, numbers, strict=True)]
-        return "".join(made)
+        return "".join(map(line_of, lines, numbers))
 
     def _header(self) -> bytes:
-        """What stands at the beginning, of the rows so far; always of the same length. Forms without one: nothing."""
-        if self.form == "npy":
-            return npy_header(self.rows, self.dimensions, self.dtype)
-        if self.form == "word2vec":
+        """The header for the rows so far, always of the same length; nothing in formats without one."""
+        if self.format == "npy":
+            return matrix_header(self.rows, self.dimensions, self.dtype)
+        if self.format == "word2vec":
             return f"{self.rows} {self.dimensions}".ljust(_TEXT_HEADER - 1).encode() + b"\n"
         return b""
 
@@ -235,11 +215,11 @@ class ArrayWriter:
         except OSError as error:
             raise StreamError(f"{display(tempfile.gettempdir())}: write failed: {reason(error)}") from None
 
-    def _check_finite(self, rows: Array) -> None:
+    def _check_finite(self, rows: NDArray[Any]) -> None:
         fine = np.isfinite(rows).all(axis=1)
         if not fine.all():
             number = self.rows + int(np.flatnonzero(~fine)[0]) + 1
-            hint = "float32 has room for larger numbers" if self.dtype == "float16" else None
+            hint = "float32 holds larger numbers" if self.dtype == "float16" else None
             raise BundleError(f"the vector of line {number:,} is not finite", hint=hint)
 
     def __enter__(self) -> ArrayWriter:

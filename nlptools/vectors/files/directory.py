@@ -1,150 +1,44 @@
-"""Vectors as `.npy` with a list of words, and as a directory of such files.
+"""A directory of vectors: arrays in `.npy`, a list of words, a description and a manifest.
 
-`NAME.npy` has its words in `NAME.vocab.tsv` beside it, a word per line, or word TAB count. A directory holds
-`config.json` (kind, counts, dimensions, number type, n-grams), `vectors.npy`, `vocab.tsv`, and `manifest.json` with the
-size and SHA-256 of each, written last. int8 vectors have a `scales.npy`, one factor per row; those of product
-quantization have a byte per part in `vectors.npy`, `scales.npy`, and `centroids.npy` (256, D), of which a code names a
-row and the part the columns. Vectors with n-grams have `word_rows.npy`, `subwords.npy` and, where training left them,
-`output.npy`. Arrays are mapped when they are read, which
-takes no time whatever their size; sizes are compared with the manifest, sums are not.
+`config.json` has the kind, format version, counts, dimensions, type of numbers and n-grams; `manifest.json`, written last,
+the size and SHA-256 of each file. `vectors.npy` and `vocab.tsv` are as `nlptools.vectors.files.npy` describes. int8 vectors
+have one factor per row in `scales.npy`. Product quantization has codes in `vectors.npy`, a byte per part, which name rows of
+`centroids.npy` (256, D) in the columns of that part; and `scales.npy`. Vectors with n-grams have `word_rows.npy`,
+`subwords.npy` and, if known, `output.npy`. Arrays are mapped when they are read, which takes no time whatever their size;
+sizes are compared with the manifest, SHA-256 sums are not.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from nlptools.errors import BundleError, InputError, OutputError, display, reason
-from nlptools.files import atomic, line_records, streams
-from nlptools.files.line_records import escape
+from nlptools.errors import BundleError, InputError, display, reason
+from nlptools.files import atomic, whole_directory
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
-from nlptools.vectors.files import array_reader
+from nlptools.vectors.files.npy import load_array, read_words, write_array, write_words
 from nlptools.vectors.product_quantization import CENTROIDS, Product, ProductRows
+from nlptools.vectors.rows import ArrayRows, Floats, Rows
 from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.table import ArrayRows, Floats, Rows, Vectors, Words
+from nlptools.vectors.table import Vectors
 
 MANIFEST, CONFIG = "manifest.json", "config.json"
 _FORMAT = 1
 _MOST_JSON = 1 << 20
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
-_EXTRA = {"buckets": "subwords.npy", "own": "word_rows.npy", "output": "output.npy"}
-
-
-# -- .npy -------------------------------------------------------------------------------------------------------------
-
-
-def words_beside(path: str) -> str:
-    """The name of the list of words, or lines, of `NAME.npy`."""
-    return str(Path(path).with_suffix(".vocab.tsv"))
-
-
-def read_npy(path: str, errors: str = "strict") -> Vectors:
-    """The vectors of `NAME.npy` and `NAME.vocab.tsv`. Raises InputError, BundleError."""
-    array = load_array(path)
-    if not os.path.exists(words_beside(path)):
-        hint = "neighbors and project take the words of the rows from --lines FILE"
-        raise InputError(
-            f"{display(words_beside(path))}: no such file, expected the words of {display(path)}", hint=hint
-        )
-    words, counts = _read_words(words_beside(path), errors)
-    return Vectors(words, array, counts=counts, path=path)
-
-
-def load_array(path: str, types: str = "f") -> np.ndarray[Any, Any]:
-    """A matrix, or with "1" in `types` a vector, mapped. Raises InputError, BundleError.
-
-    What has several arrays, or is compressed, or no file, is read instead.
-    """
-    if "1" not in types and (path == "-" or path.endswith(_COMPRESSED) or _is_special(path)):
-        return array_reader.read_arrays(path, types)
-    try:
-        array = np.load(path, mmap_mode="r")
-    except FileNotFoundError:
-        raise InputError(f"{display(path)}: no such file") from None
-    except OSError as error:
-        raise InputError(f"{display(path)}: {reason(error)}") from None
-    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError) as error:
-        raise BundleError(f"{display(path)}: not a readable array: {' '.join(str(error).split())[:120]}") from None
-    expected = 1 if "1" in types else 2
-    if not isinstance(array, np.ndarray) or array.ndim != expected or array.dtype.kind not in types:
-        checks.refuse(path, f"expected {'a vector' if expected == 1 else 'a matrix'} of numbers")
-    if expected == 2 and not 1 <= array.shape[1] <= checks.MOST_DIMENSIONS:
-        checks.refuse(path, f"{array.shape[1]} dimensions")
-    return array_reader.read_arrays(path, types) if _goes_on(array, path) else array
-
-
-def _is_special(path: str) -> bool:
-    """Whether `path` is there and neither a file nor a directory: a pipe, a device."""
-    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
-
-
-def _goes_on(array: np.ndarray[Any, Any], path: str) -> bool:
-    """Whether another array stands behind the first one in a file, as when the output of a pipe is kept."""
-    if array.ndim != 2 or not isinstance(array, np.memmap):
-        return False
-    with open(path, "rb") as stream:
-        stream.seek(array.offset + array.nbytes)
-        return stream.read(len(array_reader.MAGIC)) == array_reader.MAGIC
-
-
-def _read_words(path: str, errors: str) -> tuple[Words, list[int] | None]:
-    """Words and, if all lines have them, counts."""
-    with streams.open_bytes(path) as stream:
-        data = stream.read()
-    text = checks.decode_words(data, path, errors)
-    if not any(mark in text for mark in "\\\t\r"):  # nothing to take apart
-        plain = text.removesuffix("\n")
-        return Words(plain, plain.count("\n") + 1 if text else 0), None
-    lines = text.replace("\r\n", "\n").removesuffix("\n").split("\n")
-    fields = [line_records.fields(line) for line in lines]
-    for number, row in enumerate(fields, 1):
-        if len(row) > 2 or (len(row) == 2 and not (row[1].isascii() and row[1].isdigit())) or "\n" in row[0]:
-            checks.refuse(path, "expected a word, or a word, a tab and a count", line=number)
-    counts = [int(row[1]) for row in fields if len(row) == 2]
-    return Words.of(row[0] for row in fields), counts if len(counts) == len(fields) else None
-
-
-def write_npy(vectors: Vectors, path: str, *, force: bool = False) -> None:
-    """Write `NAME.npy` and `NAME.vocab.tsv`. Raises OutputError if one of them exists, StreamError."""
-    with Output(words_beside(path), force=force) as words, Output(path, force=force) as out:
-        _write_words(vectors, words)
-        _write_array(out, (len(vectors), vectors.dimensions), (rows for _, rows in vectors.blocks()))
-
-
-def _write_words(vectors: Vectors, out: Output) -> None:
-    words, counts = vectors.words.list(), vectors.counts
-    for start in range(0, len(words), 1 << 16):
-        part = words[start : start + (1 << 16)]
-        ends = ["\n"] * len(part) if counts is None else [f"\t{n}\n" for n in counts[start : start + len(part)]]
-        out.write("".join(escape(word) + end for word, end in zip(part, ends, strict=True)))
-
-
-def _write_array(
-    out: Output, shape: tuple[int, ...], parts: Iterable[np.ndarray[Any, Any]], dtype: str = "<f4"
-) -> None:
-    """An array in the format of numpy, from parts of its rows."""
-    header = repr({"descr": dtype, "fortran_order": False, "shape": shape})
-    header += " " * (-(len(header) + 11) % 64) + "\n"  # the data begins at a multiple of 64 bytes
-    out.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode("ascii"))
-    for part in parts:
-        out.write(np.ascontiguousarray(part, dtype).tobytes())
-
-
-# -- directories ------------------------------------------------------------------------------------------------------
+_EXTRA = {"buckets": "subwords.npy", "own": "word_rows.npy", "output": "output.npy"}  # field of Subwords -> file
 
 
 class Quantized(NamedTuple):
     """int8 rows (V, D) and float32 scales (V,); row times scale is about the vector."""
 
-    rows: np.ndarray[Any, Any]
+    rows: NDArray[Any]
     scales: Floats
 
 
@@ -153,7 +47,7 @@ def read(directory: str, errors: str = "strict") -> Vectors:
 
     Raises:
         InputError: no such directory.
-        BundleError: a file is missing, of another size than the manifest says, or contradicts the others.
+        BundleError: a file is missing, does not have the size in the manifest, or contradicts the others.
     """
     path = Path(directory)
     if not path.is_dir():
@@ -163,13 +57,13 @@ def read(directory: str, errors: str = "strict") -> Vectors:
         checks.refuse(str(path / CONFIG), 'not a directory of vectors: expected "kind": "vectors" and "format": 1')
     _check_sizes(path)
     rows = _read_rows(path, config.get("quantized", "none"))
-    words, counts = _read_words(str(path / "vocab.tsv"), errors)
+    words, counts = read_words(str(path / "vocab.tsv"), errors)
     subwords = _read_subwords(path, config, rows.shape) if "subwords" in config else None
     return Vectors(words, rows, subwords=subwords, counts=counts, path=directory)
 
 
 def _read_rows(path: Path, quantized: object) -> Rows:
-    """The rows behind `vectors.npy`, whose numbers `quantized` tells: "none", "int8" or "pq". Raises BundleError."""
+    """The rows in `vectors.npy` and, for `quantized` "int8" or "pq", the files it needs. Raises BundleError."""
     if quantized not in ("none", "int8", "pq"):
         checks.refuse(str(path / CONFIG), f'"quantized" is {quantized!r}, expected "int8" or "pq"')
     array = load_array(str(path / "vectors.npy"), "f" if quantized == "none" else "i" if quantized == "int8" else "u")
@@ -190,20 +84,18 @@ def _read_rows(path: Path, quantized: object) -> Rows:
 
 
 def _read_subwords(path: Path, config: dict[str, Any], shape: tuple[int, ...]) -> Subwords:
-    told = config["subwords"]
+    entry = config["subwords"]
     try:
-        shortest, longest = int(told["shortest"]), int(told["longest"])
-        settings = {str(name): float(value) for name, value in told["settings"].items()}
+        shortest, longest = int(entry["shortest"]), int(entry["longest"])
+        settings = {str(name): float(value) for name, value in entry["settings"].items()}
     except (TypeError, KeyError, ValueError, AttributeError):
         checks.refuse(str(path / CONFIG), 'expected shortest, longest and settings under "subwords"')
     output = load_array(str(path / _EXTRA["output"])) if (path / _EXTRA["output"]).is_file() else None
-    found = Subwords(
-        shortest, longest, load_array(str(path / _EXTRA["buckets"])), load_array(str(path / _EXTRA["own"])), output, settings
-    )  # fmt: skip
-    fits = found.own.shape == shape and found.buckets.shape[1] == shape[1] and 0 <= shortest <= longest <= 1 << 16
+    buckets, own = (load_array(str(path / _EXTRA[name])) for name in ("buckets", "own"))
+    fits = own.shape == shape and buckets.shape[1] == shape[1] and 0 <= shortest <= longest <= 1 << 16
     if not fits or (output is not None and output.shape != shape):
         checks.refuse(str(path), "the arrays of n-grams do not fit the vectors")
-    return found
+    return Subwords(shortest, longest, buckets, own, output, settings)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
@@ -232,54 +124,36 @@ def _check_sizes(path: Path) -> None:
 
 
 def check_target(path: str, force: bool) -> None:
-    """Raise OutputError unless a directory can be made at `path`: not there, empty, or ours and `force`."""
-    target = Path(path)
-    if target.exists() and not target.is_dir():
-        raise OutputError(f"{display(path)}: is a file, expected a directory of vectors")
-    if target.is_dir() and any(target.iterdir()):
-        if not force:
-            raise OutputError(f"{display(path)}: exists", hint="--force replaces it")
-        try:
-            ours = _read_json(target / CONFIG).get("kind") == "vectors"
-        except BundleError:
-            ours = False
-        if not ours:
-            raise OutputError(f"{display(path)}: holds something else than vectors, and is not replaced")
+    """Raise OutputError unless vectors can be written to a directory at `path`; see `whole_directory.check_target`."""
+    whole_directory.check_target(path, "vectors", _holds_vectors, force=force)
 
 
-def write(vectors: Vectors, path: str, *, force: bool = False, quantized: Quantized | Product | None = None) -> None:
-    """Write a directory, whole or not at all.
+def _holds_vectors(path: Path) -> bool:
+    try:
+        return _read_json(path / CONFIG).get("kind") == "vectors"
+    except BundleError:
+        return False
+
+
+def save(vectors: Vectors, path: str, *, force: bool = False, quantized: Quantized | Product | None = None) -> None:
+    """Write a directory, whole or not at all; the vectors as they are, or `quantized`.
 
     Raises:
         OutputError: see `check_target`.
         StreamError: a write failed.
     """
     check_target(path, force)
-    target = Path(path)
-    try:
-        made = Path(atomic.temporary_directory(target))
-    except OSError as error:
-        raise OutputError(f"{display(path)}: {reason(error)}") from None
-    try:
-        write_files(made, vectors, quantized)
-        made.chmod(0o755)
-        if target.exists():
-            shutil.rmtree(target)
-        made.replace(target)
-        atomic.sync_directory(target.absolute().parent)
-    except OSError as error:
-        raise OutputError(f"{display(path)}: {reason(error)}") from None
-    finally:
-        atomic.discard(made)
+    with whole_directory.replacing(path) as folder:
+        write_files(folder, vectors, quantized)
 
 
 def write_files(
-    made: Path, vectors: Vectors, quantized: Quantized | Product | None = None, *, force: bool = False
+    folder: Path, vectors: Vectors, quantized: Quantized | Product | None = None, *, force: bool = False
 ) -> None:
-    """Write the files of vectors into a directory that is there, the manifest last. Raises as `write` does."""
+    """Write the files into an existing directory, the manifest last. Raises OutputError, StreamError."""
     shape = (len(vectors), vectors.dimensions)
     config: dict[str, Any] = {"kind": "vectors", "format": _FORMAT, "words": shape[0], "dimensions": shape[1]}
-    arrays: list[tuple[str, tuple[int, ...], Iterable[np.ndarray[Any, Any]], str]] = []
+    arrays: list[tuple[str, tuple[int, ...], Iterable[NDArray[Any]], str]] = []
     if isinstance(quantized, Product):
         config["quantized"] = "pq"
         arrays.append(("vectors.npy", quantized.codes.shape, _parts(quantized.codes), "|u1"))
@@ -292,24 +166,24 @@ def write_files(
     else:
         arrays.append(("vectors.npy", shape, (rows for _, rows in vectors.blocks()), "<f4"))
     if vectors.subwords is not None and quantized is None:
-        kept = vectors.subwords
-        config["subwords"] = {"shortest": kept.shortest, "longest": kept.longest, "settings": kept.settings}
+        subwords = vectors.subwords
+        config["subwords"] = {"shortest": subwords.shortest, "longest": subwords.longest, "settings": subwords.settings}
         for name, file in _EXTRA.items():
-            array = getattr(kept, name)
+            array = getattr(subwords, name)
             if array is not None:
                 arrays.append((file, array.shape, _parts(array), "<f4"))
     for file, sizes, parts, dtype in arrays:
-        with Output(str(made / file), force=force) as out:
-            _write_array(out, sizes, parts, dtype)
-    with Output(str(made / "vocab.tsv"), force=force) as out:
-        _write_words(vectors, out)
-    atomic.write_whole(made / CONFIG, json.dumps(config, indent=2) + "\n")
+        with Output(str(folder / file), force=force) as out:
+            write_array(out, sizes, parts, dtype)
+    with Output(str(folder / "vocab.tsv"), force=force) as out:
+        write_words(vectors, out)
+    atomic.write_whole(folder / CONFIG, json.dumps(config, indent=2) + "\n")
     names = [CONFIG, "vocab.tsv", *(file for file, *_ in arrays)]
-    files = {name: {"size": (made / name).stat().st_size, "sha256": _sha256(made / name)} for name in names}
-    atomic.write_whole(made / MANIFEST, json.dumps({"format": _FORMAT, "files": files}, indent=2) + "\n")
+    files = {name: {"size": (folder / name).stat().st_size, "sha256": _sha256(folder / name)} for name in names}
+    atomic.write_whole(folder / MANIFEST, json.dumps({"format": _FORMAT, "files": files}, indent=2) + "\n")
 
 
-def _parts(array: np.ndarray[Any, Any]) -> Iterable[np.ndarray[Any, Any]]:
+def _parts(array: NDArray[Any]) -> Iterable[NDArray[Any]]:
     return (array[start : start + 16384] for start in range(0, len(array), 16384))
 
 

@@ -1,11 +1,10 @@
 """fastText's `.bin` (version 12, and 11): words with counts, rows of words and of character n-grams, output vectors.
 
-All numbers are little-endian: magic and version; twelve int32 and a float64 of settings; the dictionary; a byte that
-tells whether the matrix is quantized, the input matrix (words, then buckets of n-grams), the same for the output matrix.
-The matrices stay in the file, mapped. Models of version 11 have no n-grams if they are supervised.
+All numbers are little-endian: magic number and version; twelve int32 and a float64 of settings; the dictionary; a byte, 1
+if the matrix is quantized, and the input matrix (words, then buckets of n-grams); the same for the output matrix. The
+matrices stay in the file, mapped. Supervised models of version 11 have no n-grams.
 
-Departures: quantized models (`.ftz`) and pruned dictionaries are refused. Of a supervised model the words are read and
-the labels are not.
+Departures: quantized models (`.ftz`) and pruned dictionaries are refused. The labels of a supervised model are not read.
 """
 
 from __future__ import annotations
@@ -16,13 +15,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.errors import UsageError
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec import map_file
+from nlptools.vectors.rows import Floats
 from nlptools.vectors.subwords import Subwords
-from nlptools.vectors.table import Floats, Vectors, Words
+from nlptools.vectors.table import Vectors
+from nlptools.vectors.words import Words
 
 MAGIC, VERSION = 793712314, 12
 _SETTINGS = (
@@ -36,7 +38,7 @@ _MOST_WORD = 1 << 16
 
 
 class SubwordRows:
-    """Vectors of words made from their own rows and those of their n-grams, as they are asked for."""
+    """Vectors of words, computed on demand from their own rows and those of their n-grams."""
 
     def __init__(self, words: Words, subwords: Subwords) -> None:
         self.shape: tuple[int, int] = (len(words), int(subwords.own.shape[1]))
@@ -51,7 +53,7 @@ class SubwordRows:
 
 
 class _Reader:
-    """A position in the file; every step is checked against its size."""
+    """A position in the file. Every read is checked against the size of the file."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -68,7 +70,7 @@ class _Reader:
         self.at += size
         return struct.unpack_from("<" + form, self.data, self.at - size)
 
-    def matrix(self, name: str) -> np.ndarray[Any, Any]:
+    def matrix(self, name: str) -> NDArray[Any]:
         """A dense matrix, mapped."""
         if self.unpack("B")[0]:
             self.refuse(f"the {name} matrix is quantized (.ftz): only dense models are read")
@@ -77,18 +79,17 @@ class _Reader:
             self.refuse(
                 f"the {name} matrix has {rows:,} x {columns:,} numbers, and {len(self.data) - self.at:,} bytes follow"
             )
-        found = np.frombuffer(self.data, "<f4", rows * columns, self.at).reshape(rows, columns)
         self.at += rows * columns * 4
-        return found
+        return np.frombuffer(self.data, "<f4", rows * columns, self.at - rows * columns * 4).reshape(rows, columns)
 
 
 def read(path: str, errors: str = "strict") -> Vectors:
-    """The vectors of a `.bin` file with its n-grams, so that words outside the vocabulary have vectors too.
+    """The vectors of a `.bin` file with its n-grams, which give vectors to words outside the vocabulary.
 
     Raises:
         InputError: no such file.
-        BundleError: not such a file, quantized or pruned, sizes that contradict each other or the file, words that are
-            not UTF-8 while `errors` is "strict".
+        BundleError: not a fastText model, a quantized or pruned one, inconsistent sizes, or words that are not UTF-8
+            while `errors` is "strict".
     """
     reader = _Reader(path)
     magic, version = reader.unpack("ii")
@@ -108,7 +109,7 @@ def read(path: str, errors: str = "strict") -> Vectors:
             f"an input matrix of {matrix.shape[0]:,} x {matrix.shape[1]:,} for {len(words):,} words, "
             f"{settings['bucket']:,} buckets and {settings['dim']} dimensions"
         )
-    output: np.ndarray[Any, Any] | None = reader.matrix("output")
+    output: NDArray[Any] | None = reader.matrix("output")
     if reader.at != len(reader.data):
         reader.refuse(f"{len(reader.data) - reader.at:,} bytes too many at the end")
     if settings["model"] == _SUPERVISED or (output is not None and output.shape != (len(words), settings["dim"])):
@@ -143,40 +144,37 @@ def _dictionary(reader: _Reader, settings: dict[str, Any], errors: str) -> tuple
     reader.at = at
     blob = b"\n".join(names[:words])
     if blob.count(b"\n") != max(0, words - 1):
-        reader.refuse("a word of the dictionary holds a newline")
+        reader.refuse("a word of the dictionary contains a newline")
     return Words(checks.decode_words(blob, reader.path, errors), words), counts[:words]
 
 
 # -- writing ----------------------------------------------------------------------------------------------------------
 
 
-def write(vectors: Vectors, out: Output) -> None:
-    """Write a model of version 12 that fastText and gensim load: with the n-grams where `vectors` has them.
+def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
+    """Write a model of version 12, which fastText and gensim load, with the n-grams if `vectors` has them.
 
-    Without n-grams the rows of words are the vectors. Output vectors that are not known are zeros, counts that are not
-    known fall from V to 1.
+    Without n-grams the input rows are the vectors. Unknown output vectors are zeros, unknown counts fall from V to 1.
 
     Raises:
-        UsageError: a word holds the byte 0, which ends words in this format.
+        OutputError: the file exists.
+        UsageError: a word contains the byte 0, which ends words in this format.
         StreamError: a write failed.
     """
+    with Output(path, force=force) as out:
+        _write(vectors, out)
+
+
+def _write(vectors: Vectors, out: Output) -> None:
     count, dimensions, subwords = len(vectors), vectors.dimensions, vectors.subwords
     words = vectors.words.list()
     if any("\0" in word for word in words):
-        raise UsageError("a word holds the byte 0, which fastText's format has no room for")
+        raise UsageError("a word contains the byte 0, which fastText's format cannot represent")
     counts = list(vectors.counts) if vectors.counts is not None else list(range(count, 0, -1))
-    known = subwords.settings if subwords is not None else {}
     bucket = len(subwords.buckets) if subwords is not None else 0
-    settings: dict[str, Any] = {**_DEFAULTS, **known, "dim": dimensions, "bucket": bucket or known.get("bucket", 0)}
-    if not bucket:
-        settings |= {"minn": known.get("minn", 0), "maxn": 0, "bucket": 0}
-    if settings["model"] == _SUPERVISED:
-        settings |= {"model": _SKIP_GRAM, "loss": _NEGATIVE_SAMPLING, "wordNgrams": 1}
-    if subwords is not None and bucket:
-        settings |= {"minn": subwords.shortest, "maxn": subwords.longest}
+    settings = _settings(vectors, bucket)
     out.write(struct.pack("<ii12id", MAGIC, VERSION, *(int(settings[name]) for name in _SETTINGS), settings["t"]))
-    tokens = int(known.get("ntokens", sum(counts)))
-    out.write(struct.pack("<iiiqq", count, count, 0, tokens, -1))
+    out.write(struct.pack("<iiiqq", count, count, 0, int(settings.get("ntokens", sum(counts))), -1))
     for first in range(0, count, 1 << 16):
         part = zip(words[first : first + (1 << 16)], counts[first : first + (1 << 16)], strict=True)
         out.write(b"".join(word.encode("utf-8", "surrogatepass") + struct.pack("<xqb", n, 0) for word, n in part))
@@ -185,8 +183,20 @@ def write(vectors: Vectors, out: Output) -> None:
         out.write(part_rows.astype("<f4", copy=False).tobytes())
     out.write(struct.pack("<Bqq", 0, count, dimensions))
     for start, rows in vectors.blocks():
-        kept = None if subwords is None or subwords.output is None else subwords.output[start : start + len(rows)]
-        out.write((np.zeros_like(rows) if kept is None else np.asarray(kept, "<f4")).tobytes())
+        known = None if subwords is None or subwords.output is None else subwords.output[start : start + len(rows)]
+        out.write((np.zeros_like(rows) if known is None else np.asarray(known, "<f4")).tobytes())
+
+
+def _settings(vectors: Vectors, bucket: int) -> dict[str, float]:
+    """fastText's settings, by its names, as far as they are known."""
+    subwords = vectors.subwords
+    known = subwords.settings if subwords is not None else {}
+    settings = {**_DEFAULTS, **known, "dim": vectors.dimensions, "bucket": bucket}
+    if settings["model"] == _SUPERVISED:
+        settings |= {"model": _SKIP_GRAM, "loss": _NEGATIVE_SAMPLING, "wordNgrams": 1}
+    if subwords is not None and bucket:
+        return {**settings, "minn": subwords.shortest, "maxn": subwords.longest}
+    return {**settings, "minn": known.get("minn", 0), "maxn": 0}
 
 
 def _input_rows(vectors: Vectors) -> Iterator[Floats]:

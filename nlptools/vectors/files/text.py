@@ -2,10 +2,10 @@
 
     the 0.418 0.24968 -0.41242 ...
 
-Fields are separated by U+0020 and by nothing else, since words hold U+00A0 and U+3000. The last D fields are the numbers
-and what stands before them is the word, so that words may hold spaces (as in GloVe's 840B file). A space at the end of
-a line, which word2vec and fastText leave there, is no field. Written numbers have six significant digits where these
-give the same float32 again, nine where they do not; fastText's own `.vec` always has five, and so has ours.
+Only U+0020 separates fields, since words contain U+00A0 and U+3000. The last D fields are the numbers and all before them
+is the word, so words may contain spaces (as in GloVe's 840B file). A space at the end of a line, as word2vec and fastText
+write it, is not a field. Numbers are written with six significant digits if these give the same float32 again, else with
+nine; in fastText's `.vec` always with five, as fastText does.
 """
 
 from __future__ import annotations
@@ -14,10 +14,8 @@ import io
 import os
 import re
 import stat
-import warnings
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -25,52 +23,85 @@ from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files import streams
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
-from nlptools.vectors.table import Floats, Vectors, Words
+from nlptools.vectors.files.decimals import decimals, floats
+from nlptools.vectors.rows import Floats
+from nlptools.vectors.table import Vectors
 
 _CHUNK = 1 << 22
-_ODD = (b"\t", b"\r", b"\v", b"\f")  # what float parsing takes for a space, and we do not
+_ODD = (b"\t", b"\r", b"\v", b"\f")  # spaces for float parsing, but not in this format
 _BOM = b"\xef\xbb\xbf"
 
 
-class Style(NamedTuple):
-    """How a format writes lines."""
+@dataclass(frozen=True)
+class TextFormat:
+    """A layout of lines; its methods are those of every format in `nlptools.configs.vectors.FORMATS`.
 
-    header: bool
-    digits: int  # 0: as many as the number needs
-    end: bytes
-
-
-WORD2VEC = Style(header=True, digits=0, end=b"\n")
-VEC = Style(header=True, digits=5, end=b" \n")
-GLOVE = Style(header=False, digits=0, end=b"\n")
-
-
-# -- reading ----------------------------------------------------------------------------------------------------------
-
-
-def read(path: str, style: Style, errors: str = "strict", opened: io.BufferedReader | None = None) -> Vectors:
-    """The vectors in a text file, compressed or not, or standard input (`-`); `opened` where it is open already.
-
-    Raises:
-        InputError: no such file.
-        BundleError: no header where one belongs, other counts or dimensions than it says, a number that is none or not
-            finite, invalid UTF-8; with the line. Nothing is allocated on the word of a header.
+    Attributes:
+        header: whether the first line is `V D`. GloVe's files may have it, too (-write-header 1).
+        digits: significant digits, and those for numbers that need more to be the same float32 again.
+        end: the end of a line.
     """
-    chunks = _chunks(path, opened)
-    first = next(chunks, b"")
-    line, _, rest = first.partition(b"\n")
-    header = None
-    if style.header or re.fullmatch(rb"[0-9]+ [0-9]+ ?\r?", line):  # GloVe's -write-header 1
-        header = checks.parse_header(line, path)
-        checks.check_room(header, 2 * header.dimensions + 1, _size_after(path, len(line)), path)
-        first = rest
-    elif not first:
-        checks.refuse(path, "the file is empty")
-    table = _Table(path, header.dimensions if header else _dimensions(line, path), errors, header)
-    table.add(first)
-    for chunk in chunks:
-        table.add(chunk)
-    return table.finish()
+
+    header: bool = True
+    digits: tuple[int, int] = (6, 9)
+    end: str = "\n"
+
+    def read(self, path: str, errors: str = "strict", opened: io.BufferedReader | None = None) -> Vectors:
+        """The vectors of a file, compressed or not, or standard input (`-`), in memory.
+
+        Args:
+            opened: the stream, if it is open already.
+
+        Raises:
+            InputError: no such file.
+            BundleError: a missing header, other counts or dimensions than the header has, a field that is not a finite
+                number, invalid UTF-8; names the line. Nothing is allocated from what a header claims.
+        """
+        chunks = _chunks(path, opened)
+        first = next(chunks, b"")
+        line, _, rest = first.partition(b"\n")
+        header = None
+        if self.header or re.fullmatch(rb"[0-9]+ [0-9]+ ?\r?", line):
+            header = checks.parse_header(line, path)
+            checks.check_room(header, 2 * header.dimensions + 1, _size_after(path, len(line)), path)
+            first = rest
+        elif not first:
+            checks.refuse(path, "the file is empty")
+        table = _Table(path, header.dimensions if header else _dimensions(line, path), errors, header)
+        table.add(first)
+        for chunk in chunks:
+            table.add(chunk)
+        return table.finish()
+
+    def save(self, vectors: Vectors, path: str, *, force: bool = False) -> None:
+        """Write all vectors, a block at a time.
+
+        Raises:
+            OutputError: the file exists.
+            UsageError: a word contains a newline.
+            StreamError: a write failed.
+        """
+        with Output(path, force=force) as out:
+            if self.header:
+                out.write(f"{len(vectors)} {vectors.dimensions}\n")
+            size = max(1, (1 << 18) // vectors.dimensions)
+            for start, rows in vectors.blocks():
+                words = vectors.words[start : start + len(rows)]
+                for word in words:
+                    if "\n" in word:
+                        raise UsageError(f"a word with a newline cannot be written in this format: {word!r}")
+                for i in range(0, len(rows), size):
+                    out.write(self._lines(words[i : i + size], rows[i : i + size]))
+
+    def _lines(self, words: list[str], rows: Floats) -> bytes:
+        fields, width = decimals(rows, self.digits), rows.shape[1]
+        lines = [f"{word} {' '.join(fields[i * width : (i + 1) * width])}{self.end}" for i, word in enumerate(words)]
+        return "".join(lines).encode("utf-8", "surrogatepass")
+
+
+WORD2VEC = TextFormat()
+VEC = TextFormat(digits=(5, 5), end=" \n")
+GLOVE = TextFormat(header=False)
 
 
 def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
@@ -85,15 +116,15 @@ def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
 
 
 def _size_after(path: str, used: int) -> int:
-    """How many bytes may follow the first `used`; a guess from above where the size is not known."""
-    if path == "-" or Path(path).suffix in (".gz", ".bz2", ".xz", ".zst"):
+    """Upper bound on the number of bytes behind the first `used`."""
+    if path == "-" or path.endswith(streams.COMPRESSED):
         return 1 << 62
-    found = os.stat(path)
-    return found.st_size - used if stat.S_ISREG(found.st_mode) else 1 << 62
+    status = os.stat(path)
+    return status.st_size - used if stat.S_ISREG(status.st_mode) else 1 << 62
 
 
 def _dimensions(line: bytes, path: str) -> int:
-    """The number of numbers at the end of GloVe's first line; its first field is the word in any case."""
+    """How many numbers end GloVe's first line; its first field is the word in any case."""
     fields = line.rstrip(b"\r ").split(b" ")
     count = 0
     while count < len(fields) - 1 and _is_number(fields[-1 - count]):
@@ -116,7 +147,7 @@ def _is_number(field: bytes) -> bool:
 
 
 class _Table:
-    """Words and rows as they arrive; memory follows what has been read, not what a header says."""
+    """Words and rows read so far. Memory grows with what has been read, not with what a header claims."""
 
     def __init__(self, path: str, dimensions: int, errors: str, header: checks.Header | None) -> None:
         self.path, self.dimensions, self.errors, self.header = path, dimensions, errors, header
@@ -154,7 +185,7 @@ class _Table:
         fields = line.rsplit(b" ", self.dimensions)
         if self.header is None or not _is_number(fields[0].rpartition(b" ")[2]):
             return fields[0], line[len(fields[0]) + 1 :]
-        # the word would end with a number: after a header, this is a row that is too long
+        # the word would end with a number: with a header, this row is too long
         return checks.refuse(self.path, f"expected {self.dimensions} numbers, found more", line=number)
 
     def _decode(self, words: list[bytes]) -> list[str]:
@@ -165,16 +196,15 @@ class _Table:
                 try:
                     word.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    hint = "--encoding-errors replace reads words that were cut inside a character"
                     message = f"the word is not valid UTF-8 (byte 0x{word[error.start]:02x})"
-                    checks.refuse(self.path, message, line=self.line + offset, hint=hint)
+                    checks.refuse(self.path, message, line=self.line + offset, hint=checks.CUT_WORDS)
             raise
 
     def _parse(self, numbers: list[bytes]) -> Floats:
         """Rows of numbers, float32 (N, D)."""
         joined = b" ".join(numbers)
         values = floats(joined)
-        # each line has as many spaces as it should: two in a row leave a number too few
+        # each line has the right number of spaces, so two in a row leave too few numbers
         if len(values) != len(numbers) * self.dimensions or _is_odd(joined) or not np.isfinite(values).all():
             self._refuse_number(numbers)
         return values.reshape(-1, self.dimensions)
@@ -195,62 +225,13 @@ class _Table:
         self.matrix[used : used + len(rows)] = rows
 
     def finish(self) -> Vectors:
-        """The table. Raises BundleError when the header says otherwise."""
+        """The table, without repeated words. Raises BundleError if the header has another number of words."""
         count = len(self.words)
         if self.header is not None and count != self.header.words:
             checks.refuse(self.path, f"the header says {self.header.words:,} words, {count:,} lines follow",
                           line=min(count, self.header.words) + 1)  # fmt: skip
         self.matrix.resize((count, self.dimensions), refcheck=False)
-        return Vectors(Words.of(self.words), self.matrix, path=self.path)
-
-
-def floats(text: bytes) -> Floats:
-    """Numbers separated by spaces, float32; none of them, or those before it, where one is no number."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # about what is no number; the caller counts
-        try:
-            found: Any = np.fromstring(text, np.float64, sep=" ")  # type: ignore[call-overload, unused-ignore]
-        except ValueError:  # of newer versions of numpy
-            return np.empty(0, np.float32)
-    with np.errstate(over="ignore"):
-        return np.asarray(found.astype(np.float32))
-
-
-# -- writing ----------------------------------------------------------------------------------------------------------
-
-
-def write(vectors: Vectors, out: Output, style: Style) -> None:
-    """Write all vectors, a block at a time.
-
-    Raises:
-        UsageError: a word holds a newline, or a vector nothing that the format can show.
-        StreamError: a write failed.
-    """
-    if style.header:
-        out.write(f"{len(vectors)} {vectors.dimensions}\n")
-    for start, rows in vectors.blocks():
-        words = vectors.words[start : start + len(rows)]
-        for word in words:
-            if "\n" in word:
-                raise UsageError(f"a word with a newline cannot stand in this format: {word!r}")
-        size = max(1, (1 << 18) // vectors.dimensions)
-        for i in range(0, len(rows), size):
-            out.write(_lines(words[i : i + size], rows[i : i + size], style))
-
-
-def _lines(words: list[str], rows: Floats, style: Style) -> bytes:
-    fields = _numbers(rows.ravel(), style.digits)
-    width, end = rows.shape[1], style.end.decode()
-    parts = [f"{word} {' '.join(fields[i * width : (i + 1) * width])}{end}" for i, word in enumerate(words)]
-    return "".join(parts).encode("utf-8", "surrogatepass")
-
-
-def _numbers(values: Floats, digits: int) -> list[str]:
-    """Decimal numbers of `digits` significant digits; 0: six, or nine where six would not give the same float32."""
-    plain = values.tolist()
-    fields = (" ".join([f"%.{digits or 6}g"] * len(plain)) % tuple(plain)).split(" ")
-    if not digits:
-        back = floats(" ".join(fields).encode())
-        for i in np.flatnonzero(back != values).tolist():
-            fields[i] = f"{plain[i]:.9g}"
-    return fields
+        keep = checks.keep_first(self.words, self.path)
+        if keep is not None:
+            self.words, self.matrix = [self.words[place] for place in keep], self.matrix[keep]
+        return Vectors(self.words, self.matrix, path=self.path)

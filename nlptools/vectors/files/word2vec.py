@@ -1,10 +1,9 @@
 """The binary file of word2vec: a line `V D`, then for each word its bytes, a space and D little-endian float32.
 
-word2vec's own program writes a newline after each vector, gensim and Google's file have none; a newline before a word
-is skipped. Where a vector begins depends on the lengths of all words before it: it is found when somebody wants that
-vector, or looks for a word (`nlptools.vectors.files.word2vec_records`).
-Opening a file takes no time, whatever its size; the vectors stay
-in it, mapped, and are copied a block at a time when they are needed.
+word2vec writes a newline after each vector, gensim does not, nor has Google's file; a newline before a word is skipped. The
+place of a vector depends on the lengths of all words before it; it is computed when a vector or word is looked up
+(`nlptools.vectors.files.word2vec_records`). Opening a file takes no time whatever its size: the vectors stay in it, mapped,
+and are copied a block at a time.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools.errors import InputError, UsageError, display, reason
 from nlptools.files import streams
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec_records import Records, RecordWords
-from nlptools.vectors.table import Floats, Vectors
-
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+from nlptools.vectors.rows import Floats
+from nlptools.vectors.table import Vectors
 
 
 class RecordRows:
-    """Vectors between words. Rows of any alignment are gathered as blocks of bytes, which copies and converts nothing."""
+    """Vectors between words. Rows at any alignment are gathered as blocks of bytes, without conversion."""
 
     def __init__(self, records: Records) -> None:
         self.shape: tuple[int, int] = (records.count, records.dimensions)
@@ -45,7 +44,7 @@ class RecordRows:
         self._records.reach(max(places, default=-1) + 1)
         return self._gather(self._records.starts[list(places)])
 
-    def _gather(self, starts: np.ndarray[Any, Any]) -> Floats:
+    def _gather(self, starts: NDArray[Any]) -> Floats:
         if not len(starts):
             return np.empty((0, self.shape[1]), np.float32)
         rows: Floats = self._windows[starts].view("<f4").reshape(-1, self.shape[1]).astype(np.float32, copy=False)
@@ -53,13 +52,13 @@ class RecordRows:
 
 
 def map_file(path: str) -> mmap.mmap:
-    """The bytes of a file, mapped; compressed files and standard input (`-`) are unpacked into a temporary one.
+    """The bytes of a file, mapped. Compressed files, pipes and standard input (`-`) go through a temporary file.
 
     Raises:
         InputError: no such file.
         BundleError: an empty file.
     """
-    special = path == "-" or path.endswith(_COMPRESSED) or not os.path.isfile(path)
+    special = path == "-" or path.endswith(streams.COMPRESSED) or not os.path.isfile(path)
     with streams.open_bytes(path) as source:
         if not special:
             return _map(source.fileno(), path)
@@ -76,8 +75,8 @@ def _map(descriptor: int, path: str) -> mmap.mmap:
     try:
         return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
-        told = reason(error) if isinstance(error, OSError) else str(error)
-        raise InputError(f"{display(path)}: cannot be mapped: {told}") from None
+        cause = reason(error) if isinstance(error, OSError) else str(error)
+        raise InputError(f"{display(path)}: cannot be mapped: {cause}") from None
 
 
 def read(path: str, errors: str = "strict") -> Vectors:
@@ -85,9 +84,9 @@ def read(path: str, errors: str = "strict") -> Vectors:
 
     Raises:
         InputError: no such file.
-        BundleError: a bad header, or one that promises more than the file holds; and here in a small file, in a large
-            one when a search or a lookup comes there: vectors that end early or late, words that are not UTF-8 while
-            `errors` is "strict".
+        BundleError: an invalid header, or one with more words than the file has room for. Truncated vectors, bytes behind
+            the last one, and words that are not UTF-8 while `errors` is "strict" are found here in a small file, in a
+            large one when a search or lookup reaches them.
     """
     data = map_file(path)
     end = data.find(b"\n", 0, 128)
@@ -97,24 +96,25 @@ def read(path: str, errors: str = "strict") -> Vectors:
     return Vectors(RecordWords(records), RecordRows(records), path=path)
 
 
-def write(vectors: Vectors, out: Output, *, newline: bool = False) -> None:
-    """Write all vectors, a block at a time; with a newline after each, as word2vec's own program has it, or without.
+def save(vectors: Vectors, path: str, *, force: bool = False) -> None:
+    """Write all vectors, a block at a time, as gensim does: without a newline after each.
 
     Raises:
-        UsageError: a word holds a space or newline, which the format has no room for.
+        OutputError: the file exists.
+        UsageError: a word contains a space or newline, which the format cannot represent.
         StreamError: a write failed.
     """
-    out.write(f"{len(vectors)} {vectors.dimensions}\n")
-    last = b"\n" if newline else b""
-    for start, rows in vectors.blocks():
-        data = rows.astype("<f4", copy=False).tobytes()
-        size = 4 * vectors.dimensions
-        parts = []
-        for i, word in enumerate(vectors.words[start : start + len(rows)]):
-            if " " in word or "\n" in word:
-                raise UsageError(
-                    f"word {start + i + 1:,} holds a space, which word2vec's binary format has no room for: {word!r}",
-                    hint="--to word2vec, glove, fasttext or bundle keep it",
-                )
-            parts += [word.encode("utf-8", "surrogatepass"), b" ", data[i * size : (i + 1) * size], last]
-        out.write(b"".join(parts))
+    size = 4 * vectors.dimensions
+    with Output(path, force=force) as out:
+        out.write(f"{len(vectors)} {vectors.dimensions}\n")
+        for start, rows in vectors.blocks():
+            data = rows.astype("<f4", copy=False).tobytes()
+            parts = []
+            for i, word in enumerate(vectors.words[start : start + len(rows)]):
+                if " " in word or "\n" in word:
+                    raise UsageError(
+                        f"word {start + i + 1:,} contains a space, which word2vec's binary format cannot represent: {word!r}",
+                        hint="--to word2vec, glove, fasttext or bundle keep it",
+                    )
+                parts += [word.encode("utf-8", "surrogatepass"), b" ", data[i * size : (i + 1) * size]]
+            out.write(b"".join(parts))

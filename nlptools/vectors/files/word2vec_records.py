@@ -1,9 +1,9 @@
-"""Where the vectors lie in word2vec's binary file, found as far as somebody asks.
+"""The places of vectors in word2vec's binary file, located as far as they are needed.
 
-The place of each vector follows from the one before it: past the next space, then past one vector. To find them all means
-to touch every page of the file, which a search does anyway and a start must not; so records are found a window at a time,
-by a regular expression whose matches are whole records, which walks at the speed of C. What is wrong with a record is told
-when it is reached; small files are read through at once.
+The place of each vector follows from the one before it: past the next space, then past one vector. Locating all of them
+touches every page of the file, which a search does anyway, but which would make opening slow. So records are located a
+window at a time, by a regular expression whose matches are whole records, at the speed of C. A damaged record is reported
+when it is reached; small files are scanned completely when they are opened.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from __future__ import annotations
 import mmap
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import overload
 
 import numpy as np
 
 from nlptools.vectors import checks
-from nlptools.vectors.table import Words
+from nlptools.vectors.rows import Longs
+from nlptools.vectors.words import Words
 
-Places = np.ndarray[Any, np.dtype[np.int64]]
-_WINDOW = 1 << 24  # bytes looked through at a time
-_WORDS = 16384  # about so many records in a window, if they are short
+_WINDOW = 1 << 24  # bytes scanned at a time
+_WORDS = 16384  # approximate number of records in a window, if they are short
 
 
 class Records:
@@ -28,21 +28,21 @@ class Records:
 
     Attributes:
         data: the file.
-        starts: the places of vectors (their first bytes), int64 (V,); valid for the first `found`.
+        starts: the first bytes of vectors, int64 (V,), of which the first `found` are valid.
+        found: number of located records.
         size: bytes of a vector.
     """
 
     def __init__(self, data: mmap.mmap, begin: int, header: checks.Header, path: str, errors: str = "strict") -> None:
-        """Records from `begin` on. Raises BundleError where the first window, or a small file, is damaged."""
+        """Records from `begin` on. Raises BundleError if the first window, or a small file, is damaged."""
         self.data, self.path, self.errors = data, path, errors
         self.count, self.dimensions, self.size = header.words, header.dimensions, 4 * header.dimensions
-        self.starts: Places = np.empty(
-            header.words, np.int64
-        )  # the caller has compared this number with the file's size
+        # the caller has compared the number of words with the size of the file
+        self.starts: Longs = np.empty(header.words, np.int64)
         self.found = 0
         self._begin = self._end = begin
         self._window = max(self.size + 4096, min(_WORDS * (self.size + 16), _WINDOW))
-        # where no record follows, the other branch takes all that is left: nothing is tried twice, however broken the file
+        # without a record, the second branch matches all the rest: no byte is tried twice, however damaged the file
         self._record = re.compile(rb"([^ ]*) (?s:.{%d})|(?s:.+)" % self.size)
         self._texts: list[tuple[int, str]] = []
         self.reach(self.count if len(data) <= _WINDOW else min(1, self.count))
@@ -50,17 +50,17 @@ class Records:
             self._check_end(begin)
 
     def reach(self, count: int) -> None:
-        """Find at least the first `count` records.
+        """Locate at least the first `count` records.
 
         Raises:
-            BundleError: the file ends inside a record, goes on after the last one, or a word is not UTF-8 or holds a
-                newline.
+            BundleError: the file ends inside a record or continues after the last one, or a word is not UTF-8 or
+                contains a newline.
         """
         while self.found < count:
             self._find_more()
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """(number of the first word, words joined by newlines) of the windows; those not yet looked through are found."""
+        """(number of the first word, words joined by newlines) of each window, scanned if necessary."""
         seen = 0
         while True:
             if seen == len(self._texts):
@@ -78,14 +78,14 @@ class Records:
         return word.decode("utf-8", self.errors)
 
     def _find_more(self) -> None:
-        """The records in the next window, or in a larger one if none ends in it."""
+        """Locate the records in the next window, or in a larger one if no record ends in it."""
         window, words = self._window, list[bytes]()
         while not words:
             stop = min(self._end + window, len(self.data))
             words, starts = self._look(self._end, stop)
             if not words and stop == len(self.data):
-                told = f"the header promises {self.count:,} words, the file ends in word {self.found + 1:,}"
-                checks.refuse(self.path, told)
+                message = f"the header promises {self.count:,} words, the file ends in word {self.found + 1:,}"
+                checks.refuse(self.path, message)
             window *= 2
         words, starts = words[: self.count - self.found], starts[: self.count - self.found]
         text = checks.decode_words(self._join(words), self.path, self.errors, self.found)
@@ -97,23 +97,23 @@ class Records:
         self._end = end
         self.found += len(words)
 
-    def _look(self, begin: int, stop: int) -> tuple[list[bytes], Places]:
-        """The words of the whole records between two places, and where their vectors are."""
+    def _look(self, begin: int, stop: int) -> tuple[list[bytes], Longs]:
+        """The words and the places of vectors of the complete records between two places."""
         words: list[bytes] = self._record.findall(self.data, begin, stop)
         lengths = np.fromiter(map(len, words), np.int64, len(words))
         starts = begin + np.cumsum(lengths + (1 + self.size)) - self.size
-        # what the other branch took counts as a word of length 0: there is no space where that would end
+        # the second branch counts as a word of length 0, which is not followed by a space
         if words and (starts[-1] + self.size > stop or self.data[int(starts[-1]) - 1] != 0x20):
             return words[:-1], starts[:-1]
         return words, starts
 
     def _check_end(self, end: int) -> None:
         if self.data[end : end + 2] not in (b"", b"\n"):
-            told = f"{self.count:,} words of {self.dimensions} dimensions"
-            checks.refuse(self.path, f"the header promises {told}, and the file goes on after them")
+            promised = f"{self.count:,} words of {self.dimensions} dimensions"
+            checks.refuse(self.path, f"the header promises {promised}, and the file goes on after them")
 
     def _join(self, words: list[bytes]) -> bytes:
-        """The words joined by newlines; one before a word, which ends the record before it, is none of its own."""
+        """The words joined by newlines. A newline before a word ends the record before it and is dropped."""
         joined = b"\n".join(words)
         if joined.count(b"\n") == len(words) - 1:
             return joined
@@ -121,12 +121,12 @@ class Records:
         for number, word in enumerate(words, self.found + 1):
             if b"\n" in word:
                 hint = "the vectors have other dimensions than the header says, or the file is damaged"
-                checks.refuse(self.path, f"word {number:,} holds a newline", hint=hint)
+                checks.refuse(self.path, f"word {number:,} contains a newline", hint=hint)
         return b"\n".join(words)
 
 
 class RecordWords(Words):
-    """The words of records, which hold no spaces."""
+    """The words of records, which contain no spaces."""
 
     def __init__(self, records: Records) -> None:
         super().__init__("", records.count)
@@ -138,7 +138,11 @@ class RecordWords(Words):
     def may_hold(self, word: str) -> bool:
         return " " not in word and super().may_hold(word)
 
-    def __getitem__(self, place: Any) -> Any:
+    @overload
+    def __getitem__(self, place: int) -> str: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[str]: ...
+    def __getitem__(self, place: int | slice) -> str | list[str]:
         if self._list is None and isinstance(place, int) and 0 <= place < len(self):
             return self._records.word(place)
         return super().__getitem__(place)

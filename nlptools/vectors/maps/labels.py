@@ -1,8 +1,8 @@
-"""Where the labels of points go, so that they cover neither each other nor, if it can be helped, points.
+"""Places for the labels of points, where they do not cover each other and cover few points.
 
-A greedy placement: in order of importance each label takes the best of eight places around its point, of which those
-that overlap a label are out and those that cover other points cost. Labels that must be shown look further away. Finding
-the best placement of all is NP-hard (Formann and Wagner 1991); this one takes time in proportion to the labels.
+Greedy placement: in order of importance, each label takes the best of eight places around its point. Places that overlap a
+label are excluded, covered points are a cost. Labels that must be shown also try places further away. The optimal placement
+is NP-hard (Formann and Wagner 1991); this one takes time in proportion to the number of labels.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-Array = np.ndarray[Any, Any]
-_CELL = 32.0  # of the grid in which boxes and points are looked up
+Array = NDArray[Any]
+_CELL = 32.0  # size of a cell of the grid that indexes boxes and points
 _AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
 
 
 class Placed(NamedTuple):
-    """The lower left corner of a label, and whether it is so far from its point that a line should join them."""
+    """The lower left corner of a label, and whether it is far enough from its point to need a line to it."""
 
     x: float
     y: float
@@ -26,7 +27,7 @@ class Placed(NamedTuple):
 
 
 class _Boxes:
-    """Rectangles that are taken, and points that had better stay free, by cells of a grid."""
+    """Occupied rectangles, and points to keep free, by cells of a grid."""
 
     def __init__(self, points: Array) -> None:
         self.points: dict[tuple[int, int], list[tuple[float, float]]] = {}
@@ -43,14 +44,14 @@ class _Boxes:
         )
 
     def covered(self, box: tuple[float, float, float, float], most: int) -> int:
-        """How many points lie in the box; counting ends beyond `most`."""
+        """The number of points in the box; counting stops beyond `most`."""
         left, low, right, high = box
-        found = 0
+        count = 0
         for cell in _cells(box):
-            found += sum(left <= x <= right and low <= y <= high for x, y in self.points.get(cell, ()))
-            if found > most:
+            count += sum(left <= x <= right and low <= y <= high for x, y in self.points.get(cell, ()))
+            if count > most:
                 break
-        return found
+        return count
 
     def take(self, box: tuple[float, float, float, float]) -> None:
         for cell in _cells(box):
@@ -73,17 +74,17 @@ def place(
     most_covered: int = 1,
     far: float = 0.0,
 ) -> list[Placed | None]:
-    """A place for the label of each point, or None where there is no room.
+    """A place for the label of each point, or None if there is no room.
 
     Args:
-        points: (N, 2), in the unit of everything here, the most important first.
+        points: (N, 2), the most important first; all sizes are in the same unit.
         sizes: widths and heights of the labels, (N, 2).
-        bounds: left, low, right, high: labels stay inside.
+        bounds: left, low, right, high, which labels stay inside.
         wanted: labels that are placed before the others.
         obstacles: more points (M, 2) that labels should not cover.
-        gap: from the point to its label.
-        most_covered: a label that would cover more points than this is left out.
-        far: how far from their points labels may go, if there is no room nearer.
+        gap: distance from the point to its label.
+        most_covered: labels that would cover more points are left out.
+        far: largest distance from a point to its label, if there is no room nearer.
     """
     boxes = _Boxes(points if obstacles is None else np.concatenate([points, obstacles]))
     out: list[Placed | None] = [None] * len(points)
@@ -94,10 +95,10 @@ def place(
         width, height = (float(value) for value in sizes[i])
         reach = gap
         while out[i] is None:
-            found = _best(boxes, (x, y), (width, height), bounds, reach, most_covered)
-            if found is not None:
-                out[i] = Placed(*found, reach > gap * 2)
-                boxes.take((found[0], found[1], found[0] + width, found[1] + height))
+            corner = _best(boxes, (x, y), (width, height), bounds, reach, most_covered)
+            if corner is not None:
+                out[i] = Placed(*corner, reach > gap * 2)
+                boxes.take((*corner, corner[0] + width, corner[1] + height))
             reach += gap * 1.5
             if reach > far:
                 break
@@ -112,7 +113,7 @@ def _best(
     gap: float,
     most: int,
 ) -> tuple[float, float] | None:
-    """The corner of the place around a point that covers the fewest other points; None if none is free."""
+    """The corner of the free place around a point that covers the fewest other points; None if no place is free."""
     best, least = None, most + 1
     for right, up in _AROUND:
         slant = gap * 0.7 if right and up else gap

@@ -1,69 +1,44 @@
-"""Maps: words and their places, and the files that show them."""
+"""Maps of word vectors: computing them and writing them to files."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.maps import Project
 from nlptools.errors import UsageError, display
+from nlptools.files import streams
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
+from nlptools.vectors.maps import picture, projector, reduction
 from nlptools.vectors.maps import points as choosing
-from nlptools.vectors.maps import projector, reduction
+from nlptools.vectors.maps.page import page
 from nlptools.vectors.maps.points import Entry, Points
+from nlptools.vectors.maps.projection import Projection
 from nlptools.vectors.table import Vectors
 
-Array = np.ndarray[Any, Any]
 PICTURES = (".png", ".svg")
-FEW = 1000  # words of pictures and pages where nobody says how many
-_MANY = 20_000  # words from which methods other than PCA take long, and pages are slow
+FEW = 1000  # words of pictures and pages by default
+_MANY = 20_000  # words from which t-SNE and UMAP take long, and pages are slow
 _NAMES = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}
 
 
-@dataclass(frozen=True)
-class Map:
-    """Words and their places.
-
-    Attributes:
-        points: the words, their vectors, groups and arrows.
-        coordinates: float64 (N, 2) or (N, 3).
-        method: "pca", "tsne" or "umap".
-        variance: the share of the variance along each axis, of PCA only.
-        note: how the map was made, for captions.
-        title: what it shows.
-    """
-
-    points: Points
-    coordinates: Array
-    method: str
-    variance: tuple[float, ...] | None = None
-    note: str = ""
-    title: str = ""
-
-    @property
-    def words(self) -> list[str]:
-        """The words, in the order of the coordinates."""
-        return self.points.words
-
-    @property
-    def axes(self) -> list[str]:
-        """Names of the axes; those of t-SNE and UMAP mean nothing and have none."""
-        return [f"PC {i} ({share:.1%})" for i, share in enumerate(self.variance or (), 1)]
+class Map(Projection):
+    """A projection that can be written to a file."""
 
     def save(
         self, path: str | os.PathLike[str] = "-", *, force: bool = False, width: float = 9.0, height: float = 7.0
     ) -> None:
-        """Write .tsv, .png, .svg or .html by name, or TSV to standard output (`-`); inches of a picture.
+        """Write .tsv, .png, .svg or .html by name, or TSV to standard output (`-`). Sizes of pictures are in inches.
 
         Raises:
-            UsageError: the name tells no kind of map, or that of a directory, for which `write_projector` is there.
+            UsageError: the name has another suffix, or is that of a directory (see `nlptools.vectors.maps.projector`).
             OutputError: it exists and `force` is not set.
             Unavailable: pictures need matplotlib.
             StreamError: a write failed.
@@ -78,13 +53,9 @@ class Map:
     def write(self, out: Output, kind: str, width: float = 9.0, height: float = 7.0) -> None:
         """Write the map as `kind`: ".tsv", ".png", ".svg", ".html". Raises Unavailable, StreamError."""
         if kind == ".html":
-            from nlptools.vectors.maps.page import page
-
             out.write(page(self))
         elif kind in PICTURES:
-            from nlptools.vectors.maps.picture import picture
-
-            out.write(picture(self, kind, width, height))
+            out.write(picture.picture(self, kind, width, height))
         else:
             for start in range(0, len(self.words), 1 << 14):
                 part = self.coordinates[start : start + (1 << 14)].tolist()
@@ -94,21 +65,18 @@ class Map:
 
 def kind_of(path: str) -> str:
     """ ".tsv", ".png", ".svg", ".html" or "directory", by the name. Raises UsageError."""
-    if path == "-" or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)):
+    if path == "-" or streams.is_pipe_or_device(path):
         return ".tsv"  # standard output, a device, a named pipe
     if path.endswith("/") or os.path.isdir(path):
         return "directory"
-    name = os.path.basename(path).lower()
-    for packed in (".gz", ".bz2", ".xz", ".zst"):
-        name = name.removesuffix(packed)
-    suffix = Path(name).suffix
+    suffix = Path(streams.without_compression(path.lower())).suffix
     if suffix and suffix not in (".tsv", ".html", *PICTURES):
         raise UsageError(f"{display(path)}: expected a name that ends in .tsv, .png, .svg, .html, or a directory")
     return suffix or "directory"
 
 
 def project(
-    vectors: Vectors | Array | str | os.PathLike[str],
+    vectors: Vectors | NDArray[Any] | str | os.PathLike[str],
     words: Sequence[str] | None = None,
     *,
     method: str = "pca",
@@ -125,11 +93,11 @@ def project(
     """A map of word vectors, or of the rows of any matrix.
 
     Args:
-        vectors: a table, a matrix (N, D), or the name of a file of one of both.
-        words: the words to show, in this order; None: all of the table. The rows of a matrix have them as names.
-        count: show the first so many; 0: all.
-        groups: one for each of `words`, which gives it its colour.
-        arrows: pairs of words; those that are not among `words` are shown too.
+        vectors: a table, a matrix (N, D), or the name of a file with either.
+        words: the words to show, in this order; None: all of the table. For a matrix, the names of its rows.
+        count: show only the first `count`; 0: all.
+        groups: the group of each of `words`, which gives it its color.
+        arrows: pairs of words, which are shown even if they are not in `words`.
         method, dims, distance, perplexity, umap_neighbors, seed: see `nlptools.vectors.maps.reduction.reduce`.
 
     Returns:
@@ -159,7 +127,7 @@ def project(
 
 def make(points: Points, settings: Project, title: str = "") -> Map:
     """The map of points. Raises UsageError, DataError, Unavailable; see `nlptools.vectors.maps.reduction.reduce`."""
-    found = reduction.reduce(
+    result = reduction.reduce(
         points.rows,
         settings.method,
         settings.dims,
@@ -169,18 +137,18 @@ def make(points: Points, settings: Project, title: str = "") -> Map:
         seed=settings.seed,
     )
     count = len(points.words)
-    told = [_NAMES[settings.method], f"{count:,} words"]
+    note = [_NAMES[settings.method], f"{count:,} words"]
     if settings.method == "tsne":
-        told.append(f"perplexity {min(settings.perplexity, max(1.0, (count - 1) / 3)):g}, seed {settings.seed}")
+        note.append(f"perplexity {min(settings.perplexity, max(1.0, (count - 1) / 3)):g}, seed {settings.seed}")
     elif settings.method == "umap":
-        told.append(f"{min(settings.umap_neighbors, count - 1)} neighbors, seed {settings.seed}")
+        note.append(f"{min(settings.umap_neighbors, count - 1)} neighbors, seed {settings.seed}")
     else:
-        told.append(f"{sum(found.variance or ()):.1%} of the variance")
-    return Map(points, found.coordinates, settings.method, found.variance, ", ".join(told), title)
+        note.append(f"{sum(result.variance or ()):.1%} of the variance")
+    return Map(points, result.coordinates, settings.method, result.variance, ", ".join(note), title)
 
 
 def name_of(path: str) -> str:
-    """What a map of the file `path` is called."""
+    """The default title of a map of the file `path`."""
     return "standard input" if path == "-" else os.path.basename(os.path.abspath(path))
 
 
@@ -191,7 +159,7 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
     """Read `source`, write the map: `nlptools project`.
 
     Raises:
-        UsageError: options that do not go together.
+        UsageError: options that exclude each other.
         InputError, DataError, BundleError, OutputError, Unavailable, StreamError: see `project` and `Map.save`.
     """
     kind = kind_of(settings.output)
@@ -216,25 +184,23 @@ def run(source: str, settings: Project, errors: str = "strict") -> None:
         if settings.count is None and 0 < count < points.total and entries is None:
             messages.note(f"the first {FEW:,} of {points.total:,} words; --count 0 shows all")
         if len(points.words) >= _MANY and (settings.method != "pca" or kind == ".html"):
-            messages.note(f"{len(points.words):,} words take long; --count shows fewer")
+            messages.note(f"{len(points.words):,} words take long; --count N shows fewer")
         title = settings.title if settings.title is not None else name_of(source)
-        made = make(points, settings, title)
-        messages.note(made.note)
-        made.write(out, kind, settings.width, settings.height)
+        result = make(points, settings, title)
+        messages.note(result.note)
+        result.write(out, kind, settings.width, settings.height)
 
 
 def _check(kind: str, source: str, settings: Project) -> None:
-    """Refuse what cannot be done before anything is read."""
+    """Check options before anything is read. Raises UsageError, Unavailable."""
     if [source, settings.words].count("-") > 1:
         raise UsageError("VECTORS and --words cannot both come from standard input")
     if kind == "directory":
         if settings.method != "pca" or settings.arrows:
-            raise UsageError("a directory holds vectors, of which the projector makes maps: no --method, no --arrows")
+            raise UsageError("a directory is for the projector, which computes maps itself: no --method, no --arrows")
         return
     if kind == ".tsv" and settings.arrows:
         raise UsageError("--arrows is for .png, .svg and .html")
     reduction.check_method(settings.method)
     if kind in PICTURES:
-        from nlptools.vectors.maps.picture import check_packages
-
-        check_packages()
+        picture.check_packages()

@@ -1,8 +1,8 @@
-"""A map as one page of HTML that needs no network: style, script and data stand in it.
+"""A map as one page of HTML that needs no network: it contains its style, script and data.
 
-Words come from outside, and a page runs scripts: data is JSON in which `<`, `>` and `&` are escapes, so that it cannot
-end its element; the script puts words in as text alone; and the page's own policy lets it run no other script than
-this one, by its SHA-256, and load nothing.
+Words are untrusted, and a page runs scripts. The data is JSON in which `<`, `>` and `&` are escaped, so that it cannot end
+its element; the script inserts words only as text; and the page's policy allows only this script, by its SHA-256, and no
+loading.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ import html
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from nlptools.vectors.maps.mapping import Map
+from nlptools.vectors.maps.projection import Projection
 
 NEAREST = 10
 _COLORS = 8  # in page.css; the ninth is for words without a group
 
 
-def page(drawn: Map) -> str:
+def page(drawn: Projection) -> str:
     """The page that shows a map, with the `NEAREST` nearest words of each by the cosine of their vectors."""
     script = _file("scene.js") + _file("page.js")
     style = _file("page.css")
@@ -37,13 +36,13 @@ def page(drawn: Map) -> str:
         "script": script,
         "data": escaped(_data(drawn)),
     }
-    return re.sub(r"\{\{([a-z]+)\}\}", lambda found: parts[found.group(1)], _file("page.html"))
+    return re.sub(r"\{\{([a-z]+)\}\}", lambda match: parts[match.group(1)], _file("page.html"))
 
 
 def escaped(data: Any) -> str:
-    """JSON that can stand in a script element of HTML, whatever its strings hold."""
+    """JSON for a script element of HTML, whatever its strings contain."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text)
+    return re.sub("[<>&\u2028\u2029\ud800-\udfff]", lambda match: f"\\u{ord(match.group()):04x}", text)
 
 
 def _plain(text: str) -> str:
@@ -58,8 +57,8 @@ def _sum(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _data(drawn: Map) -> dict[str, Any]:
-    """What the script reads. Coordinates are centred and scaled, so that the longest side goes from -1 to 1."""
+def _data(drawn: Projection) -> dict[str, Any]:
+    """The data of the script. Coordinates are centered and scaled so that the longest side goes from -1 to 1."""
     low, high = drawn.coordinates.min(axis=0), drawn.coordinates.max(axis=0)
     middle, unit = (low + high) / 2, float((high - low).max()) / 2 or 1.0
     half = np.maximum((high - low) / 2 / unit, 1e-3)

@@ -1,7 +1,7 @@
-"""Maps as pictures, drawn by matplotlib's Figure, never by pyplot, which may look for a display.
+"""Maps as pictures, drawn with matplotlib's Figure, not with pyplot, which may look for a display.
 
-Words in SVG stay text, so that viewers set right-to-left and CJK words in fonts of their own; in PNG they are set in the
-fonts that are installed here.
+Words in SVG stay text, so that viewers show right-to-left and CJK words in their own fonts; PNG uses the fonts that are
+installed here.
 """
 
 from __future__ import annotations
@@ -12,18 +12,21 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import Unavailable
 from nlptools.vectors.maps.labels import place
+from nlptools.vectors.maps.projection import Projection
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.backend_bases import RendererBase
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
-    from nlptools.vectors.maps.mapping import Map
-
-Array = np.ndarray[Any, Any]
-# Of Okabe and Ito without black and yellow, and two of Tol: told apart by people who do not see all colours.
+Array = NDArray[Any]
+# Okabe and Ito without black and yellow, and two of Tol: distinct for people with color blindness.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#999933")
 OTHERS, INK, FAINT, LINE, ARROW = "#9aa3ad", "#1b1f24", "#5b6570", "#c5cbd1", "#c2410c"
 DPI = 150
@@ -32,7 +35,7 @@ _FAMILIES = ("Noto Sans", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Dev
              "Droid Sans Fallback", "Hiragino Sans", "PingFang SC", "Arial Unicode MS", "Microsoft YaHei",
              "MS Gothic", "Malgun Gothic", "Noto Emoji", "Symbola")  # fmt: skip
 _LONGEST = 40  # characters of a label
-_ALL = 150  # so many words are all labelled if it can be done at all
+_ALL = 150  # up to this number of words, every word gets a label if possible
 
 
 def check_packages() -> None:
@@ -43,7 +46,7 @@ def check_packages() -> None:
         raise Unavailable("pictures need the matplotlib package", hint="pip install 'nlptools[viz]'") from None
 
 
-def picture(drawn: Map, suffix: str, width: float = 9.0, height: float = 7.0) -> bytes:
+def picture(drawn: Projection, suffix: str, width: float = 9.0, height: float = 7.0) -> bytes:
     """The map as a file of type `suffix`, ".png" or ".svg", in inches. Raises Unavailable."""
     check_packages()
     import matplotlib
@@ -65,14 +68,12 @@ def picture(drawn: Map, suffix: str, width: float = 9.0, height: float = 7.0) ->
         warnings.simplefilter("always")
         data = _draw(drawn, suffix, width, height)
     if suffix == ".png" and (missing := len({str(w.message) for w in caught if "Glyph" in str(w.message)})):
-        messages.warn(
-            f"no font of this machine has {missing:,} of the characters of these words; .svg and .html keep them"
-        )
+        messages.warn(f"no installed font has {missing:,} of the characters of these words; .svg and .html keep them")
     return data
 
 
 def _fonts() -> list[str]:
-    """DejaVu Sans, which matplotlib brings, and fonts for other scripts that are installed."""
+    """DejaVu Sans, which comes with matplotlib, and installed fonts for other scripts."""
     from matplotlib import font_manager
 
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
@@ -80,7 +81,7 @@ def _fonts() -> list[str]:
     return ["DejaVu Sans", *(name for name in _FAMILIES if name in known)]
 
 
-def _draw(drawn: Map, suffix: str, width: float, height: float) -> bytes:
+def _draw(drawn: Projection, suffix: str, width: float, height: float) -> bytes:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
@@ -88,11 +89,11 @@ def _draw(drawn: Map, suffix: str, width: float, height: float) -> bytes:
     canvas: Any = FigureCanvasAgg(figure)
     colors, palette = colors_of(drawn)
     top = _heading(figure, drawn, palette)
-    axis = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
+    axis: Any = (_space if drawn.coordinates.shape[1] == 3 else _plane)(figure, drawn, top)
     size = float(np.clip(3000 / len(drawn.words), 4, 18))
-    flat: dict[str, Any] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # which nearly hides points
+    flat: dict[str, Any] = {} if drawn.coordinates.shape[1] == 2 else {"depthshade": False}  # shading hides points
     axis.scatter(*drawn.coordinates.T, s=size, c=colors, alpha=0.85, linewidths=0, zorder=2, **flat)
-    canvas.draw()  # places in pixels are known from here on
+    canvas.draw()  # from here on, places in pixels are known
     places = _pixels(axis, drawn.coordinates)
     _arrows(figure, drawn, places)
     _labels(figure, axis, drawn, places)
@@ -100,21 +101,21 @@ def _draw(drawn: Map, suffix: str, width: float, height: float) -> bytes:
     dates = {".svg": {"Date": None}}  # the same map gives the same bytes
     figure.savefig(data, format=suffix[1:], metadata=dates.get(suffix))
     text = data.getvalue()
-    if suffix == ".svg":  # a white edge keeps words readable over points
+    if suffix == ".svg":  # a white outline keeps words readable over points
         halo = b"text {paint-order: stroke; stroke: #fff; stroke-width: 2px; stroke-linejoin: round}</style>"
         text = text.replace(b"</style>", halo, 1)
     return text
 
 
 def shorten(text: str, most: int = _LONGEST) -> str:
-    """`text` on one line, cut to `most` characters; what cannot be seen but turns or hides letters is shown."""
-    joiners = "\u200c\u200d"  # which Persian and emoji need
+    """`text` on one line, cut to `most` characters; invisible characters, which may reverse letters, become visible."""
+    joiners = "\u200c\u200d"  # needed by Persian and emoji
     shown = "".join(c if c.isprintable() or c in joiners else " " if c.isspace() else "\ufffd" for c in text)
     return shown if len(shown) <= most else shown[: most - 1] + "\u2026"
 
 
-def colors_of(drawn: Map) -> tuple[list[str], dict[str, str]]:
-    """The colour of each word, and of each group; words without a group are grey, so are groups beyond the palette."""
+def colors_of(drawn: Projection) -> tuple[list[str], dict[str, str]]:
+    """The color of each word, and of each group. Words without a group are gray, and groups beyond the palette."""
     groups = drawn.points.groups
     if not groups:
         return [COLORS[0]] * len(drawn.words), {}
@@ -126,8 +127,8 @@ def colors_of(drawn: Map) -> tuple[list[str], dict[str, str]]:
 # -- parts ------------------------------------------------------------------------------------------------------------
 
 
-def _heading(figure: Figure, drawn: Map, palette: dict[str, str]) -> float:
-    """Title, caption, legend; returns what they leave, as a share of the height."""
+def _heading(figure: Figure, drawn: Projection, palette: dict[str, str]) -> float:
+    """Draw title, caption and legend; returns the height that is left, as a share of the whole."""
     from matplotlib.lines import Line2D
 
     inch = 1 / float(figure.get_figheight())
@@ -144,31 +145,31 @@ def _heading(figure: Figure, drawn: Map, palette: dict[str, str]) -> float:
     return 1 - (0.8 + 0.2 * ((min(len(palette), 16) - 1) // columns)) * inch
 
 
-def _plane(figure: Figure, drawn: Map, top: float) -> Any:
-    """Axes for two dimensions, of one scale, for distances mean something."""
+def _plane(figure: Figure, drawn: Projection, top: float) -> Axes:
+    """Axes for two dimensions with equal scales, since distances have a meaning."""
     left, low = (0.72, 0.5) if drawn.axes else (0.15, 0.15)
     left, low = left / figure.get_figwidth(), low / figure.get_figheight()
-    axis: Any = figure.add_axes((left, low, 0.98 - left, top - low))
+    axis = figure.add_axes((left, low, 0.98 - left, top - low))
     middles, spans = zip(*(_limits(values, 0.05) for values in drawn.coordinates.T), strict=True)
     unit = max(spans[0] / axis.bbox.width, spans[1] / axis.bbox.height)  # of a pixel
-    for setter, middle, pixels in zip(
-        (axis.set_xlim, axis.set_ylim), middles, (axis.bbox.width, axis.bbox.height), strict=True
-    ):
-        setter(middle - unit * pixels / 2, middle + unit * pixels / 2)
+    half_x, half_y = unit * axis.bbox.width / 2, unit * axis.bbox.height / 2
+    axis.set_xlim(middles[0] - half_x, middles[0] + half_x)
+    axis.set_ylim(middles[1] - half_y, middles[1] + half_y)
     axis.tick_params(labelcolor=FAINT, labelsize=8, length=3, color=LINE)
     for spine in axis.spines.values():
         spine.set_color(LINE)
-    for setter, name in zip((axis.set_xlabel, axis.set_ylabel), drawn.axes, strict=False):
-        setter(name, color=FAINT, size=9)
-    if not drawn.axes:  # the coordinates of t-SNE and UMAP mean nothing
+    if drawn.axes:
+        axis.set_xlabel(drawn.axes[0], color=FAINT, size=9)
+        axis.set_ylabel(drawn.axes[1], color=FAINT, size=9)
+    else:  # the coordinates of t-SNE and UMAP have no meaning
         axis.set_xticks([])
         axis.set_yticks([])
         axis.spines[["top", "right"]].set_visible(True)
     return axis
 
 
-def _space(figure: Figure, drawn: Map, top: float) -> Any:
-    """Axes for three dimensions, seen a little from above."""
+def _space(figure: Figure, drawn: Projection, top: float) -> Any:
+    """Axes for three dimensions, seen slightly from above."""
     axis: Any = figure.add_axes((0.0, 0.02, 1.0, top - 0.02), projection="3d")
     axis.view_init(elev=18, azim=-62)
     axis.set_box_aspect((1.25, 1.25, 1), zoom=1.2)
@@ -186,7 +187,7 @@ def _space(figure: Figure, drawn: Map, top: float) -> Any:
 
 
 def _limits(values: Array, margin: float) -> tuple[float, float]:
-    """Middle and length of an axis with room on both sides."""
+    """Middle and length of an axis with margins."""
     low, high = float(values.min()), float(values.max())
     return (low + high) / 2, (high - low) * (1 + 2 * margin) or 1.0
 
@@ -201,7 +202,7 @@ def _pixels(axis: Any, spots: Array) -> Array:
     return np.asarray(axis.transData.transform(spots))
 
 
-def _arrows(figure: Figure, drawn: Map, places: Array) -> None:
+def _arrows(figure: Figure, drawn: Projection, places: Array) -> None:
     from matplotlib.patches import FancyArrowPatch
 
     whole = np.array([figure.bbox.width, figure.bbox.height])
@@ -213,8 +214,8 @@ def _arrows(figure: Figure, drawn: Map, places: Array) -> None:
         figure.add_artist(arrow)
 
 
-def _labels(figure: Figure, axis: Any, drawn: Map, places: Array) -> None:
-    """The words, those of arrows before others, where there is room."""
+def _labels(figure: Figure, axis: Axes, drawn: Projection, places: Array) -> None:
+    """Draw the words that there is room for, those of arrows first."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     whole = np.array([figure.bbox.width, figure.bbox.height])
     points = drawn.points
@@ -236,7 +237,7 @@ def _labels(figure: Figure, axis: Any, drawn: Map, places: Array) -> None:
         if spot.far:
             ends = np.stack([at, np.clip(at, (spot.x, spot.y), (spot.x + extent[0], spot.y + extent[1]))]) / whole
             figure.add_artist(_line(figure, ends))
-        # hung up on the side of its point: viewers of SVG may set the word in a wider font
+        # aligned at the side of its point, since viewers of SVG may use a wider font
         side = "left" if spot.x >= at[0] else "right" if spot.x + extent[0] <= at[0] else "center"
         x = spot.x + {"left": 1, "right": extent[0] - 1, "center": extent[0] / 2}[side]
         figure.text(
@@ -248,7 +249,7 @@ def _labels(figure: Figure, axis: Any, drawn: Map, places: Array) -> None:
         messages.note(f"{len(spots) - left_out:,} of {len(spots):,} words have room for their labels")
 
 
-def _measure(renderer: Any, text: str, size: float) -> tuple[float, float]:
+def _measure(renderer: RendererBase, text: str, size: float) -> tuple[float, float]:
     """Width and height of a label in pixels."""
     from matplotlib.font_manager import FontProperties
 
@@ -256,8 +257,8 @@ def _measure(renderer: Any, text: str, size: float) -> tuple[float, float]:
     return width + 2, max(height, size * DPI / 72) + 1
 
 
-def _line(figure: Figure, ends: Array) -> Any:
-    """From a point to its label that stands further away."""
+def _line(figure: Figure, ends: Array) -> Line2D:
+    """A line from a point to its distant label."""
     from matplotlib.lines import Line2D
 
     return Line2D(ends[:, 0], ends[:, 1], transform=figure.transFigure, color=LINE, linewidth=0.6, zorder=1)

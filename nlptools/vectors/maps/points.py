@@ -1,4 +1,4 @@
-"""Which words are on a map: the first of a table, those of a file, those of arrows."""
+"""The words of a map: the first of a table, those of a file, those of arrows."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.errors import DataError, InputError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.vectors import checks
-from nlptools.vectors.files import directory, formats
-from nlptools.vectors.table import BLOCK_NUMBERS, Vectors
+from nlptools.vectors.files import formats, npy
+from nlptools.vectors.maps.reduction import scaled
+from nlptools.vectors.rows import BLOCK_NUMBERS
+from nlptools.vectors.table import Vectors
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 
 
 class Entry(NamedTuple):
-    """A word and the group that gives it its colour; "" is no group."""
+    """A word and the group that gives it its color; "" is no group."""
 
     word: str
     group: str = ""
@@ -28,14 +31,14 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True)
 class Points:
-    """The words of a map before it is made.
+    """The words of a map, before their coordinates are computed.
 
     Attributes:
-        words: their names, N of them; where the rows of an array have none, their numbers from 0.
+        words: N words, or numbers from 0 for the rows of an array without words.
         rows: their vectors, float32 (N, D), finite.
-        groups: the group of each, or empty where there are none.
-        arrows: pairs of places in `words`.
-        total: how many words the table has that they come from.
+        groups: the group of each word; empty if there are no groups.
+        arrows: pairs of indexes of `words`.
+        total: number of words in the table that they come from.
     """
 
     words: list[str]
@@ -45,28 +48,26 @@ class Points:
     total: int = 0
 
     def nearest(self, k: int = 10) -> tuple[Array, Array]:
-        """The `k` nearest others of each word by cosine: places and cosines, (N, min(k, N - 1)), nearest first.
+        """The `k` nearest others of each word by cosine, nearest first: places and cosines, (N, min(k, N - 1)).
 
-        A vector of zeros has the cosine 0 to all others. Of equally near words the first comes first.
+        A vector of zeros has the cosine 0 to all others. Equally near words are in their order.
         """
-        from nlptools.vectors.maps.reduction import scaled
-
         unit, k = scaled(self.rows), min(k, len(self.words) - 1)
         places = np.empty((len(unit), k), np.int64)
-        cosines = np.empty((len(unit), k), np.float32)
+        nearest = np.empty((len(unit), k), np.float32)
         size = max(1, BLOCK_NUMBERS // len(unit))
         for start in range(0, len(unit), size):
-            found = unit[start : start + size] @ unit.T
-            found[np.arange(len(found)), np.arange(start, start + len(found))] = -np.inf
-            if k < found.shape[1] // 4:
-                best = np.sort(np.argpartition(found, -k, axis=1)[:, found.shape[1] - k :], axis=1)
+            cosines = unit[start : start + size] @ unit.T
+            cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = -np.inf
+            if k < cosines.shape[1] // 4:
+                best = np.sort(np.argpartition(cosines, -k, axis=1)[:, cosines.shape[1] - k :], axis=1)
             else:
-                best = np.broadcast_to(np.arange(found.shape[1]), found.shape)
-            scores = np.take_along_axis(found, best, 1)
+                best = np.broadcast_to(np.arange(cosines.shape[1]), cosines.shape)
+            scores = np.take_along_axis(cosines, best, 1)
             order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
             places[start : start + size] = np.take_along_axis(best, order, 1)
-            cosines[start : start + size] = np.take_along_axis(scores, order, 1)
-        return places, np.clip(cosines, -1, 1)
+            nearest[start : start + size] = np.take_along_axis(scores, order, 1)
+        return places, np.clip(nearest, -1, 1)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -84,19 +85,19 @@ def read(
     """The words of a map from a file of vectors, or the rows of a `.npy` matrix without words beside it.
 
     Args:
-        lines: a text of which the lines name the rows of a matrix; see `nlptools.vectors.files.formats.load`.
+        lines: a text whose lines name the rows of a matrix; see `nlptools.vectors.files.formats.load`.
 
     Raises:
         DataError, BundleError: see `choose` and `choose_rows`.
         InputError, UsageError: see `nlptools.vectors.files.formats.load`.
     """
     if lines is None and bare(path, format):
-        return choose_rows(directory.load_array(path, "fiu"), entries, count, arrows, path)
+        return choose_rows(npy.load_array(path, "fiu"), entries, count, arrows, path)
     if lines is None and formats.is_nameless(path) and format in (None, "npy"):
-        found = formats.load_nameless(path, format, errors, types="fiu")
-        if not isinstance(found, Vectors):
-            return choose_rows(found, entries, count, arrows, path)
-        return choose(found, entries, count, arrows)
+        loaded = formats.load_nameless(path, format, errors, types="fiu")
+        if not isinstance(loaded, Vectors):
+            return choose_rows(loaded, entries, count, arrows, path)
+        return choose(loaded, entries, count, arrows)
     return choose(formats.load(path, format, errors, lines), entries, count, arrows)
 
 
@@ -105,30 +106,30 @@ def bare(path: str, format: str | None = None) -> bool:
     if formats.is_nameless(path):
         return False
     kind = format or formats.source_format(path)
-    return kind == "npy" and not os.path.exists(directory.words_beside(path))
+    return kind == "npy" and not os.path.exists(npy.words_beside(path))
 
 
 def read_words(path: str, errors: str = "strict") -> list[Entry]:
-    """A word on each line, perhaps a tab and a group; empty lines are skipped.
+    """The entries of a file: per line a word, or a word, a tab and a group. Empty lines are skipped.
 
     Raises:
         DataError: a line has more fields, or there are no words.
         InputError: see `nlptools.files.streams.blocks`.
     """
-    found = []
+    entries = []
     for number, line in enumerate(streams.lines(path, errors), 1):
         if line:
             fields = line_records.fields(line)
             if len(fields) > 2 or not fields[0] or "\n" in fields[0]:
                 raise DataError("expected a word, or a word, a tab and a group", path=path, line=number)
-            found.append(Entry(*fields))
-    if not found:
+            entries.append(Entry(*fields))
+    if not entries:
         raise DataError("no words in this file", path=path)
-    return found
+    return entries
 
 
 def read_arrows(text: str, errors: str = "strict") -> list[tuple[str, str]]:
-    """Pairs of words in `king:queen,man:woman`, or in a file of that name: two on each line, a tab or space between.
+    """Pairs of words: `king:queen,man:woman`, or the name of a file with two words per line, separated by a tab or space.
 
     Raises:
         UsageError: neither pairs nor a file.
@@ -141,16 +142,16 @@ def read_arrows(text: str, errors: str = "strict") -> list[tuple[str, str]]:
         if not all(len(pair) == 2 and all(pair) for pair in pairs):
             raise UsageError(f"--arrows {text}: expected pairs such as king:queen,man:woman, or a file of pairs")
         return [(pair[0], pair[1]) for pair in pairs]
-    found = []
+    arrows = []
     for number, line in enumerate(streams.lines(text, errors), 1):
         if line.strip():
             fields = line_records.fields(line) if "\t" in line else line.split(" ")
             if len(fields) != 2 or not all(fields):
-                raise DataError("expected two words, a tab or a space between them", path=text, line=number)
-            found.append((fields[0], fields[1]))
-    if not found:
+                raise DataError("expected two words, separated by a tab or a space", path=text, line=number)
+            arrows.append((fields[0], fields[1]))
+    if not arrows:
         raise DataError("no arrows in this file", path=text)
-    return found
+    return arrows
 
 
 # -- choice -----------------------------------------------------------------------------------------------------------
@@ -162,10 +163,9 @@ def choose(
     count: int = 0,
     arrows: Sequence[tuple[str, str]] = (),
 ) -> Points:
-    """The words of `entries` in their order, or all of a table; the first `count` of them (0: all).
+    """The first `count` (0: all) words of `entries`, in their order, or of a table.
 
-    Words of arrows that are not among them come behind them. Words without a vector are left out, arrows of theirs
-    too, and told; so are repeated words.
+    Other words of arrows follow. Words without a vector, their arrows, and repeated words are left out with a warning.
 
     Raises:
         DataError: fewer than two words have vectors.
@@ -173,7 +173,7 @@ def choose(
     """
     if entries is None:
         kept = [Entry(word) for word in vectors.words.list()[: count or None]]
-        with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite, which is refused
+        with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite and is refused
             rows = vectors.rows.read(0, len(kept))
         check_finite(rows, vectors.path)
     else:
@@ -183,9 +183,9 @@ def choose(
         places.setdefault(entry.word, place)
     more = [Entry(word) for word in dict.fromkeys(word for pair in arrows for word in pair) if word not in places]
     if more:
-        found, behind = _rows_of(vectors, more, 0)
-        places.update((entry.word, len(kept) + i) for i, entry in enumerate(found))
-        kept, rows = kept + found, np.concatenate([rows, behind]) if len(rows) else behind
+        added, added_rows = _rows_of(vectors, more, 0)
+        places.update((entry.word, len(kept) + i) for i, entry in enumerate(added))
+        kept, rows = kept + added, np.concatenate([rows, added_rows]) if len(rows) else added_rows
     pairs = [(places[a], places[b]) for a, b in arrows if a in places and b in places]
     if len(pairs) < len(arrows):
         messages.warn(f"{len(arrows) - len(pairs):,} of {len(arrows):,} arrows have words without a vector")
@@ -202,22 +202,22 @@ def choose_rows(
     arrows: Sequence[tuple[str, str]] = (),
     path: str = "vectors",
 ) -> Points:
-    """The first `count` rows (0: all) of a matrix (N, D), named by `entries`; without them by their numbers from 0.
+    """The first `count` rows (0: all) of a matrix (N, D), named by `entries` or numbered from 0.
 
     Raises:
-        DataError: there are more or fewer names than rows, or fewer than two rows.
+        DataError: the numbers of names and rows differ, or there are fewer than two rows.
         BundleError: a row is not finite.
     """
     if entries is not None and len(entries) != len(matrix):
         raise DataError(f"{display(path)}: {len(matrix):,} rows, {len(entries):,} words to name them")
     names = entries or [Entry(str(i)) for i in range(len(matrix))]
-    found = choose(Vectors([entry.word for entry in names], matrix, path=path), None, count, arrows)
+    points = choose(Vectors([entry.word for entry in names], matrix, path=path), None, count, arrows)
     if not any(entry.group for entry in names):
-        return found
+        return points
     shown = names[: count or None]
     group = {entry.word: entry.group for entry in reversed(names)}
-    groups = [entry.group for entry in shown] + [group[word] for word in found.words[len(shown) :]]
-    return replace(found, groups=groups)
+    groups = [entry.group for entry in shown] + [group[word] for word in points.words[len(shown) :]]
+    return replace(points, groups=groups)
 
 
 def check_finite(rows: Array, path: str) -> None:
@@ -237,7 +237,7 @@ def _once(entries: Sequence[Entry], path: str) -> list[Entry]:
 
 
 def _rows_of(vectors: Vectors, entries: Sequence[Entry], count: int) -> tuple[list[Entry], Array]:
-    """The first `count` entries that have vectors, and these."""
+    """The first `count` entries that have vectors, and their vectors."""
     kept, rows, missing = [], [], []
     for entry in entries:
         row = vectors.vector(entry.word)

@@ -1,32 +1,33 @@
-"""Few dimensions from many: principal components, t-SNE, UMAP.
+"""Dimensionality reduction: principal components, t-SNE, UMAP.
 
-PCA (Pearson 1901) is computed here: the singular vectors of the centred rows, or, where there are more rows than
-dimensions, the eigenvectors of their covariance, which are the same and take one pass over blocks of rows. The largest
-loading of each component is positive, so that a map does not flip from one machine to the next. t-SNE (van der Maaten and
-Hinton 2008) is scikit-learn's, UMAP (McInnes et al. 2018) umap-learn's; both have seeds, and t-SNE begins from the principal
-components with a little noise.
+PCA (Pearson 1901) is computed here: the singular vectors of the centered rows, or, if there are more rows than dimensions,
+the eigenvectors of their covariance, which are the same and take one pass over blocks of rows. The largest loading of each
+component is positive, so that maps do not flip from one machine to another. t-SNE (van der Maaten and Hinton 2008) is
+scikit-learn's, UMAP (McInnes et al. 2018) umap-learn's; both have seeds, and t-SNE starts from the principal components with
+a little noise.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.configs.maps import DISTANCES, METHODS
 from nlptools.errors import DataError, Unavailable, UsageError
-from nlptools.vectors.table import BLOCK_NUMBERS
+from nlptools.vectors.rows import BLOCK_NUMBERS
 
-Array = np.ndarray[Any, Any]
+Array = NDArray[Any]
 _HINT = "pip install 'nlptools[viz]'"
-_NOISE = 1e-13  # share of the variance below which a component is rounding of float32
+_NOISE = 1e-13  # share of the variance below which a component is rounding error
 
 
 class Reduced(NamedTuple):
-    """Coordinates (N, dims), float64, and the share of the variance along each of them, which only PCA knows."""
+    """Coordinates (N, dims), float64, and the share of the variance along each axis, for PCA only."""
 
     coordinates: Array
     variance: tuple[float, ...] | None
@@ -45,9 +46,9 @@ def reduce(
     """The rows (N, D) in `dims` dimensions.
 
     Args:
-        distance: "euclidean", or "cosine", which scales the rows to length 1 first; None: cosine but for PCA.
-        perplexity: of t-SNE, at least 1; with few rows it becomes a third of N - 1, which is told.
-        umap_neighbors: of UMAP, at least 2; N - 1 where there are fewer rows.
+        distance: "euclidean", or "cosine", which scales the rows to length 1 first; None: cosine, but euclidean for PCA.
+        perplexity: of t-SNE, at least 1; with few rows it is reduced to (N - 1) / 3, with a note.
+        umap_neighbors: of UMAP, at least 2; reduced to N - 1 if there are fewer rows.
 
     Raises:
         UsageError: no such method or distance, other dimensions than 2 or 3, numbers out of bounds.
@@ -72,13 +73,13 @@ def reduce(
         if all(np.abs(rows[start:end] - rows[0]).max() < 1e-6 for start, end in _spans(rows)):
             raise DataError(
                 f"all {len(rows):,} vectors point the same way: their cosines cannot be mapped",
-                hint="--distance euclidean minds their lengths",
+                hint="--distance euclidean uses their lengths",
             )
     if method == "pca":
         return pca(rows, dims)
     coordinates = _tsne(rows, dims, perplexity, seed) if method == "tsne" else _umap(rows, dims, umap_neighbors, seed)
     if not np.isfinite(coordinates).all():
-        raise DataError(f"{method} found no finite coordinates for these vectors")
+        raise DataError(f"{method} gives no finite coordinates for these vectors")
     return Reduced(coordinates, None)
 
 
@@ -94,7 +95,7 @@ def scaled(rows: Array) -> Array:
 
 
 def _spans(rows: Array) -> list[tuple[int, int]]:
-    """Beginnings and ends of blocks of rows."""
+    """(start, end) of blocks of rows."""
     size = max(1, BLOCK_NUMBERS // rows.shape[1])
     return [(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
 
@@ -103,8 +104,8 @@ def _spans(rows: Array) -> list[tuple[int, int]]:
 
 
 def pca(rows: Array, dims: int) -> Reduced:
-    """Rows (N, D) along their first `dims` principal components; zeros where there are fewer components."""
-    # in units of a power of two, which rounds nothing, squares of large numbers stay finite
+    """Rows (N, D) along their first `dims` principal components; zeros if there are fewer components."""
+    # dividing by a power of two rounds nothing and keeps squares of large numbers finite
     unit = 2.0 ** (int(np.frexp(np.float64(max(rows.max(), -rows.min())))[1]) - 1)
     zero = np.zeros(rows.shape[1])
     mean = sum(_centred(rows, start, end, unit, zero).sum(axis=0) for start, end in _spans(rows)) / len(rows)
@@ -116,8 +117,8 @@ def pca(rows: Array, dims: int) -> Reduced:
     coordinates = np.zeros((len(rows), dims))
     for start, end in _spans(rows):
         coordinates[start:end, : len(axes)] = _centred(rows, start, end, unit, mean) @ axes.T
-    found = [float(share) if share > _NOISE else 0.0 for share in shares]
-    return Reduced(coordinates * unit, tuple(found + [0.0] * (dims - len(found))))
+    variance = [float(share) if share > _NOISE else 0.0 for share in shares]
+    return Reduced(coordinates * unit, tuple(variance + [0.0] * (dims - len(variance))))
 
 
 def _centred(rows: Array, start: int, end: int, unit: float, mean: Array) -> Array:
@@ -125,7 +126,7 @@ def _centred(rows: Array, start: int, end: int, unit: float, mean: Array) -> Arr
 
 
 def _by_covariance(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]:
-    """Components (D, D), the first first, and their shares of the variance."""
+    """Components (D, D), the largest first, and their shares of the variance."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
     for start, end in _spans(rows):
         part = _centred(rows, start, end, unit, mean)
@@ -135,7 +136,7 @@ def _by_covariance(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]
 
 
 def _by_rows(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]:
-    """As `_by_covariance`, of at most as many rows as dimensions: components (N, D)."""
+    """As `_by_covariance`, for at most as many rows as dimensions: components (N, D)."""
     _, values, vectors = np.linalg.svd(_centred(rows, 0, len(rows), unit, mean), full_matrices=False)
     return vectors, values**2 / (values**2).sum()
 
@@ -150,25 +151,24 @@ def check_method(method: str) -> None:
 
 
 def _estimator(method: str) -> Callable[..., Any]:
-    """The class that does the work."""
+    """The class that computes a method."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # umap misses TensorFlow, which it does not need here
+            warnings.simplefilter("ignore")  # umap warns that TensorFlow, which is not needed here, is missing
             if method == "tsne":
-                from sklearn.manifold import TSNE as found
+                from sklearn.manifold import TSNE as estimator
             else:
-                from umap import UMAP as found
+                from umap import UMAP as estimator
     except ImportError:
         package = "scikit-learn" if method == "tsne" else "umap-learn"
         raise Unavailable(f"--method {method} needs the {package} package", hint=_HINT) from None
-    made: Callable[..., Any] = found
-    return made
+    return cast(Callable[..., Any], estimator)
 
 
 def _start(rows: Array, dims: int, seed: int) -> Array:
-    """Principal components as first places of other methods, as small as t-SNE wants them.
+    """Initial places for other methods: principal components at the small scale that t-SNE expects.
 
-    With a hundredth of noise, for two words at one place, or all in a plane, would never come apart.
+    With one percent of noise, since words at the same place, or all in a plane, would never separate.
     """
     first = pca(rows, dims).coordinates
     noise = np.random.default_rng(seed).standard_normal(first.shape)
@@ -193,11 +193,11 @@ def _umap(rows: Array, dims: int, neighbors: int, seed: int) -> Array:
 
 
 def _quietly(model: Any, rows: Array) -> Any:
-    """Fit, with what the package warns about on standard error as messages of ours."""
+    """Fit, with warnings of the package as messages of ours."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = model.fit_transform(np.asarray(rows, np.float32))
+        coordinates = model.fit_transform(np.asarray(rows, np.float32))
     for warning in caught:
         if not issubclass(warning.category, (DeprecationWarning, FutureWarning, ImportWarning)):
             messages.detail(f"{type(model).__name__}: {' '.join(str(warning.message).split())[:200]}")
-    return found
+    return coordinates

@@ -19,7 +19,7 @@ from hypothesis.extra.numpy import arrays
 from nlptools.errors import BundleError, OutputError, StreamError, UsageError
 from nlptools.files.line_records import fields
 from nlptools.vectors.files import formats
-from nlptools.vectors.files.array_writer import ArrayWriter, decimals, npy_header
+from nlptools.vectors.files.array_writer import ArrayWriter
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=8)
 
@@ -91,28 +91,6 @@ def test_word2vec_is_read_back(folder: Path, made: tuple) -> None:
     table = formats.load(folder / "a.w2v")
     assert table.words.list() == list(expected)
     assert all(np.array_equal(table.matrix[i].astype(dtype), row) for i, row in enumerate(expected.values()))
-
-
-@settings(max_examples=100, deadline=None)
-@given(arrays("float32", 20, elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
-def test_decimals_are_exact_and_short(values: np.ndarray) -> None:
-    for text, value in zip(decimals(values), values, strict=True):
-        assert np.float32(float(text)) == value
-        assert float(json.loads(text)) == float(text) and len(text) <= len("-1.23456789e-05")
-
-
-def test_decimals_by_hand() -> None:
-    assert decimals(np.array([0.1, 1, -0.5, 16777216, 1e-10], np.float32)) == ["0.1", "1", "-0.5", "16777216", "1e-10"]
-    assert decimals(np.array([0.1, 65504, 2.5], np.float16)) == ["0.09998", "6.55e+04", "2.5"]
-    assert decimals(np.array([], np.float32)) == []
-
-
-@pytest.mark.parametrize("rows", [0, 7, 10**12])
-def test_headers_have_one_length(rows: int) -> None:
-    data = npy_header(rows, 1 << 20, "float16")
-    stream = io.BytesIO(data)
-    assert len(data) == 128 and np.lib.format.read_magic(stream) == (1, 0)
-    assert np.lib.format.read_array_header_1_0(stream) == ((rows, 1 << 20), False, np.dtype("float16"))
 
 
 CODE = """

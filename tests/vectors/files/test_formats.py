@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import struct
 from pathlib import Path
 
@@ -11,15 +12,15 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 
-from nlptools.configs.vectors import Convert
+from nlptools.configs.vectors import FORMATS, NAMES, STREAMED, Convert
 from nlptools.errors import BundleError, InputError, OutputError, UsageError
-from nlptools.vectors.files import formats
-from nlptools.vectors.files import text as text_format
+from nlptools.vectors.files import fasttext, formats, npy
+from nlptools.vectors.files.array_writer import _LINES
 from nlptools.vectors.files.formats import format_of, load, save
 from nlptools.vectors.subwords import Subwords, ngram_rows
-from nlptools.vectors.table import Vectors, Words
+from nlptools.vectors.table import Vectors
+from nlptools.vectors.words import Words
 
 WORDS = ["</s>", "king", "naïve", "mother-in-law", "a\u00a0b", "東京\u3000", "x" * 70, "\ufeff", "9"]
 
@@ -78,18 +79,6 @@ def test_text_through_another_format_is_the_same_text(tmp_path, name):
     assert (tmp_path / "c.txt").read_bytes() == source.read_bytes()
 
 
-@given(arrays.arrays(np.float32, (3, 4), elements=st.floats(width=32, allow_nan=False, allow_infinity=False)))
-@settings(max_examples=80)
-def test_every_float32_survives_text(rows):
-    text = " ".join(text_format._numbers(rows.ravel(), 0))
-    assert (text_format.floats(text.encode()) == rows.ravel()).all()
-
-
-def test_numbers_are_short_where_they_can_be():
-    values = np.array([0.1, 0.418, -1, 1e-5, 1 / 3], np.float32)
-    assert text_format._numbers(values, 0) == ["0.1", "0.418", "-1", "1e-05", "0.333333343"]
-
-
 def test_both_kinds_of_word2vec_binary(tmp_path):
     plain = b"2 1\n</s> " + struct.pack("<f", 1.5) + b"b " + struct.pack("<f", -2)
     lined = b"2 1\n</s> " + struct.pack("<f", 1.5) + b"\nb " + struct.pack("<f", -2) + b"\n"
@@ -123,7 +112,7 @@ def test_a_broken_binary_file_is_refused_soon(tmp_path):
         load(tmp_path / "a.bin")
     row = struct.pack("<f", 1)
     (tmp_path / "a.bin").write_bytes(b"2 1\na " + row + b"b\nc " + row)
-    with pytest.raises(BundleError, match="word 2 holds a newline"):
+    with pytest.raises(BundleError, match="word 2 contains a newline"):
         load(tmp_path / "a.bin")
 
 
@@ -336,6 +325,31 @@ def test_damaged_directory(tmp_path):
     (tmp_path / "o.vocab.tsv").write_text("a\n")
     with pytest.raises(BundleError, match=r"o\.npy"):
         load(tmp_path / "o.npy")
+
+
+def test_every_format_of_the_table_has_its_code():
+    assert set(NAMES) == {name for name, row in FORMATS.items() if row.code}
+    for name in NAMES:
+        assert callable(formats.codec(name).read) and callable(formats.codec(name).save), name
+    assert set(_LINES) == set(STREAMED) - {"npy"}
+    assert FORMATS["fasttext"].magic == fasttext.MAGIC.to_bytes(4, "little") and FORMATS["npy"].magic == npy.MAGIC
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_format_of_the_table_gives_back_what_was_saved(tmp_path, name):
+    pattern = next(iter(FORMATS[name].patterns), "*")
+    path = str(tmp_path / pattern.replace("*", "a"))
+    made = vectors() if name != "vec" else Vectors(["a", "b"], np.array([[0.5, 2], [-1, 3]], np.float32))
+    save(made, path, name)
+    assert formats.source_format(path) == name
+    found = load(path)
+    assert found.words.list() == made.words.list() and found.matrix.tobytes() == made.matrix.tobytes()
+
+
+def test_the_first_byte_of_a_pipe_tells():
+    for data, kind in ((npy.MAGIC + b"...", "npy"), (b'{"text"', "jsonl"), (b"3 2\n", "word2vec"), (b"", "word2vec")):
+        stream = io.BufferedReader(io.BytesIO(data))
+        assert formats._piped_format(stream) == kind and stream.read() == data, "nothing is taken"
 
 
 # -- names ------------------------------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def test_records_are_found_when_they_are_needed(tmp_path, windows, newline):
         (b"299 200\n", lambda data: data, "goes on"),
         (b"300 200\n", lambda data: data + b"x", "goes on"),
         (b"300 200\n", lambda data: data.replace(b"w200", b"w\xff00"), "word 201 is not valid UTF-8 .byte 0xff"),
-        (b"300 200\n", lambda data: data.replace(b"w200", b"w\n00"), "word 201 holds a newline"),
+        (b"300 200\n", lambda data: data.replace(b"w200", b"w\n00"), "word 201 contains a newline"),
         (b"300 201\n", lambda data: data + b"x" * 1300, "word|goes on"),
     ],
 )

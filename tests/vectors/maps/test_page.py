@@ -93,8 +93,8 @@ def test_the_wheel_will_hold_the_parts_of_the_page():
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")
     patterns = config["options.package_data"]["nlptools.vectors.maps"].split(", ")
-    held = {path.name for pattern in patterns for path in (ROOT / "nlptools.vectors.maps").glob(pattern)}
-    assert held == {path.name for path in (ROOT / "nlptools.vectors.maps").iterdir() if path.suffix not in (".py", "")}
+    held = {path.name for pattern in patterns for path in (ROOT / "nlptools/vectors/maps").glob(pattern)}
+    assert held == {path.name for path in (ROOT / "nlptools/vectors/maps").iterdir() if path.suffix not in (".py", "")}
     assert {"page.html", "page.css", "page.js", "scene.js"} <= held
 
 

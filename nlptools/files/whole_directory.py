@@ -1,0 +1,56 @@
+"""Directories that are written whole: filled under a hidden name beside their own, and renamed when complete."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from nlptools.errors import OutputError, display, reason
+from nlptools.files import atomic
+
+
+def check_target(path: str, kind: str, is_kind: Callable[[Path], bool], *, force: bool) -> None:
+    """Check that a directory can be written at `path`: nothing is there, it is empty, or it may be replaced.
+
+    Args:
+        kind: what the directory is to hold, for messages.
+        is_kind: whether an existing directory holds that, and nothing else that `force` should not replace.
+
+    Raises:
+        OutputError: a file, an existing directory without `force`, or a directory with other contents.
+    """
+    target = Path(path)
+    if target.exists() and not target.is_dir():
+        raise OutputError(f"{display(path)}: is a file, expected a directory of {kind}")
+    if target.is_dir() and any(target.iterdir()):
+        if not force:
+            raise OutputError(f"{display(path)}: exists", hint="--force replaces it")
+        if not is_kind(target):
+            raise OutputError(f"{display(path)}: holds something else than {kind}, and is not replaced")
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[Path]:
+    """A new directory to fill, which takes the place of `path` if the context ends without an error.
+
+    Raises:
+        OutputError: it cannot be made or renamed.
+    """
+    target = Path(path).absolute()
+    try:
+        temporary = Path(atomic.temporary_directory(target))
+    except OSError as error:
+        raise OutputError(f"{display(path)}: {reason(error)}") from None
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        if target.exists():
+            shutil.rmtree(target)
+        temporary.replace(target)
+        atomic.sync_directory(target.parent)
+    except OSError as error:
+        raise OutputError(f"{display(path)}: {reason(error)}") from None
+    finally:
+        atomic.discard(temporary)

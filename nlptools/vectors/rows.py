@@ -1,0 +1,94 @@
+"""Rows of vectors that are read a part at a time: in memory, mapped from a file, or computed from other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.vectors import checks
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
+Longs = NDArray[np.int64]
+BLOCK_NUMBERS = 1 << 22  # numbers processed at a time: 16 MiB of float32
+
+
+class Rows(Protocol):
+    """V vectors of D numbers."""
+
+    shape: tuple[int, int]
+
+    def read(self, start: int, end: int) -> Floats:
+        """Rows `start` to `end`, float32 (end - start, D), contiguous."""
+
+    def take(self, places: Sequence[int]) -> Floats:
+        """The rows at `places`, float32 (N, D)."""
+
+
+class ArrayRows:
+    """Rows of an array, in memory or memory-mapped: float32, another float type, or int8 with a scale per row."""
+
+    def __init__(self, array: NDArray[Any], scales: Floats | None = None) -> None:
+        self.array = array
+        self.scales = scales
+        self.shape: tuple[int, int] = (array.shape[0], array.shape[1])
+
+    def read(self, start: int, end: int) -> Floats:
+        return self._float(self.array[start:end], slice(start, end))
+
+    def take(self, places: Sequence[int]) -> Floats:
+        return self._float(self.array[list(places)], list(places))
+
+    def _float(self, part: NDArray[Any], which: slice | list[int]) -> Floats:
+        rows = np.ascontiguousarray(part, np.float32)
+        return rows if self.scales is None else rows * self.scales[which][:, None]
+
+
+class ChosenRows:
+    """Some of the rows of a table, in a given order."""
+
+    def __init__(self, rows: Rows, places: Longs) -> None:
+        self.shape: tuple[int, int] = (len(places), rows.shape[1])
+        self._rows, self._places = rows, places
+
+    def read(self, start: int, end: int) -> Floats:
+        return self._rows.take(self._places[start:end].tolist())
+
+    def take(self, places: Sequence[int]) -> Floats:
+        return self._rows.take(self._places[list(places)].tolist())
+
+
+class ChangedRows:
+    """Rows that a function of whole rows, float32 (N, D) to (N, D), changes when they are read.
+
+    Rows that are not finite are refused with a BundleError about `path`.
+    """
+
+    def __init__(self, rows: Rows, change: Callable[[Floats], Floats], path: str) -> None:
+        self.shape = rows.shape
+        self._rows, self._change, self._path = rows, change, path
+
+    def read(self, start: int, end: int) -> Floats:
+        rows = self._rows.read(start, end)
+        checks.check_finite(rows, range(start, end), self._path)
+        return self._change(rows)
+
+    def take(self, places: Sequence[int]) -> Floats:
+        rows = self._rows.take(places)
+        checks.check_finite(rows, places, self._path)
+        return self._change(rows)
+
+
+def scaled(rows: NDArray[np.floating[Any]]) -> Doubles:
+    """`rows` (N, D) at length 1, float64; rows of zeros stay zeros."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    lengths[lengths == 0] = 1
+    return np.asarray(rows / lengths[:, None])
+
+
+def unit(rows: NDArray[np.floating[Any]]) -> Floats:
+    """`rows` (N, D) at length 1, float32; rows of zeros stay zeros."""
+    return np.asarray(scaled(rows), np.float32)
