@@ -44,8 +44,6 @@ STILL = {  # imports that break the rules, to be removed
     ("formats/conll.py", "metrics/ngrams.py"),
     ("formats/glue.py", "metrics/glue.py"),
     ("formats/tag_schemes.py", "metrics/spans.py"),
-    *((f"tasks/{name}.py", "training/engine/loop.py") for name in ("task", "answer/task", "choice/task")),
-    *((f"tasks/{name}/task.py", "training/engine/loop.py") for name in ("classify", "coreference", "tag")),
     ("models/encoders/bert.py", "models/encoders/packed_bert.py"),
     ("vectors/maps/mapping.py", "vectors/maps/page.py"),
     ("vectors/maps/mapping.py", "vectors/maps/picture.py"),

@@ -20,9 +20,9 @@ from nlptools.configs.finetuning import Files, Finetune, Predict, changed
 from nlptools.configs.layers import Layers, layers
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.formats.reading_options import Options
+from nlptools.metrics.criterion import Criterion
 from nlptools.models.tasks.heads import LAYER_HEADS
 from nlptools.tasks import classifiers
-from nlptools.training.engine.loop import Criterion
 
 # the name of a task, as --task has it: its kind
 KINDS = {

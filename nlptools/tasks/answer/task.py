@@ -32,10 +32,10 @@ from nlptools.formats.examples import Question
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.metrics import squad
+from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import task as kind
 from nlptools.tasks.answer.decoding import AnswerRecord, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import IGNORED, AnswerFeatures, AnswerTargets, answer_features, answer_targets
-from nlptools.training.engine.loop import Criterion
 
 _LENGTH = 384  # tokens of a window, unless --max-length says otherwise
 _ROWS = 32  # rows whose answers are looked for together

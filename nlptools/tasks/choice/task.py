@@ -23,9 +23,9 @@ from nlptools.errors import DataError
 from nlptools.formats.examples import Choice
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
+from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import task as kind
 from nlptools.tasks.choice.features import choice_features, choice_probabilities
-from nlptools.training.engine.loop import Criterion
 
 
 @dataclass(frozen=True)

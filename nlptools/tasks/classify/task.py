@@ -31,9 +31,9 @@ from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.metrics import classification, correlation, glue
+from nlptools.metrics.criterion import Criterion
 from nlptools.metrics.glue import find
 from nlptools.tasks import task as kind
-from nlptools.training.engine.loop import Criterion
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from nlptools.formats.examples import Coreference
 from nlptools.formats.gap import predictions_line
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
+from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import task as kind
 from nlptools.tasks.coreference.features import LABELS, coreference_features
-from nlptools.training.engine.loop import Criterion
 
 _MASCULINE, _FEMININE = ("he", "his", "him"), ("she", "her", "hers")
 

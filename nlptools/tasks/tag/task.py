@@ -34,11 +34,11 @@ from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.layers.crf import Crf
 from nlptools.metrics import classification, spans
+from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import task as kind
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.decoding import Constraints, Transitions, best_tags, constraints
 from nlptools.tasks.tag.features import IGNORED, WordFeatures, number_labels, word_features
-from nlptools.training.engine.loop import Criterion
 
 _AUTO = "auto"
 _INSIDE = "iob2"  # the scheme of all labels that are parts of spans

@@ -19,11 +19,12 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.errors import OutputError, Stopped, display
 from nlptools.files import artifacts, atomic
+from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.loop import Criterion, Evaluate, Fit, Progress, Result, fit, total_steps
+from nlptools.training.engine.loop import Evaluate, Fit, Progress, Result, fit, total_steps
 
 # Settings that do not make it another run: how long, how often, how fast.
 _FREE = (

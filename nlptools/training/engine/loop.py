@@ -16,6 +16,7 @@ from nlptools.batches.windows import Batch, Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Interval, Training, duration, interval
 from nlptools.errors import Diverged
+from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
@@ -24,21 +25,6 @@ from nlptools.training.engine.stop import Stop
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
 MOST_BAD_STEPS = 8  # updates refused in a row before a run counts as diverged
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """The number of a validation that decides which is the best, and when patience is over."""
-
-    name: str
-    higher_is_better: bool
-
-    def better(self, value: float, other: float) -> bool:
-        """Whether `value` is better than `other`."""
-        return value > other if self.higher_is_better else value < other
-
-
-LOSS = Criterion("loss", higher_is_better=False)
 
 
 @dataclass

@@ -19,11 +19,12 @@ from nlptools.configs.layers import layers
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.errors import DataError, UsageError
 from nlptools.files import streams
+from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import outputs
 from nlptools.tasks import task as kinds
 from nlptools.tasks.task import Kind
 from nlptools.training.engine.job import Trained, run_job
-from nlptools.training.engine.loop import Criterion, Evaluate
+from nlptools.training.engine.loop import Evaluate
 from nlptools.training.finetuning import pretrained, repeats
 from nlptools.training.finetuning.reader import Reader
 

@@ -17,9 +17,9 @@ from nlptools.configs import Compute
 from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import artifacts, atomic
+from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.job import Trained
-from nlptools.training.engine.loop import Criterion
 
 
 def several(

@@ -16,8 +16,8 @@ from nlptools import errors
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.files import artifacts
+from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine.job import run_job
-from nlptools.training.engine.loop import Criterion
 
 ACCURACY = Criterion("accuracy", higher_is_better=True)
 COMPUTE = Compute(device="cpu", precision="fp32", threads=1)
