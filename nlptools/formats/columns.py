@@ -5,7 +5,6 @@ behind each sentence, a tag in one of the columns. Layouts:
     conll   columns between spaces or, in a line that has one, tabs; `-DOCSTART-` lines end a sentence and are no words
     conllu  ten or more columns between tabs; comments, multiword and empty nodes (`1-2`, `1.1`) are no words
     lines   a sentence per line, words between spaces, no tags
-`.conllu` is taken for conllu, everything else for conll, unless `Options.layout` says otherwise.
 Every line is kept as it stands, so that `with_tags` gives the file back with a column of predictions.
 """
 
@@ -16,11 +15,10 @@ from collections.abc import Iterator, Sequence
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.conll import BOUNDARY, DOCSTART
 from nlptools.formats.examples import Row, TaggedSentence
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, column_number, columns
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
 
-LAYOUTS = ("conll", "conllu", "lines")
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _NAMES = {3: ("word", "pos", "chunk"), 4: ("word", "pos", "chunk", "ner")}  # CoNLL-2000, CoNLL-2003
 
@@ -33,7 +31,7 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
             names file, line and cure. And what `streams.blocks` raises.
         UsageError: a layout that the task does not have.
     """
-    layout = layout_of(path, options)
+    layout = layout_of("tag", path, options.layout)
     lines = Lines(path, errors)
     if layout == "lines":
         yield from _one_line_each(lines)
@@ -44,17 +42,6 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
             yield reader.sentence()
     if reader.words or (reader.rows and not options.labelled):
         yield reader.sentence()
-
-
-def layout_of(path: str, options: Options) -> str:
-    """The layout of a file, by `options.layout` or its name. Raises UsageError for one that tags do not have."""
-    if options.layout != "auto":
-        if options.layout not in LAYOUTS:
-            raise UsageError(f"tags have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
-        return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
-    return "conllu" if path.endswith(".conllu") else "conll"
 
 
 def fields_of(line: str) -> list[str]:

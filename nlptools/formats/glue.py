@@ -1,10 +1,10 @@
-"""The files of the GLUE benchmark: their columns, labels and metrics, and the file that its server takes.
+"""The files of the GLUE benchmark: their columns, labels and metrics, and the submission for its server.
 
-Wang et al. 2018, W18-5446; https://gluebenchmark.com. Files are tab-separated without quoting: lone quotes are text. All
-have a header but CoLA's training and development files; test files have an index (QQP: id) and no label. Labels stand
-in the order that checkpoints made by the usual scripts number them; models may differ in that and say so themselves.
-The submission is a zip of one TSV per task, `index TAB prediction`, with labels as the training file has them and STS-B
-as a number within 0 and 5.
+Wang et al. 2018, W18-5446; https://gluebenchmark.com. Files are tab-separated without quoting: single quotes are text. All
+have a header except CoLA's training and development files; test files have an index (QQP: id) and no label. Labels are
+in the order in which checkpoints of the usual scripts number them; a model may have another order in its config.json.
+The submission is a zip of one TSV per task, `index TAB prediction`, with labels as in the training file and STS-B
+as a number from 0 to 5.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _FOLDERS = {"mnli-m": "MNLI", "mnli-mm": "MNLI", "mnli": "MNLI", "ax": "diagnost
 
 @dataclass(frozen=True)
 class GlueTask:
-    """How a task is published.
+    """The published files of a task.
 
     Attributes:
-        task: which of our tasks it is: "classify", "pair" or "regress".
+        task: our task: "classify", "pair" or "regress".
         texts: names of the text columns.
-        label: name of the label column; "" where no file has one.
-        headers: by "train", "dev" and "test", the first line of the file; () where it has none.
+        label: name of the label column; "" if no file has one.
+        headers: by "train", "dev" and "test", the header of the file; () if it has none.
         labels: by number; none for STS-B.
-        metrics: names for `nlptools evaluate`'s GLUE metrics; with two, their mean counts.
-        submission: name of the file that the server takes.
-        folder: where the files stand in the published archive.
+        metrics: names for `nlptools evaluate`'s GLUE metrics; with two, their mean is the score.
+        submission: name of the file for the server.
+        folder: folder of the files in the published archive.
         files: by split, the names of the files.
-        id: name of the column in the test file that the submission repeats.
-        numbers: columns of files without header, by what they are: "text" and "label", from 1.
+        id: name of the id column in the test file, which the submission repeats.
+        numbers: columns "text" and "label" of files without header, from 1.
     """
 
     task: str
@@ -73,11 +73,11 @@ def _task(
     id: str = "index",
     numbers: Mapping[str, int] | None = None,
 ) -> GlueTask:
-    found = TASKS[name]
+    metric = TASKS[name]
     by_split = dict(zip(files, headers, strict=True))
     folder = _FOLDERS.get(name, published)
     sent = f"{published}.tsv"
-    return GlueTask(task, texts, label, by_split, found.labels, found.metrics, sent, folder, files, id, numbers or {})
+    return GlueTask(task, texts, label, by_split, metric.labels, metric.metrics, sent, folder, files, id, numbers or {})
 
 
 _SENTENCES = ("sentence1", "sentence2")
@@ -131,7 +131,7 @@ GLUE = {
 
 
 def glue_task(name: str) -> GlueTask:
-    """The task that is called `name`, whatever case, hyphens and underscores; with or without `glue/` before it.
+    """The task `name`, ignoring case, hyphens and underscores; with or without `glue/` before it.
 
     Raises:
         UsageError: no such task.
@@ -140,21 +140,21 @@ def glue_task(name: str) -> GlueTask:
 
 
 def submission(name: str, predictions: Iterable[tuple[str | None, str | float]]) -> Iterator[str]:
-    """The lines of the file that the server takes, from id and prediction of each example of a test file, in order.
+    """The lines of the submission, from id and prediction of each example of a test file, in order.
 
-    An example without id is numbered from 0, as the published test files are. Labels that are published as numbers
-    may be given as words (`equivalent`); numbers of STS-B are written with three decimals, within 0 and 5.
+    Examples without id are numbered from 0, as in the published test files. Labels that are published as numbers
+    may be given as words (`equivalent`); numbers of STS-B are clipped to 0 to 5 and written with three decimals.
 
     Raises:
         DataError: a label that the task does not have, or a number that is not finite.
         UsageError: no such task.
     """
     task = glue_task(name)
-    found = TASKS[find(name.removeprefix("glue/"))]
-    words = dict(zip(found.words, found.labels))
+    metric = TASKS[find(name.removeprefix("glue/"))]
+    words = dict(zip(metric.words, metric.labels))
     yield "index\tprediction"
-    for i, (known, prediction) in enumerate(predictions):
-        index = str(i) if known is None else known
+    for i, (id, prediction) in enumerate(predictions):
+        index = str(i) if id is None else id
         if task.task == "regress":
             try:
                 number = float(prediction)
@@ -165,9 +165,9 @@ def submission(name: str, predictions: Iterable[tuple[str | None, str | float]])
             yield f"{index}\t{min(max(number, 0.0), 5.0):.3f}"
             continue
         label = words.get(str(prediction), str(prediction))
-        if label not in found.labels:
+        if label not in metric.labels:
             raise DataError(
-                f"prediction {i + 1} is {shown(str(prediction))}, expected one of {', '.join(found.labels)}",
+                f"prediction {i + 1} is {shown(str(prediction))}, expected one of {', '.join(metric.labels)}",
                 hint="the labels of the model must be those of the published training file",
             )
         yield f"{index}\t{label}"

@@ -1,19 +1,19 @@
-"""Questions about a text, answered by a place in it, by yes or no, or not at all.
+"""Files of questions about a context, with a span of it, yes, no, or no answer: the task answer.
 
-Layouts (`layout_of` says which a file has):
+Layouts (see `layouts.layout_of`):
     squad    SQuAD 1.1 and 2.0 (D16-1264, P18-2124): `data[].paragraphs[].{context, qas[].{id, question, answers[].{text,
-             answer_start}, is_impossible}}`; `plausible_answers` are none. Questions may have `yes_no_answer`: "YES",
+             answer_start}, is_impossible}}`; `plausible_answers` are ignored. Questions may have `yes_no_answer`: "YES",
              "NO" or "NONE".
     jsonl    an object per line: `{id, question, context, answers}` with answers as in SQuAD or as `{"text": [...],
              "answer_start": [...]}`; or BoolQ's `{question, passage, answer: true|false}` (N19-1300); or the simplified
              form of Natural Questions (Q19-1026), see below
     qamr     QAMR's TSV; see `nlptools.formats.qamr`
 Natural Questions, `{example_id, document_text, question_text, annotations[].{short_answers[].{start_token, end_token},
-yes_no_answer}}`: the context is `document_text` as it is, of which tokens are what stands between single spaces. Each
-short answer of each annotation is an answer; yes or no is what most annotations say that say either; a question without
+yes_no_answer}}`: the context is `document_text` unchanged, its tokens are separated by single spaces. Each
+short answer of each annotation is an answer; yes or no is the majority of the annotations with either; a question without
 both has no answer. Test files have no annotations.
 A file of SQuAD is one JSON value and is held in memory; all others are read line by line.
-Departure: an answer that does not stand where the file says is an error, or is moved and counted (`Options`).
+Departure: an answer that is not at its stated place is an error, or is moved and counted (`move_answers`).
 """
 
 from __future__ import annotations
@@ -25,61 +25,42 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from nlptools import messages
-from nlptools.errors import UsageError, display
-from nlptools.files import line_records
+from nlptools.errors import display
 from nlptools.formats.examples import Answer, Question
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.qamr import read_qamr
 from nlptools.formats.reading_options import Options
-from nlptools.formats.texts import COMPRESSED
 
-LAYOUTS = ("squad", "jsonl", "qamr")
 _YES_NO = {"yes": "yes", "no": "no", "none": "none", "true": "yes", "false": "no"}
-_MOVE = "--move-answers takes the nearest place where it stands, and counts"
+_MOVE = "--move-answers moves it to the nearest place where it occurs"
 
 
 def read_questions(path: str, options: Options, errors: str = "strict") -> Iterator[Question]:
     """The questions of a file.
 
     Raises:
-        DataError: not JSON, not of the form expected, an answer that does not stand where the file says, or, with
-            `options.labelled`, a question that has neither an answer nor says that it has none; names file, line,
-            question and cure. And what `streams.blocks` raises.
+        DataError: not JSON, not of the expected form, an answer that is not at its stated place, or, with
+            `options.labelled`, a question that neither has an answer nor is marked impossible; with file, line,
+            question and hint. And the errors of `streams.blocks`.
         UsageError: a layout that the task does not have.
     """
-    layout = layout_of(path, options)
+    layout = layout_of("answer", path, options.layout)
     if layout == "qamr":
         yield from read_qamr(path, options, errors)
         return
     moved = _Moved()
     yield from (_squad if layout == "squad" else _json_lines)(Lines(path, errors), options, moved)
     if moved.moved or moved.lost:
-        told = messages.counted(moved.moved, "answer")
+        count = messages.counted(moved.moved, "answer")
         messages.warn(
-            f"{display(path)}: {told} moved to the nearest place with that text, {moved.lost:,} found nowhere and left out"
+            f"{display(path)}: {count} moved to the nearest place with that text, {moved.lost:,} not in the context and skipped"
         )
-
-
-def layout_of(path: str, options: Options) -> str:
-    """The layout, by `options.layout` or the file's name: `.jsonl` and `.ndjson`, `.tsv` (qamr), else squad.
-
-    Raises:
-        UsageError: a layout that questions do not have.
-    """
-    if options.layout != "auto":
-        if options.layout not in LAYOUTS:
-            raise UsageError(f"questions have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
-        return options.layout
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
-    if path.endswith((".jsonl", ".ndjson")):
-        return "jsonl"
-    return "qamr" if path.endswith(".tsv") else "squad"
 
 
 @dataclass
 class _Moved:
-    """How many answers did not stand where the file says."""
+    """Counts of answers that are not at their stated place."""
 
     moved: int = 0
     lost: int = 0
@@ -87,7 +68,7 @@ class _Moved:
 
 @dataclass(frozen=True)
 class _At:
-    """A place to complain of."""
+    """A place for error messages."""
 
     lines: Lines
     line: int
@@ -148,7 +129,7 @@ class _Finder:
         self.text, self.position, self.line = text, 0, 1
 
     def find(self, id: Any) -> int:
-        """The line where `id` stands next; the last line known if it is written in another way than ours."""
+        """The line of the next `id`; the last known line if it is spelled differently from `json.dumps`."""
         at = self.text.find(json.dumps(id, ensure_ascii=False), self.position)
         if id is not None and at >= 0:
             self.line += self.text.count("\n", self.position, at)
@@ -160,7 +141,7 @@ class _Finder:
 
 
 def _question(value: Mapping[str, Any], context: str, at: _At, options: Options, moved: _Moved) -> Question:
-    """A question as SQuAD has it."""
+    """A question in the form of SQuAD."""
     id = value.get("id")
     if not isinstance(id, (str, int)) or isinstance(id, bool):
         at.refuse("'id' is missing, expected text")
@@ -172,9 +153,9 @@ def _question(value: Mapping[str, Any], context: str, at: _At, options: Options,
     answers = () if impossible else _placed(raw, context, str(id), at, options, moved)
     if options.labelled and not raw and not impossible and yes_no not in ("yes", "no"):
         if value.get("answers") is not None and impossible is None and isinstance(value["answers"], dict):
-            impossible = True  # in this form an empty list says it
+            impossible = True  # in this form an empty list means that
         else:
-            at.refuse(f"question {str(id)!r} has no answer", 'a question without one has "is_impossible": true')
+            at.refuse(f"question {str(id)!r} has no answer", 'mark a question without one with "is_impossible": true')
     return Question(str(id), at.text(value, "question"), context, answers, impossible, at.lines.place(at.line), yes_no)
 
 
@@ -188,7 +169,7 @@ def _yes_no(value: Mapping[str, Any], at: _At) -> str | None:
 
 
 def _pairs(value: Mapping[str, Any], at: _At) -> list[tuple[str, int]]:
-    """Text and place of each answer, in either form."""
+    """Text and offset of each answer, in either form."""
     raw = value.get("answers")
     if raw is None:
         return []
@@ -197,8 +178,8 @@ def _pairs(value: Mapping[str, Any], at: _At) -> list[tuple[str, int]]:
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
             at.refuse("'answers' has no lists 'text' and 'answer_start' of equal length")
     else:
-        found = at.objects(value, "answers")
-        texts, starts = ([answer.get(key) for answer in found] for key in ("text", "answer_start"))
+        objects = at.objects(value, "answers")
+        texts, starts = ([answer.get(key) for answer in objects] for key in ("text", "answer_start"))
     for text, start in zip(texts, starts):
         if not isinstance(text, str) or not isinstance(start, int) or isinstance(start, bool):
             at.refuse("an answer has no 'text' or no whole number 'answer_start'")
@@ -208,17 +189,19 @@ def _pairs(value: Mapping[str, Any], at: _At) -> list[tuple[str, int]]:
 def _placed(
     raw: Sequence[tuple[str, int]], context: str, id: str, at: _At, options: Options, moved: _Moved
 ) -> tuple[Answer, ...]:
-    """The answers, each where it stands."""
+    """The answers, each at its place."""
     answers = []
     for text, start in raw:
         if text and start >= 0 and context.startswith(text, start):
             answers.append(Answer(text, start))
             continue
         if not options.move_answers:
-            if not options.labelled:  # nobody asked for answers
+            if not options.labelled:  # answers are optional
                 continue
             here = shown(context[max(start, 0) : max(start, 0) + len(text)])
-            at.refuse(f"answer {shown(text)} of question {id!r} does not stand at {start}, where {here} is", _MOVE)
+            at.refuse(
+                f"answer {shown(text)} of question {id!r} is not at offset {start}, where the context has {here}", _MOVE
+            )
         place = nearest(context, text, start)
         if place is None:
             moved.lost += 1
@@ -229,23 +212,20 @@ def _placed(
 
 
 def nearest(context: str, text: str, start: int) -> int | None:
-    """The place nearest to `start` where `text` stands in `context`, the first of two as near; None if nowhere."""
+    """The offset nearest to `start` of `text` in `context`, the first of two equally near; None if it does not occur."""
     if not text:
         return None
     before = context.rfind(text, 0, max(start, 0) + len(text))
     after = context.find(text, max(start, 0))
-    found = [place for place in (before, after) if place >= 0]
-    return min(found, key=lambda place: abs(place - start)) if found else None
+    places = [place for place in (before, after) if place >= 0]
+    return min(places, key=lambda place: abs(place - start), default=None)
 
 
 # -- one object per line ----------------------------------------------------------------------------------------------
 
 
 def _json_lines(lines: Lines, options: Options, moved: _Moved) -> Iterator[Question]:
-    for number, line in lines:
-        if not line.strip():
-            continue
-        value = line_records.parse_json_object(line, lines.path, number)
+    for number, value in lines.objects():
         at = _At(lines, number, "")
         if "document_text" in value:
             yield _natural(value, at, options)
@@ -256,7 +236,7 @@ def _json_lines(lines: Lines, options: Options, moved: _Moved) -> Iterator[Quest
 
 
 def _boolean(value: Mapping[str, Any], at: _At, options: Options) -> Question:
-    """A question of BoolQ, numbered by its line if it has no id."""
+    """A question of BoolQ; without id, its line number is the id."""
     raw = value.get("answer", value.get("label"))
     if options.labelled and (raw is None or str(raw).lower() not in _YES_NO):
         at.refuse("'answer' is missing, expected true or false")
@@ -273,27 +253,27 @@ def _natural(value: Mapping[str, Any], at: _At, options: Options) -> Question:
     id = str(value.get("example_id", at.line))
     if value.get("annotations") is None:
         if options.labelled:
-            at.refuse("'annotations' is missing", "a test file? take the training or the development file")
+            at.refuse("'annotations' is missing", "use the training or the development file, not the test file")
         return Question(id, text, context, (), None, at.lines.place(at.line))
     notes = at.objects(value, "annotations")
     starts = _token_starts(context)
     answers: dict[Answer, None] = {}
-    said: Counter[str] = Counter()
+    yes_or_no: Counter[str] = Counter()
     for note in notes:
-        said[_yes_no(note, at) or "none"] += 1
+        yes_or_no[_yes_no(note, at) or "none"] += 1
         for short in at.objects(note, "short_answers"):
             first, end = short.get("start_token"), short.get("end_token")
             if not isinstance(first, int) or not isinstance(end, int) or not 0 <= first < end < len(starts):
                 at.refuse(f"a short answer from token {first} to {end}, but there are {len(starts) - 1}")
             answers[Answer(context[starts[first] : starts[end] - 1], starts[first])] = None
-    either = {answer: count for answer, count in said.items() if answer != "none"}
+    either = {answer: count for answer, count in yes_or_no.items() if answer != "none"}
     yes_no = max(either, key=lambda answer: either[answer]) if either else "none"
     impossible = not answers and yes_no == "none"
     return Question(id, text, context, tuple(answers), impossible, at.lines.place(at.line), yes_no)
 
 
 def _token_starts(context: str) -> list[int]:
-    """Where each token begins, what stands between single spaces; last, where the next one would: (T + 1,)."""
+    """The offset of each token, separated by single spaces, and of the one after the last: (T + 1,)."""
     starts, position = [], 0
     for token in context.split(" "):
         starts.append(position)
@@ -305,10 +285,10 @@ def _token_starts(context: str) -> list[int]:
 
 
 def json_object(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """The lines of a JSON object with these keys and values, one at a time, as `json.dumps(..., indent=4)` has them.
+    """The lines of a JSON object with these keys and values, one at a time, as `json.dumps(..., indent=4)` writes them.
 
     The official predictions (`id: text`, "" for no answer), the null odds (`id: number`) and the n-best answers (`id:
-    [candidate(...), ...]`) are such objects. Keys are not checked for being different.
+    [candidate(...), ...]`) are such objects. Duplicate keys are not detected.
     """
     last = "{"
     for key, value in items:
@@ -321,5 +301,5 @@ def json_object(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
 
 
 def candidate(text: str, probability: float, start_logit: float, end_logit: float) -> dict[str, Any]:
-    """One of the n best answers, as the official n-best file has it."""
+    """One of the n best answers in the form of the official n-best file."""
     return {"text": text, "probability": probability, "start_logit": start_logit, "end_logit": end_logit}

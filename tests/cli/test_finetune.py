@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from tests.finetuning.test_answers import questions
-from tests.finetuning.test_tags import columns, iob1, sentences
+from tests.tasks.answer.test_task import questions
+from tests.tasks.tag.test_task import columns, iob1, sentences
 from tests.tasks.tiny_tasks import encoder, table, texts
 
 
@@ -50,7 +50,7 @@ def test_a_label_unseen_in_training_ends_the_run(call: Run, tmp_path: Path) -> N
         (("--task", "classify", "-m", "x", "--layers", "concat"), "not a choice of layers"),
         (("--task", "classify", "-m", "x", "--folds", "1"), "leaves nothing to train on"),
         (("--task", "classify", "-m", "x", "--class-weights", "a"), "not a weight: 'a'"),
-        (("--task", "regress", "-m", "x", "--class-weights", "balanced"), "a number has no class"),
+        (("--task", "regress", "-m", "x", "--class-weights", "balanced"), "--class-weights goes with the task classify or pair, not regress"),
     ],
 )
 def test_usage(call: Run, args: tuple[str, ...], told: str) -> None:

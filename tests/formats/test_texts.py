@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from nlptools.configs.tasks import TASKS
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.formats.examples import Place, TextExample
 from nlptools.formats.glue import GLUE, glue_task, submission
-from nlptools.formats.readers import LAYOUTS, TASKS, read
+from nlptools.formats.readers import READERS, read
 from nlptools.formats.reading_options import Options
 from nlptools.formats.texts import columns_with, header_with
 from tests.real_data import published
@@ -147,12 +148,11 @@ def test_sts(tmp_path):
 def test_columns_by_number_and_name(tmp_path):
     text = "lab\tleft\tright\nx\ta\tb\n"
     for chosen in (("left", "right"), ("2", "3"), ("-2", "RIGHT")):
-        examples = found(tmp_path, "pair", text, text_columns=chosen, label_column="lab")
+        examples = found(tmp_path, "pair", text, text_column=chosen, label_column="lab")
         assert pairs(examples) == [("a", "b", "x")]
     assert pairs(found(tmp_path, "classify", "x\ta\ny\tb\n", label_column="1")) == [("a", "x"), ("b", "y")]
-    assert pairs(found(tmp_path, "classify", "x\ta\n", text_columns=("2",))) == [("a", "x")]
-    assert pairs(found(tmp_path, "classify", "text\tlabel\na\tb\n", header=False)) == [("text", "label"), ("a", "b")]
-    assert pairs(found(tmp_path, "classify", "what\tever\na\tb\n", header=True, text_columns=("1",), label_column="2"))
+    assert pairs(found(tmp_path, "classify", "x\ta\n", text_column=("2",))) == [("a", "x")]
+    assert pairs(found(tmp_path, "classify", "what\tever\na\tb\n", header=True, text_column=("1",), label_column="2"))
 
 
 def test_without_labels(tmp_path):
@@ -184,9 +184,9 @@ def test_without_labels(tmp_path):
         ("regress", "a\tb\t1_0\n", 1, "finite"),
         ("classify", '{"text": "a", "label": 1}\n{"text": }\n', 2, "not valid JSON"),
         ("classify", '{"text": "a", "label": 1}\n{"tex": "b"}\n', 2, "no texts: expected the keys sentence, or text"),
-        ("classify", '{"text": "a", "label": 1}\n{"text": 5, "label": 1}\n', 2, "'text' is no text"),
+        ("classify", '{"text": "a", "label": 1}\n{"text": 5, "label": 1}\n', 2, "'text' is not text"),
         ("classify", '{"text": "a", "label": 1}\n{"text": "b"}\n', 2, "no label"),
-        ("classify", '{"text": "a", "label": [1, 2]}\n', 1, "no single label"),
+        ("classify", '{"text": "a", "label": [1, 2]}\n', 1, "not a single label"),
         ("classify", '{"text": "a", "label": 1}\n\n{"text": "b", "label": 1}\n', 2, "an empty line"),
         ("pair", "sentence1\tsentence2\tlabel\na\tb\n", 2, "2 columns, expected at least 3"),
         ("classify", "DESC:manner How\nno label here\n", 2, "expected `LABEL:fine text`"),
@@ -210,7 +210,7 @@ def test_invalid_utf_8_is_told_with_its_line(tmp_path):
 
 def test_broken_lines_of_glue_are_counted(tmp_path, capsys):
     assert len(found(tmp_path, "glue/qqp", QQP + "14\t1\t2\tq\n\n15\t1\t2\ta\tb\t1\n")) == 2
-    assert "left out 2 lines with too few columns" in capsys.readouterr().err
+    assert "skipped 2 lines with too few columns" in capsys.readouterr().err
     assert len(found(tmp_path, "pair", QQP + "14\t1\t2\tq\n", skip_broken=True)) == 1
     with pytest.raises(DataError, match=r"f\.tsv:3: 4 columns"):
         found(tmp_path, "pair", QQP + "14\t1\t2\tq\n")
@@ -222,7 +222,7 @@ def test_labels_that_nobody_agreed_on(tmp_path, capsys):
     rows += '{"gold_label": "neutral", "sentence1": "c", "sentence2": "d"}\n'
     for text in (table, rows):
         assert pairs(found(tmp_path, "pair", text)) == [("c", "d", "neutral")]
-        assert "left out 1 example without an agreed label" in capsys.readouterr().err
+        assert "skipped 1 example without an agreed label" in capsys.readouterr().err
         examples = found(tmp_path, "pair", text, labelled=False)
         assert pairs(examples) == [("a", "b", None), ("c", "d", "neutral")]
         assert columns_with(examples[0], {}) == text.split("\n")[text == table]
@@ -245,7 +245,7 @@ def test_wrong_use(tmp_path):
     with pytest.raises(DataError, match="not a file of glue/qnli"):
         found(tmp_path, "glue/qnli", "a\tb\n")
     assert found(tmp_path, "classify", "") == []
-    assert set(LAYOUTS) == set(TASKS)
+    assert set(READERS) == set(TASKS) - {"seq2seq"}
 
 
 def test_each_file_has_its_own_header(tmp_path):
@@ -266,7 +266,7 @@ FIELD = st.text(st.characters(blacklist_characters="\t\n\r\ufeff", blacklist_cat
 def test_columns_come_back(tmp_path_factory, rows):
     path = tmp_path_factory.mktemp("rows") / "f.tsv"
     path.write_bytes("".join("\t".join(row) + "\n" for row in rows).encode())
-    options = Options(labelled=False, layout="table", header=False)
+    options = Options(labelled=False, layout="table")
     examples = list(read("pair", [str(path)], options))
     assert [example.texts for example in examples] == [row[:2] for row in rows]
     assert [example.label for example in examples] == [row[2] or None for row in rows]

@@ -12,13 +12,13 @@ import torch
 
 from nlptools import bundle
 from nlptools.tasks import outputs
-from tests.finetuning.test_answers import HOW as ANSWER
-from tests.finetuning.test_answers import questions
-from tests.finetuning.test_choices import HOW as CHOICE
-from tests.finetuning.test_choices import choices
-from tests.finetuning.test_pronouns import HOW as COREFERENCE
-from tests.finetuning.test_pronouns import gap
-from tests.finetuning.test_texts import predicted, predictor
+from tests.tasks.answer.test_task import HOW as ANSWER
+from tests.tasks.answer.test_task import questions
+from tests.tasks.choice.test_task import HOW as CHOICE
+from tests.tasks.choice.test_task import choices
+from tests.tasks.classify.test_task import predicted, predictor
+from tests.tasks.coreference.test_task import HOW as COREFERENCE
+from tests.tasks.coreference.test_task import gap
 from tests.tasks.tiny_tasks import WORDS, encoder, train
 
 transformers = pytest.importorskip("transformers")

@@ -13,7 +13,7 @@ from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.inference.prediction import Predictor
-from tests.finetuning.test_tags import columns, propositions, sentences
+from tests.tasks.tag.test_task import columns, propositions, sentences
 from tests.tasks.tiny_tasks import FP32, WORDS, encoder, table, texts, train
 
 transformers = pytest.importorskip("transformers")

@@ -16,11 +16,11 @@ from nlptools.errors import BundleError
 from nlptools.files import artifacts
 from nlptools.inference.prediction import Predictor
 from nlptools.tasks import outputs
-from tests.finetuning.test_answers import questions
-from tests.finetuning.test_choices import choices
-from tests.finetuning.test_pronouns import gap
-from tests.finetuning.test_tags import columns, sentences
-from tests.finetuning.test_texts import predicted
+from tests.tasks.answer.test_task import questions
+from tests.tasks.choice.test_task import choices
+from tests.tasks.classify.test_task import predicted
+from tests.tasks.coreference.test_task import gap
+from tests.tasks.tag.test_task import columns, sentences
 from tests.tasks.tiny_tasks import FP32, gpt, table, texts, train
 
 transformers = pytest.importorskip("transformers")

@@ -1,4 +1,4 @@
-"""The task seq2seq: a text that is said of another. It goes on with what `train-seq2seq` trained, and by the same means."""
+"""The task seq2seq: a target text, given a source text. It continues the training of a model of `train-seq2seq`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, Predict, changed
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, Predict
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq, Translate
+from nlptools.configs.tasks import changed
 from nlptools.errors import UsageError
 from nlptools.files import artifacts, streams
 from nlptools.files.line_records import escape, unescape
@@ -21,7 +22,7 @@ from nlptools.models.huggingface import directories
 from nlptools.training.engine.job import Trained
 from nlptools.training.translation import train_seq2seq
 
-_TRAINED = ("task", "model", "best", "max_length")  # settings that have a meaning here
+_TRAINED = ("task", "model", "best", "max_length")  # the settings that apply here
 _PREDICTED = ("columns", "max_length", "window")
 _DROPOUTS = ("dropout", "attention_dropout", "activation_dropout")
 
@@ -36,22 +37,20 @@ def finetune(
     encoding_errors: str = "strict",
     invocation: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Go on training the encoder-decoder in `settings.model`, on lines of `source TAB target`.
+    """Continue the training of the encoder-decoder in `settings.model`, on lines of `source TAB target`.
 
     Raises:
-        UsageError: a setting of other tasks, or a model that says no text; and all that `train_seq2seq` raises.
+        UsageError: a setting of other tasks, or a model without a decoder; and the errors of `train_seq2seq`.
     """
     _refuse(settings, _TRAINED)
     _refuse(files, ())
     if settings.best not in ("auto", "loss"):
-        raise UsageError(f"--best {settings.best}: expected auto, which is BLEU, or loss")
+        raise UsageError(f"--best {settings.best}: expected auto (BLEU) or loss")
     model = Path(str(settings.model))
     bundle.check_directory(model)
     arch, sizes = directories.config_from_hf(artifacts.read_json(model / "config.json"))
     if arch not in registry.ENCODER_DECODERS:
-        raise UsageError(
-            f"--task seq2seq: {settings.model} is no encoder-decoder", hint="train-seq2seq makes one from the beginning"
-        )
+        raise UsageError(f"--task seq2seq: {settings.model} is not an encoder-decoder", hint="train-seq2seq trains one")
     rates: dict[str, Any] = {name: getattr(sizes, name, 0.0) for name in _DROPOUTS}
     options = TrainSeq2Seq(
         tokenizer=str(model),
@@ -75,7 +74,7 @@ def lines(
     names: Sequence[str],
     errors: str = "strict",
 ) -> Iterator[list[str]]:
-    """What `predict` writes for lines of `source`, or `source TAB target`, some at a time: what the model says.
+    """The lines that `predict` writes for lines of `source`, or `source TAB target`, some at a time: the model's output.
 
     Raises:
         UsageError: a setting of other tasks.
@@ -88,13 +87,13 @@ def lines(
         for start in range(0, len(block.lines), settings.window):
             some = block.lines[start : start + settings.window]
             sources = [unescape(line.partition("\t")[0]) for line in some]
-            said = [escape(row[0].text) for row in translator.translate_batch(sources, None, options)]
-            yield [f"{line}\t{text}" for line, text in zip(some, said, strict=True)] if settings.columns else said
+            outputs = [escape(row[0].text) for row in translator.translate_batch(sources, None, options)]
+            yield [f"{line}\t{text}" for line, text in zip(some, outputs, strict=True)] if settings.columns else outputs
     translator.warn_of_unknown()
 
 
 def _refuse(settings: Any, known: Sequence[str]) -> None:
-    """Raise UsageError for a setting that says nothing to this task."""
+    """Raise UsageError for a setting that does not apply to this task."""
     given = changed(settings, [field.name for field in fields(settings) if field.name not in known])
     if given:
         raise UsageError(

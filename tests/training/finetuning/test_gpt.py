@@ -25,11 +25,11 @@ from nlptools.inference.onnx_export import export
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.tasks import outputs
 from nlptools.training.finetuning import rates
-from tests.finetuning.test_answers import questions, scores
-from tests.finetuning.test_choices import choices
-from tests.finetuning.test_pronouns import gap
-from tests.finetuning.test_tags import columns, sentences
-from tests.finetuning.test_texts import predicted
+from tests.tasks.answer.test_task import questions, scores
+from tests.tasks.choice.test_task import choices
+from tests.tasks.classify.test_task import predicted
+from tests.tasks.coreference.test_task import gap
+from tests.tasks.tag.test_task import columns, sentences
 from tests.tasks.tiny_tasks import FP32, gpt, stop_and_go_on, table, texts, train
 from tests.tiny_bundles import words_bundle
 
@@ -238,5 +238,5 @@ def test_what_else_is_done_with_the_directory(tmp_path: Path, base: Path) -> Non
 
 def test_an_lstm_is_no_beginning(tmp_path: Path) -> None:
     words_bundle(tmp_path / "encoder", "lstm")
-    with pytest.raises(BundleError, match="no encoder and no GPT"):
+    with pytest.raises(BundleError, match="not an encoder or a GPT"):
         train(tmp_path, table(tmp_path / "a.tsv", texts(30)))
