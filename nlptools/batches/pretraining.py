@@ -91,7 +91,7 @@ class Layout:
 
 
 class PretrainingBatches:
-    """Batches without end; a `nlptools.batches.windows.Source`. All have the shape that their phase says.
+    """Batches without end; a `nlptools.batches.source.Source`. All have the shape that their phase says.
 
     A phase begins with a new epoch. Ranks get different rows of the same plan. At the end of a pool rows may be missing;
     they are all padding then, and a batch may have no targets.

@@ -78,7 +78,10 @@ def test_answers_elsewhere(tmp_path, capsys):
     assert "--move-answers" in (caught.value.hint or "")
     (moved,) = questions(tmp_path, squad_file(bad), move_answers=True)
     assert moved.answers == (Answer("Bob", 13),)
-    assert "1 answer moved to the nearest place with that text, 1 not in the context and skipped" in capsys.readouterr().err
+    assert (
+        "1 answer moved to the nearest place with that text, 1 not in the context and skipped"
+        in capsys.readouterr().err
+    )
     (unasked,) = questions(tmp_path, squad_file(bad), labelled=False)
     assert unasked.answers == ()
 
@@ -325,7 +328,7 @@ def test_gap(tmp_path):
     for broken, said in (
         (test, ":1: no column A-coref, B-coref"),
         (ROW, ":1: no column ID"),
-        (HEADER + ROW.replace("\t9\t", "\t8\t"), ":2: B 'Eve' is not at offset 8, where '\"Ev' is"),
+        (HEADER + ROW.replace("\t9\t", "\t8\t"), ":2: B 'Eve' is not at offset 8, where the text has '\"Ev'"),
         (HEADER + ROW.replace("\t9\t", "\tx\t"), ":2: B-offset is 'x'"),
         (HEADER + ROW.replace("FALSE", "TRUE"), "not both TRUE"),
         (HEADER + "a\tb\n", ":2: 2 columns, expected 11"),

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from nlptools import messages
-from nlptools.batches.windows import Source
+from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.errors import OutputError, Stopped, display

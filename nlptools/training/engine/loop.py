@@ -12,7 +12,8 @@ from typing import Any
 import torch
 
 from nlptools import messages
-from nlptools.batches.windows import Batch, Source
+from nlptools.batches.source import Source
+from nlptools.batches.windows import Batch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Interval, Training, duration, interval
 from nlptools.errors import Diverged

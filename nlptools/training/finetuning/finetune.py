@@ -12,7 +12,7 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.batches.features import Features
-from nlptools.batches.windows import Source
+from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nlptools.batches.features import Features
-from nlptools.batches.windows import Source
+from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.tasks.task import Task
 

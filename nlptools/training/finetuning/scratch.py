@@ -19,8 +19,8 @@ from torch import Tensor, nn
 from nlptools import bundle, messages
 from nlptools.batches.bags import BagBatch, BagBatches
 from nlptools.batches.features import FeatureBatch, FeatureBatches, Features
+from nlptools.batches.source import Source
 from nlptools.batches.text_rows import Cut, NGrams, TextEncoding
-from nlptools.batches.windows import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
