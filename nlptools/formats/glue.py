@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from nlptools.errors import DataError
 from nlptools.formats.lines import shown
@@ -20,14 +21,7 @@ from nlptools.metrics.glue import TASKS, find
 _SPLITS = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 _MATCHED = {"train": "train.tsv", "dev": "dev_matched.tsv", "test": "test_matched.tsv"}
 _MISMATCHED = {"train": "train.tsv", "dev": "dev_mismatched.tsv", "test": "test_mismatched.tsv"}
-_TWO = ("index", "sentence1", "sentence2", "label")
-_MNLI = (
-    *("index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse"),
-    *("sentence1_parse", "sentence2_parse", "sentence1", "sentence2"),
-)
-_STS = ("index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2")
-_MRPC = ("#1 ID", "#2 ID", "#1 String", "#2 String")
-_LABELS_OF_FIVE = ("label1", "label2", "label3", "label4", "label5")
+_SENTENCES, _QUESTIONS = ("sentence1", "sentence2"), ("question1", "question2")
 _FOLDERS = {"mnli-m": "MNLI", "mnli-mm": "MNLI", "mnli": "MNLI", "ax": "diagnostic"}
 
 
@@ -39,7 +33,6 @@ class GlueTask:
         task: our task: "classify", "pair" or "regress".
         texts: names of the text columns.
         label: name of the label column; "" if no file has one.
-        headers: by "train", "dev" and "test", the header of the file; () if it has none.
         labels: by number; none for STS-B.
         metrics: names for `nlptools evaluate`'s GLUE metrics; with two, their mean is the score.
         submission: name of the file for the server.
@@ -52,7 +45,6 @@ class GlueTask:
     task: str
     texts: tuple[str, ...]
     label: str
-    headers: Mapping[str, tuple[str, ...]]
     labels: tuple[str, ...]
     metrics: tuple[str, ...]
     submission: str
@@ -62,71 +54,26 @@ class GlueTask:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-def _task(
-    name: str,
-    published: str,
-    task: str,
-    texts: tuple[str, ...],
-    label: str,
-    headers: tuple[tuple[str, ...], ...],
-    files: Mapping[str, str] = _SPLITS,
-    id: str = "index",
-    numbers: Mapping[str, int] | None = None,
-) -> GlueTask:
+def _task(name: str, published: str, task: str, texts: tuple[str, ...], label: str = "label", **more: Any) -> GlueTask:
+    """The row of a task that is published as `published`."""
     metric = TASKS[name]
-    by_split = dict(zip(files, headers, strict=True))
     folder = _FOLDERS.get(name, published)
-    sent = f"{published}.tsv"
-    return GlueTask(task, texts, label, by_split, metric.labels, metric.metrics, sent, folder, files, id, numbers or {})
+    return GlueTask(task, texts, label, metric.labels, metric.metrics, f"{published}.tsv", folder, **more)
 
-
-_SENTENCES = ("sentence1", "sentence2")
-_MNLI_HEADERS = ((*_MNLI, "label1", "gold_label"), (*_MNLI, *_LABELS_OF_FIVE, "gold_label"), _MNLI)
-_QUESTIONS = ("question1", "question2")
-_QQP = ("id", "qid1", "qid2", *_QUESTIONS, "is_duplicate")
 
 GLUE = {
-    "cola": _task(
-        "cola",
-        "CoLA",
-        "classify",
-        ("sentence",),
-        "label",
-        ((), (), ("index", "sentence")),
-        numbers={"text": 4, "label": 2},
-    ),
-    "sst-2": _task(
-        "sst-2",
-        "SST-2",
-        "classify",
-        ("sentence",),
-        "label",
-        (("sentence", "label"), ("sentence", "label"), ("index", "sentence")),
-    ),
-    "mrpc": _task(
-        "mrpc",
-        "MRPC",
-        "pair",
-        ("#1 String", "#2 String"),
-        "Quality",
-        (("Quality", *_MRPC), ("Quality", *_MRPC), ("index", *_MRPC)),
-    ),
-    "qqp": _task("qqp", "QQP", "pair", _QUESTIONS, "is_duplicate", (_QQP, _QQP, ("id", *_QUESTIONS)), id="id"),
-    "sts-b": _task("sts-b", "STS-B", "regress", _SENTENCES, "score", ((*_STS, "score"), (*_STS, "score"), _STS)),
-    "mnli": _task("mnli", "MNLI-m", "pair", _SENTENCES, "gold_label", _MNLI_HEADERS, _MATCHED),
-    "mnli-m": _task("mnli-m", "MNLI-m", "pair", _SENTENCES, "gold_label", _MNLI_HEADERS, _MATCHED),
-    "mnli-mm": _task("mnli-mm", "MNLI-mm", "pair", _SENTENCES, "gold_label", _MNLI_HEADERS, _MISMATCHED),
-    "qnli": _task(
-        "qnli",
-        "QNLI",
-        "pair",
-        ("question", "sentence"),
-        "label",
-        (*(("index", "question", "sentence", "label"),) * 2, ("index", "question", "sentence")),
-    ),
-    "rte": _task("rte", "RTE", "pair", _SENTENCES, "label", (_TWO, _TWO, _TWO[:-1])),
-    "wnli": _task("wnli", "WNLI", "pair", _SENTENCES, "label", (_TWO, _TWO, _TWO[:-1])),
-    "ax": _task("ax", "AX", "pair", _SENTENCES, "", (_TWO[:-1],), {"test": "diagnostic.tsv"}),
+    "cola": _task("cola", "CoLA", "classify", ("sentence",), numbers={"text": 4, "label": 2}),
+    "sst-2": _task("sst-2", "SST-2", "classify", ("sentence",)),
+    "mrpc": _task("mrpc", "MRPC", "pair", ("#1 String", "#2 String"), "Quality"),
+    "qqp": _task("qqp", "QQP", "pair", _QUESTIONS, "is_duplicate", id="id"),
+    "sts-b": _task("sts-b", "STS-B", "regress", _SENTENCES, "score"),
+    "mnli": _task("mnli", "MNLI-m", "pair", _SENTENCES, "gold_label", files=_MATCHED),
+    "mnli-m": _task("mnli-m", "MNLI-m", "pair", _SENTENCES, "gold_label", files=_MATCHED),
+    "mnli-mm": _task("mnli-mm", "MNLI-mm", "pair", _SENTENCES, "gold_label", files=_MISMATCHED),
+    "qnli": _task("qnli", "QNLI", "pair", ("question", "sentence")),
+    "rte": _task("rte", "RTE", "pair", _SENTENCES),
+    "wnli": _task("wnli", "WNLI", "pair", _SENTENCES),
+    "ax": _task("ax", "AX", "pair", _SENTENCES, "", files={"test": "diagnostic.tsv"}),
 }
 
 
