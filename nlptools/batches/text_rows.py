@@ -98,8 +98,8 @@ class TextEncoding:
         """The buckets of all n-grams of texts, ascending."""
         assert self.ngrams is not None
         words, pieces = self._pieces(texts)
-        found: np.ndarray = np.unique(self._buckets(pieces.ids.astype(np.int64), pieces.lengths, words)[0])
-        return found
+        buckets: np.ndarray = np.unique(self._buckets(pieces.ids.astype(np.int64), pieces.lengths, words)[0])
+        return buckets
 
     def _pieces(self, texts: Sequence[Sequence[str]]) -> tuple[Sequence[Sequence[str]] | None, Pieces]:
         """The words of all texts, if there are n-grams of characters, and the ids."""
@@ -109,22 +109,22 @@ class TextEncoding:
             assert self.tokenizer.vocab is not None
             words, ids, unk = self.cut.words, self.tokenizer.vocab.ids, self.unk
             return words if characters else None, packed([[ids.get(word, unk) for word in row] for row in words])
-        found = self.tokenizer.tokens_lines(lines, self.threads) if characters else None
-        return found, packed(self.tokenizer.encode_lines(lines, self.threads))
+        tokens = self.tokenizer.tokens_lines(lines, self.threads) if characters else None
+        return tokens, packed(self.tokenizer.encode_lines(lines, self.threads))
 
     def _buckets(
         self, ids: np.ndarray, lengths: np.ndarray, words: Sequence[Sequence[str]] | None
     ) -> tuple[np.ndarray, np.ndarray]:
         """The bucket and the text of each n-gram; those of a text by their length."""
         assert self.ngrams is not None
-        found = list(word_buckets(ids, lengths, self.ngrams.longest, self.ngrams.buckets))
+        parts = list(word_buckets(ids, lengths, self.ngrams.longest, self.ngrams.buckets))
         if words is not None:
             assert self.ngrams.characters is not None
             kept = [row[:length] for row, length in zip(words, lengths, strict=True)]
-            found.append(character_buckets(kept, *self.ngrams.characters, self.ngrams.buckets))
-        if not found:
+            parts.append(character_buckets(kept, *self.ngrams.characters, self.ngrams.buckets))
+        if not parts:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def word_buckets(
@@ -133,13 +133,13 @@ def word_buckets(
     """(P,) words of texts end to end -> for each length from 2 on: the bucket and the text of each n-gram."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     mixed = ids.astype(np.uint64)
-    found, state = [], mixed.copy()
+    buckets_and_texts, state = [], mixed.copy()
     for n in range(2, longest + 1):
         end = max(0, len(ids) - n + 1)
         state = state[:end] * _PRIME + mixed[n - 1 :][:end]  # modulo 2^64
         inside = owners[:end] == owners[n - 1 :][:end]
-        found.append(((state[inside] % np.uint64(buckets)).astype(np.int64), owners[:end][inside]))
-    return found
+        buckets_and_texts.append(((state[inside] % np.uint64(buckets)).astype(np.int64), owners[:end][inside]))
+    return buckets_and_texts
 
 
 def character_buckets(

@@ -43,7 +43,7 @@ the run). The weights of --crf are named crf.transitions, crf.start_transitions 
 those of --yes-no nlptools.yes_no, the head of coreference nlptools.mentions (the rest of the model is a
 BertModel or a GPT2Model), and the head of a GPT for choices nlptools.choice; Hugging Face ignores them.
 A GPT reads the end-of-text token, a text and, before a second text, the same token again; the last token, which sees all
-others, represents the row. For roles, the predicate comes before its sentence, and several equal words are not told apart.
+others, represents the row. For roles, the predicate comes before its sentence, and several equal words cannot be distinguished.
 For answers, one more end-of-text token after the context represents no answer, yes and no.
 Expected results, in points above a baseline without a model, with an encoder of 6 layers and 384 dimensions
 (all-MiniLM-L6-v2) and some passes over the data: parts of speech of UD English EWT 9 above the most frequent tag of each word;

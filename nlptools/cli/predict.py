@@ -87,18 +87,18 @@ def command(
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
         from nlptools import bundle
 
-        found = bundle.load(model)
+        loaded = bundle.load(model)
         from nlptools.compute.backend import Backend, expect_new_shapes
         from nlptools.inference.prediction import Predictor
 
-        if found.is_encoder_decoder:
+        if loaded.is_encoder_decoder:
             from nlptools.training.finetuning import seq2seq
 
             backend = Backend.detect(compute)
-            for some in seq2seq.lines(found, backend, predict, files, names, common.encoding_errors):
+            for some in seq2seq.lines(loaded, backend, predict, files, names, common.encoding_errors):
                 out.write_lines(some)
             return
         expect_new_shapes()
-        predictor = Predictor(found, Backend.detect(compute), predict, files)
+        predictor = Predictor(loaded, Backend.detect(compute), predict, files)
         for some in predictor.lines(names, common.encoding_errors, lines.force):
             out.write_lines(some)

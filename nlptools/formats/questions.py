@@ -82,8 +82,8 @@ class _At:
         """The text under a key."""
         value = holder.get(key)
         if not isinstance(value, str):
-            found = "missing" if value is None else shown(json.dumps(value))
-            self.refuse(f"{key!r} is {found}, expected text")
+            actual = "missing" if value is None else shown(json.dumps(value))
+            self.refuse(f"{key!r} is {actual}, expected text")
         return value
 
     def objects(self, holder: Mapping[str, Any], key: str) -> list[dict[str, Any]]:

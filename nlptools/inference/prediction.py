@@ -32,19 +32,19 @@ class Predictor:
     """A model directory of `finetune`, or one of Hugging Face such as BertForSequenceClassification, on a device."""
 
     def __init__(
-        self, found: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
+        self, loaded: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
     ) -> None:
         """Raises BundleError for a model without a task, UsageError for options of other tasks."""
         settings = settings or Predict()
-        model: Any = found.model
+        model: Any = loaded.model
         if backend.device.type == "cpu" and not model.runs_in_16_bits:
             backend = replace(backend, precision="fp32")
         self.settings, self.backend = settings, backend
-        self.task = tasks.for_prediction(found, settings, files or Files())
-        longest = settings.max_length or tasks.saved_setting(found.config, "max_length", 0)
-        self.encoding = tasks.encoding(found, longest, backend.threads)
-        self.which = tasks.seen_layers(found)
-        self.model: Any = backend.for_inference(found.model)
+        self.task = tasks.for_prediction(loaded, settings, files or Files())
+        longest = settings.max_length or tasks.saved_setting(loaded.config, "max_length", 0)
+        self.encoding = tasks.encoding(loaded, longest, backend.threads)
+        self.which = tasks.seen_layers(loaded)
+        self.model: Any = backend.for_inference(loaded.model)
         self.cut = 0  # examples so far that lost tokens
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:

@@ -20,15 +20,15 @@ from nlptools.configs.word_vectors import lengths
 PAD = 0
 
 
-def encoding(found: bundle.Bundle, max_length: int, threads: int) -> TextEncoding:
+def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> TextEncoding:
     """How texts become rows for the classifier of a directory; `max_length` 0: no limit."""
-    model: Any = found.model
+    model: Any = loaded.model
     config, ngrams = model.config, None
     if model.is_bag:
         characters = None if config.char_ngrams is None else lengths(config.char_ngrams)
         known = model.buckets.numpy()
         ngrams = NGrams(config.word_ngrams, characters, config.buckets, config.vocab_size, known)
-    return TextEncoding(found.tokenizer, config.unk, max_length, ngrams, threads)
+    return TextEncoding(loaded.tokenizer, config.unk, max_length, ngrams, threads)
 
 
 @torch.inference_mode()

@@ -62,7 +62,7 @@ class Task(ABC):
 
     @classmethod
     @abstractmethod
-    def from_bundle(cls, found: bundle.Bundle, settings: Predict, files: Files) -> Task:
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
         """The task of a model directory. Raises UsageError, BundleError."""
 
     @property
@@ -183,23 +183,23 @@ def for_training(settings: Finetune, files: Files) -> Task:
     return task
 
 
-def for_prediction(found: bundle.Bundle, settings: Predict, files: Files) -> Task:
+def for_prediction(loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
     """The task of a model directory. Raises BundleError when it has none, UsageError for options of other tasks."""
-    saved = found.config.get("nlptools", {}).get("task", {})
-    model: Any = found.model
+    saved = loaded.config.get("nlptools", {}).get("task", {})
+    model: Any = loaded.model
     task_of_head = {entry.head: name for name, entry in reversed(TASKS.items())}  # of several tasks the first
-    heads = [head for head in model.heads if head in task_of_head] if found.has_task else []
+    heads = [head for head in model.heads if head in task_of_head] if loaded.has_task else []
     name = saved.get("name") if isinstance(saved, dict) else None
     if name is None and heads:
         name = task_of_head[heads[0]]
     if not heads or name not in TASKS or not TASKS[name].head:
         raise BundleError(
-            f"{display(str(found.path))}: not a model for a task",
+            f"{display(str(loaded.path))}: not a model for a task",
             hint="predict takes the directories of finetune, BertForSequenceClassification, GPT2ForSequenceClassification"
             " and their like",
         )
     check_options(name, settings)
-    task: Task = _class(name).from_bundle(found, settings, files)
+    task: Task = _class(name).from_bundle(loaded, settings, files)
     return task
 
 
@@ -215,7 +215,7 @@ def reading_options(files: Files, **changes: Any) -> Options:
     return Options(**{**asdict(files), **changes})
 
 
-def encoding(found: bundle.Bundle, max_length: int, threads: int, training: bool = False) -> Any:
+def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: bool = False) -> Any:
     """How texts become rows for the model of a directory: an `Encoding`, or a `TextEncoding` of a text classifier.
 
     `training`: rows of a GPT are in our format even if the directory is not ours.
@@ -223,17 +223,17 @@ def encoding(found: bundle.Bundle, max_length: int, threads: int, training: bool
     Raises:
         BundleError: the vocabulary of an encoder lacks a special token.
     """
-    if found.is_text_classifier:
-        return classifiers.encoding(found, max_length, threads)
-    model: Any = found.model
+    if loaded.is_text_classifier:
+        return classifiers.encoding(loaded, max_length, threads)
+    model: Any = loaded.model
     limit = int(model.config.max_position_embeddings)
     longest = min(max_length or limit, limit)
-    if found.is_encoder:
+    if loaded.is_encoder:
         types = int(model.config.type_vocab_size)
-        return Encoding(found.tokenizer, marks_of(found.tokenizer), longest, types, threads)
-    ours = found.config.get("nlptools", {}).get("arch") == found.arch
-    marks = marks_of_gpt(found.tokenizer, found.eos, training or ours)
-    return Encoding(found.tokenizer, marks, longest, 1, threads)
+        return Encoding(loaded.tokenizer, marks_of(loaded.tokenizer), longest, types, threads)
+    ours = loaded.config.get("nlptools", {}).get("arch") == loaded.arch
+    marks = marks_of_gpt(loaded.tokenizer, loaded.eos, training or ours)
+    return Encoding(loaded.tokenizer, marks, longest, 1, threads)
 
 
 def saved_setting(config: Mapping[str, Any], key: str, default: Any) -> Any:
@@ -244,13 +244,15 @@ def saved_setting(config: Mapping[str, Any], key: str, default: Any) -> Any:
     return value
 
 
-def seen_layers(found: bundle.Bundle) -> Layers:
+def seen_layers(loaded: bundle.Bundle) -> Layers:
     """The layers that the head of a bundle sees. Raises BundleError if their weights are missing."""
-    text = saved_setting(found.config, "layers", "last")
-    which, model = layers(text), found.model
+    text = saved_setting(loaded.config, "layers", "last")
+    which, model = layers(text), loaded.model
     needed = f"layer_{which.kind}"
     if needed in LAYER_HEADS and needed not in getattr(model, "heads", ()):
-        raise BundleError(f"{display(str(found.path))}: config.json has layers {text!r:.80}, their weights are missing")
+        raise BundleError(
+            f"{display(str(loaded.path))}: config.json has layers {text!r:.80}, their weights are missing"
+        )
     return which
 
 

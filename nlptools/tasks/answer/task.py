@@ -81,10 +81,10 @@ class QuestionAnswering(Task):
         return cls("answer", reading_options(files), best, *sizes, settings.yes_no, candidates=2)
 
     @classmethod
-    def from_bundle(cls, found: bundle.Bundle, settings: Predict, files: Files) -> QuestionAnswering:
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> QuestionAnswering:
         """See `Task`. A model that is not ours always answers, unless --null-threshold is given."""
-        model: Any = found.model
-        config = found.config
+        model: Any = loaded.model
+        config = loaded.config
         threshold = settings.null_threshold
         return cls(
             "answer",

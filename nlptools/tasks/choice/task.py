@@ -33,7 +33,7 @@ class MultipleChoice(Task):
         return cls("choice", reading_options(files), check_best(settings, ("loss", "accuracy")))
 
     @classmethod
-    def from_bundle(cls, found: bundle.Bundle, settings: Predict, files: Files) -> MultipleChoice:
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> MultipleChoice:
         return cls("choice", reading_options(files, labelled=False))
 
     @property

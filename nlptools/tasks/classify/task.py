@@ -68,9 +68,9 @@ class Classification(Task):
         return task
 
     @classmethod
-    def from_bundle(cls, found: bundle.Bundle, settings: Predict, files: Files) -> Classification:
-        config: Any = found.config
-        model: Any = found.model
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Classification:
+        config: Any = loaded.config
+        model: Any = loaded.model
         problem = config.get("problem_type")
         number = problem == "regression" or (problem is None and model.num_labels == 1)
         name = "regress" if number else "classify"

@@ -37,7 +37,7 @@ class PronounResolution(Task):
         return cls("coreference", reading_options(files), check_best(settings, ("loss", "accuracy", "f1")))
 
     @classmethod
-    def from_bundle(cls, found: bundle.Bundle, settings: Predict, files: Files) -> PronounResolution:
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> PronounResolution:
         return cls("coreference", reading_options(files, labelled=False))
 
     @property

@@ -99,10 +99,10 @@ class Tagging(Task):
         return cls(name, reading_options(files), best, given, settings.crf, settings.label_pieces == "all")
 
     @classmethod
-    def from_bundle(cls, found: bundle.Bundle, settings: Predict, files: Files) -> Tagging:
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Tagging:
         """See `Task`. The tags of a model that is not ours have the scheme of --scheme, or none."""
-        model: Any = found.model
-        name, saved = saved_setting(found.config, "name", "tag"), saved_setting(found.config, "scheme", "")
+        model: Any = loaded.model
+        name, saved = saved_setting(loaded.config, "name", "tag"), saved_setting(loaded.config, "scheme", "")
         given = _scheme_of(files)
         scheme = written = given if given != AUTO else tag_schemes.PLAIN
         if saved:
@@ -110,8 +110,8 @@ class Tagging(Task):
             written = tag_schemes.find_scheme(saved) if given == AUTO else given
             if scheme == tag_schemes.PLAIN and written != scheme:
                 raise UsageError(f"--scheme {given}: the model's tags are of words, not of spans")
-        options = reading_options(files, labelled=False, role_spans=saved_setting(found.config, "role_spans", "heads"))
-        labels, columns = labels_of(found.config, model.num_labels), saved_setting(found.config, "columns", 0)
+        options = reading_options(files, labelled=False, role_spans=saved_setting(loaded.config, "role_spans", "heads"))
+        labels, columns = labels_of(loaded.config, model.num_labels), saved_setting(loaded.config, "columns", 0)
         learned = {"labels": labels, "scheme": scheme, "written": written, "columns": columns}
         task = cls(name, options, given=given, crf="crf" in model.heads, **learned)
         task._allowed()  # raises where the labels are not of the scheme

@@ -172,7 +172,7 @@ class TaskLoss(nn.Module):
         return self.rates.at(epoch)
 
     def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
+        """No state is carried from batch to batch."""
         return {}
 
     def restore_carry(self, tensors: dict[str, Tensor]) -> None:

@@ -210,7 +210,7 @@ class ClassifierLoss(nn.Module):
         return {"loss": self.task.loss(self.model(*arrays[:inputs]), *arrays[inputs:])}
 
     def carry(self) -> dict[str, Tensor]:
-        """Nothing goes on from batch to batch."""
+        """No state is carried from batch to batch."""
         return {}
 
     def restore_carry(self, tensors: dict[str, Tensor]) -> None:

@@ -67,7 +67,7 @@ def finetune(
 
 
 def lines(
-    found: bundle.Bundle,
+    loaded: bundle.Bundle,
     backend: Backend,
     settings: Predict,
     files: Files,
@@ -81,7 +81,7 @@ def lines(
     """
     _refuse(settings, _PREDICTED)
     _refuse(files, ())
-    translator = Translator([found], backend)
+    translator = Translator([loaded], backend)
     options = Translate(max_source_length=settings.max_length, window=settings.window)
     for block in streams.all_blocks(names, errors):
         for start in range(0, len(block.lines), settings.window):
