@@ -78,7 +78,7 @@ def test_what_has_no_meaning_is_refused(text: Path, call: Any) -> None:
         (("-m", "one", "--freeze", "1"), "--freeze does not go with --task seq2seq"),
         (("-m", "one", "--layout", "table"), "--layout does not go with --task seq2seq"),
         (("-m", "one", "--best", "f1"), "--best f1: expected auto (BLEU) or loss"),
-        (("-m", "encoder"), "encoder is no encoder-decoder"),
+        (("-m", "encoder"), "encoder is not an encoder-decoder"),
     ):
         done = call(*task, *arguments)
         assert done.code == 2 and told in done.err
