@@ -106,14 +106,14 @@ def training(options: argparse.Namespace) -> None:
 
 
 def examples_of(task: str, options: argparse.Namespace) -> tuple[Any, list[Any]]:
-    """The kind of the task, which knows the labels, and its first examples."""
+    """The task, which has learned the labels, and its first examples."""
     import side_by_side
 
     from nlptools.configs.finetuning import Files, Finetune
-    from nlptools.tasks import task as kind
+    from nlptools.tasks import task as tasks
 
     settings, files, name = TASKS[task]
-    made = kind.new(Finetune(model=options.model, **settings), Files(**files))
+    made = tasks.for_training(Finetune(model=options.model, **settings), Files(**files))
     path = side_by_side.published(task, name)
     found = list(itertools.islice(made.read([str(path)], True, "replace"), options.examples))
     return made.learn(found), found
@@ -129,18 +129,18 @@ def ours(task: str, options: argparse.Namespace) -> Callable[[], float]:
     from nlptools.configs import Compute
     from nlptools.configs.finetuning import FinetuneTraining
     from nlptools.tasks import outputs
-    from nlptools.tasks import task as kinds
+    from nlptools.tasks import task as tasks
     from nlptools.training.engine.loop import Fit
     from nlptools.training.finetuning import pretrained
 
-    kind, examples = examples_of(task, options)
+    learned, examples = examples_of(task, options)
     base: Any = bundle.load(options.model)
     backend = Backend.detect(Compute(threads=options.threads))
-    features = kind.features(examples, kinds.encoding(base, 0, options.threads), True)
+    features = learned.features(examples, tasks.encoding(base, 0, options.threads), True)
     batches = FeatureBatches(features, _BATCH, seed=1, pad=int(base.model.config.pad))
-    model = pretrained.new_model(base, kind, 1)
+    model = pretrained.new_model(base, learned, 1)
     run = FinetuneTraining(output="", steps=10**6, batch_size=_BATCH)
-    fit = Fit(pretrained.TaskLoss(model, kind, outputs.LAST), batches, backend, run, None)
+    fit = Fit(pretrained.TaskLoss(model, learned, outputs.LAST), batches, backend, run, None)
     fit.objective.train()
     fit.working.train()
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any
 
 import numpy as np
 
 from nlptools.batches.encoder_rows import bounds_of, ranges
 from nlptools.batches.features import WEIGHT, Features
+from nlptools.batches.source import EpochSource
 from nlptools.files.prefetch import one_ahead
 
-_BLOCK = 8192  # examples that are gathered together
+_BLOCK = 8192  # examples gathered together
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,10 @@ class BagBatch:
     """Some examples.
 
     Attributes:
-        ids: (P,) int64, those of the first text, of the second and so on.
-        lengths: (B C,) int64, how many each text has.
+        ids: (P,) int64, of the first text, the second and so on.
+        lengths: (B C,) int64, the number of ids of each text.
         targets: in the order of `Features.targets`.
-        weight: sum of the weights: what the loss is divided by.
+        weight: sum of the weights, the divisor of the loss.
     """
 
     ids: np.ndarray
@@ -52,52 +52,43 @@ def bag_rows(features: Features, lengths: np.ndarray, rows: np.ndarray) -> tuple
     return np.take(features.rows.ids, places).astype(np.int64), lengths[rows].ravel()
 
 
-class BagBatches:
-    """Batches without end: each example exactly once per epoch; a `nlptools.batches.windows.Source`.
-
-    The order of an epoch is a function of the seed and its number.
-    """
+class BagBatches(EpochSource[BagBatch, np.ndarray]):
+    """Batches in random order: each example exactly once per epoch. The next batches are gathered while one is used."""
 
     def __init__(self, features: Features, batch_size: int, *, texts: int, seed: int) -> None:
         """`batch_size`: examples of a batch; `texts`: C."""
-        self.features, self.batch_size, self.texts, self.seed = features, batch_size, texts, seed
-        self.steps = -(-len(features) // batch_size)
-        self.batches_per_epoch = float(self.steps)
+        super().__init__(seed)
+        self.features, self.batch_size, self.texts = features, batch_size, texts
+        self._steps = -(-len(features) // batch_size)
+        self.batches_per_epoch = float(self._steps)
         self._lengths = text_lengths(features, texts)
-        self._epoch, self._position = 0, 0
 
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with their fraction."""
-        return self._epoch + self._position / self.steps
+    def _length(self) -> int:
+        return self._steps
+
+    def _make_plan(self, epoch: int) -> np.ndarray:
+        """The order of the examples."""
+        return np.random.default_rng([self.seed, epoch]).permutation(len(self.features))
 
     def __iter__(self) -> Iterator[BagBatch]:
         for batches in one_ahead(self._blocks(self._epoch, self._position)):
-            if self._position == self.steps:
+            if self._position == self._steps:
                 self._epoch, self._position = self._epoch + 1, 0
             for batch in batches:
                 self._position += 1
                 yield batch
 
     def _blocks(self, epoch: int, position: int) -> Iterator[list[BagBatch]]:
-        """The batches from one on without end, those of some thousand examples at a time and of one epoch only."""
+        """The batches from a position on, those of some thousand examples of one epoch at a time."""
         size = max(1, _BLOCK // self.batch_size) * self.batch_size
         for number in count(epoch):
-            order = np.random.default_rng([self.seed, number]).permutation(len(self.features))
+            order = self._make_plan(number)
             for begin in range(position * self.batch_size, len(order), size):
                 yield list(self._batches(order[begin : begin + size]))
             position = 0
 
-    def state(self) -> dict[str, Any]:
-        """See `Source`."""
-        return {"epoch": self._epoch, "position": self._position}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
-        self._epoch, self._position = int(state["epoch"]), int(state["position"])
-
     def _batches(self, rows: np.ndarray) -> Iterator[BagBatch]:
-        """The examples `rows`, some at a time."""
+        """Batches of the examples `rows`."""
         ids, lengths = bag_rows(self.features, self._lengths, rows)
         bounds = bounds_of(lengths)
         targets = {name: np.array(array[rows]) for name, array in self.features.targets.items()}

@@ -1,11 +1,11 @@
 """Rows of tokens for an encoder, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, one after another in flat arrays.
 
 For a GPT they are `<eos> a` or `<eos> a <eos> b` (Radford et al. 2018, "Improving language understanding by generative
-pre-training": start, delimiter, and what the last token has seen). Departure: no mark at the end, so that transformers, which
-takes the last token that is no padding, finds the same one.
+pre-training": start, delimiter, and the last token for the row). Departure: no mark at the end, so that transformers, which
+takes the last token that is not padding, finds the same one.
 
-A row of tokens is put together from segments, each a stretch of some flat array of pieces, for all rows at once; padding
-is added when a batch is taken. Thus 100,000 rows of any lengths take five bytes a token.
+Rows are joined from segments, each a slice of some flat array of pieces, for all rows at once; padding is added per batch.
+Thus 100,000 rows of any lengths take five bytes per token.
 Shapes: R rows, B rows of a batch, T longest of them, P tokens of all rows, N texts.
 """
 
@@ -24,17 +24,17 @@ from nlptools.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Marks:
-    """The special tokens that rows are made with, and how.
+    """The special tokens of rows, and their places.
 
     Attributes:
-        cls: what a row begins with; None: nothing.
-        sep: what stands between segments; None: nothing.
-        pad: what fills up rows, and stands in one that would be empty.
-        unk: what stands for a word without pieces.
-        closes: whether `sep` stands behind the last segment, too.
-        causal: whether tokens see only what is before them, so that the last one speaks for its row, the last piece for its
-            word, and what a text has to be read with comes before it.
-        before_word: what is tokenized with a word of a sentence, before it.
+        cls: the first token of a row; None: no token.
+        sep: the token between segments; None: no token.
+        pad: the token for padding, and the only one of a row that would be empty.
+        unk: the token for a word without pieces.
+        closes: whether `sep` also follows the last segment.
+        causal: whether tokens see only those before them, so that the last one represents its row, the last piece its word,
+            and the context of a text has to come before it.
+        before_word: the text that is tokenized with a word of a sentence, before it.
     """
 
     cls: int | None
@@ -46,18 +46,18 @@ class Marks:
     before_word: str = ""
 
     def count(self, segments: int) -> int:
-        """How many marks a row of so many segments has."""
+        """The number of special tokens in a row of so many segments."""
         return (self.cls is not None) + (segments - 1 + self.closes) * (self.sep is not None)
 
     @property
     def with_end(self) -> Marks:
-        """The same with a mark at the end where tokens are `causal`, which nothing else than that mark sees all of."""
+        """The same with a token at the end if `causal`: only that token sees the whole row."""
         return replace(self, closes=True) if self.causal else self
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """N texts as pieces: those of text n are `ids[bounds[n]:bounds[n + 1]]`."""
+    """N texts as pieces; text n is `ids[bounds[n]:bounds[n + 1]]`."""
 
     ids: np.ndarray  # (P,) int32
     bounds: np.ndarray  # (N + 1,) int64
@@ -70,7 +70,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class InputBatch:
-    """What an encoder takes: rows padded on the right."""
+    """The input of an encoder: rows padded on the right."""
 
     ids: np.ndarray  # (B, T) int64
     mask: np.ndarray  # (B, T) bool, True = real
@@ -79,7 +79,7 @@ class InputBatch:
 
 @dataclass(frozen=True)
 class Rows:
-    """R rows: the tokens of row r are `ids[bounds[r]:bounds[r + 1]]`, their segments stand in `types`."""
+    """R rows; row r is `ids[bounds[r]:bounds[r + 1]]`, and `types` has the segment of each token."""
 
     ids: np.ndarray  # (P,) int32
     types: np.ndarray  # (P,) uint8
@@ -103,7 +103,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Segment:
-    """What R rows have between two marks: `ids[starts[r] : starts[r] + lengths[r]]` in row r."""
+    """A segment of R rows: `ids[starts[r] : starts[r] + lengths[r]]` in row r."""
 
     ids: np.ndarray  # any flat array of pieces
     starts: np.ndarray  # (R,) int64
@@ -112,21 +112,21 @@ class Segment:
 
 
 def marks_of(tokenizer: Tokenizer) -> Marks:
-    """The special tokens of a tokenizer; begin and end stand in where it has no [CLS] and [SEP].
+    """The special tokens of a tokenizer; if it has no [CLS] and [SEP], its begin and end tokens.
 
     Raises:
         BundleError: it lacks one of them.
     """
     vocab = tokenizer.vocab
-    found: dict[str, int | None] = {}
+    ids: dict[str, int | None] = {}
     if vocab is not None:
-        found = {
+        ids = {
             "cls": vocab.bos if vocab.cls is None else vocab.cls,
             "sep": vocab.eos if vocab.sep is None else vocab.sep,
             "pad": vocab.pad,
             "unk": vocab.unk,
         }
-    given = {role: id for role, id in found.items() if id is not None}
+    given = {role: id for role, id in ids.items() if id is not None}
     missing = [f"[{role.upper()}]" for role in ("cls", "sep", "pad", "unk") if role not in given]
     if missing:
         raise BundleError(
@@ -137,11 +137,11 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, ours: bool = True) -> Marks:
-    """What rows for a GPT are made with: its end-of-text token stands for all marks.
+    """The special tokens of rows for a GPT: its end-of-text token in all places.
 
     Args:
-        ours: rows as the module has them; else as those of transformers, whose tokenizers of GPT-2 add nothing, and which
-            take the first piece of a word as those of an encoder do.
+        ours: rows as described in the module; else as in transformers, whose tokenizers of GPT-2 add no special tokens and
+            which represents a word by its first piece, as for an encoder.
     """
     unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
     given: dict[str, Any] = {"pad": eos, "unk": eos if unk is None else unk, "closes": False, "before_word": " "}
@@ -151,9 +151,9 @@ def marks_of_gpt(tokenizer: Tokenizer, eos: int, ours: bool = True) -> Marks:
 def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[Pieces, np.ndarray]:
     """Each different text as pieces, in the order of appearance, and the number of each of the N texts among them."""
     numbers = {text: number for number, text in enumerate(dict.fromkeys(texts))}
-    found = tokenizer.encode_lines(list(numbers), threads)
+    lists = tokenizer.encode_lines(list(numbers), threads)
     which = np.fromiter(map(numbers.__getitem__, texts), np.int64, len(texts))
-    return packed(found), which
+    return packed(lists), which
 
 
 def packed(lists: Sequence[Sequence[int]]) -> Pieces:
@@ -166,7 +166,7 @@ def packed(lists: Sequence[Sequence[int]]) -> Pieces:
 def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarray]]:
     """Rows `[CLS] segment [SEP] segment [SEP] ...`, and the place in its row where each segment begins: (R,) each.
 
-    [CLS] is of the type of the first segment, a [SEP] of that of the segment before it. No row is empty: see `Marks.pad`.
+    [CLS] has the type of the first segment, a [SEP] that of the segment before it. No row is empty: see `Marks.pad`.
     """
     lengths: np.ndarray = np.add.reduce([segment.lengths for segment in segments]) + marks.count(len(segments))
     empty = np.flatnonzero(lengths == 0)
@@ -193,7 +193,7 @@ def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarr
 
 
 def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any, multiple_of: int = 1) -> np.ndarray:
-    """`values[bounds[r]:bounds[r + 1]]` of the given rows, one below the other, filled up on the right: (B, T) int64."""
+    """`values[bounds[r]:bounds[r + 1]]` of the given rows, padded on the right: (B, T) int64."""
     rows = np.asarray(rows, np.int64)
     lengths = bounds[rows + 1] - bounds[rows]
     width = -(-int(lengths.max(initial=1)) // multiple_of) * multiple_of
@@ -203,7 +203,7 @@ def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any, 
 
 
 def bounds_of(lengths: np.ndarray) -> np.ndarray:
-    """Where each of N stretches begins, and the end of the last: (N + 1,) int64."""
+    """The starts of N consecutive slices of these lengths, and the end of the last: (N + 1,) int64."""
     bounds = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=bounds[1:])
     return bounds

@@ -1,4 +1,4 @@
-"""What an encoder sees of the examples of a task, as flat arrays: tokens, segments, targets; and batches of them.
+"""The examples of a task as rows of tokens, segments and targets in flat arrays, and batches of them.
 
 A row is one sequence, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, or a GPT's: see `encoder_rows`. An example has one row,
 or several that belong together: the endings of a choice, the windows of a long text (`Features.examples`).
@@ -8,7 +8,7 @@ Shapes: N rows, B rows of a batch, T length.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from nlptools.batches.encoder_rows import Marks, Rows, Segment, join, packed, ranges
+from nlptools.batches.source import EpochSource
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.text.tokenizer import Tokenizer
 
-WEIGHT = "weight"  # what an example, or a token, counts in the loss
+WEIGHT = "weight"  # the target with the weight of an example, or a token, in the loss
 _POOL = 64  # batches whose rows are sorted together
 
 
@@ -30,8 +31,8 @@ class Encoding:
 
     Attributes:
         marks: the special tokens.
-        max_length: most tokens of a row, marks included.
-        types: how many segments the model tells apart.
+        max_length: most tokens of a row, special tokens included.
+        types: how many segment types the model has.
     """
 
     tokenizer: Tokenizer
@@ -47,16 +48,16 @@ class Encoding:
 
 @dataclass(frozen=True)
 class Features:
-    """Rows, one after the other, and what is to be learnt of them.
+    """Rows, one after the other, and their targets.
 
     Attributes:
         rows: the tokens of all rows and their segments.
-        targets: by name: (N,) or (N, K), one number or vector per row; or, where `per_token` names it, (tokens,).
-            NO_TARGET where there is none; `weight` is among them, float32, 0 for what does not count.
+        targets: by name: (N,) or (N, K), one number or vector per row; or, for those in `per_token`, (tokens,).
+            NO_TARGET where there is none; `weight` is among them, float32.
         per_token: the targets that belong to tokens.
         examples: (E + 1,) int64, the first row of each example, and the end; None: a row is an example.
-        cut: examples whose texts were too long, and lost tokens.
-        more: what a task needs to make predictions out of rows; not saved.
+        cut: number of examples that lost tokens.
+        more: what a task needs to turn rows into predictions; not saved.
     """
 
     rows: Rows
@@ -106,7 +107,7 @@ class Features:
 
     @staticmethod
     def open(path: Path) -> Features:
-        """What `save` wrote, memory-mapped. Raises InputError, DataError."""
+        """The features in files of `save`, memory-mapped. Raises InputError, DataError."""
         record, arrays = open_arrays(path)
         targets = {name: arrays[f"target.{name}"] for name in record["targets"]}
         targets |= {name: targets[name].reshape(-1, width) for name, width in record["widths"].items()}
@@ -115,14 +116,14 @@ class Features:
 
 
 def with_types(rows: Rows, encoding: Encoding) -> Rows:
-    """The rows, with segments that the model can tell apart."""
+    """The rows, with all types 0 if the model has one segment type."""
     return rows if encoding.types > 1 else replace(rows, types=np.zeros_like(rows.types))
 
 
 def rows_of_texts(texts: Sequence[Sequence[str]], encoding: Encoding) -> Features:
     """One row for each element, which is one text or two; all have as many.
 
-    What is too long loses tokens at the end, of two texts the longer one first.
+    Texts that are too long lose tokens at the end, of two texts the longer one first.
     """
     count = len(texts[0]) if texts else 1
     ids = encoding.tokenizer.encode_lines([text for example in texts for text in example], encoding.threads)
@@ -138,7 +139,7 @@ def rows_of_texts(texts: Sequence[Sequence[str]], encoding: Encoding) -> Feature
 
 
 def shortened(lengths: np.ndarray, most: int) -> np.ndarray:
-    """(N, 1 or 2) lengths of texts -> what is left of them in rows with room for `most`: the longer one loses first."""
+    """(N, 1 or 2) lengths of texts -> their lengths in rows with room for `most`: the longer one loses first."""
     most = max(0, most)
     if lengths.shape[1] == 1:
         alone: np.ndarray = np.minimum(lengths, most)
@@ -157,11 +158,11 @@ class FeatureBatch:
     """Rows, padded on the right.
 
     Attributes:
-        rows: (B,) which rows they are.
+        rows: (B,) the numbers of the rows.
         ids, types: (B, T) int64.
         mask: (B, T) bool, True = real.
         targets: in the order of `Features.targets`: (B,), (B, K) or (B, T); (B, T) is NO_TARGET in the padding, weights 0.
-        weight: sum of the weights: what the loss is divided by.
+        weight: sum of the weights, the divisor of the loss.
     """
 
     rows: np.ndarray
@@ -174,64 +175,48 @@ class FeatureBatch:
 
 def batch(features: Features, rows: np.ndarray, pad: int, counts: bool = True) -> FeatureBatch:
     """Some rows, one below the other. Without `counts` their weights are 0."""
-    made = features.rows.batch(rows, pad)
+    padded = features.rows.batch(rows, pad)
     places = ranges(features.rows.bounds[rows], features.lengths[rows])
     targets, weight = [], 0.0
     for name, array in features.targets.items():
         if name in features.per_token:
-            taken = np.full(made.mask.shape, 0 if name == WEIGHT else NO_TARGET, array.dtype)
-            taken[made.mask] = array[places]
+            taken = np.full(padded.mask.shape, 0 if name == WEIGHT else NO_TARGET, array.dtype)
+            taken[padded.mask] = array[places]
         else:
             taken = np.array(array[rows])
         if name == WEIGHT:
             taken *= counts
             weight = float(taken.sum(dtype=np.float64))
         targets.append(taken)
-    return FeatureBatch(rows, made.ids, made.mask, made.types, tuple(targets), weight)
+    return FeatureBatch(rows, padded.ids, padded.mask, padded.types, tuple(targets), weight)
 
 
-class FeatureBatches:
-    """Batches of like length without end: each example exactly once per epoch; a `nlptools.batches.windows.Source`.
+class FeatureBatches(EpochSource[FeatureBatch, "list[np.ndarray]"]):
+    """Batches of similar length: each example exactly once per epoch.
 
     Examples come in random order; those of some dozens of batches are sorted by length and cut into batches, which then
-    come in random order. An epoch is a function of the seed and its number.
+    come in random order.
     """
 
     def __init__(
         self, features: Features, batch_size: int, *, seed: int, pad: int, rank: int = 0, world_size: int = 1
     ) -> None:
-        """`batch_size`: examples of a batch. Batches go to the ranks in turn; each does the same number of steps."""
-        self.features, self.batch_size, self.seed, self.pad = features, batch_size, seed, pad
-        self.rank, self.world_size = rank, world_size
-        self.batches = -(-features.num_examples // batch_size)
-        self.steps = -(-self.batches // world_size)
+        """`batch_size`: examples of a batch."""
+        super().__init__(seed, rank, world_size)
+        self.features, self.batch_size, self.pad = features, batch_size, pad
+        batches = -(-features.num_examples // batch_size)
+        self.steps = -(-batches // world_size)
         self.batches_per_epoch = float(self.steps)
-        self._epoch, self._position = 0, 0
         starts = features.examples
         self._lengths = features.lengths if starts is None else np.maximum.reduceat(features.lengths, starts[:-1])
 
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with their fraction."""
-        return self._epoch + self._position / self.steps
+    def _length(self) -> int:
+        return self.steps
 
-    def __iter__(self) -> Iterator[FeatureBatch]:
-        while True:
-            batches = self._plan()
-            while self._position < self.steps:
-                turn = self._position * self.world_size + self.rank
-                self._position += 1
-                fits = turn < len(batches)
-                yield batch(self.features, self._rows(batches[turn if fits else 0]), self.pad, fits)
-            self._epoch, self._position = self._epoch + 1, 0
-
-    def state(self) -> dict[str, Any]:
-        """See `Source`."""
-        return {"epoch": self._epoch, "position": self._position}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
-        self._epoch, self._position = int(state["epoch"]), int(state["position"])
+    def _batch(self, plan: list[np.ndarray], position: int) -> FeatureBatch:
+        turn = position * self.world_size + self.rank
+        real = turn < len(plan)  # else the rank has run out of batches, and repeats one with weight 0
+        return batch(self.features, self._rows(plan[turn if real else 0]), self.pad, real)
 
     def _rows(self, examples: np.ndarray) -> np.ndarray:
         starts = self.features.examples
@@ -239,9 +224,9 @@ class FeatureBatches:
             return examples
         return np.concatenate([np.arange(starts[i], starts[i + 1]) for i in examples])
 
-    def _plan(self) -> list[np.ndarray]:
-        """The examples of each batch of this epoch."""
-        random = np.random.default_rng([self.seed, self._epoch])
+    def _make_plan(self, epoch: int) -> list[np.ndarray]:
+        """The examples of each batch of an epoch."""
+        random = np.random.default_rng([self.seed, epoch])
         order = random.permutation(self.features.num_examples)
         size = self.batch_size * _POOL
         batches = []

@@ -1,16 +1,16 @@
-"""Tokens hidden for a model to predict, drawn anew for each batch and never stored.
+"""Masking of tokens for a model to predict, drawn anew for each batch and never stored.
 
 Single tokens as in BERT (Devlin et al. 2019, arXiv:1810.04805): 15 %, of which 80 % become [MASK], 10 % a random token,
 and 10 % stay. Whole words as in its later releases. Spans as in SpanBERT (Joshi et al. 2020, arXiv:1907.10529): runs of
 words, lengths geometric with p = 0.2 up to 10, all tokens of a span treated alike.
 
-Departures: random tokens are never special or unused ones; [UNK] may be hidden, as in BERT, other special tokens not. The
-share is one of the tokens that can be hidden, not of the marks too. A word or span that would go beyond the share is
-taken with the probability that makes the expected share right. Spans come from cutting the whole sequence into spans and
-drawing among these, so that they never overlap; the last one of a sequence is what is left of it.
+Departures: random tokens are never special or unused ones; [UNK] can be masked, as in BERT, other special tokens cannot. The
+rate is a share of the maskable tokens, without special tokens. A word or span that would exceed the share is
+taken with the probability that makes the expected share right. The whole sequence is cut into spans and some of them are
+drawn, so that they never overlap; the last one of a sequence is the rest of it.
 
-Every draw is a hash of a salt and a number that stands for the position, so that the same position can be given the same
-draw whatever batch it is in. Shapes: B rows, T positions of a row, M hidden positions, V vocabulary.
+Every draw is a hash of a salt and a number for the position, so that the same position can get the same draw in any
+batch. Shapes: B rows, T positions of a row, M hidden positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -35,36 +35,36 @@ _NORMAL, _BYTE = 1, 6  # types of SentencePiece
 
 @dataclass(frozen=True)
 class Masking:
-    """How many positions are hidden, what with, and whether singly.
+    """The share of masked positions, their replacements, and the unit of masking.
 
     Raises:
         UsageError: a share outside its range, or another unit than "token", "word" (whole words), "span".
     """
 
-    rate: float = 0.15  # of the tokens of a sequence; at least one is hidden
-    mask_share: float = 0.8  # of the hidden ones that become [MASK]
-    random_share: float = 0.1  # that become a random token
+    rate: float = 0.15  # of the tokens of a sequence; at least one is masked
+    mask_share: float = 0.8  # share of the masked positions that become [MASK]
+    random_share: float = 0.1  # share that become a random token
     unit: str = "token"
 
     def __post_init__(self) -> None:
         if not 0 < self.rate < 1:
             raise UsageError(f"mask rate {self.rate} is out of range, expected a number between 0 and 1")
         if self.mask_share < 0 or self.random_share < 0 or self.mask_share + self.random_share > 1:
-            raise UsageError("the shares of masks and of random tokens are at least 0, and at most 1 together")
+            raise UsageError("the shares of masks and of random tokens: expected at least 0, and at most 1 together")
         if self.unit not in UNITS:
-            raise UsageError(f"masks hide {self.unit!r}, expected one of {', '.join(UNITS)}")
+            raise UsageError(f"mask unit {self.unit!r}, expected one of {', '.join(UNITS)}")
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """What masking and making sequences need to know of a tokenizer's vocabulary."""
+    """What masking and planning sequences need of a tokenizer's vocabulary."""
 
     pad: int
     cls: int
     sep: int
     mask: int
-    special: np.ndarray  # (V,) bool: never hidden
-    replacements: np.ndarray  # (R,) int64: what may be put in at random
+    special: np.ndarray  # (V,) bool: never masked
+    replacements: np.ndarray  # (R,) int64: the tokens to replace with at random
     begins: np.ndarray  # (V,) bool: begins a word
 
     def __len__(self) -> int:
@@ -72,18 +72,18 @@ class Vocabulary:
 
 
 def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
-    """What the tokenizer of an encoder says.
+    """The `Vocabulary` of the tokenizer of an encoder.
 
     Raises:
         BundleError: there is no [PAD], [CLS], [SEP] or [MASK], or nothing but special tokens.
     """
     vocab = tokenizer.vocab
-    found: dict[str, Any] = {role: getattr(vocab, role, None) for role in ("pad", "cls", "sep", "mask")}
-    missing = ", ".join(f"[{role.upper()}]" for role, id in found.items() if id is None)
+    ids: dict[str, Any] = {role: getattr(vocab, role, None) for role in ("pad", "cls", "sep", "mask")}
+    missing = ", ".join(f"[{role.upper()}]" for role, id in ids.items() if id is None)
     if vocab is None or missing:
         raise BundleError(
-            f"the tokenizer has no {missing}, which an encoder is trained with",
-            hint="build-vocab --kind wordpiece makes one that has",
+            f"the tokenizer has no {missing}, which the training of an encoder needs",
+            hint="build-vocab --kind wordpiece makes one with them",
         )
     special = np.zeros(len(vocab), np.bool_)
     special[sorted(vocab.marks)] = True
@@ -95,11 +95,11 @@ def vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     replacements = np.flatnonzero(~special & ~unused)
     if not len(replacements):
         raise BundleError("the tokenizer has nothing but special tokens")
-    return Vocabulary(**found, special=special, replacements=replacements, begins=_begins(vocab.tokens) | special)
+    return Vocabulary(**ids, special=special, replacements=replacements, begins=_begins(vocab.tokens) | special)
 
 
 def _added(tokenizer: Tokenizer) -> list[int]:
-    """Ids that no text is cut into: special tokens besides those that have a role."""
+    """Ids that never occur in tokenized text: special tokens besides those with a role."""
     if isinstance(tokenizer, HuggingFace):
         added = tokenizer._tokenizer.get_added_tokens_decoder()
         return [id for id, token in added.items() if token.special]
@@ -109,8 +109,8 @@ def _added(tokenizer: Tokenizer) -> list[int]:
 
 
 def _begins(tokens: list[str]) -> np.ndarray:
-    """Which tokens begin a word: by the mark of those that do not (WordPiece), or of those that do, whichever the
-    vocabulary has more of; where there are no such marks, every token is a word."""
+    """Which tokens begin a word: by the mark of those that do not (WordPiece), or of those that do, whichever is more
+    frequent in the vocabulary; without such marks, every token is a word."""
     inner = np.array([token.startswith("##") and len(token) > 2 for token in tokens], np.bool_)
     spaced = [np.array([token.startswith(mark) for token in tokens], np.bool_) for mark in _SPACE_MARKS]
     most = max(spaced, key=np.count_nonzero)
@@ -129,17 +129,17 @@ def hide(
     numbers: np.ndarray | None = None,
     begins: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hide some tokens.
+    """Mask some tokens.
 
     Args:
         ids: (B*T,) int64.
-        sequence: (B*T,) int64, rising: which sequence of the batch each position is in, from 0; padding: any number.
-        salt: another salt, other draws.
-        numbers: (B*T,) int64: what stands for each position; None: its index.
-        begins: (B*T,) bool: positions where a word begins whatever the token says.
+        sequence: (B*T,) int64, ascending: the sequence of each position, from 0; padding: any number.
+        salt: a different salt gives different draws.
+        numbers: (B*T,) int64: the number of each position for its draw; None: its index.
+        begins: (B*T,) bool: positions where a word begins, whatever the token.
 
     Returns:
-        ids (B*T,) with masks put in; (M,) rising indexes of the hidden positions; (M,) what stood there.
+        ids (B*T,) with masks; (M,) ascending indexes of the masked positions; (M,) their original tokens.
     """
     numbers = np.arange(len(ids)) if numbers is None else numbers
     places = np.flatnonzero(~vocab.special[ids])
@@ -153,7 +153,7 @@ def hide(
         word = vocab.begins[ids[places]]
         if begins is not None:
             word |= begins[places]
-        word |= np.diff(places, prepend=-2) != 1  # behind a mark of any kind
+        word |= np.diff(places, prepend=-2) != 1  # after a special token
         chosen, treatment = _units(owner, budget, word, draw, masking.unit == "span")
     hidden = places[chosen]
     targets = ids[hidden]
@@ -168,8 +168,8 @@ def hide(
 
 
 def _singles(owner: np.ndarray, count: np.ndarray, budget: np.ndarray, draw: _Draws) -> np.ndarray:
-    """Indexes, rising, of as many positions of each sequence as its budget says."""
-    order = np.argsort(owner + draw.uniform(0))  # by sequence, in it at random
+    """Indexes, ascending, of random positions of each sequence, as many as its budget."""
+    order = np.argsort(owner + draw.uniform(0))  # by sequence, random within
     rank = np.arange(len(order)) - np.repeat(np.cumsum(count) - count, count)
     return np.sort(order[rank < np.repeat(budget, count)])
 
@@ -177,12 +177,12 @@ def _singles(owner: np.ndarray, count: np.ndarray, budget: np.ndarray, draw: _Dr
 def _units(
     owner: np.ndarray, budget: np.ndarray, word: np.ndarray, draw: _Draws, spans: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Indexes, rising, of the positions in the words or spans that were drawn; and, for all positions, the draw of how
-    they are treated: one for each span, or each position.
+    """Indexes, ascending, of the positions in the drawn words or spans; and, for all positions, the draw of their
+    treatment: one for each span, or each position.
 
     Args:
         owner, word: the sequence of each position, and whether a word begins there.
-        budget: positions to hide in each sequence.
+        budget: positions to mask in each sequence.
     """
     begins = _spans(owner, word, draw) if spans else word
     heads = np.flatnonzero(begins)
@@ -197,7 +197,7 @@ def _units(
     taken = draw.uniform(1)[heads][order] * sizes_there < room
     chosen = np.zeros(len(heads), np.bool_)
     chosen[order] = taken
-    # one word at least: the first one of the unit that was drawn first
+    # at least one word: the first word of the unit drawn first
     least = np.zeros(len(heads), np.bool_)
     least[order[first & ~taken]] = True
     words = np.cumsum(word)
@@ -220,7 +220,7 @@ def _spans(owner: np.ndarray, word: np.ndarray, draw: _Draws) -> np.ndarray:
 
 
 class _Draws:
-    """Numbers in [0, 1), a function of a salt, a stream and what stands for a position (splitmix64, Steele 2014)."""
+    """Numbers in [0, 1), a function of a salt, a stream and the number of a position (splitmix64, Steele 2014)."""
 
     def __init__(self, salt: int, numbers: np.ndarray) -> None:
         self._salt = salt
@@ -235,5 +235,5 @@ class _Draws:
             x ^= x >> np.uint64(shift)
             x *= np.uint64(factor)
         x ^= x >> np.uint64(31)
-        found: np.ndarray = (x >> np.uint64(11)) * 2.0**-53
-        return found
+        uniform: np.ndarray = (x >> np.uint64(11)) * 2.0**-53
+        return uniform

@@ -1,7 +1,7 @@
 """Sequences of different lengths packed into rows of one width.
 
-Best fit, the longest first, on the histogram of lengths (Krell et al. 2021, arXiv:2107.02027): sequences of equal length
-are dealt with together, so that the work grows with the width and hardly with the number of sequences.
+Best fit, longest first, on the histogram of lengths (Krell et al. 2021, arXiv:2107.02027): sequences of equal length
+are packed together, so that the work depends on the width and hardly on the number of sequences.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def pack(lengths: np.ndarray, width: int) -> np.ndarray:
     order = np.argsort(-lengths, kind="stable")
     sizes, starts = np.unique(-lengths[order], return_index=True)
     bounds = [*starts.tolist(), len(order)]
-    free: list[list[np.ndarray]] = [[] for _ in range(width + 1)]  # rows by the room that they have left
+    free: list[list[np.ndarray]] = [[] for _ in range(width + 1)]  # rows by their free room
     opened = 0
     for size, start, end in zip((-sizes).tolist(), bounds, bounds[1:]):
         room = size
         while start < end:
             while room < width and not free[room]:
                 room += 1
-            each = room // size  # sequences of this length that a row with so much room takes
+            each = room // size  # sequences of this length that fit in a row with so much room
             needed = -(-(end - start) // each)
             if free[room]:
                 group = free[room].pop()

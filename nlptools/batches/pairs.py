@@ -1,18 +1,18 @@
-"""Batches of sentence pairs of like length: each pair exactly once per epoch.
+"""Batches of sentence pairs of similar length: each pair exactly once per epoch.
 
 Pairs are sorted by target length, then by source length, pairs of equal lengths in random order; consecutive ones make a
 batch as long as they fit, and the batches come in random order. Source lengths rise within one target length and fall
-within the next, so that neighbours at the change are alike, too. Shapes: B batch, T target length, S source length.
+within the next, so that neighbours at the boundary are similar, too. Shapes: B batch, T target length, S source length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from nlptools.batches.source import EpochSource
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.parallel import ParallelCorpus
 from nlptools.corpora.segmentations import Sentences
@@ -23,7 +23,7 @@ _POOL = 1 << 17  # pairs sorted together: few enough that the batches differ fro
 
 @dataclass(frozen=True)
 class PairBatch:
-    """Sentence pairs, padded on the right. `targets[b, t]` is what follows `inputs[b, t]`, or -1 for padding."""
+    """Sentence pairs, padded on the right. `targets[b, t]` is the token after `inputs[b, t]`, or -1 for padding."""
 
     source: np.ndarray  # (B, S) int64: tokens, end, padding
     source_mask: np.ndarray  # (B, S) bool, True = real, the end included
@@ -32,13 +32,13 @@ class PairBatch:
 
     @property
     def num_targets(self) -> int:
-        """Targets that count."""
+        """Number of real targets."""
         return int((self.targets != NO_TARGET).sum())
 
 
 @dataclass(frozen=True)
 class _Marks:
-    """How rows are made."""
+    """The special tokens of rows, and the multiple to which lengths are rounded up."""
 
     pad: int
     eos: int
@@ -52,12 +52,12 @@ class _Marks:
         inputs = np.empty_like(targets)
         inputs[:, 0] = self.start
         inputs[:, 1:] = targets[:, :-1]
-        # the end is nobody's input: what follows it is padding
+        # the end token is not an input: padding follows the last token
         inputs[:, 1:][targets[:, 1:] == NO_TARGET] = self.pad
         return PairBatch(source_ids, source_mask, inputs, targets)
 
     def nothing(self) -> PairBatch:
-        """One row that counts for nothing, for a rank that has run out of pairs."""
+        """One row without targets, for a rank that has no more pairs."""
         width = self.padded(1)
         source = np.full((1, width), self.pad, np.int64)
         source[0, 0] = self.eos
@@ -70,7 +70,7 @@ class _Marks:
         return -(-lengths // self.multiple_of) * self.multiple_of
 
     def _side(self, sentences: Sentences, rows: np.ndarray, fill: int) -> tuple[np.ndarray, np.ndarray]:
-        """(B, L) tokens, end and `fill`, and (B, L) what is not `fill`."""
+        """(B, L) tokens, end and `fill`, and (B, L) the mask of what is not `fill`."""
         starts = sentences.offsets[rows]
         lengths = sentences.offsets[rows + 1] - starts
         columns = np.arange(self.padded(int(lengths.max()) + 1))
@@ -83,23 +83,23 @@ class _Marks:
 
 @dataclass(frozen=True)
 class _Plan:
-    """An epoch: pairs in the order in which batches are cut, and where each batch begins, and the end."""
+    """The plan of an epoch: pairs in the order in which batches are cut, the first of each batch, and the end."""
 
     source: Sentences
     target: Sentences
     order: np.ndarray  # (pairs,)
     bounds: np.ndarray  # (batches + 1,)
-    turns: np.ndarray  # (batches,): which batch comes when
+    turns: np.ndarray  # (batches,): the order of the batches
 
     def rows(self, turn: int) -> np.ndarray:
         batch = self.turns[turn]
         return self.order[self.bounds[batch] : self.bounds[batch + 1]]
 
 
-class PairBatches:
-    """Batches of a parallel corpus without end; a `nlptools.batches.windows.Source`.
+class PairBatches(EpochSource[PairBatch, _Plan]):
+    """Batches of a parallel corpus.
 
-    An epoch is a function of the seed and its number: its segmentations, where the corpus has several, and its batches.
+    The plan of an epoch includes the segmentations, if the corpus has several.
     """
 
     def __init__(
@@ -117,68 +117,38 @@ class PairBatches:
         multiple_of: int = 1,
     ) -> None:
         """Args:
-            batch_tokens: most tokens of a batch: rows times the longest side of any, marks and padding included; a pair
-                that is longer makes a batch of its own. 0: no limit.
+            batch_tokens: most tokens of a batch: rows times the longest side of any, special tokens and padding
+                included; a longer pair is a batch of its own. 0: no limit.
             batch_size: most rows of a batch; 0: no limit.
-            pad, eos, start: tokens behind and after a sentence, and before a target.
-            rank, world_size: batches go to the ranks in turn; each rank does the same number of steps.
+            pad, eos, start: tokens for padding, at the end of a sentence, and before a target.
             multiple_of: S and T are rounded up to a multiple of this.
 
         Raises:
             UsageError: neither `batch_tokens` nor `batch_size`.
         """
         if batch_tokens <= 0 and batch_size <= 0:
-            raise UsageError("a batch needs a limit: a number of tokens, or of sentence pairs")
-        self.corpus, self.batch_tokens, self.batch_size, self.seed = corpus, batch_tokens, batch_size, seed
-        self.rank, self.world_size = rank, world_size
+            raise UsageError("no limit for a batch: expected a number of tokens, or of sentence pairs")
+        super().__init__(seed, rank, world_size)
+        self.corpus, self.batch_tokens, self.batch_size = corpus, batch_tokens, batch_size
         self._marks = _Marks(pad, eos, start, multiple_of)
-        self._epoch, self._position = 0, 0
-        self._planned: tuple[int, _Plan] | None = None
-        self.batches_per_epoch = float(self._steps())
+        self.batches_per_epoch = float(self._length())
 
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with their fraction."""
-        return self._epoch + self._position / self._steps()
+    def _length(self) -> int:
+        """Batches of this epoch for each rank."""
+        return -(-len(self.plan.turns) // self.world_size)
 
-    def __iter__(self) -> Iterator[PairBatch]:
-        while True:
-            while self._position < self._steps():
-                turn = self._position * self.world_size + self.rank
-                self._position += 1
-                yield self._batch(turn)
-            self._epoch, self._position = self._epoch + 1, 0
-
-    def state(self) -> dict[str, Any]:
-        """See `Source`."""
-        return {"epoch": self._epoch, "position": self._position}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
-        self._epoch, self._position = int(state["epoch"]), int(state["position"])
-
-    def _batch(self, turn: int) -> PairBatch:
-        plan = self._plan()
+    def _batch(self, plan: _Plan, position: int) -> PairBatch:
+        turn = position * self.world_size + self.rank
         if turn >= len(plan.turns):
             return self._marks.nothing()
         return self._marks.batch(plan.source, plan.target, plan.rows(turn))
 
-    def _steps(self) -> int:
-        """Batches of this epoch for each rank."""
-        return -(-len(self._plan().turns) // self.world_size)
-
-    def _plan(self) -> _Plan:
-        if self._planned is None or self._planned[0] != self._epoch:
-            self._planned = None  # frees what the last epoch drew
-            self._planned = self._epoch, self._make_plan()
-        return self._planned[1]
-
-    def _make_plan(self) -> _Plan:
-        source, target = self.corpus.draw(self.seed, self._epoch)
-        random = np.random.default_rng([self.seed, self._epoch])
+    def _make_plan(self, epoch: int) -> _Plan:
+        source, target = self.corpus.draw(self.seed, epoch)
+        random = np.random.default_rng([self.seed, epoch])
         order = _sorted(source.lengths, target.lengths, random)
         widest = self._marks.padded(np.maximum(source.lengths, target.lengths) + 1)[order]
-        # begin somewhere in what would be the first batch, so that all others are cut elsewhere, too
+        # start at a random pair of the first batch, so that all batches are cut elsewhere in each epoch
         shift = int(random.integers(_rows_that_fit(widest, self.batch_tokens, self.batch_size)))
         order, widest = np.roll(order, -shift), np.roll(widest, -shift)
         bounds = cut_batches(widest, self.batch_tokens, self.batch_size)
@@ -186,7 +156,7 @@ class PairBatches:
 
 
 def cut_batches(widths: np.ndarray, batch_tokens: int, batch_size: int = 0) -> np.ndarray:
-    """Where batches begin, and the end, when each takes as many consecutive rows as fit, at least one.
+    """The first row of each batch, and the end, where each takes as many consecutive rows as fit, at least one.
 
     Rows fit as long as their number times the largest of their `widths` is at most `batch_tokens`, and they are at most
     `batch_size`; 0: no limit.
@@ -210,7 +180,7 @@ def _rows_that_fit(widths: np.ndarray, batch_tokens: int, batch_size: int) -> in
 def _sorted(source: np.ndarray, target: np.ndarray, random: np.random.Generator) -> np.ndarray:
     """An order of pairs by target length, then source length; equal ones in random order.
 
-    Large corpora are first dealt into pools at random, of which every other is sorted from long to short.
+    Large corpora are first divided into random pools, of which every other is sorted from long to short.
     """
     pairs = len(source)
     order = random.permutation(pairs)

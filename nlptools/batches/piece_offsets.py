@@ -1,7 +1,7 @@
-"""Which characters of a text each of its pieces covers, and the other way round.
+"""The characters of a text that each of its pieces covers, and the pieces that touch a span of characters.
 
-Tokenizers leave out accents and control characters, so that `e` with a combining accent would be found without it: a
-piece ends behind the combining marks and format characters (joiners, variation selectors) that follow it.
+Tokenizers drop accents and control characters, so that the offsets of `e` with a combining accent would exclude it: here a
+piece ends after the combining marks and format characters (joiners, variation selectors) that follow it.
 Shapes: N texts, P pieces of all texts.
 """
 
@@ -19,9 +19,9 @@ _WORD = re.compile(r"\S+")
 
 
 def covered(tokenizer: Tokenizer, texts: Sequence[str], bounds: np.ndarray) -> tuple[np.ndarray, ...]:
-    """First character, the one behind the last, and the word between white space of each piece: (P,) int32 each.
+    """Start, end, and the number of the whitespace-separated word of each piece: (P,) int32 each.
 
-    `bounds` (N + 1,) tell where the pieces of each text begin, and the end. Starts and ends never fall within a text.
+    `bounds` (N + 1,): the first piece of each text, and the end. Starts and ends never decrease within a text.
     """
     starts, ends, words = np.zeros((3, int(bounds[-1])), np.int32)
     for number, text in enumerate(texts):
@@ -29,29 +29,29 @@ def covered(tokenizer: Tokenizer, texts: Sequence[str], bounds: np.ndarray) -> t
         if here.start == here.stop:
             continue
         spans = np.array(tokenizer.offsets(text), np.int32).reshape(-1, 2)
-        # a span may not go back behind the one before it: answers are looked up by their order
+        # spans must not go backwards: answers are found by binary search
         starts[here] = np.maximum.accumulate(spans[:, 0])
         ends[here] = np.maximum.accumulate(spans[:, 1])
         if not text.isascii():
             _take_marks(text, starts[here], ends[here])
-        found = np.array([match.end() for match in _WORD.finditer(text)], np.int32)
-        words[here] = np.searchsorted(found, ends[here], side="left")
+        word_ends = np.array([match.end() for match in _WORD.finditer(text)], np.int32)
+        words[here] = np.searchsorted(word_ends, ends[here], side="left")
     return starts, ends, words
 
 
 def _take_marks(text: str, starts: np.ndarray, ends: np.ndarray) -> None:
-    """Move ends of pieces behind the combining marks and format characters that follow, up to the next piece."""
+    """Extend pieces over the combining marks and format characters that follow, up to the next piece."""
     following = np.append(starts[1:], len(text))
     for piece in np.flatnonzero(ends < following).tolist():
         end, limit = int(ends[piece]), int(following[piece])
         while end < limit and unicodedata.category(text[end]) in ("Mn", "Mc", "Me", "Cf"):
             end += 1
-        same = int(np.searchsorted(ends, ends[piece]))  # pieces of one character have it whole, each of them
+        same = int(np.searchsorted(ends, ends[piece]))  # all pieces of one character cover all of it
         ends[same : piece + 1] = end
 
 
 def touched(starts: np.ndarray, ends: np.ndarray, a: int, b: int) -> tuple[int, int] | None:
-    """The first and the last piece of one text that characters a to b touch, or None where there is none."""
+    """The first and the last piece of one text that touch characters a to b, or None."""
     first = int(np.searchsorted(ends, a, side="right"))
     last = int(np.searchsorted(starts, b, side="left")) - 1
     return (first, last) if first <= last else None

@@ -1,8 +1,8 @@
-"""Batches that encoders are pretrained on: masks put in, several sequences packed in each row.
+"""Batches for the pretraining of encoders: masked tokens, several sequences packed in each row.
 
-An epoch goes through all documents in random order, a pool of them at a time: sequences are planned (`instances`), packed
-into rows, and the rows shuffled. Only places in the text are kept; tokens are looked up when a batch is made, and masks are
-drawn then. Everything is a function of the seed, the epoch and the step, so that going on after a stop takes as long as
+An epoch is all documents in random order, one pool of them at a time: sequences are planned (`sentence_groups`), packed
+into rows, and the rows shuffled. A plan has only places in the text; a batch looks up the tokens and draws the masks.
+Everything is a function of the seed, the epoch and the step, so that continuing after a stop takes as long as
 planning one pool. Shapes: B rows, T positions of a row, M positions to be predicted, N sequences.
 """
 
@@ -22,24 +22,22 @@ from nlptools.batches.sentence_groups import Instances
 from nlptools.corpora.documents import Documents
 from nlptools.errors import UsageError
 
-POOL_TOKENS = 1 << 24  # of text that is planned together: a second or two of work, some megabytes
+POOL_TOKENS = 1 << 24  # of text planned together: a second or two of work, some megabytes
 _TRAINING, _VALIDATION = 0, 1  # streams of masks
 
 
 @dataclass(frozen=True)
 class PretrainingBatch:
-    """Rows of packed sequences, padded on the right. A position attends to those with its number in `sequences`."""
+    """Rows of packed sequences, padded on the right. A position attends to the positions with the same number in `sequences`."""
 
-    ids: np.ndarray  # (B, T) int64, with masks and random tokens put in
-    types: np.ndarray  # (B, T) int64, 0: [CLS] and the first segment with its [SEP]; 1: the second one
+    ids: np.ndarray  # (B, T) int64, with masks and random tokens
+    types: np.ndarray  # (B, T) int64, 0: [CLS] and the first segment with its [SEP]; 1: the second segment
     positions: np.ndarray  # (B, T) int64, from 0 in each sequence
     sequences: np.ndarray  # (B, T) int64, number of the sequence within its row, from 1; 0: padding
-    masked: np.ndarray  # (M,) int64, flat indexes into B*T of what is to be predicted, rising
-    targets: np.ndarray  # (M,) int64, the tokens that stood there
-    firsts: np.ndarray  # (N,) int64, flat indexes of the [CLS] of each sequence, rising
-    next_sentence: (
-        np.ndarray
-    )  # (N,) int64, 0: the second segment goes on with the first, 1: it is a random one; or (0,)
+    masked: np.ndarray  # (M,) int64, flat indexes into B*T of the masked positions, ascending
+    targets: np.ndarray  # (M,) int64, their original tokens
+    firsts: np.ndarray  # (N,) int64, flat indexes of the [CLS] of each sequence, ascending
+    next_sentence: np.ndarray  # (N,) int64, 0: the second segment continues the first, 1: it is a random one; or (0,)
 
     @property
     def num_targets(self) -> int:
@@ -49,15 +47,15 @@ class PretrainingBatch:
 
 @dataclass(frozen=True)
 class Phase:
-    """Some batches in a row that are made alike."""
+    """Consecutive batches of one shape."""
 
     length: int  # T
     batch_size: int  # B
-    batches: int = 0  # how many; 0: all that come, in the last phase
+    batches: int = 0  # how many; 0: without end, in the last phase
 
 
 def phases(shares: Sequence[tuple[int, float]], batches: int, batch_tokens: int) -> tuple[Phase, ...]:
-    """Phases of `batch_tokens` positions a batch, for a run of so many batches.
+    """Phases of `batch_tokens` positions per batch, for a run of `batches` batches.
 
     Args:
         shares: (length, share of the batches) of each, such as ((128, 0.9), (512, 0.1)).
@@ -66,9 +64,9 @@ def phases(shares: Sequence[tuple[int, float]], batches: int, batch_tokens: int)
         UsageError: shares that are not above 0, or do not add up to 1, or a batch smaller than one row.
     """
     if any(share <= 0 for _, share in shares) or abs(sum(share for _, share in shares) - 1) > 1e-6:
-        raise UsageError("the shares of the lengths are above 0 and 1 together: 128:0.9,512:0.1")
+        raise UsageError("expected shares of the lengths above 0 that add up to 1, as in 128:0.9,512:0.1")
     if any(length > batch_tokens for length, _ in shares):
-        raise UsageError(f"a batch of {batch_tokens} tokens has no room for a row of {max(n for n, _ in shares)}")
+        raise UsageError(f"a batch of {batch_tokens} tokens is too small for a row of {max(n for n, _ in shares)}")
     out, done, reached = list[Phase](), 0, 0.0
     for i, (length, share) in enumerate(shares):
         reached += share
@@ -85,16 +83,16 @@ class Layout:
     vocab: Vocabulary
     masking: Masking = field(default_factory=Masking)
     next_sentence: bool = True
-    pack: bool = True  # several sequences in a row; else one
-    short: float = instances.SHORT  # share of the sequences that are shorter on purpose
+    pack: bool = True  # several sequences per row; else one
+    short: float = instances.SHORT  # share of the sequences with a random shorter length
     pool_tokens: int = POOL_TOKENS
 
 
 class PretrainingBatches:
-    """Batches without end; a `nlptools.batches.windows.Source`. All have the shape that their phase says.
+    """Batches without end; a `nlptools.batches.source.Source`. All batches of a phase have the same shape.
 
-    A phase begins with a new epoch. Ranks get different rows of the same plan. At the end of a pool rows may be missing;
-    they are all padding then, and a batch may have no targets.
+    A phase begins with a new epoch. Ranks get different rows of the same plan. At the end of a pool the last rows may be all
+    padding, and a batch may have no targets.
     """
 
     def __init__(
@@ -108,7 +106,7 @@ class PretrainingBatches:
         world_size: int = 1,
     ) -> None:
         """Raises:
-        UsageError: one document only and `layout.next_sentence`, or too short a length.
+        UsageError: a single document with `layout.next_sentence`, or a length that is too short.
         """
         for phase in phases:
             instances.check(documents, phase.length, layout.next_sentence)
@@ -118,7 +116,7 @@ class PretrainingBatches:
         self._epoch, self._pool, self._position = 0, 0, 0
         self._dealt: tuple[int, list[instances.Stretches]] | None = None
         self._planned: tuple[tuple[int, int, int], _Plan] | None = None
-        self.batches_per_epoch = float(self._batches() * len(self._pools()))  # exact where there is one pool
+        self.batches_per_epoch = float(self._batches() * len(self._pools()))  # exact if there is one pool
 
     @property
     def epoch(self) -> float:
@@ -180,7 +178,7 @@ class PretrainingBatches:
     def _plan(self) -> _Plan:
         place = (self._phase, self._epoch, self._pool)
         if self._planned is None or self._planned[0] != place:
-            self._planned = None  # frees the last one
+            self._planned = None  # frees the last plan
             random = np.random.default_rng([self.seed, self._epoch, 1, self._pool])
             length = self.phases[self._phase].length
             stretches = self._pools()[self._pool]
@@ -197,9 +195,9 @@ def in_order_batches(
     rank: int = 0,
     world_size: int = 1,
 ) -> Iterator[PretrainingBatch]:
-    """All sequences of one epoch, each once, with the same masks every time, whatever the batch size and the ranks.
+    """All sequences of one epoch, each once, with the same masks for any batch size and number of ranks.
 
-    Batches go to the ranks in turn; one rank may get one more than another. The last one may have fewer rows.
+    Batches go to the ranks in turn; one rank may get one more than another. The last batch may have fewer rows.
 
     Raises:
         UsageError: as `PretrainingBatches`.
@@ -222,8 +220,8 @@ class _Plan:
     """The sequences of a pool, in the order of their rows."""
 
     instances: Instances
-    bounds: np.ndarray  # (rows + 1,): which sequence each row begins with, and the end
-    numbers: np.ndarray  # (sequences,): which of the pool each was before they were packed
+    bounds: np.ndarray  # (rows + 1,): the first sequence of each row, and the end
+    numbers: np.ndarray  # (sequences,): their numbers before packing
 
     @property
     def num_rows(self) -> int:
@@ -238,15 +236,15 @@ def _make_plan(
     random: np.random.Generator,
     shuffled: bool,
 ) -> _Plan:
-    made = instances.plan(
+    planned = instances.plan(
         documents, stretches, length, next_sentence=layout.next_sentence, random=random, short=layout.short
     )
-    row = pack(made.lengths, length) if layout.pack else np.arange(len(made))
+    row = pack(planned.lengths, length) if layout.pack else np.arange(len(planned))
     num_rows = int(row.max()) + 1
     if shuffled:
         row = random.permutation(num_rows)[row]
     order = np.argsort(row, kind="stable")
-    return _Plan(made.take(order), np.searchsorted(row[order], np.arange(num_rows + 1)), order)
+    return _Plan(planned.take(order), np.searchsorted(row[order], np.arange(num_rows + 1)), order)
 
 
 def _salt(*numbers: int) -> int:
@@ -266,8 +264,8 @@ def _make(
 
     Args:
         shape: B, at least the number of rows, and T.
-        done: sequences before those of this plan: masks depend on the number of the sequence; None: on the place in
-            the batch.
+        done: number of sequences before this plan: masks depend on the number of the sequence; None: on the position
+            in the batch.
     """
     vocab, (B, T) = layout.vocab, shape
     chosen = ranges(plan.bounds[rows], plan.bounds[rows + 1] - plan.bounds[rows])
@@ -275,7 +273,7 @@ def _make(
     lengths = part.lengths
     in_row = ranges(np.zeros_like(counts), counts)  # number of each sequence within its row, from 0
     reached = np.cumsum(lengths) - lengths
-    row_start = reached[np.arange(len(lengths)) - in_row]  # what was reached where its row begins
+    row_start = reached[np.arange(len(lengths)) - in_row]  # the total length before its row
     firsts = np.repeat(np.arange(len(rows)), counts) * T + reached - row_start
 
     types, positions, sequences, owner = (np.zeros(B * T, np.int64) for _ in range(4))
@@ -298,7 +296,7 @@ def _make(
 def _tokens(
     documents: Documents, layout: Layout, part: Instances, firsts: np.ndarray, size: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The ids of sequences that begin at `firsts`, and where a sentence begins with a piece that begins no word."""
+    """The ids of sequences that begin at `firsts`, and the positions where a sentence begins with an inner piece of a word."""
     vocab = layout.vocab
     ids, begins = np.full(size, vocab.pad, np.int64), np.zeros(size, np.bool_)
     second = part.second_length > 0
@@ -313,7 +311,7 @@ def _tokens(
         ids[places] = documents.ids[sources]
         if layout.masking.unit != "token":
             inner = np.flatnonzero(~vocab.begins[ids[places]])
-            asked = sources[inner]
-            found = documents.sentences[np.searchsorted(documents.sentences, asked)] == asked
-            begins[places[inner]] = found
+            tokens = sources[inner]
+            first = documents.sentences[np.searchsorted(documents.sentences, tokens)]
+            begins[places[inner]] = first == tokens
     return ids, begins

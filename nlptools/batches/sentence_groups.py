@@ -1,14 +1,14 @@
-"""Which sentences go together into a training sequence, as BERT takes them (Devlin et al. 2019, arXiv:1810.04805).
+"""The sentences of each training sequence of BERT (Devlin et al. 2019, arXiv:1810.04805).
 
 With a next sentence: consecutive sentences of a document until the target length is reached, cut in two at a random
-sentence; the second half is kept, or, half of the time and always when there is one sentence only, it is replaced by
-sentences from a random place of another document, and goes on to be used later. Too long a pair loses tokens of the
-longer side, at either end. Without: what fits of one document, the next sequence going on in the middle of a sentence, so
-that nothing is lost and nothing used twice. The target length is the full one, but 1 time in 10 one drawn from 2 up.
+sentence; the second half is kept, or, half of the time and always when there is only one sentence, it is replaced by
+sentences from a random place of another document, and used later. A pair that is too long loses tokens of the
+longer side, at either end. Without: as much of one document as fits; the next sequence continues, even within a sentence, so
+that nothing is lost or used twice. The target length is the full one, but 1 time in 10 a random one from 2 up.
 
-Departures: the other document is another one for sure; a document of more than 1,024 sentences is gone through in
-stretches of that many, cut anew every epoch, and a sequence does not go beyond its stretch. In return a whole pool of
-documents is planned in a few array operations: all its stretches move on side by side, a sequence each at a time.
+Departures: the other document is never the same one; a document of more than 1,024 sentences is processed in
+stretches of that many, cut anew every epoch, and a sequence does not cross the end of its stretch. In return a whole pool of
+documents is planned in a few array operations: one sequence of every stretch at a time.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Instances:
     first: np.ndarray  # where the first segment begins
     first_length: np.ndarray
     second: np.ndarray  # where the second one does
-    second_length: np.ndarray  # 0: there is none
-    random: np.ndarray  # bool: the second segment is not what follows the first
+    second_length: np.ndarray  # 0: no second segment
+    random: np.ndarray  # bool: the second segment does not follow the first
 
     def __len__(self) -> int:
         return len(self.first)
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each with its marks: [CLS] first [SEP], or [CLS] first [SEP] second [SEP]."""
+        """Tokens of each, special tokens included: [CLS] first [SEP], or [CLS] first [SEP] second [SEP]."""
         total: np.ndarray = self.first_length + self.second_length + 2 + (self.second_length > 0)
         return total
 
@@ -55,7 +55,7 @@ class Stretches:
     """Runs of sentences inside a document."""
 
     first: np.ndarray  # (N,) int64: the first sentence
-    end: np.ndarray  # (N,) int64: behind the last one
+    end: np.ndarray  # (N,) int64: after the last one
     document: np.ndarray  # (N,) int64
 
     def take(self, chosen: np.ndarray | slice) -> Stretches:
@@ -64,18 +64,18 @@ class Stretches:
 
 
 def check(documents: Documents, length: int, next_sentence: bool) -> None:
-    """Raises UsageError when no sequences of `length` tokens, marks included, can be made."""
+    """Raises UsageError when there can be no sequences of `length` tokens, special tokens included."""
     if next_sentence and len(documents) < 2:
         raise UsageError(
             "next-sentence prediction needs sentences of other documents, and the text is one document",
-            hint="put blank lines between documents, or leave it out: --objective mlm",
+            hint="put blank lines between documents, or train without it: --objective mlm",
         )
     if length < 8:
         raise UsageError(f"sequences of {length} tokens are too short, expected at least 8")
 
 
 def pools(documents: Documents, seed: int, epoch: int, pool_tokens: int) -> list[Stretches]:
-    """All sentences of the text, in stretches at random order, dealt into pools of about `pool_tokens` tokens each."""
+    """All sentences of the text, as stretches in random order, divided into pools of about `pool_tokens` tokens each."""
     random = np.random.default_rng([seed, epoch, 0])
     starts, ends = documents.documents[:-1], documents.documents[1:]
     before = np.where(ends - starts > STRETCH, random.integers(STRETCH, size=len(starts)), 0)
@@ -102,23 +102,23 @@ def plan(
     random: np.random.Generator,
     short: float = SHORT,
 ) -> Instances:
-    """The sequences of at most `length` tokens, marks included, that some stretches give."""
+    """The sequences of some stretches, of at most `length` tokens, special tokens included."""
     step = partial(_pairs if next_sentence else _singles, documents, length, short, random)
-    # where each stretch has got to: a sentence, or, without next sentences, a token
+    # the position of each stretch: a sentence, or, without next sentences, a token
     place, end = (stretches.first, stretches.end)
     if not next_sentence:
         place, end = documents.sentences[place], documents.sentences[end]
-    document, made = stretches.document, list[Instances]()
+    document, parts = stretches.document, list[Instances]()
     while len(place):
-        found, place = step(place, end, document)
-        made.append(found)
+        part, place = step(place, end, document)
+        parts.append(part)
         going = place < end
         place, end, document = place[going], end[going], document[going]
-    return Instances(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in made))))
+    return Instances(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in parts))))
 
 
 def _targets(most: int, short: float, random: np.random.Generator, size: int) -> np.ndarray:
-    """Lengths to fill up to."""
+    """Target lengths."""
     less = random.integers(2, most + 1, size)
     return np.where(random.random(size) < short, less, most)
 
@@ -132,7 +132,7 @@ def _singles(
     end: np.ndarray,
     document: np.ndarray,
 ) -> tuple[Instances, np.ndarray]:
-    """The next sequence of each stretch, and the tokens behind them."""
+    """The next sequence of each stretch, and the positions after them, in tokens."""
     stop = np.minimum(place + _targets(length - 2, short, random, len(place)), end)
     none = np.zeros_like(place)
     return Instances(place, stop - place, none, none, none.astype(np.bool_)), stop
@@ -147,7 +147,7 @@ def _pairs(
     end: np.ndarray,
     document: np.ndarray,
 ) -> tuple[Instances, np.ndarray]:
-    """The next pair of each stretch, and the sentences behind them, those of a segment that was replaced put back."""
+    """The next pair of each stretch, and the positions after them, in sentences; a replaced second half is used later."""
     offsets, size = documents.sentences, len(place)
     target = _targets(length - 3, short, random, size)
     stop = np.minimum(_filled(offsets, place, target), end)
@@ -167,9 +167,9 @@ def _pairs(
 
 
 def _filled(offsets: np.ndarray, first: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Behind which sentence, from `first` on, there are `target` tokens."""
-    found: np.ndarray = np.searchsorted(offsets, offsets[first] + target, "left")
-    return found
+    """The sentence after the first `target` tokens from `first` on."""
+    sentence: np.ndarray = np.searchsorted(offsets, offsets[first] + target, "left")
+    return sentence
 
 
 def _truncated(
@@ -180,8 +180,8 @@ def _truncated(
     most: int,
     random: np.random.Generator,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Both segments with at most `most` tokens together: each token too many goes from the longer one, the second when
-    they are equal, from its front or back by lot."""
+    """Both segments with at most `most` tokens together: each excess token is taken from the longer one, the second when
+    they are equal, from its front or back at random."""
     over = np.maximum(a_length + b_length - most, 0)
     longer = np.minimum(over, np.abs(a_length - b_length))  # what only the longer one loses
     rest = over - longer

@@ -1,11 +1,11 @@
-"""Long texts in overlapping windows, and which window answers for what.
+"""Long texts as overlapping windows, and the window that predicts each unit.
 
-Devlin et al. 2019 (arXiv:1810.04805) have read long passages so: windows of equal size, a step apart, and a token that
-stands in several is judged in the one where it has most context, counting the smaller of both sides. Here units that
-must stay whole (words, or single pieces) are moved into windows; the first of equally good windows is taken.
-Departures: the last window reaches back as far as it can, which costs nothing and gives its units more context; no
-bonus for longer windows. As the smaller side is larger in the window whose middle is nearer, the units that a window
-answers for are a run, and the runs of all windows, one after another, are the text.
+Devlin et al. 2019 (arXiv:1810.04805) read long passages as windows of equal size, a step apart; a token in several windows
+is predicted in the one where it has most context, by the smaller of both sides. Here windows consist of units that must
+stay whole (words, or single pieces); the first of equally good windows is taken.
+Departures: the last window reaches back as far as it can, which is free and gives its units more context; no
+bonus for longer windows. The smaller side is larger in the window whose middle is nearer, so the units that a window
+predicts (owns) are contiguous, and the owned units of all windows, one after another, are the text.
 Shapes: N texts, U units of all texts, R windows.
 """
 
@@ -20,13 +20,13 @@ from nlptools.batches.encoder_rows import bounds_of
 
 @dataclass(frozen=True)
 class Windows:
-    """R windows, those of a text one after another; units are counted within their text."""
+    """R windows, those of a text one after another; units are numbered within their text."""
 
     text: np.ndarray  # (R,) int64, the number of the text
     first: np.ndarray  # (R,) int64, the first unit in the window
-    end: np.ndarray  # (R,) int64, behind the last one
-    owned_first: np.ndarray  # (R,) int64, the first unit that the window answers for
-    owned_end: np.ndarray  # (R,) int64, behind the last one
+    end: np.ndarray  # (R,) int64, after the last one
+    owned_first: np.ndarray  # (R,) int64, the first unit that the window owns
+    owned_end: np.ndarray  # (R,) int64, after the last one
 
 
 def cut(sizes: np.ndarray, texts: np.ndarray, room: np.ndarray, step: np.ndarray, empty: bool = False) -> Windows:
@@ -34,32 +34,32 @@ def cut(sizes: np.ndarray, texts: np.ndarray, room: np.ndarray, step: np.ndarray
 
     Args:
         sizes: (U,) pieces of each unit, from 1 to the room of its text.
-        texts: (N + 1,) where the units of each text begin, and the end.
+        texts: (N + 1,), the first unit of each text, and the end.
         room: (N,) most pieces of a window.
-        step: (N,) pieces from the beginning of a window to that of the next; fewer where a unit would be cut, or lost
-            because it is more than the room.
-        empty: whether a text without units has a window.
+        step: (N,) pieces from the start of a window to that of the next; fewer where a unit would otherwise be cut
+            or skipped.
+        empty: whether a text without units gets a window.
     """
     bounds = bounds_of(sizes)
     units = np.diff(texts)
     long = bounds[texts[1:]] - bounds[texts[:-1]] > room
     count = ((units > 0) | empty).astype(np.int64)
     cuts = {n: _cut_one(bounds[texts[n] : texts[n + 1] + 1], int(room[n]), int(step[n])) for n in np.flatnonzero(long)}
-    for n, found in cuts.items():
-        count[n] = len(found)
+    for n, rows in cuts.items():
+        count[n] = len(rows)
     text = np.repeat(np.arange(len(units)), count)
     table = np.zeros((len(text), 4), np.int64)
     table[:, 1] = table[:, 3] = units[text]
     places = bounds_of(count)
-    for n, found in cuts.items():
-        table[places[n] : places[n + 1]] = found
+    for n, rows in cuts.items():
+        table[places[n] : places[n + 1]] = rows
     return Windows(text, *table.T)
 
 
 def _cut_one(bounds: np.ndarray, room: int, step: int) -> np.ndarray:
     """first, end, owned_first, owned_end of each window over a text of more than `room` pieces: (windows, 4).
 
-    `bounds` tell where each unit begins, and the end of the last.
+    `bounds`: the start of each unit, and the end of the last.
     """
     bounds = bounds - bounds[0]
     units = len(bounds) - 1
@@ -76,9 +76,9 @@ def _cut_one(bounds: np.ndarray, room: int, step: int) -> np.ndarray:
     # than in the earlier one, stopping at S, when S - b < a - B.
     owned = np.searchsorted(bounds[:-1] + bounds[1:], bounds[first[1:]] + bounds[end[:-1]], side="right")
     table = np.stack([first, end, np.append(0, owned), np.append(owned, units)], axis=1)
-    return table[table[:, 2] < table[:, 3]]  # where words are long, a window may have nothing to answer for
+    return table[table[:, 2] < table[:, 3]]  # with long words, a window may own nothing
 
 
 def _last_before(bounds: np.ndarray, place: int) -> int:
-    """The last of the bounds that is not behind `place`."""
+    """The last of the bounds that is not after `place`."""
     return int(np.searchsorted(bounds, place, side="right")) - 1

@@ -1,9 +1,9 @@
-"""What a text classifier sees of texts: rows of words without marks, or bags of words and n-grams.
+"""Texts as input of a text classifier: rows of words without special tokens, or bags of words and n-grams.
 
 Bags as in Joulin et al. 2016, "Bag of tricks for efficient text classification" (arXiv:1607.01759): n-grams of words, and
-perhaps of characters, are hashed onto a number of buckets.
-Departures: only buckets that the training texts hit have a row, other n-grams are left out instead of meeting random
-numbers; n-grams of words are hashed from the numbers of the words.
+optionally of characters, are hashed into a number of buckets.
+Departures: only buckets of the training texts have a row; other n-grams are ignored instead of adding random vectors;
+n-grams of words are hashed from the numbers of the words.
 Shapes: N texts, P words of all texts.
 """
 
@@ -25,13 +25,13 @@ _PRIME = np.uint64(116049371)
 
 @dataclass(frozen=True)
 class NGrams:
-    """Which n-grams belong to a text, and their rows.
+    """The n-grams of a text, and their rows.
 
     Attributes:
-        longest: words of the longest n-grams.
+        longest: maximum number of words of an n-gram.
         characters: shortest and longest n-gram of characters, or None.
-        buckets: how many different n-grams are told apart.
-        first: the row of the first of them; those before are words.
+        buckets: number of buckets.
+        first: the row of the first bucket; the rows before are words.
         known: (U,) int64, ascending: the buckets that have a row.
     """
 
@@ -42,7 +42,7 @@ class NGrams:
     known: np.ndarray
 
     def rows(self, buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(P,) buckets -> (P,) rows, and which of them there are."""
+        """(P,) buckets -> (P,) rows, and whether each bucket has a row."""
         if not len(self.known):
             return np.zeros(len(buckets), np.int64), np.zeros(len(buckets), bool)
         places = np.minimum(np.searchsorted(self.known, buckets), len(self.known) - 1)
@@ -62,10 +62,10 @@ class TextEncoding:
     """How texts become rows.
 
     Attributes:
-        unk: what stands for an empty text.
+        unk: the only token of an empty text.
         max_length: most words of an example; 0: no limit.
         ngrams: of a bag; None: rows are the words in their order.
-        cut: the words of some texts, where they are known already.
+        cut: texts whose words are already known.
     """
 
     tokenizer: Tokenizer
@@ -91,61 +91,61 @@ class TextEncoding:
             rows, there = self.ngrams.rows(buckets)
             ids, lengths = merged(ids, lengths, rows[there], owners[there])
         types = np.repeat(np.arange(len(lengths)) % count, lengths).astype(np.uint8)
-        made = Rows(ids.astype(np.int32), types, bounds_of(lengths)[::count])
-        return Features(made, cut=int((kept < whole).reshape(-1, count).any(1).sum()))
+        all_rows = Rows(ids.astype(np.int32), types, bounds_of(lengths)[::count])
+        return Features(all_rows, cut=int((kept < whole).reshape(-1, count).any(1).sum()))
 
     def buckets(self, texts: Sequence[Sequence[str]]) -> np.ndarray:
-        """All buckets that the n-grams of texts are hashed onto, ascending."""
+        """The buckets of all n-grams of texts, ascending."""
         assert self.ngrams is not None
         words, pieces = self._pieces(texts)
-        found: np.ndarray = np.unique(self._buckets(pieces.ids.astype(np.int64), pieces.lengths, words)[0])
-        return found
+        buckets: np.ndarray = np.unique(self._buckets(pieces.ids.astype(np.int64), pieces.lengths, words)[0])
+        return buckets
 
     def _pieces(self, texts: Sequence[Sequence[str]]) -> tuple[Sequence[Sequence[str]] | None, Pieces]:
-        """The words of all texts, where characters count, and their ids."""
+        """The words of all texts, if there are n-grams of characters, and the ids."""
         lines = [text for example in texts for text in example]
         characters = self.ngrams is not None and self.ngrams.characters is not None
         if self.cut is not None and self.cut.lines == lines:
             assert self.tokenizer.vocab is not None
             words, ids, unk = self.cut.words, self.tokenizer.vocab.ids, self.unk
             return words if characters else None, packed([[ids.get(word, unk) for word in row] for row in words])
-        found = self.tokenizer.tokens_lines(lines, self.threads) if characters else None
-        return found, packed(self.tokenizer.encode_lines(lines, self.threads))
+        tokens = self.tokenizer.tokens_lines(lines, self.threads) if characters else None
+        return tokens, packed(self.tokenizer.encode_lines(lines, self.threads))
 
     def _buckets(
         self, ids: np.ndarray, lengths: np.ndarray, words: Sequence[Sequence[str]] | None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The bucket of each n-gram, and the text that it stands in; those of a text by their length."""
+        """The bucket and the text of each n-gram; those of a text by their length."""
         assert self.ngrams is not None
-        found = list(word_buckets(ids, lengths, self.ngrams.longest, self.ngrams.buckets))
+        parts = list(word_buckets(ids, lengths, self.ngrams.longest, self.ngrams.buckets))
         if words is not None:
             assert self.ngrams.characters is not None
             kept = [row[:length] for row, length in zip(words, lengths, strict=True)]
-            found.append(character_buckets(kept, *self.ngrams.characters, self.ngrams.buckets))
-        if not found:
+            parts.append(character_buckets(kept, *self.ngrams.characters, self.ngrams.buckets))
+        if not parts:
             return np.empty(0, np.int64), np.empty(0, np.int64)
-        return np.concatenate([pair[0] for pair in found]), np.concatenate([pair[1] for pair in found])
+        return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
 def word_buckets(
     ids: np.ndarray, lengths: np.ndarray, longest: int, buckets: int
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(P,) words of texts end to end -> for each length from 2 on: the bucket of each n-gram, and its text."""
+    """(P,) words of texts end to end -> for each length from 2 on: the bucket and the text of each n-gram."""
     owners = np.repeat(np.arange(len(lengths)), lengths)
     mixed = ids.astype(np.uint64)
-    found, state = [], mixed.copy()
+    buckets_and_texts, state = [], mixed.copy()
     for n in range(2, longest + 1):
         end = max(0, len(ids) - n + 1)
         state = state[:end] * _PRIME + mixed[n - 1 :][:end]  # modulo 2^64
         inside = owners[:end] == owners[n - 1 :][:end]
-        found.append(((state[inside] % np.uint64(buckets)).astype(np.int64), owners[:end][inside]))
-    return found
+        buckets_and_texts.append(((state[inside] % np.uint64(buckets)).astype(np.int64), owners[:end][inside]))
+    return buckets_and_texts
 
 
 def character_buckets(
     words: Sequence[Sequence[str]], shortest: int, longest: int, buckets: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The bucket of each n-gram of the characters of each word, and its text."""
+    """The bucket and the text of each n-gram of the characters of each word."""
     numbers: dict[str, int] = {}
     which = np.fromiter((numbers.setdefault(w, len(numbers)) for w in chain.from_iterable(words)), np.int64)
     owners = np.repeat(np.arange(len(words)), [len(row) for row in words])
@@ -156,7 +156,7 @@ def character_buckets(
 
 
 def merged(ids: np.ndarray, lengths: np.ndarray, rows: np.ndarray, owners: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(P,) words of texts, and rows that belong to the texts `owners`, in any order -> all of each text, and how many."""
+    """(P,) words of texts, and rows of the texts `owners`, in any order -> the ids of each text, and their number."""
     all_rows = np.concatenate([ids, rows])
     all_owners = np.concatenate([np.repeat(np.arange(len(lengths)), lengths), owners])
     order = np.argsort(all_owners, kind="stable")

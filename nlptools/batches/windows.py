@@ -1,17 +1,15 @@
-"""Batches of language-model windows out of a corpus: each token is a target exactly once per epoch.
+"""Batches of language-model windows of a corpus: each token is a target exactly once per epoch.
 
-A source is an iterator with `state()` and `restore()`, so that a run stopped after any batch goes on with the next one.
 Shapes: B batch, T length.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import numpy as np
 
+from nlptools.batches.source import EpochSource
 from nlptools.corpora.token_file import Corpus
 
 NO_TARGET = -1
@@ -19,143 +17,89 @@ NO_TARGET = -1
 
 @dataclass(frozen=True)
 class Batch:
-    """Windows of text. `targets[b, t]` is what follows `ids[b, t]`, or -1 where nothing is to be predicted."""
+    """Windows of text. `targets[b, t]` is the token after `ids[b, t]`, or NO_TARGET where there is none."""
 
     ids: np.ndarray  # (B, T) int64
     targets: np.ndarray  # (B, T) int64
-    continues: bool = False  # each row goes on where the same row of the batch before ended
+    continues: bool = False  # each row continues the same row of the batch before
 
     @property
     def num_targets(self) -> int:
-        """Targets that count."""
+        """Number of real targets."""
         return int((self.targets != NO_TARGET).sum())
 
 
-class Source(Protocol):
-    """Where batches come from."""
-
-    batches_per_epoch: float
-
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with their fraction."""
-
-    def __iter__(self) -> Iterator[Any]:
-        """Batches without end, as the objective takes them."""
-
-    def state(self) -> dict[str, Any]:
-        """Where the source stands, as plain numbers."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a `state()`."""
-
-
-class ShuffledWindows:
+class ShuffledWindows(EpochSource[Batch, np.ndarray]):
     """Windows in random order, cut anew every epoch at a random offset; for models that see one window at a time."""
 
     def __init__(
         self, corpus: Corpus, length: int, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
     ) -> None:
+        super().__init__(seed, rank, world_size)
         self.corpus, self.length, self.batch_size = corpus, length, batch_size
-        self.seed, self.rank, self.world_size = seed, rank, world_size
-        self._epoch, self._position = 0, 0
-        self._order: np.ndarray | None = None
-        self.batches_per_epoch = self._num_windows(0) / (batch_size * world_size)
+        self.step = batch_size * world_size  # a position is a window
+        self.batches_per_epoch = len(self._starts(0)) / self.step
 
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with their fraction."""
-        return self._epoch + self._position / self._num_windows(self._offset())
+    def _length(self) -> int:
+        return len(self._starts(self._offset(self._epoch)))
 
-    def __iter__(self) -> Iterator[Batch]:
-        share = self.batch_size * self.world_size
-        while True:
-            starts = self._starts()
-            while self._position < len(starts):
-                chosen = starts[self._position : self._position + share]
-                self._position += len(chosen)
-                mine = chosen[self.rank :: self.world_size]
-                yield self._batch(mine)
-            self._epoch, self._position, self._order = self._epoch + 1, 0, None
+    def _offset(self, epoch: int) -> int:
+        """Length of the first window of an epoch; it is shortened so that the others start elsewhere each time."""
+        return int(np.random.default_rng([self.seed, epoch]).integers(self.length))
 
-    def state(self) -> dict[str, Any]:
-        """See `Source`."""
-        return {"epoch": self._epoch, "position": self._position}
+    def _starts(self, offset: int) -> range:
+        """First positions of the windows in their order; the first may lie before the text."""
+        return range(offset - self.length if offset else 0, len(self.corpus) - 1, self.length)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
-        self._epoch, self._position, self._order = int(state["epoch"]), int(state["position"]), None
+    def _make_plan(self, epoch: int) -> np.ndarray:
+        """First positions of the windows, shuffled."""
+        starts = self._starts(self._offset(epoch))
+        order = np.arange(starts.start, starts.stop, starts.step)
+        return np.random.default_rng([self.seed, epoch, 1]).permutation(order)
 
-    def _offset(self) -> int:
-        """Length of the first window of this epoch, which is cut short so that the others start elsewhere each time."""
-        return int(np.random.default_rng([self.seed, self._epoch]).integers(self.length))
-
-    def _num_windows(self, offset: int) -> int:
-        return len(range(offset - self.length if offset else 0, len(self.corpus) - 1, self.length))
-
-    def _starts(self) -> np.ndarray:
-        """First positions of the windows of this epoch, shuffled; the first may lie before the text."""
-        if self._order is None:
-            offset = self._offset()
-            starts = np.arange(offset - self.length if offset else 0, len(self.corpus) - 1, self.length)
-            rng = np.random.default_rng([self.seed, self._epoch, 1])
-            self._order = rng.permutation(starts)
-        return self._order
-
-    def _batch(self, starts: np.ndarray) -> Batch:
-        T, ids = self.length, self.corpus.ids
-        rows = np.zeros((max(1, len(starts)), T), np.int64)
-        targets = np.full_like(rows, NO_TARGET)
-        for row, start in enumerate(starts):
-            first, last = max(0, int(start)), min(int(start) + T, len(ids) - 1)
-            rows[row, : last - first] = ids[first:last]
-            targets[row, : last - first] = ids[first + 1 : last + 1]
-        return Batch(rows, targets)
+    def _batch(self, plan: np.ndarray, position: int) -> Batch:
+        starts = plan[position : position + self.step][self.rank :: self.world_size]
+        T, last = self.length, len(self.corpus) - 1
+        rows = [(max(0, int(start)), min(int(start) + T, last)) for start in starts]
+        return Batch(*_windows(self.corpus.ids, rows or [(0, 0)], T))
 
 
-class ContiguousStreams:
+class ContiguousStreams(EpochSource[Batch, None]):
     """`batch_size` streams of consecutive text side by side; for models that carry a state from batch to batch."""
 
     def __init__(
         self, corpus: Corpus, length: int, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
     ) -> None:
+        super().__init__(seed, rank, world_size)
         self.corpus, self.length, self.batch_size = corpus, length, batch_size
-        self.rank, self.world_size = rank, world_size
         streams = batch_size * world_size
         self._stream = -(-(len(corpus) - 1) // streams)  # targets per stream
         self._steps = -(-self._stream // length)
         self.batches_per_epoch = float(self._steps)
-        self._epoch, self._position = 0, 0
 
-    @property
-    def epoch(self) -> float:
-        """Epochs done, with their fraction."""
-        return self._epoch + self._position / self._steps
+    def _length(self) -> int:
+        return self._steps
 
-    def __iter__(self) -> Iterator[Batch]:
-        while True:
-            while self._position < self._steps:
-                self._position += 1
-                yield self._batch(self._position - 1)
-            self._epoch, self._position = self._epoch + 1, 0
+    def _make_plan(self, epoch: int) -> None:
+        """The order of the text."""
 
-    def state(self) -> dict[str, Any]:
-        """See `Source`."""
-        return {"epoch": self._epoch, "position": self._position}
+    def _batch(self, plan: None, position: int) -> Batch:
+        T, last = self.length, len(self.corpus) - 1
+        begins = [(self.rank * self.batch_size + row) * self._stream for row in range(self.batch_size)]
+        ends = [min(begin + self._stream, last) for begin in begins]
+        rows = [
+            (begin + position * T, min(begin + (position + 1) * T, end))
+            for begin, end in zip(begins, ends, strict=True)
+        ]
+        return Batch(*_windows(self.corpus.ids, rows, T), continues=position > 0)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """See `Source`."""
-        self._epoch, self._position = int(state["epoch"]), int(state["position"])
 
-    def _batch(self, step: int) -> Batch:
-        T, ids = self.length, self.corpus.ids
-        rows = np.zeros((self.batch_size, T), np.int64)
-        targets = np.full_like(rows, NO_TARGET)
-        for row in range(self.batch_size):
-            begin = (self.rank * self.batch_size + row) * self._stream
-            end = min(begin + self._stream, len(ids) - 1)
-            first, last = begin + step * T, min(begin + (step + 1) * T, end)
-            if last > first:
-                rows[row, : last - first] = ids[first:last]
-                targets[row, : last - first] = ids[first + 1 : last + 1]
-        return Batch(rows, targets, continues=step > 0)
+def _windows(ids: np.ndarray, rows: list[tuple[int, int]], length: int) -> tuple[np.ndarray, np.ndarray]:
+    """(B, T) ids and targets of windows from `first` to `last`, filled up with 0 and NO_TARGET on the right."""
+    inputs = np.zeros((len(rows), length), np.int64)
+    targets = np.full_like(inputs, NO_TARGET)
+    for row, (first, last) in enumerate(rows):
+        if last > first:
+            inputs[row, : last - first] = ids[first:last]
+            targets[row, : last - first] = ids[first + 1 : last + 1]
+    return inputs, targets

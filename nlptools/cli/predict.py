@@ -1,4 +1,4 @@
-"""nlptools predict: the answers of fine-tuned models."""
+"""nlptools predict: predictions of fine-tuned models."""
 
 from __future__ import annotations
 
@@ -18,42 +18,44 @@ from nlptools.configs.finetuning import Files, Predict
     Files,
     Compute,
     Lines,
-    formats=r"""One answer per line or example of the input, in order. classify and pair: `label TAB probability`; --top-k K:
-K such pairs in a line; --probabilities: that of each label, in the order of the model's config.json. Models with several labels
-at once: all labels with at least the probability --threshold, joined as --label-separator says, TAB their probabilities; an
-empty field for none. regress: a number, for two texts; of a model of transformers with one output (num_labels 1) for one text, or
-with --pair for two. --columns: the input's columns come back with these appended, after a header if there
-was one; in JSON lines under "prediction" and "probability". The input is what finetune takes, with or without labels: a text a
-line, `text TAB text`, tables with a header, JSON lines. An empty text gets an answer, too.
+    formats=r"""One line per line or example of the input, in order. classify and pair: `label TAB probability`; --top-k K:
+K such pairs in a line; --probabilities: that of each label, in the order of the model's config.json. Models of --multi-label:
+all labels with at least the probability --threshold, joined by --label-separator, TAB their probabilities; an
+empty field for none. regress: a number, for two texts; a transformers model with one output (num_labels 1) gives one for each
+text, or with --pair for two texts. --columns: the columns of the input with the prediction appended, and the header if
+there is one; in JSON lines under "prediction" and "probability". The input is that of finetune, with or without labels: a text
+per line, `text TAB text`, tables with a header, JSON lines. An empty text gets a prediction as well.
 tag: the tags of a sentence in a line, between spaces, in the scheme of the training files or of --scheme: the best tag of each
-word, or with --decode scheme the best sequence that keeps to the scheme; with --columns all
-lines of the file with one more column, which conlleval takes. The input is columns, with tags or without, or with --layout lines
-a sentence per line, words between spaces, an empty line for an empty one. A word is never lost: long sentences are read in
-windows. roles: a line per predicate, its number and the word, then for each argument TAB role, first-last word, words; with
---columns a block of lines per predicate: word TAB V at the predicate TAB the file's role, if it has any, TAB role.
-answer: the answer to each question in a line, an empty line for none (--null-threshold; without it, models that finetune has
-not made always answer), `yes` or `no` where the model was trained with --yes-no. --predictions, --nbest and --null-odds write
-SQuAD's official files as well: JSON objects, question to answer, to the best answers with their probabilities and logits, to
-the odds of no answer. choice: `index TAB probability` of the best ending, counted from 0; --top-k and --probabilities as above.
-coreference: A, B or neither, TAB the probabilities of the three; --submission: the file that GAP's scorer takes. --to json: a
-JSON object per example of these three, with its id.
-seq2seq: the text that is said of a source; lines are `source`, or `source TAB target`, of which the target is not looked at;
+word, or with --decode scheme the best sequence that keeps to the scheme; with --columns all lines of the file with one more
+column, as conlleval reads it. The input is columns, with tags or without, or with --layout lines
+a sentence per line, words between spaces, an empty line for an empty one. Long sentences are read in windows, so that
+every word gets a tag.
+roles: a line per predicate, its number and the word, then for each argument TAB role, first-last word, words; with
+--columns a block of lines per predicate: word TAB V at the predicate TAB the role in the file, if it has roles, TAB role.
+answer: the answer to each question in a line, an empty line for none (--null-threshold; without it, models that are not from
+finetune always answer), `yes` or `no` where the model was trained with --yes-no. --predictions, --nbest and --null-odds write
+SQuAD's official files as well: JSON objects from question id to answer, to the best answers with their probabilities and
+logits, and to the odds of no answer.
+choice: `index TAB probability` of the best ending, counted from 0; --top-k and --probabilities as above.
+coreference: A, B or neither, TAB the probabilities of the three; --submission: the file for GAP's scorer. --to json: a
+JSON object per example of these three tasks, with its id.
+seq2seq: the target text for each source text; lines are `source`, or `source TAB target`, whose target is ignored;
 nlptools-generate(1) has more options.
 Tabs, line ends and backslashes in labels and answers are written as \t, \n and \\.""",
     examples=(
-        ("What kind of question is it?", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
+        ("The type of a question:", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
         ("A table with two more columns:", "nlptools predict questions/ --columns test.tsv > answered.tsv"),
         (
-            "How good is it?",
+            "Accuracy:",
             "nlptools predict questions/ dev.tsv | cut -f 1 | nlptools evaluate -m accuracy -r gold.txt",
         ),
         ("Names in a sentence:", "echo 'Ann lives in Rome .' | nlptools predict ner/ --layout lines"),
         (
-            "F1 of names, as conlleval has it:",
+            "F1 of names, as in conlleval:",
             "nlptools predict ner/ --columns eng.testb | nlptools evaluate -m entity-f1",
         ),
         (
-            "Answers, and how good they are:",
+            "Answers, and their scores:",
             "nlptools predict squad/ --predictions answers.json dev-v2.0.json > answers.txt &&"
             " nlptools evaluate -m squad2 -r dev-v2.0.json answers.json",
         ),
@@ -74,9 +76,9 @@ def command(
 ) -> None:
     """Answer with a fine-tuned model: labels, numbers, tags, answers, choices.
 
-    MODEL is a directory that finetune made, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
-    BertForQuestionAnswering, BertForMultipleChoice, or ELECTRA or GPT-2 of that kind. Lines are computed many at a time,
-    those of like length together, which changes the numbers by rounding only.
+    MODEL is a directory of finetune, or a Hugging Face BertForSequenceClassification, BertForTokenClassification,
+    BertForQuestionAnswering, BertForMultipleChoice, or the same for ELECTRA or GPT-2. Many lines are computed at a time,
+    those of similar length together, which changes the numbers by rounding only.
     """
     predict.check()
     from nlptools.files import streams

@@ -13,7 +13,6 @@ from nlptools.errors import BundleError, UsageError
 
 ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
 POOLINGS = ("mean", "max", "last", "both")
-TASKS = ("classify", "pair", "regress")
 
 _COMMON: dict[str, Any] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.0}
 _RECURRENT = {

@@ -1,13 +1,12 @@
-"""A context and several endings, of which one goes on with it.
+"""Files of contexts with several endings, one of which is right: the task choice.
 
 Zellers et al. 2018, SWAG (D18-1009), and 2019, HellaSwag (P19-1472). Layouts:
-    csv     SWAG's CSV, with quotes as CSV has them: columns `sent1`, `sent2`, `ending0` to `ending3`, and `label` or
-            `gold` where it is known
+    csv     SWAG's CSV with CSV quoting: columns `sent1`, `sent2`, `ending0` to `ending3`, and `label` or `gold` where it
+            is known
     jsonl   an object per line with the same keys; or `ctx`, `endings` and `label` (HellaSwag); or `context` and
             `endings` or `choices`
-`.csv` is csv, everything else jsonl, unless `Options.layout` says otherwise. With `sent2`, the context is `sent1` and each
-ending is `sent2`, a space, and the ending, as SWAG's own baselines and all after them have it.
-A label is the number of an ending, from 0, as number or text; -1, null and nothing are none.
+With `sent2`, the context is `sent1` and each ending is `sent2`, a space, and the ending, as in SWAG's own baselines and all
+later ones. A label is the number of an ending, from 0, as number or text; -1, null and nothing mean no label.
 """
 
 from __future__ import annotations
@@ -16,50 +15,32 @@ import csv
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from nlptools.errors import UsageError
-from nlptools.files import line_records, streams
 from nlptools.formats.examples import Choice
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, shown
 from nlptools.formats.reading_options import Options
 
-LAYOUTS = ("csv", "jsonl")
 _CONTEXTS = ("sent1", "ctx", "context")
 _IDS = ("id", "ind", "idx", "fold-ind", "")  # the first column of SWAG's CSV has no name
-_CURE = "expected sent1, sent2, ending0, ending1, ...; or context and a list endings"
+_HINT = "expected sent1, sent2, ending0, ending1, ...; or context and a list endings"
 
 
 def read_choices(path: str, options: Options, errors: str = "strict") -> Iterator[Choice]:
     """The examples of a file.
 
     Raises:
-        DataError: a record without context or with fewer than two endings; without label while `options.labelled`; a
-            label that is the number of no ending; names file, line and cure. And what `streams.blocks` raises.
+        DataError: a record without context or with fewer than two endings; one without label while `options.labelled`; a
+            label that is not the number of an ending; with file, line and hint. And the errors of `streams.blocks`.
         UsageError: a layout that the task does not have.
     """
-    layout = layout_of(path, options)
+    layout = layout_of("choice", path, options.layout)
     lines = Lines(path, errors)
-    for number, record in (_csv if layout == "csv" else _json)(lines):
+    for number, record in _csv(lines) if layout == "csv" else lines.objects():
         yield _choice(record, lines, number, options)
 
 
-def layout_of(path: str, options: Options) -> str:
-    """The layout of a file, by `options.layout` or its name. Raises UsageError for one that choices do not have."""
-    if options.layout != "auto":
-        if options.layout not in LAYOUTS:
-            raise UsageError(f"choices have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
-        return options.layout
-    path = streams.without_compression(path)
-    return "csv" if path.endswith(".csv") else "jsonl"
-
-
-def _json(lines: Lines) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, line in lines:
-        if line.strip():
-            yield number, line_records.parse_json_object(line, lines.path, number)
-
-
 def _csv(lines: Lines) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records with the lines where they begin; a quoted field may hold line ends."""
+    """The records with the numbers of their first lines; a quoted field may contain line ends."""
     rows = csv.reader((line + "\n" for _, line in lines), strict=True)
     header: list[str] | None = None
     number = 1
@@ -69,19 +50,19 @@ def _csv(lines: Lines) -> Iterator[tuple[int, dict[str, Any]]]:
                 header = [name.strip() for name in row]
             elif row:
                 if len(row) != len(header):
-                    cure = "a field with a comma or a quote stands in quotes"
-                    raise lines.refuse(number, f"{len(row)} fields, expected {len(header)}", cure)
+                    hint = "a field with a comma or a quote must be quoted"
+                    raise lines.refuse(number, f"{len(row)} fields, expected {len(header)}", hint)
                 yield number, dict(zip(header, row))
             number = rows.line_num + 1
     except csv.Error as error:
-        raise lines.refuse(number, f"malformed CSV: {error}", "a quote within a field is written twice") from None
+        raise lines.refuse(number, f"malformed CSV: {error}", "write a quote within a field twice") from None
 
 
 def _choice(record: Mapping[str, Any], lines: Lines, number: int, options: Options) -> Choice:
     key = next((key for key in _CONTEXTS if key in record), None)
     endings = _endings(record)
     if key is None or len(endings) < 2 or not all(isinstance(text, str) for text in (record[key], *endings)):
-        raise lines.refuse(number, f"no context with two endings or more: found {', '.join(record)}", _CURE)
+        raise lines.refuse(number, f"no context with two or more endings: the fields are {', '.join(record)}", _HINT)
     start = record.get("sent2")
     if key == "sent1" and isinstance(start, str) and start:
         endings = [f"{start} {ending}" if ending else start for ending in endings]
@@ -107,6 +88,6 @@ def _label(raw: Any, count: int, lines: Lines, number: int, options: Options) ->
             raise lines.refuse(number, "no label", "each example of training and validation data needs one")
         return None
     if not str(raw).isdecimal() or int(raw) >= count:
-        told = f"label {shown(str(raw))}, expected the number of an ending, 0 to {count - 1}"
-        raise lines.refuse(number, told, "endings are counted from 0")
+        message = f"label {shown(str(raw))}, expected the number of an ending, 0 to {count - 1}"
+        raise lines.refuse(number, message, "endings are counted from 0")
     return int(raw)

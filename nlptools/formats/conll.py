@@ -22,14 +22,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from nlptools.errors import DataError, UsageError
-from nlptools.files.streams import without_compression
 from nlptools.formats.examples import Row, TaggedSentence
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, column_number, columns
 from nlptools.formats.reading_options import Options
 
 BOUNDARY = "-X-"
 DOCSTART = "-DOCSTART-"
-LAYOUTS = ("conll", "conllu", "lines")
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _NAMES = {3: ("word", "pos", "chunk"), 4: ("word", "pos", "chunk", "ner")}  # CoNLL-2000, CoNLL-2003
 
@@ -43,18 +42,9 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
         InputError, StreamError: see `streams.blocks`.
         UsageError: a layout that the task does not have.
     """
-    layout = layout_of(path, options)
+    layout = layout_of("tag", path, options.layout)
     lines = Lines(path, errors)
     return _one_line_each(lines) if layout == "lines" else _Columns(lines, layout, options).read()
-
-
-def layout_of(path: str, options: Options) -> str:
-    """The layout of a file, from `options.layout` or the file name. Raises UsageError for an unknown layout."""
-    if options.layout != "auto":
-        if options.layout not in LAYOUTS:
-            raise UsageError(f"tags have no layout {options.layout!r}, expected auto, {', '.join(LAYOUTS)}")
-        return options.layout
-    return "conllu" if without_compression(path).endswith(".conllu") else "conll"
 
 
 # -- lines into sentences ---------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
-"""One example of each task, as the readers give it and the writers take it back.
+"""The examples of each task, as readers return and writers take them.
 
-Every example knows its `Place`, so that whatever turns out wrong later (a label that training never saw, a text that is
-cut) can still be told with file and line. Gold answers are None where the file has none, as in a test set: what is read
-for prediction and what is read for training have the same type.
-Offsets count characters (Unicode code points) of the text they belong to, from 0; token numbers count words, from 0.
+Every example has its `Place`, so that a later error (a label that training never saw, a text that is cut) can still name
+file and line. Gold labels are None where the file has none, as in a test set: examples for prediction and for training
+have the same type.
+Offsets count characters (Unicode code points) of a text from 0; token numbers count words from 0.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """Where an example begins.
+    """The place where an example begins.
 
     Attributes:
         path: the file, `-` for standard input.
@@ -26,16 +26,16 @@ class Place:
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text (`classify`) or two (`pair`, `regress`), and what is said of them.
+    """One text (`classify`) or two (`pair`, `regress`), and their label.
 
     Attributes:
         texts: one or two strings, perhaps empty.
-        label: the class by its name in the file, or the number as text (`regress`); None where none is given.
-        id: what the file calls it (the column `index` of GLUE, `pair_ID` of SICK).
-        columns: the fields of its line as they stand in the file, joined by tabs it comes back; one field, the line,
-            for JSON lines and TREC.
-        labels: all its classes when the task has several at once, perhaps none; `label` is None then.
-        header: the fields of the first line of its file, if that names the columns.
+        label: the class by its name in the file, or the number as text (`regress`); None if it has none.
+        id: its id in the file (the column `index` of GLUE, `pair_ID` of SICK).
+        columns: the unchanged fields of its line, which tabs join to the line again; for JSON lines and TREC one field,
+            the line.
+        labels: all its classes if an example can have several; `label` is None then.
+        header: the fields of the first line of its file, if that is a header.
     """
 
     texts: tuple[str, ...]
@@ -52,8 +52,8 @@ class Row:
     """One line of a file of columns.
 
     Attributes:
-        text: the line as it stands, without its end.
-        word: which word of the sentence it describes, from 0; None for blank lines, comments, `-DOCSTART-`, and the
+        text: the unchanged line, without its end.
+        word: number of the word that it describes, from 0; None for blank lines, comments, `-DOCSTART-`, and the
             multiword and empty nodes of CoNLL-U.
     """
 
@@ -66,12 +66,12 @@ class TaggedSentence:
     """W words and their tags.
 
     Attributes:
-        words: (W,). None in one case: read without labels, blank lines and comments at the end of a file that belong to
-            no sentence come as a last example without words, so that they can be written back.
-        tags: (W,), or None where the file has none.
-        rows: all lines from the end of the sentence before to the blank line behind this one, that one too: those of
+        words: (W,). Empty in one case: when reading without labels, blank lines and comments at the end of a file, after
+            the last sentence, are a last example without words, so that they can be written back.
+        tags: (W,), or None if the file has none.
+        rows: all lines from the end of the sentence before to the blank line after this one, inclusive: the rows of
             all examples of a file, one after the other, are the file.
-        scheme: of the tags in the file, None where it is not known.
+        scheme: of the tags in the file, None if unknown.
     """
 
     words: tuple[str, ...]
@@ -83,7 +83,7 @@ class TaggedSentence:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer that stands in its context: `context[start : start + len(text)] == text`."""
+    """An answer as a span of its context: `context[start : start + len(text)] == text`."""
 
     text: str
     start: int
@@ -94,10 +94,10 @@ class Question:
     """A question about a context.
 
     Attributes:
-        answers: the places in the context that answer it; none where it has no answer, or none is given.
-        impossible: whether the context does not answer it; None where that is not told (version 1.1, test sets).
-        yes_no: "yes" or "no" where that is the answer (with or without a place that says so), "none" where the file
-            tells that it is neither, None where it tells nothing.
+        answers: the spans of the context that answer it; empty if it has no answer or the file has none.
+        impossible: whether the context does not answer it; None if the file does not say (version 1.1, test sets).
+        yes_no: "yes" or "no" if that is the answer (with or without a span that says so), "none" if the file says that it
+            is neither, None if the file does not say.
     """
 
     id: str
@@ -111,11 +111,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Choice:
-    """A context and the endings of which one goes on with it.
+    """A context and several endings, one of which continues it.
 
     Attributes:
-        endings: two or more; what an ending begins with in all of them (`sent2` of SWAG) is part of each.
-        label: number of the right ending, from 0; None where none is given.
+        endings: two or more; their common beginning (`sent2` of SWAG) is part of each.
+        label: number of the right ending, from 0; None if unknown.
     """
 
     context: str
@@ -131,11 +131,11 @@ class PredicateSentence:
 
     Attributes:
         words: (W,), at least one.
-        predicate: which word is the predicate.
-        sense: its sense in PropBank (`have.03`), None where none is given.
-        roles: (W,) IOB2 tags of the arguments, None where none are given.
-        rows: as in TaggedSentence, for the first predicate of a sentence, with those of sentences without predicates
-            before it (they describe no word of this one); empty for the other predicates.
+        predicate: number of the predicate among the words.
+        sense: its sense in PropBank (`have.03`), None if unknown.
+        roles: (W,) IOB2 tags of the arguments, None if unknown.
+        rows: as in TaggedSentence, for the first predicate of a sentence, preceded by the rows of sentences without
+            predicates before it (with `word` None); empty for the other predicates.
     """
 
     words: tuple[str, ...]
@@ -148,10 +148,10 @@ class PredicateSentence:
 
 @dataclass(frozen=True)
 class Coreference:
-    """A pronoun and the two names that it may mean.
+    """A pronoun and the two names that it may refer to.
 
     Attributes:
-        label: "A", "B" or "neither"; None where none is given.
+        label: "A", "B" or "neither"; None if unknown.
     """
 
     id: str

@@ -1,9 +1,8 @@
-"""GAP: which of two names a pronoun means.
+"""Files of GAP, pronouns and two names: the task coreference.
 
 Webster et al. 2018, "Mind the GAP" (Q18-1042). TSV with a header (ID, Text, Pronoun, Pronoun-offset, A, A-offset, A-coref,
-B, B-offset, B-coref, URL); offsets count characters of the text; fields are never quoted. `predictions_line` is what the
-official scorer reads: `ID TAB A-coref TAB B-coref`, without header.
-Departure: none. The page that the URL names is not used ("snippet context").
+B, B-offset, B-coref, URL); offsets count characters of the text; fields are never quoted. The official scorer reads
+`ID TAB A-coref TAB B-coref` without header: `predictions_line`. The page at the URL is not used ("snippet context").
 """
 
 from __future__ import annotations
@@ -12,26 +11,26 @@ from collections.abc import Iterator, Mapping
 
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Coreference
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, columns, shown
 from nlptools.formats.reading_options import Options
 
-LABELS = ("A", "B", "neither")
+LABELS = ("A", "B", "neither")  # the classes in their order
 _NEEDED = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "B", "B-offset")
 _GOLD = ("A-coref", "B-coref")
 _ANSWERS = {"TRUE": True, "FALSE": False}
-_CURE = "expected the file as GAP publishes it"
+_HINT = "expected the file as GAP publishes it"
 
 
 def read_coreference(path: str, options: Options, errors: str = "strict") -> Iterator[Coreference]:
     """The examples of a file.
 
     Raises:
-        DataError: columns missing; a name that does not stand at its offset; `A-coref` or `B-coref` neither TRUE nor
-            FALSE, or both TRUE; names file, line and cure. And what `streams.blocks` raises.
+        DataError: missing columns; a name that is not at its offset; `A-coref` or `B-coref` neither TRUE nor FALSE, or both
+            TRUE; with file, line and hint. And the errors of `streams.blocks`.
         UsageError: a layout other than GAP's.
     """
-    if options.layout not in ("auto", "gap"):
-        raise UsageError(f"coreference has no layout {options.layout!r}, expected auto or gap")
+    layout_of("coreference", path, options.layout)
     lines = Lines(path, errors)
     header: list[str] = []
     for number, line in lines:
@@ -41,12 +40,12 @@ def read_coreference(path: str, options: Options, errors: str = "strict") -> Ite
             wanted = [*_NEEDED, *(_GOLD if options.labelled else ())]
             missing = [name for name in wanted if name not in header]
             if missing:
-                raise lines.refuse(number, f"no column {', '.join(missing)}", f"{_CURE}, with its header")
+                raise lines.refuse(number, f"no column {', '.join(missing)}", f"{_HINT}, with its header")
             continue
         if not line:
             continue
         if len(fields) < len(header):
-            raise lines.refuse(number, f"{columns(len(fields))}, expected {len(header)}", _CURE)
+            raise lines.refuse(number, f"{columns(len(fields))}, expected {len(header)}", _HINT)
         yield _example(dict(zip(header, fields)), lines, number)
 
 
@@ -55,23 +54,25 @@ def _example(row: Mapping[str, str], lines: Lines, number: int) -> Coreference:
     for name in ("Pronoun", "A", "B"):
         raw, mention = row[f"{name}-offset"], row[name]
         if not (raw.isascii() and raw.isdecimal()):
-            raise lines.refuse(number, f"{name}-offset is {shown(raw)}, expected a number", _CURE)
+            raise lines.refuse(number, f"{name}-offset is {shown(raw)}, expected a number", _HINT)
         offsets[name] = int(raw)
         if not mention or not row["Text"].startswith(mention, int(raw)):
             here = shown(row["Text"][int(raw) : int(raw) + max(len(mention), 1)])
-            cure = "offsets count characters, not bytes, of the text as it stands"
-            raise lines.refuse(number, f"{name} {shown(mention)} does not stand at {raw}, where {here} is", cure)
+            hint = "offsets count characters, not bytes, of the unchanged text"
+            raise lines.refuse(
+                number, f"{name} {shown(mention)} is not at offset {raw}, where the text has {here}", hint
+            )
     label = _label(row, lines, number) if set(_GOLD) <= row.keys() else None
     mentions = (row["Pronoun"], offsets["Pronoun"], row["A"], offsets["A"], row["B"], offsets["B"])
     return Coreference(row["ID"], row["Text"], *mentions, label, lines.place(number))
 
 
 def _label(row: Mapping[str, str], lines: Lines, number: int) -> str:
-    said = [_ANSWERS.get(row[name].upper()) for name in _GOLD]
-    if None in said or said == [True, True]:
-        told = f"A-coref is {shown(row['A-coref'])} and B-coref {shown(row['B-coref'])}"
-        raise lines.refuse(number, told, "expected TRUE or FALSE, and not both TRUE")
-    return "A" if said[0] else "B" if said[1] else "neither"
+    values = [_ANSWERS.get(row[name].upper()) for name in _GOLD]
+    if None in values or values == [True, True]:
+        message = f"A-coref is {shown(row['A-coref'])} and B-coref {shown(row['B-coref'])}"
+        raise lines.refuse(number, message, "expected TRUE or FALSE, and not both TRUE")
+    return "A" if values[0] else "B" if values[1] else "neither"
 
 
 def predictions_line(id: str, label: str) -> str:

@@ -21,14 +21,8 @@ from nlptools.formats.lines import shown
 _SPLITS = {"train": "train.tsv", "dev": "dev.tsv", "test": "test.tsv"}
 _MATCHED = {"train": "train.tsv", "dev": "dev_matched.tsv", "test": "test_matched.tsv"}
 _MISMATCHED = {"train": "train.tsv", "dev": "dev_mismatched.tsv", "test": "test_mismatched.tsv"}
-_TWO = ("index", "sentence1", "sentence2", "label")
-_MNLI = (
-    *("index", "promptID", "pairID", "genre", "sentence1_binary_parse", "sentence2_binary_parse"),
-    *("sentence1_parse", "sentence2_parse", "sentence1", "sentence2"),
-)
-_STS = ("index", "genre", "filename", "year", "old_index", "source1", "source2", "sentence1", "sentence2")
-_MRPC = ("#1 ID", "#2 ID", "#1 String", "#2 String")
-_LABELS_OF_FIVE = ("label1", "label2", "label3", "label4", "label5")
+_SENTENCES, _QUESTIONS = ("sentence1", "sentence2"), ("question1", "question2")
+_ENTAILMENT, _TWO_WAY = ("entailment", "neutral", "contradiction"), ("entailment", "not_entailment")
 _FOLDERS = {"mnli-m": "MNLI", "mnli-mm": "MNLI", "mnli": "MNLI", "ax": "diagnostic"}
 
 
@@ -40,7 +34,6 @@ class GlueTask:
         task: the value of `finetune --task` that reads it: "classify", "pair" or "regress".
         texts: names of the text columns.
         label: name of the label column; "" if no file has one.
-        headers: by "train", "dev" and "test", the first line of the file; () if it has none.
         metrics: names in `nlptools evaluate`; with two, the score of the task is their mean.
         labels: as published, in the order of their numbers; none for STS-B.
         words: what labels published as numbers mean, in the same order.
@@ -54,55 +47,22 @@ class GlueTask:
     task: str
     texts: tuple[str, ...]
     label: str
-    headers: Mapping[str, tuple[str, ...]]
-    metrics: tuple[str, ...]
     submission: str
     folder: str
-    labels: tuple[str, ...] = ()
+    metrics: tuple[str, ...] = ("accuracy",)
+    labels: tuple[str, ...] = ("0", "1")
     words: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=lambda: _SPLITS)
     id: str = "index"
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-def _task(
-    name: str,
-    published: str,
-    task: str,
-    texts: tuple[str, ...],
-    label: str,
-    headers: tuple[tuple[str, ...], ...],
-    metrics: tuple[str, ...] = ("accuracy",),
-    labels: tuple[str, ...] = ("0", "1"),
-    words: tuple[str, ...] = (),
-    files: Mapping[str, str] = _SPLITS,
-    id: str = "index",
-    numbers: Mapping[str, int] | None = None,
-) -> GlueTask:
-    return GlueTask(
-        task=task,
-        texts=texts,
-        label=label,
-        headers=dict(zip(files, headers, strict=True)),
-        metrics=metrics,
-        submission=f"{published}.tsv",
-        folder=_FOLDERS.get(name, published),
-        labels=labels,
-        words=words,
-        files=files,
-        id=id,
-        numbers=numbers or {},
-    )
+def _task(name: str, published: str, task: str, texts: tuple[str, ...], label: str = "label", **more: Any) -> GlueTask:
+    """The row of a task that is published as `published`."""
+    return GlueTask(task, texts, label, f"{published}.tsv", _FOLDERS.get(name, published), **more)
 
 
-_SENTENCES = ("sentence1", "sentence2")
-_MNLI_HEADERS = ((*_MNLI, "label1", "gold_label"), (*_MNLI, *_LABELS_OF_FIVE, "gold_label"), _MNLI)
-_QUESTIONS = ("question1", "question2")
-_QQP = ("id", "qid1", "qid2", *_QUESTIONS, "is_duplicate")
-
-_ENTAILMENT = ("entailment", "neutral", "contradiction")
-_TWO_WAY = ("entailment", "not_entailment")
-_MNLI_TASK: dict[str, Any] = {"task": "pair", "texts": _SENTENCES, "label": "gold_label", "headers": _MNLI_HEADERS}
+_TWO_METRICS = ("accuracy", "f1")
 
 GLUE = {
     "cola": _task(
@@ -110,29 +70,18 @@ GLUE = {
         "CoLA",
         "classify",
         ("sentence",),
-        "label",
-        ((), (), ("index", "sentence")),
         metrics=("matthews",),
         words=("unacceptable", "acceptable"),
         numbers={"text": 4, "label": 2},
     ),
-    "sst-2": _task(
-        "sst-2",
-        "SST-2",
-        "classify",
-        ("sentence",),
-        "label",
-        (("sentence", "label"), ("sentence", "label"), ("index", "sentence")),
-        words=("negative", "positive"),
-    ),
+    "sst-2": _task("sst-2", "SST-2", "classify", ("sentence",), words=("negative", "positive")),
     "mrpc": _task(
         "mrpc",
         "MRPC",
         "pair",
         ("#1 String", "#2 String"),
         "Quality",
-        (("Quality", *_MRPC), ("Quality", *_MRPC), ("index", *_MRPC)),
-        metrics=("accuracy", "f1"),
+        metrics=_TWO_METRICS,
         words=("not_equivalent", "equivalent"),
     ),
     "qqp": _task(
@@ -141,53 +90,19 @@ GLUE = {
         "pair",
         _QUESTIONS,
         "is_duplicate",
-        (_QQP, _QQP, ("id", *_QUESTIONS)),
-        metrics=("accuracy", "f1"),
+        metrics=_TWO_METRICS,
         words=("not_duplicate", "duplicate"),
         id="id",
     ),
-    "sts-b": _task(
-        "sts-b",
-        "STS-B",
-        "regress",
-        _SENTENCES,
-        "score",
-        ((*_STS, "score"), (*_STS, "score"), _STS),
-        metrics=("pearson", "spearman"),
-        labels=(),
-    ),
-    "mnli": _task("mnli", "MNLI-m", **_MNLI_TASK, labels=_ENTAILMENT, files=_MATCHED),
-    "mnli-m": _task("mnli-m", "MNLI-m", **_MNLI_TASK, labels=_ENTAILMENT, files=_MATCHED),
-    "mnli-mm": _task("mnli-mm", "MNLI-mm", **_MNLI_TASK, labels=_ENTAILMENT, files=_MISMATCHED),
-    "qnli": _task(
-        "qnli",
-        "QNLI",
-        "pair",
-        ("question", "sentence"),
-        "label",
-        (*(("index", "question", "sentence", "label"),) * 2, ("index", "question", "sentence")),
-        labels=_TWO_WAY,
-    ),
-    "rte": _task("rte", "RTE", "pair", _SENTENCES, "label", (_TWO, _TWO, _TWO[:-1]), labels=_TWO_WAY),
-    "wnli": _task(
-        "wnli",
-        "WNLI",
-        "pair",
-        _SENTENCES,
-        "label",
-        (_TWO, _TWO, _TWO[:-1]),
-        words=("not_entailment", "entailment"),
-    ),
+    "sts-b": _task("sts-b", "STS-B", "regress", _SENTENCES, "score", metrics=("pearson", "spearman"), labels=()),
+    "mnli": _task("mnli", "MNLI-m", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MATCHED),
+    "mnli-m": _task("mnli-m", "MNLI-m", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MATCHED),
+    "mnli-mm": _task("mnli-mm", "MNLI-mm", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MISMATCHED),
+    "qnli": _task("qnli", "QNLI", "pair", ("question", "sentence"), labels=_TWO_WAY),
+    "rte": _task("rte", "RTE", "pair", _SENTENCES, labels=_TWO_WAY),
+    "wnli": _task("wnli", "WNLI", "pair", _SENTENCES, words=("not_entailment", "entailment")),
     "ax": _task(
-        "ax",
-        "AX",
-        "pair",
-        _SENTENCES,
-        "",
-        (_TWO[:-1],),
-        metrics=("matthews",),
-        labels=_ENTAILMENT,
-        files={"test": "diagnostic.tsv"},
+        "ax", "AX", "pair", _SENTENCES, "", metrics=("matthews",), labels=_ENTAILMENT, files={"test": "diagnostic.tsv"}
     ),
 }
 _ALSO_CALLED = {"mnlimatched": "mnli-m", "mnlimismatched": "mnli-mm"}

@@ -1,6 +1,6 @@
-"""Numbered lines of one task file, with a look at the first before anything is decided, and columns by name or number.
+"""Numbered lines of one file of examples, with a look at the first, and columns by name or number.
 
-Published files are taken as they stand: quotes and backslashes are text, tabs separate fields, nothing is escaped.
+Published files are read unchanged: quotes and backslashes are text, tabs separate fields, nothing is escaped.
 """
 
 from __future__ import annotations
@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from nlptools.errors import DataError, UsageError
 from nlptools.errors import shown as shown
-from nlptools.files import streams
+from nlptools.files import line_records, streams
 from nlptools.formats.examples import Place
 
 _ESCAPED = re.compile("[\udc80-\udcff]")
-_COLUMN_CURE = "a column is named, or numbered from 1; -1 is the last"
+_COLUMN_HINT = "give a name, or a number from 1; -1 is the last"
 
 
 @dataclass
@@ -23,7 +24,7 @@ class Lines:
     """The lines of a file (`-`: standard input), once.
 
     Attributes:
-        latin: bytes that are no UTF-8 are Latin-1, as in TREC's files; may be set until the lines are read.
+        latin: lines that are not UTF-8 are Latin-1, as in TREC's files; may be set until the lines are read.
     """
 
     path: str
@@ -31,7 +32,7 @@ class Lines:
     latin: bool = False
 
     def __post_init__(self) -> None:
-        # Bytes that are no UTF-8 stay recognizable until it is known what the file is.
+        # Bytes that are not UTF-8 stay recognizable until the layout is known.
         self._blocks = streams.blocks(self.path, "surrogateescape")
         self._first = next(self._blocks, None)
 
@@ -55,6 +56,12 @@ class Lines:
                 yield number, line
             block = next(self._blocks, None)
 
+    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Number and JSON object of each line that is not blank. Raises DataError."""
+        for number, line in self:
+            if line.strip():
+                yield number, line_records.parse_json_object(line, self.path, number)
+
     def _decode(self, number: int, line: str) -> str:
         raw = line.encode("utf-8", "surrogateescape")
         if self.latin:
@@ -68,7 +75,7 @@ class Lines:
         return DataError(message, path=self.path, line=number, hint=hint)
 
     def place(self, number: int) -> Place:
-        """Where line `number` is."""
+        """The place of line `number`."""
         return Place(self.path, number)
 
 
@@ -85,13 +92,13 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
     if re.fullmatch(r"-?[0-9]+", column):
         number = int(column)
         if not number:
-            raise UsageError("columns are counted from 1 (-1 is the last): there is no column 0")
+            raise UsageError("no column 0: columns are counted from 1 (-1 is the last)")
         if abs(number) > width:
-            told = f"no column {number}: the first line has {columns(width)}"
-            raise DataError(told, path=path, line=1, hint=_COLUMN_CURE)
+            message = f"no column {number}: the first line has {columns(width)}"
+            raise DataError(message, path=path, line=1, hint=_COLUMN_HINT)
         return number - 1 if number > 0 else width + number
     named = f"the columns are {', '.join(header)}" if header else "the columns have no names"
-    raise DataError(f"no column {column!r}: {named}", path=path, line=1, hint=_COLUMN_CURE)
+    raise DataError(f"no column {column!r}: {named}", path=path, line=1, hint=_COLUMN_HINT)
 
 
 def columns(count: int) -> str:

@@ -1,15 +1,15 @@
-"""QAMR: questions about a sentence, answered by words of it.
+"""Files of QAMR, questions about a sentence that words of it answer: a layout of the task answer.
 
 Michael et al. 2018, "Crowdsourcing Question-Answer Meaning Representations" (N18-2089). The published TSV has one
 question per line: sentence, target words, worker, number of the question, target word, question, answer, and two
-validators' answers, each answer as numbers of words. The sentences stand in a file of their own, `id TAB sentence`.
-How it becomes a `Question`:
-* The context is the sentence, its words between single spaces, with brackets and quotes for what the Penn Treebank writes
-  for them (-LRB- and so on, `` and '').
-* The asker's answer and the two validators' are the answers, the asker's first, each once. An answer whose words do not
-  stand side by side (2 in 100) is all from its first to its last word, for an answer is one place in the context.
-* The id is sentence, target words, worker and number, which together are unique, with `/` between them.
-Questions of one sentence follow each other; held-out parts are to be cut between sentences.
+validators' answers, each answer as numbers of words. A separate file has the sentences, `id TAB sentence`.
+A line becomes a `Question` as follows:
+* The context is the sentence, its words joined by single spaces, with brackets and quotes in place of the Penn Treebank's
+  codes (-LRB- and so on, `` and '').
+* The answers are that of the asker and those of the two validators, the asker's first, without duplicates. An answer whose
+  words are not contiguous (2 in 100) becomes the span from its first to its last word.
+* The id is sentence, target words, worker and number, which together are unique, joined by `/`.
+Questions of one sentence follow each other; split off held-out parts between sentences.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ SENTENCES = "wiki-sentences.tsv"
 _COLUMNS = 9
 _WRITTEN = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
 _WORDS = re.compile(r"[0-9]+( [0-9]+)*")
-_JUDGED = ("Invalid", "Redundant")  # of the version that is not filtered
+_JUDGED = ("Invalid", "Redundant")  # in the unfiltered version
 
 
 def read_qamr(path: str, options: Options, errors: str = "strict") -> Iterator[Question]:
     """The questions of a file. A test file may lack the answers; questions judged invalid keep the other answers.
 
     Raises:
-        DataError: a line has not nine columns, an answer is not numbers of words of the sentence, a sentence is not in
-            the file of sentences; names file, line and cure.
+        DataError: a line without nine columns, an answer other than numbers of words of the sentence, a sentence that is
+            not in the file of sentences; with file, line and hint.
         InputError: there is no file of sentences.
     """
     lines = Lines(path, errors)
     if lines.first() is None:
         return
-    found = _sentences_file(path, options)
-    sentences = _sentences(found, errors)
+    sentences_path = _sentences_file(path, options)
+    sentences = _sentences(sentences_path, errors)
     for number, line in lines:
         fields = line.split("\t")
         if len(fields) != _COLUMNS and (options.labelled or len(fields) < 6):
-            cure = "--layout squad or jsonl for other questions"
-            raise lines.refuse(number, f"{columns(len(fields))}, expected the {_COLUMNS} of QAMR", cure)
+            hint = "--layout squad or jsonl for other questions"
+            raise lines.refuse(number, f"{columns(len(fields))}, expected the {_COLUMNS} of QAMR", hint)
         words = sentences.get(fields[0])
         if words is None:
-            cure = "those of the Penn Treebank (PTB:...) are not published"
-            raise lines.refuse(number, f"sentence {shown(fields[0])} is not in {display(found)}", cure)
+            hint = "the sentences of the Penn Treebank (PTB:...) are not published"
+            raise lines.refuse(number, f"sentence {shown(fields[0])} is not in {display(sentences_path)}", hint)
         answers: dict[Answer, None] = {}
         for place, field in enumerate(fields[6:]):
             answer = field.partition(":")[2] if place else field
@@ -81,17 +81,17 @@ def _sentences_file(path: str, options: Options) -> str:
         if (folder / SENTENCES).is_file():
             return str(folder / SENTENCES)
     raise InputError(
-        f"{display(path)}: no {SENTENCES} beside it, which has the sentences of the questions",
+        f"{display(path)}: no {SENTENCES}, the file of the sentences, in its folder or the one above",
         hint="--sentences FILE names it",
     )
 
 
 def _sentences(path: str, errors: str) -> dict[str, list[str]]:
     """The words of each sentence by its id."""
-    found = {}
+    sentences = {}
     for number, line in enumerate(streams.lines(path, errors), 1):
         id, tab, text = line.partition("\t")
         if not tab:
             raise DataError("expected `id TAB sentence`", path=path, line=number, hint="--sentences FILE names it")
-        found[id] = [_WRITTEN.get(word, word) for word in text.split(" ")]
-    return found
+        sentences[id] = [_WRITTEN.get(word, word) for word in text.split(" ")]
+    return sentences

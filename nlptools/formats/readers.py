@@ -1,16 +1,16 @@
-"""Any task's files to examples, by the name of the task: the one door to the readers of this package.
+"""The examples in files of any task: one table of readers.
 
-    task              examples            layouts (the module tells what they are and which file names stand for them)
+    task              examples            layouts (each module describes them; `layouts` recognizes them by file names)
     classify          TextExample         auto, table, jsonl, trec, cola, glue/NAME     texts
     pair              TextExample         auto, table, jsonl, glue/NAME                 texts
     regress           TextExample         auto, table, jsonl, stsbenchmark, glue/NAME   texts
-    glue/NAME         TextExample         the task's own, whatever the options say      texts, glue
-    tag               TaggedSentence      auto, conll, conllu, lines                    conll; tag_schemes for its tags
+    glue/NAME         TextExample         the task's own, whatever the options          texts, glue
+    tag               TaggedSentence      auto, conll, conllu, lines                    conll; tag_schemes
     answer            Question            auto, squad, jsonl, qamr                      questions, qamr
     choice            Choice              auto, csv, jsonl                              choices
     roles             PredicateSentence   auto, conllu                                  roles
-    coreference       Coreference         auto, gap                                     coreference
-Everything but a file of SQuAD is read as it comes, in memory that does not grow. A file without examples gives none.
+    coreference       Coreference         auto, gap                                     gap
+Files are read as a stream, in constant memory, except SQuAD's. A file without examples gives none.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+from nlptools.configs.tasks import GLUE
 from nlptools.errors import UsageError
 from nlptools.files import streams
 from nlptools.formats.choices import read_choices
@@ -31,50 +32,37 @@ from nlptools.formats.reading_options import Options
 from nlptools.formats.roles import read_roles
 from nlptools.formats.texts import read_texts
 
-_Reader = Callable[[str, Options, str], Iterator[Example]]
-_READERS: dict[str, _Reader] = {
-    "classify": partial(read_texts, "classify"),
-    "pair": partial(read_texts, "pair"),
-    "regress": partial(read_texts, "regress"),
+Reader = Callable[[str, Options, str], Iterator[Example]]  # path, options, encoding errors
+READERS: dict[str, Reader] = {
+    **{task: partial(read_texts, task) for task in ("classify", "pair", "regress")},
     "tag": read_columns,
     "answer": read_questions,
     "choice": read_choices,
     "roles": read_roles,
     "coreference": read_coreference,
 }
-TASKS = tuple(_READERS)
-LAYOUTS = {
-    "classify": ("auto", "table", "jsonl", "trec", "cola"),
-    "pair": ("auto", "table", "jsonl"),
-    "regress": ("auto", "table", "jsonl", "stsbenchmark"),
-    "tag": ("auto", "conll", "conllu", "lines"),
-    "answer": ("auto", "squad", "jsonl", "qamr"),
-    "choice": ("auto", "csv", "jsonl"),
-    "roles": ("auto", "conllu"),
-    "coreference": ("auto", "gap"),
-}
 
 
 def read(task: str, names: Sequence[str], options: Options | None = None, errors: str = "strict") -> Iterator[Example]:
-    """The examples of several files in turn (none, or `-`: standard input), each file with its own header and layout.
+    """The examples of several files in turn (none, or `-`: standard input), each with its own header and layout.
 
     Args:
-        task: one of `TASKS`, or `glue/NAME`.
-        errors: what becomes of invalid UTF-8, as with `streams.blocks`.
+        task: one of `READERS`, or `glue/NAME`.
+        errors: what becomes of invalid UTF-8, as in `streams.blocks`.
 
     Raises:
-        DataError: a malformed line; names file, line and cure.
-        InputError: no such file, a directory, unreadable. Told at the call, before the first example, for all files.
+        DataError: a malformed line; with file, line and hint.
+        InputError: no such file, a directory, unreadable. Raised by the call, before the first example, for all files.
         UsageError: no such task or layout, or `-` twice.
     """
     options = options or Options()
-    if task.startswith("glue/"):
+    if task.startswith(GLUE):
         options, task = replace(options, layout=task), glue_task(task).task
-    if task not in _READERS:
-        raise UsageError(f"no such task: {task!r}, expected one of {', '.join(TASKS)} or glue/NAME")
-    return _all(_READERS[task], streams.check_inputs(names), options, errors)
+    if task not in READERS:
+        raise UsageError(f"no such task: {task!r}, expected one of {', '.join(READERS)} or glue/NAME")
+    return _all(READERS[task], streams.check_inputs(names), options, errors)
 
 
-def _all(reader: _Reader, names: Sequence[str], options: Options, errors: str) -> Iterator[Example]:
+def _all(reader: Reader, names: Sequence[str], options: Options, errors: str) -> Iterator[Example]:
     for name in names:
         yield from reader(name, options, errors)

@@ -1,13 +1,12 @@
-"""Semantic roles: who does what to whom, one example per predicate.
+"""Files of semantic roles (who does what to whom), one example per predicate: the task roles.
 
 Palmer et al. 2005, PropBank (J05-1004); Jindal et al. 2022, Universal PropBank 2.0. The file is CoNLL-U with an 11th
 column, the sense of each predicate (`have.03`), and behind it one column per predicate, in the order of the predicates:
-the roles of its arguments (ARG0, ARGM-TMP, R-ARG1, C-ARG1), and V at the predicate. `_` and nothing is none.
-* Roles stand on the head of an argument, one word. `role_spans="subtrees"` has the words around the head that depend on
-  it in their place, but for the predicate, other arguments and what depends on them: arguments never overlap.
-* V says what the sense says and is no role; where they disagree (mostly at verbs of several words),
-  the sense is right.
-* A sentence without predicates is no example; its lines come with those of the next.
+the roles of its arguments (ARG0, ARGM-TMP, R-ARG1, C-ARG1), and V at the predicate. `_` and nothing mean none.
+* A role is on the head of its argument, one word. With `role_spans="subtrees"` it covers the words around the head that
+  depend on it, except the predicate, other arguments and the words that depend on them: arguments never overlap.
+* V repeats the sense and is not a role; where they disagree (mostly at verbs of several words), the sense is used.
+* A sentence without predicates is not an example; its lines are kept with those of the next one.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from dataclasses import replace
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.conll import CONLLU, read_columns
 from nlptools.formats.examples import PredicateSentence, Row, TaggedSentence
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import columns
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import Span, place_of, tags_of
@@ -25,7 +25,7 @@ from nlptools.formats.tag_schemes import Span, place_of, tags_of
 _SENSE = len(CONLLU)  # the column of the sense, from 0
 _HEAD = CONLLU.index("head")
 _NONE = ("", "_")
-_CURE = "expected CoNLL-U, the sense of each predicate in column 11, then a column of roles per predicate"
+_HINT = "expected CoNLL-U, the sense of each predicate in column 11, then a column of roles per predicate"
 
 
 def read_roles(path: str, options: Options, errors: str = "strict") -> Iterator[PredicateSentence]:
@@ -33,21 +33,20 @@ def read_roles(path: str, options: Options, errors: str = "strict") -> Iterator[
 
     Raises:
         DataError: fewer than eleven columns, or with `options.labelled` fewer role columns than predicates; a head
-            that is no word of the sentence (subtrees); names file, line and cure. And what `streams.blocks` raises.
+            that is not a word of the sentence (subtrees); with file, line and hint. And the errors of `streams.blocks`.
         UsageError: an unknown `options.role_spans`, or a layout other than CoNLL-U.
     """
     if options.role_spans not in ("heads", "subtrees"):
         raise UsageError(f"role spans {options.role_spans!r}, expected heads or subtrees")
-    if options.layout not in ("auto", "conllu"):
-        raise UsageError(f"roles have no layout {options.layout!r}, expected auto or conllu")
+    layout_of("roles", path, options.layout)
     waiting: tuple[Row, ...] = ()
     for sentence in read_columns(path, replace(options, layout="conllu", labelled=False, label_column=None), errors):
-        found = list(_predicates(sentence, options))
-        if not found:
+        predicates = list(_predicates(sentence, options))
+        if not predicates:
             waiting += tuple(Row(row.text) for row in sentence.rows)
             continue
-        yield replace(found[0], rows=waiting + sentence.rows)
-        yield from found[1:]
+        yield replace(predicates[0], rows=waiting + sentence.rows)
+        yield from predicates[1:]
         waiting = ()
 
 
@@ -77,19 +76,19 @@ def _tags(
         return tags_of([Span(word, word + 1, labels[word]) for word in heads], len(fields), "iob2")
     parents = [_parent(sentence, fields, word) for word in range(len(fields))]
     owner = _owners(parents, {predicate, *heads})
-    found = []
+    arguments = []
     for head in heads:
         start, end = head, head + 1
         while start > 0 and owner[start - 1] == head:
             start -= 1
         while end < len(fields) and owner[end] == head:
             end += 1
-        found.append(Span(start, end, labels[head]))
-    return tags_of(found, len(fields), "iob2")
+        arguments.append(Span(start, end, labels[head]))
+    return tags_of(arguments, len(fields), "iob2")
 
 
 def _parent(sentence: TaggedSentence, fields: Sequence[Sequence[str]], word: int) -> int:
-    """The word that `word` depends on, -1 for the root."""
+    """The head of `word`, -1 for the root."""
     raw = fields[word][_HEAD]
     if not raw.isdecimal() or int(raw) > len(fields):
         raise _refuse(sentence, word, f"head {raw!r}, expected the number of a word, or 0")
@@ -97,11 +96,11 @@ def _parent(sentence: TaggedSentence, fields: Sequence[Sequence[str]], word: int
 
 
 def _owners(parents: Sequence[int], marked: set[int]) -> list[int]:
-    """For each word the first of `marked` among itself and what it depends on; -1 for none: (W,)."""
+    """For each word the first of `marked` on its path to the root, itself included; -1 for none: (W,)."""
     owner: list[int] = []
     for word in range(len(parents)):
         at, steps = word, 0
-        while at >= 0 and at not in marked and steps <= len(parents):  # a damaged tree may have a circle
+        while at >= 0 and at not in marked and steps <= len(parents):  # a damaged tree may have a cycle
             at, steps = parents[at], steps + 1
         owner.append(at if at in marked else -1)
     return owner
@@ -109,4 +108,4 @@ def _owners(parents: Sequence[int], marked: set[int]) -> list[int]:
 
 def _refuse(sentence: TaggedSentence, word: int, message: str) -> DataError:
     place = place_of(sentence, word)
-    return DataError(message, path=place.path, line=place.line, hint=_CURE)
+    return DataError(message, path=place.path, line=place.line, hint=_HINT)

@@ -1,10 +1,11 @@
-"""Which columns of a table are texts, label and id: by the names that published files have, or as the user says."""
+"""Which columns of a table are texts, label and id: by their names in published files, or by the options."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from nlptools.configs.tasks import GLUE
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.glue import GlueTask, glue_task
 from nlptools.formats.lines import column_number, columns
@@ -32,16 +33,16 @@ LABELS = {
     "pair": CLASSES,
     "regress": ("score", "relatedness_score", "similarity_score", "similarity", "label"),
 }
-UNDECIDED = ("gold_label", "-")  # SNLI's annotators did not agree: no label
+UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label
 IDS = ("index", "id", "idx", "pair_id", "pairid", "guid")
 
 
 @dataclass(frozen=True)
 class Table:
-    """Where the fields of a line are, from 0.
+    """The places of the fields in a line, from 0.
 
     Attributes:
-        least, most: numbers of fields that a line may have.
+        least, most: the minimum and maximum number of fields of a line.
     """
 
     texts: tuple[int, ...]
@@ -54,19 +55,20 @@ class Table:
 
 
 def count_of(task: str) -> int:
+    """The number of texts of an example."""
     return 1 if task == "classify" else 2
 
 
 def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: Options) -> Table:
-    """Where things are in a file whose first line has `fields`."""
-    if layout.startswith("glue/"):
+    """The columns of a file whose first line has `fields`. Raises DataError, UsageError."""
+    if layout.startswith(GLUE):
         return _glue(glue_task(layout), layout, fields, path)
     if layout == "cola":
         return Table((3,), 1, None, 4, 4, (), layout)
     if layout == "stsbenchmark":
         return Table((5, 6), 4, None, 7, None)
     header = _header(task, fields, options)
-    if options.text_columns:
+    if options.text_column:
         return _chosen(task, fields, header, path, options)
     if header:
         return _by_names(task, header, path, options)
@@ -78,7 +80,7 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
         rest = tuple(place for place in range(len(fields)) if place not in (label, id))
         if len(rest) != count:
             raise DataError(
-                f"{columns(len(fields))} without header: which of them are texts?",
+                f"{columns(len(fields))} without header, expected the columns of the texts",
                 path=path,
                 line=1,
                 hint="name them with --text-column",
@@ -88,12 +90,12 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
 
 
 def _header(task: str, fields: Sequence[str], options: Options) -> tuple[str, ...]:
-    """`fields` if they name the columns, else nothing."""
-    if options.header is not None:
-        return tuple(fields) if options.header else ()
+    """`fields` if they are names of columns, else nothing."""
+    if options.header:
+        return tuple(fields)
     lowered = [name.strip().lower() for name in fields]
-    asked = [*options.text_columns, *(c for c in (options.label_column, options.id_column) if c is not None)]
-    if any(column.lower() in lowered for column in asked):
+    given = [*options.text_column, *(c for c in (options.label_column, options.id_column) if c is not None)]
+    if any(column.lower() in lowered for column in given):
         return tuple(fields)
     texts = any(set(names) <= set(lowered) for names in TEXTS[count_of(task)])
     others = {*CLASSES, *LABELS["regress"], *IDS}
@@ -101,11 +103,11 @@ def _header(task: str, fields: Sequence[str], options: Options) -> tuple[str, ..
 
 
 def _chosen(task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options) -> Table:
-    """The columns that the user names."""
-    if len(options.text_columns) != count_of(task):
-        raise UsageError(f"task {task} has {count_of(task)} text column(s), not {len(options.text_columns)}")
+    """The columns of --text-column and --label-column."""
+    if len(options.text_column) != count_of(task):
+        raise UsageError(f"task {task} has {count_of(task)} text column(s), not {len(options.text_column)}")
     width = len(fields)
-    texts = tuple(column_number(column, header, width, path) for column in options.text_columns)
+    texts = tuple(column_number(column, header, width, path) for column in options.text_column)
     label = None
     if options.label_column is not None:
         label = column_number(options.label_column, header, width, path)
@@ -114,12 +116,12 @@ def _chosen(task: str, fields: Sequence[str], header: tuple[str, ...], path: str
     elif width == len(texts) + 1:
         label = next(place for place in range(width) if place not in texts)
     if label is None and options.labelled:
-        raise DataError("which column is the label?", path=path, line=1, hint="name it with --label-column")
+        raise DataError("no column of labels", path=path, line=1, hint="name it with --label-column")
     return _finish(texts, label, header, width, path, options)
 
 
 def _by_names(task: str, header: tuple[str, ...], path: str, options: Options) -> Table:
-    """The columns with names that published files have."""
+    """The columns whose names published files use."""
     lowered = [name.strip().lower() for name in header]
     known = TEXTS[count_of(task)]
     names = next((names for names in known if set(names) <= set(lowered)), None)
@@ -154,7 +156,7 @@ def _finish(
 
 
 def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Table:
-    """The columns of a published GLUE file, whichever of the three it is."""
+    """The columns of a published GLUE file: training, development or test."""
     if set(task.texts) <= set(fields):
         texts = tuple(map(fields.index, task.texts))
         label = fields.index(task.label) if task.label in fields else None
@@ -166,12 +168,13 @@ def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Tabl
         )
     expected = " and ".join(task.texts)
     raise DataError(
-        f"not a file of {layout}: its first line names no columns {expected}",
+        f"not a file of {layout}: its first line does not name the columns {expected}",
         path=path,
         line=1,
-        hint="use the file as published, or --task classify, pair or regress for a layout of your own",
+        hint="use the published file, or --task classify, pair or regress for another layout",
     )
 
 
 def first_of(names: Sequence[str], wanted: Sequence[str]) -> int | None:
+    """The place in `names` of the first of `wanted` that is there."""
     return next((names.index(name) for name in wanted if name in names), None)

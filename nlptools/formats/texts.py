@@ -1,17 +1,17 @@
 """Files of one or two texts and a label or a number: the tasks classify, pair and regress.
 
-Layouts (`recognize` says which a file has):
-    jsonl       one JSON object per line, keys as below, labels as text, number, true/false or a list of them;
-                null, and -1 as a number where labels are classes, is no label
-    trec        `LABEL:fine text`, bytes that are no UTF-8 are Latin-1 (TREC's files)
+Layouts (see `recognize`):
+    jsonl       one JSON object per line, keys as in `tables`, labels as text, number, true/false or a list of them;
+                null, and -1 as a number where labels are classes, mean no label
+    trec        `LABEL:fine text`; lines that are not UTF-8 are Latin-1 (TREC's files)
     cola        CoLA's files without header: source, label, the author's mark, text
     stsbenchmark  STS benchmark's own files without header: genre, file, year, number, score, text, text[, sources]
-    glue/NAME   what the GLUE task has; see `nlptools.formats.glue`
-    table       fields between tabs. With header: texts, label and id by the names below, whatever other columns there
-                are (GLUE, SICK, SNLI). Without: `text TAB label`, `text TAB text TAB label`.
-SNLI's `gold_label` of `-`, which its annotators did not agree on, is no label: left out and counted, or None.
-A header is taken for one if it has the names of the texts and of a label or an id. Fields are never quoted or escaped.
-Empty texts are texts. Where no label is asked for, a line that lacks it has None, and an empty line is empty texts.
+    glue/NAME   the files of the GLUE task; see `nlptools.formats.glue`
+    table       fields between tabs. With header: texts, label and id by their names in `tables`, other columns are allowed
+                (GLUE, SICK, SNLI). Without: `text TAB label`, `text TAB text TAB label`.
+SNLI's `gold_label` of `-`, where its annotators disagreed, means no label: the example is skipped and counted, or its label
+is None. The first line is a header if it has the names of the texts and of a label or an id. Fields are never quoted or
+escaped. Texts may be empty. Where labels are optional, a missing one is None, and an empty line is empty texts.
 """
 
 from __future__ import annotations
@@ -21,18 +21,20 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from nlptools import messages
+from nlptools.configs.tasks import GLUE
 from nlptools.errors import UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.json_texts import JsonLine, checked_label, json_lines, text_keys, warn_undecided
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, columns, shown
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tables import LABELS, UNDECIDED, Table, table_of
+from nlptools.formats.tables import UNDECIDED, Table, table_of
 
 JSON_SUFFIXES = (".jsonl", ".ndjson", ".json")
 
-_TREC = re.compile(r"(ABBR|DESC|ENTY|HUM|LOC|NUM):(\S+) ")  # no text of another layout begins so
+_TREC = re.compile(r"(ABBR|DESC|ENTY|HUM|LOC|NUM):(\S+) ")  # no other layout begins like this
 _MARK = re.compile(r"[*?#%]*")
 
 
@@ -43,8 +45,8 @@ def read_texts(task: str, path: str, options: Options, errors: str = "strict") -
         task: "classify" (one text), "pair" or "regress" (two).
 
     Raises:
-        DataError: a line has too few or too many columns, no label, a label that is no number (regress), or is no JSON
-            object with the keys expected; names file, line and cure. And what `streams.blocks` raises.
+        DataError: a line with too few or too many columns, without label, with a label that is not a number (regress), or
+            that is not a JSON object with the expected keys; with file, line and hint. And the errors of `streams.blocks`.
         UsageError: a layout that the task does not have, or a wrong column.
     """
     lines = Lines(path, errors)
@@ -62,7 +64,7 @@ def read_texts(task: str, path: str, options: Options, errors: str = "strict") -
 
 
 def recognize(task: str, path: str, first: str, options: Options) -> str:
-    """The layout of a file, from `options.layout`, else its name and first line.
+    """The layout of a file: `options.layout` unless it is auto, else by its name and first line.
 
     `.jsonl`, `.ndjson` or `.json`, or a first line that is a JSON object with the keys of the texts: jsonl. `.label`, or
     a first line `LABEL:fine text` without tab: trec. Four fields, the second 0 or 1, the third `*` or `?` or nothing:
@@ -74,7 +76,7 @@ def recognize(task: str, path: str, first: str, options: Options) -> str:
     if base.endswith(JSON_SUFFIXES) or (first.startswith("{") and _has_texts(task, first, options)):
         return "jsonl"
     fields = first.split("\t")
-    if options.text_columns or options.header:
+    if options.text_column or options.header:
         return "table"
     if task == "classify" and len(fields) == 1 and (base.endswith(".label") or _TREC.match(first)):
         return "trec"
@@ -86,13 +88,11 @@ def recognize(task: str, path: str, first: str, options: Options) -> str:
 
 
 def _given(task: str, layout: str) -> str:
-    """`layout`, if the task has it."""
-    known = {"jsonl": LABELS, "table": LABELS, "trec": ("classify",), "cola": ("classify",)}
-    known["stsbenchmark"] = ("regress",)
-    fits = glue_task(layout).task == task if layout.startswith("glue/") else task in known.get(layout, ())
-    if not fits:
-        have = [name for name, tasks in known.items() if task in tasks]
-        raise UsageError(f"task {task} has no layout {layout!r}, expected auto, {', '.join(have)} or glue/NAME")
+    """`layout`, if the task has it. Raises UsageError."""
+    if not layout.startswith(GLUE):
+        return layout_of(task, "", layout)
+    if glue_task(layout).task != task:
+        raise UsageError(f"task {task} has no layout {layout!r}, a layout of {glue_task(layout).task}")
     return layout
 
 
@@ -109,19 +109,19 @@ def _has_texts(task: str, first: str, options: Options) -> bool:
 
 def _table_lines(task: str, lines: Lines, table: Table, options: Options) -> Iterator[TextExample]:
     if options.labelled and table.label is None:
-        raise lines.refuse(1, "no column of labels", "a test file? take the training or the development file")
+        raise lines.refuse(1, "no column of labels", "use the training or the development file, not the test file")
     skip = options.labelled and (options.skip_broken or bool(table.published))
     skipped, undecided, blanks, blank = 0, 0, 0, 0
     unsure = table.label is not None and bool(table.header) and table.header[table.label].lower() == UNDECIDED[0]
     for number, line in lines:
         if number == 1 and table.header:
             continue
-        if not line and options.labelled:  # at the end of the file it is no example
+        if not line and options.labelled:  # not an example if only such lines follow
             blanks, blank = blanks + 1, blank or number
             continue
         if blank:
             if not skip:
-                raise lines.refuse(blank, "an empty line", _CURE)
+                raise lines.refuse(blank, "an empty line", _HINT)
             skipped, blanks, blank = skipped + blanks, 0, 0
         fields = line.split("\t") if line else [""] * table.least
         if len(fields) < table.least or (table.most is not None and len(fields) > table.most):
@@ -136,22 +136,22 @@ def _table_lines(task: str, lines: Lines, table: Table, options: Options) -> Ite
             fields[table.label] = ""
         yield _example(task, lines, number, line, fields, table, options)
     if skipped:
-        messages.warn(f"{display(lines.path)}: left out {messages.counted(skipped, 'line')} with too few columns")
+        messages.warn(f"{display(lines.path)}: skipped {messages.counted(skipped, 'line')} with too few columns")
     warn_undecided(lines, undecided)
 
 
-_CURE = "--skip-broken leaves such lines out, and counts them"
+_HINT = "--skip-broken skips such lines"
 
 
 def _refusal(count: int, table: Table) -> tuple[str, str]:
-    """Message and cure for a line of `count` fields."""
+    """Message and hint for a line of `count` fields."""
     expected = str(table.least) if table.most == table.least else f"at least {table.least}"
     if table.most is not None and table.least < table.most:
         expected = f"{table.least} to {table.most}"
     if count < table.least:
-        cure = "fields are separated by one tab each, the label last"
-        return f"{columns(count)}, expected {expected}", cure if count == 1 else _CURE
-    return f"{columns(count)}, expected {expected}", "a tab inside of a text? or name the columns with --text-column"
+        hint = "separate fields by single tabs, the label last"
+        return f"{columns(count)}, expected {expected}", hint if count == 1 else _HINT
+    return f"{columns(count)}, expected {expected}", "--text-column names the texts; a text cannot contain a tab"
 
 
 def _example(
@@ -181,25 +181,25 @@ def _trec(lines: Lines, options: Options) -> Iterator[TextExample]:
             blank = blank or number
             continue
         if blank:
-            raise lines.refuse(blank, "an empty line", "take it out")
-        found = _TREC.match(line)
-        if found is None:
+            raise lines.refuse(blank, "an empty line", "remove it")
+        match = _TREC.match(line)
+        if match is None:
             if options.labelled:
                 raise lines.refuse(number, f"expected `LABEL:fine text`, got {shown(line)}", "--layout table for TSV")
             yield TextExample((line,), None, lines.place(number), None, (line,))
             continue
-        label = found[0].rstrip(" ") if options.fine else found[1]
-        yield TextExample((line[found.end() :],), label, lines.place(number), None, (line,))
+        label = match[0].rstrip(" ") if options.fine else match[1]
+        yield TextExample((line[match.end() :],), label, lines.place(number), None, (line,))
 
 
 # -- back -------------------------------------------------------------------------------------------------------------
 
 
 def columns_with(example: TextExample, prediction: Mapping[str, str | float]) -> str:
-    """The line of `example` as it stood in the file, with a prediction appended.
+    """The line of `example` in its file, with a prediction appended.
 
-    In a table one more field per value of `prediction`, labels escaped as all our TSV is; in JSON lines one more key
-    (one that is there already gets the new value). Without any, the line itself.
+    In a table one more field per value of `prediction`, labels escaped as in all our TSV; in JSON lines one more key each
+    (an existing key gets the new value). Without values, the line itself.
     """
     if example.columns and isinstance(example.columns[0], JsonLine):
         if not prediction:
@@ -209,7 +209,7 @@ def columns_with(example: TextExample, prediction: Mapping[str, str | float]) ->
 
 
 def header_with(example: TextExample, names: Sequence[str]) -> str | None:
-    """The header of the file of `example` with the names of new columns; None if it has none."""
+    """The header of the file of `example` with the names of new columns; None if the file has no header."""
     return "\t".join([*example.header, *names]) if example.header else None
 
 

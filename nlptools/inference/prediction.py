@@ -1,4 +1,4 @@
-"""A fine-tuned model at work: examples in, predictions out, in their order, a window at a time."""
+"""Predictions of fine-tuned models for examples, in their order, a window at a time."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
 from nlptools.inference.translation import Translator
 from nlptools.tasks import outputs
-from nlptools.tasks import task as kinds
-from nlptools.tasks.task import Kind
+from nlptools.tasks import task as tasks
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class _Window:
-    """Some examples, and what the encoder sees of them; an error that came after them is raised behind them."""
+    """Some examples and their rows; `error`, if any, occurred after them and is raised after their predictions."""
 
     examples: Sequence[Any]
     features: Features | None
@@ -35,78 +34,77 @@ class _Window:
 
 
 class Predictor:
-    """A model directory of `finetune`, or another's such as BertForSequenceClassification, and where to compute."""
+    """A model directory of `finetune`, or one of Hugging Face such as BertForSequenceClassification, on a device."""
 
     def __init__(
-        self, found: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
+        self, loaded: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
     ) -> None:
-        """Raises BundleError for a model of another kind, UsageError for settings that it has no answer to."""
+        """Raises BundleError for a model without a task, UsageError for options of other tasks."""
         settings = settings or Predict()
-        self.settings, self.backend = settings, backend.for_model(found.model)
-        with reading(found.path):
-            self.kind: Kind = kinds.opened(found, settings, files or Files())
-            noted = kinds.noted(found.config, "max_length", 0)
-            if noted < 0:
-                raise BundleError(f"{display(str(found.path))}: config.json: max_length is {noted}")
-            most = settings.max_length or noted
-            self.encoding = kinds.encoding(found, most, backend.threads)
-            self.which = kinds.seen_layers(found)
-        self.model: Any = self.backend.for_inference(found.model)
-        self.cut = 0  # examples so far that were too long
+        self.settings, self.backend = settings, backend.for_model(loaded.model)
+        with reading(loaded.path):
+            self.task = tasks.for_prediction(loaded, settings, files or Files())
+            saved = tasks.saved_setting(loaded.config, "max_length", 0)
+            if saved < 0:
+                raise BundleError(f"{display(str(loaded.path))}: config.json: max_length is {saved}")
+            self.encoding = tasks.encoding(loaded, settings.max_length or saved, backend.threads)
+            self.which = tasks.seen_layers(loaded)
+        self.model: Any = self.backend.for_inference(loaded.model)
+        self.cut = 0  # examples so far that lost tokens
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
-        """(examples, their predictions), `settings.window` examples at a time, in order; see the kind's `decode`.
+        """(examples, their predictions), `settings.window` examples at a time, in order; see `Task.decode`.
 
-        The next window is read and encoded while one is computed. What comes before an example that is no good comes
-        first, then the error.
+        The next window is read and encoded while one is computed. The predictions for the examples before a malformed one
+        come before its error.
         """
         for window in one_ahead(self._windows(examples)):
             if window.features is not None:
                 self.cut += window.features.cut
-                found = outputs.logits(
+                logits = outputs.logits(
                     self.model,
-                    self.kind.head,
+                    self.task.head,
                     window.features,
                     self.backend,
                     self.which,
                     batch_tokens=self.settings.batch_tokens,
                 )
-                assert found is not None
-                made = self.kind.decode(found, window.features, window.examples, **kinds.beside(self.kind, self.model))
-                yield list(window.examples), made
+                assert logits is not None
+                layers = self.task.layers_of(self.model)
+                yield list(window.examples), self.task.decode(logits, window.features, window.examples, **layers)
             if window.error is not None:
                 raise window.error
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
-        """What `predict` writes for the examples of files, a window's lines at a time; what was cut is told at the end.
+        """The lines that `predict` writes for the examples of files, a window at a time; warns of cut examples at the end.
 
-        `force`: files that the settings name are replaced.
+        `force`: replace existing files of --predictions, --nbest and --null-odds.
         """
         first = True
         with self._files(force) as files:
-            for some, predictions in self.predictions(self.kind.read(paths, False, errors)):
-                yield self.kind.lines(predictions, some, self.settings, first)
+            for some, predictions in self.predictions(self.task.read(paths, False, errors)):
+                yield self.task.lines(predictions, some, self.settings, first)
                 first = False
                 if files is not None:
                     files.add(predictions)
         if self.cut:
-            messages.warn(f"cut {messages.counted(self.cut, 'example')} longer than the model can see")
+            messages.warn(f"cut {messages.counted(self.cut, 'example')} that exceeded the maximum length of the model")
 
     def _files(self, force: bool) -> AbstractContextManager[Any]:
-        """What is written besides the lines, or None."""
-        if self.kind.name != "answer":
+        """The files to write besides the lines, or None."""
+        if self.task.name != "answer":
             return nullcontext()
         from nlptools.tasks.answer.output import AnswerFiles
 
-        kind: Any = self.kind
-        return AnswerFiles(kind, self.settings, force)
+        task: Any = self.task
+        return AnswerFiles(task, self.settings, force)
 
     def _windows(self, examples: Iterable[Any]) -> Iterator[_Window]:
         iterator = iter(examples)
         while True:
             some, error = _taken(iterator, self.settings.window)
             if some or error is not None:
-                yield _Window(some, self.kind.features(some, self.encoding, False) if some else None, error)
+                yield _Window(some, self.task.features(some, self.encoding, False) if some else None, error)
             if error is not None or len(some) < self.settings.window:
                 return
 

@@ -1,4 +1,4 @@
-"""Text classifiers at work: how texts become rows for them, and the logits of rows; for validation and prediction alike."""
+"""Text classifiers without a pretrained model: rows of texts, and logits of rows, for validation and prediction."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from nlptools.configs.word_vectors import lengths
 PAD = 0
 
 
-def encoding(found: bundle.Bundle, max_length: int, threads: int) -> TextEncoding:
-    """How texts become rows for the classifier of a directory; `max_length` 0: whole ones."""
-    model: Any = found.model
+def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> TextEncoding:
+    """How texts become rows for the classifier of a directory; `max_length` 0: no limit."""
+    model: Any = loaded.model
     config, ngrams = model.config, None
     if model.is_bag:
         characters = None if config.char_ngrams is None else lengths(config.char_ngrams)
         known = model.buckets.numpy()
         ngrams = NGrams(config.word_ngrams, characters, config.buckets, config.vocab_size, known)
-    return TextEncoding(found.tokenizer, config.unk, max_length, ngrams, threads)
+    return TextEncoding(loaded.tokenizer, config.unk, max_length, ngrams, threads)
 
 
 @torch.inference_mode()
@@ -40,7 +40,7 @@ def logits(
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
 ) -> list[np.ndarray] | None:
-    """(K,) float32 of each row; None when `stop()` turned true. Rows of like length are padded to the longest of them."""
+    """(K,) float32 of each row; None when `stop()` becomes true. A batch has rows of similar length, padded to the longest."""
     each = text_lengths(features, model.config.texts) if model.is_bag else None
     order = np.argsort(-features.lengths, kind="stable")
     bounds = cut_batches(np.maximum(1, features.lengths[order]), batch_tokens)
@@ -50,13 +50,13 @@ def logits(
             return None
         rows = order[begin:end]
         arrays = padded(features, rows) if each is None else bag_rows(features, each, rows)
-        found = model(*map(backend.put, arrays)).float().cpu().numpy()
-        for place, row in zip(rows, found, strict=True):
+        values = model(*map(backend.put, arrays)).float().cpu().numpy()
+        for place, row in zip(rows, values, strict=True):
             out[place] = row
     return out
 
 
 def padded(features: Features, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(B, T) ids, mask and types of some rows: what classifiers that read words in their order take."""
-    made = features.rows.batch(rows, PAD)
-    return made.ids, made.mask, made.types
+    """(B, T) ids, mask and types of some rows: the input of classifiers of word sequences."""
+    batch = features.rows.batch(rows, PAD)
+    return batch.ids, batch.mask, batch.types

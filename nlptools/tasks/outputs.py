@@ -1,4 +1,4 @@
-"""The logits of a task's head for rows of any length, in their order: for validation and for prediction alike."""
+"""The logits of a task's head for rows of any length, in their order, for validation and prediction."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.tasks import classifiers
 
 LAST = Layers("sum", -1)
-_OF_ROWS = ("sequence", "choice")  # heads that see one token of each row: the first, or in a GPT the last
-_OF_TOKENS = ("tokens", "spans")  # heads that say something of each token
-OF_SPANS = ("mentions",)  # heads that are told where something stands: by the first target, "spans"
+_OF_ROWS = ("sequence", "choice")  # heads of one token per row: the first, or in a GPT the last
+_OF_TOKENS = ("tokens", "spans")  # heads with logits for each token
+OF_SPANS = ("mentions",)  # heads that take token spans: the first target, "spans"
 
 
 def hidden_states(model: Any, head: str, which: Layers, ids: Any, mask: Any, types: Any) -> Any:
-    """(B, T) ids, mask and types -> (B, T, D): what the head sees, (B, 1, D) where that is one token alone."""
+    """(B, T) ids, mask and types -> the hidden states for the head: (B, T, D), or (B, 1, D) for a head of one token."""
     if head in _OF_ROWS and which == LAST:
         return model.row_states(ids, mask, types)
     states = model.states(ids, mask, types)
@@ -44,13 +44,13 @@ def logits(
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
 ) -> list[np.ndarray] | None:
-    """The head's logits of each row, float32: (K,), a number, or (T, K) of its T tokens; None when `stop()` turned true.
+    """The head's logits of each row, float32: (K,), a number, or (T, K) of its T tokens; None when `stop()` becomes true.
 
-    Batches are made of sequences end to end, those of equal length together, so that nothing is padded.
+    A batch is sequences end to end, sorted by length, without padding.
     """
     if isinstance(model, TextClassifier):
         return classifiers.logits(model, features, backend, batch_tokens=batch_tokens, stop=stop)
-    order = np.argsort(-features.lengths, kind="stable")  # the longest first: memory runs out at once or never
+    order = np.argsort(-features.lengths, kind="stable")  # the longest first: if memory runs out, it does at once
     bounds = cut_batches(features.lengths[order], batch_tokens)
     out: list[Any] = [None] * len(features)
     for begin, end in pairwise(bounds):
@@ -58,31 +58,31 @@ def logits(
             return None
         rows = order[begin:end]
         hidden = _hidden(model, head, which, features, rows, backend)
-        given = _spans(features, rows, backend) if head in OF_SPANS else ()
-        found = model.task_logits(head, hidden, *given).float().cpu().numpy()
+        spans = _spans(features, rows, backend) if head in OF_SPANS else ()
+        values = model.task_logits(head, hidden, *spans).float().cpu().numpy()
         if head in _OF_TOKENS:
-            found = np.split(found, np.cumsum(features.lengths[rows])[:-1])
-        for place, row in zip(rows, found, strict=True):
+            values = np.split(values, np.cumsum(features.lengths[rows])[:-1])
+        for place, row in zip(rows, values, strict=True):
             out[place] = row
     return out
 
 
 def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Any]:
-    """Where something stands in some rows end to end: (B, M, 2) first and last token."""
+    """The token spans of some rows, as positions in the rows end to end: (B, M, 2) first and last token."""
     lengths = features.lengths[rows]
     spans = features.targets["spans"][rows].reshape(len(rows), -1, 2)
     return (backend.put(spans + (np.cumsum(lengths) - lengths)[:, None, None]),)
 
 
 def _hidden(model: Any, head: str, which: Layers, features: Features, rows: np.ndarray, backend: Backend) -> Any:
-    """What the head sees of some rows, those of equal length next to each other: (B, 1, D) where that is one token of
-    each, else (N, D) of all.
+    """The hidden states for the head of some rows, sorted by length: (B, 1, D) for a head of one token per row, else
+    (N, D) of all tokens.
     """
     lengths = features.lengths[rows]
     places = ranges(features.rows.bounds[rows], lengths)
     ids, types = (backend.put(array[places].astype(np.int64)) for array in (features.rows.ids, features.rows.types))
     positions = backend.put(ranges(np.zeros(len(rows), np.int64), lengths))
-    changes = np.flatnonzero(np.diff(lengths, prepend=-1))  # where a group begins
+    changes = np.flatnonzero(np.diff(lengths, prepend=-1))  # the first row of each group of equal length
     starts = np.cumsum(lengths) - lengths
     counts = np.diff(changes, append=len(rows))
     groups = [Group(int(starts[i]), int(count), int(lengths[i])) for i, count in zip(changes, counts, strict=True)]

@@ -1,14 +1,17 @@
-"""What a kind of task is: everything that differs between labels, tags and answers. `KINDS` has them by name.
+"""The contract of the tasks of `finetune` and `predict`: everything that differs between labels, tags and answers.
 
-A kind is a frozen dataclass. `begin` makes it from the settings of a run, `learn` adds what the training data tell (the
-labels), `opened` makes it from a model directory, ours or another's.
+A task is a frozen dataclass. `from_options` makes it for training, `learn` adds what depends on the training data (the
+labels), and `from_bundle` makes it from a model directory, ours or one of Hugging Face.
 """
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -16,258 +19,280 @@ from torch import Tensor
 from nlptools import bundle
 from nlptools.batches.encoder_rows import marks_of, marks_of_gpt
 from nlptools.batches.features import Encoding, Features
-from nlptools.configs.finetuning import Files, Finetune, Predict, changed
+from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
+from nlptools.configs.tasks import GLUE, TASKS, check_options
 from nlptools.errors import BundleError, UsageError, display
+from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
+from nlptools.metrics.criterion import Criterion
 from nlptools.models.tasks.heads import LAYER_HEADS
 from nlptools.tasks import classifiers
-from nlptools.training.engine.loop import Criterion
 
-# the name of a task, as --task has it: its kind
-KINDS = {
-    "classify": "nlptools.tasks.classify.task:Texts",
-    "pair": "nlptools.tasks.classify.task:Texts",
-    "regress": "nlptools.tasks.classify.task:Texts",
-    "tag": "nlptools.tasks.tag.task:Tags",
-    "roles": "nlptools.tasks.tag.task:Tags",
-    "answer": "nlptools.tasks.answer.task:Answers",
-    "choice": "nlptools.tasks.choice.task:Choices",
-    "coreference": "nlptools.tasks.coreference.task:Pronouns",
-}
-# the head of a directory that does not say what its task is: the task
-_TASK_OF_HEAD = {
-    "sequence": "classify",
-    "tokens": "tag",
-    "spans": "answer",
-    "choice": "choice",
-    "mentions": "coreference",
-}
+T = TypeVar("T")
+AUTO = "auto"
 _SOME = 8  # labels named in a message
-# which tasks have answers to which settings
-_OPTIONS_OF = {
-    ("answer",): ("predictions", "nbest", "null_odds", "candidates", "max_answer", "null_threshold"),
-    ("answer", "choice", "coreference"): ("to",),
-    ("tag", "roles"): ("decode",),
-    ("classify", "pair", "regress", "tag", "roles"): ("columns", "pair"),
-    ("classify", "pair", "regress", "tag", "roles", "choice"): ("probabilities", "top_k"),
-    ("classify", "pair", "regress", "tag", "roles", "coreference"): ("submission",),
-}
 
 
-class Kind(Protocol):
-    """Shapes: N rows, B rows of a batch, T length, K labels."""
+@dataclass(frozen=True)
+class Task(ABC):
+    """Shapes: N rows, B rows of a batch, T length, K labels.
 
-    @property
-    def name(self) -> str:
-        """The task, as --task has it."""
+    Attributes:
+        name: the task, as in `configs.tasks.TASKS`.
+        options: how files are read.
+        best: the measure to choose weights by, or auto.
+        unit: what the weights of a loss count.
+        learns: the fields that `learn` sets.
+        tuned: the measures that `config.json` keeps as settings of the task.
+    """
+
+    name: str
+    options: Options
+    best: str = AUTO
+
+    unit: ClassVar[str] = "examples"
+    learns: ClassVar[tuple[str, ...]] = ()
+    tuned: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    @abstractmethod
+    def from_options(cls, settings: Finetune, files: Files) -> Task:
+        """The task to train. Raises UsageError."""
+
+    @classmethod
+    @abstractmethod
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
+        """The task of a model directory. Raises UsageError, BundleError."""
 
     @property
     def head(self) -> str:
         """One of `models.tasks.heads.TASK_HEADS`."""
+        return TASKS[self.name].head
 
     @property
-    def unit(self) -> str:
-        """What the weights of a loss count: "examples", "words"."""
+    def extra_heads(self) -> tuple[str, ...]:
+        """Further heads that the model has for this task."""
+        return ()
 
     @property
     def num_labels(self) -> int:
-        """K, of the heads "sequence" and "tokens"."""
+        """K, of the heads "sequence" and "tokens"; other heads have a fixed size."""
+        return 2
+
+    @property
+    @abstractmethod
+    def numbers(self) -> tuple[str, ...]:
+        """The names of the numbers of `measure` that weights can be chosen by or that are recorded; the default choice last."""
 
     @property
     def criterion(self) -> Criterion:
-        """Which number of `measure` says how good a model is."""
+        """The number of `measure` that decides which weights are best."""
+        name = self.numbers[-1] if self.best == AUTO else self.best
+        return Criterion(name, higher_is_better=name != "loss")
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """The numbers of `measure` that a training record takes, that of the criterion last."""
+        """The numbers of `measure` in a training record, that of the criterion last."""
+        chosen = self.criterion.name
+        return (*(name for name in ("answers", *self.numbers) if name != chosen), chosen)
+
+    # -- examples -----------------------------------------------------------------------------------------------------
 
     def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterable[Any]:
         """The examples of files. Raises DataError, InputError."""
+        return read(self.name, names, replace(self.options, labelled=labelled), errors)
 
-    def learn(self, examples: Sequence[Any]) -> Kind:
-        """This kind, knowing what the training data tell. Raises DataError where nothing can be learnt from them."""
+    @abstractmethod
+    def learn(self, examples: Sequence[Any]) -> Task:
+        """This task with the fields `learns` set from the training data. Raises DataError where they teach nothing."""
 
     def learned(self) -> dict[str, Any]:
         """The fields that `learn` has set, as plain JSON."""
+        values = {name: getattr(self, name) for name in self.learns}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
-    def restored(self, learned: Mapping[str, Any]) -> Kind:
-        """This kind with what `learned` gave, perhaps by way of JSON."""
+    def restored(self, learned: Mapping[str, Any]) -> Task:
+        """This task with the fields of `learned`, which may have been through JSON."""
+        values: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in learned.items()
+        }
+        return replace(self, **values)
 
-    def check(self, examples: Sequence[Any]) -> None:
-        """Raise DataError (file, line) where held-out examples do not go with what was learnt."""
+    def check(self, examples: Sequence[Any]) -> None:  # noqa: B027  most tasks have nothing to check
+        """Raise DataError (file, line) for held-out examples that do not fit the training data."""
 
-    def features(self, examples: Sequence[Any], encoding: Encoding, labelled: bool) -> Features:
-        """Rows of the examples; `labelled`: with what is to be learnt, the weights last."""
+    @abstractmethod
+    def features(self, examples: Sequence[Any], encoding: Any, labelled: bool) -> Features:
+        """The examples as rows of tokens. `labelled`: with their targets, the weights last. `encoding`: of `encoding()`."""
 
-    def begin(self, model: Any) -> None:
-        """Change a new head where there is a better beginning than random numbers; most often nothing."""
+    # -- training and prediction --------------------------------------------------------------------------------------
 
+    def begin(self, model: Any) -> None:  # noqa: B027  for most tasks random weights are a good start
+        """Change the weights of a new head, where there is a better start than random numbers."""
+
+    def layers_of(self, model: Any) -> dict[str, Any]:
+        """Layers of the model besides its head, which `loss` and `decode` take by name."""
+        return {}
+
+    @abstractmethod
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
-        """The sum of the weighted losses of a batch, from float32 logits and its `FeatureBatch.targets`; see `beside`."""
+        """The sum of the weighted losses of a batch, from float32 logits and its `FeatureBatch.targets`; see `layers_of`."""
 
+    @abstractmethod
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
-        """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `beside`."""
+        """One prediction per example, from the logits of each row: (K,), or (T, K) without padding; see `layers_of`."""
 
+    @abstractmethod
     def measure(self, predictions: Sequence[Any], examples: Sequence[Any]) -> dict[str, float]:
-        """How good predictions are, "loss" and that of `criterion` among the numbers.
+        """Measures of the predictions: "answers" and those in `numbers`.
 
-        "answers" is how many different ones there are: a model with one answer to everything has learnt nothing.
+        "answers" is the number of different predictions: a model with one answer to everything has learned nothing.
         """
 
     def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
-        """What `predict` writes for some examples; `first`: nothing was written before, a header may be due."""
+        """The lines that `predict` writes for some examples. `first`: nothing is written yet, a header may be due."""
+        if settings.to == "json":
+            objects = map(self.as_json, predictions, examples)
+            return [json.dumps(value, ensure_ascii=False) for value in objects]
+        return self.text_lines(predictions, examples, settings, first)
 
-    def config(self) -> dict[str, Any]:
-        """What config.json says of the task: id2label and so on; under "nlptools" what only we read."""
+    @abstractmethod
+    def text_lines(
+        self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool
+    ) -> list[str]:
+        """See `lines`, without --to json."""
+
+    def as_json(self, prediction: Any, example: Any) -> dict[str, Any]:
+        """The object that --to json writes for an example; only tasks with this option need it."""
+        raise NotImplementedError(self.name)
+
+    def label_settings(self) -> dict[str, Any]:
+        """The fields of config.json that transformers reads: id2label and so on."""
+        return {}
+
+    def own_settings(self) -> dict[str, Any]:
+        """The settings that only nlptools reads, under "nlptools", "task" in config.json."""
+        return {}
 
 
-def new(settings: Finetune, files: Files) -> Kind:
-    """The kind of the task that is to be learnt. Raises UsageError."""
-    name = "classify"
-    if not settings.task.startswith("glue/"):
-        name = settings.task
-    made: Kind = _class(name).new(settings, files)
-    return made
+def for_training(settings: Finetune, files: Files) -> Task:
+    """The task to train. Raises UsageError."""
+    name = "classify" if settings.task.startswith(GLUE) else settings.task
+    task: Task = _class(name).from_options(settings, files)
+    return task
 
 
-def chosen(settings: Finetune, names: Sequence[str]) -> str:
-    """What --best says, of a task that has these `names` to choose by and no class weights. Raises UsageError."""
-    if settings.class_weights != "none":
-        raise UsageError(f"--class-weights does not go with --task {settings.task}")
-    if settings.best not in ("auto", *names):
+def for_prediction(loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
+    """The task of a model directory. Raises BundleError when it has none, UsageError for options of other tasks."""
+    saved = loaded.config.get("nlptools", {}).get("task", {})
+    model: Any = loaded.model
+    task_of_head = {entry.head: name for name, entry in reversed(TASKS.items())}  # of several tasks the first
+    heads = [head for head in model.heads if head in task_of_head] if loaded.has_task else []
+    name = saved.get("name") if isinstance(saved, dict) else None
+    if name is None and heads:
+        name = task_of_head[heads[0]]
+    if not heads or name not in TASKS or not TASKS[name].head:
+        raise BundleError(
+            f"{display(str(loaded.path))}: not a model for a task",
+            hint="predict takes the directories of finetune, BertForSequenceClassification, GPT2ForSequenceClassification"
+            " and their like",
+        )
+    check_options(name, settings)
+    task: Task = _class(name).from_bundle(loaded, settings, files)
+    if task.head not in heads:
+        raise BundleError(f"{display(str(loaded.path))}: the task is {name}, its head {task.head} is missing")
+    return task
+
+
+def check_best(settings: Finetune, names: Sequence[str]) -> str:
+    """`settings.best`, if it is auto or one of `names`. Raises UsageError."""
+    if settings.best not in (AUTO, *names):
         raise UsageError(f"--best {settings.best}: expected one of auto, {', '.join(names)}")
     return settings.best
 
 
-def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Kind:
-    """The kind of the task of a model directory. Raises BundleError when it has none."""
-    noted = found.config.get("nlptools", {}).get("task", {})
-    model: Any = found.model
-    head = [head for head in model.heads if head in _TASK_OF_HEAD] if found.has_task else []
-    name = noted.get("name") if isinstance(noted, dict) else None
-    if name is None and head:
-        name = _TASK_OF_HEAD[head[0]]
-    if not head or name not in KINDS:
-        raise BundleError(
-            f"{display(str(found.path))}: no model that `finetune` made, and none that judges texts",
-            hint="predict takes the directories of finetune, BertForSequenceClassification, GPT2ForSequenceClassification"
-            " and their like",
-        )
-    _check(name, settings)
-    made: Kind = _class(name).opened(found, settings, files)
-    if made.head not in head:
-        raise BundleError(f"{display(str(found.path))}: the task is {name}, its head {made.head} is missing")
-    return made
+def reading_options(files: Files, **changes: Any) -> Options:
+    """How files are read: the input options of the command, with `changes`."""
+    return Options(**{**asdict(files), **changes})
 
 
-def _check(task: str, settings: Predict) -> None:
-    """Raise UsageError for settings of other tasks."""
-    for some, names in _OPTIONS_OF.items():
-        given = changed(settings, names) if task not in some else ()
-        if given:
-            raise UsageError(f"{given[0]}: the model is one of the task {task}, not {' or '.join(some)}")
-
-
-def options(files: Files, **changes: Any) -> Options:
-    """How files are to be read."""
-    given: dict[str, Any] = {
-        "layout": files.layout,
-        "header": files.header or None,
-        "text_columns": tuple(files.text_column),
-        "label_column": files.label_column,
-        "id_column": files.id_column,
-        "word_column": files.word_column,
-        "move_answers": files.move_answers,
-        "sentences": files.sentences,
-        "comments": files.comments,
-        "role_spans": files.role_spans,
-        "fine": files.fine,
-        "label_separator": files.label_separator,
-        "skip_broken": files.skip_broken,
-    }
-    return Options(**{**given, **changes})
-
-
-def more_heads(kind: Kind) -> tuple[str, ...]:
-    """The heads that the task has beside `kind.head`, if it names any."""
-    heads: tuple[str, ...] = getattr(kind, "more_heads", ())
-    return heads
-
-
-def tuned(kind: Kind) -> tuple[str, ...]:
-    """Which numbers of `measure`, if any, belong to the weights that they were found with, and go into config.json."""
-    names: tuple[str, ...] = getattr(kind, "tuned", ())
-    return names
-
-
-def encoding(found: bundle.Bundle, max_length: int, threads: int, training: bool = False) -> Any:
+def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: bool = False) -> Any:
     """How texts become rows for the model of a directory: an `Encoding`, or a `TextEncoding` of a text classifier.
 
-    `training`: rows of a GPT are as ours are, whoever made the directory.
+    `training`: rows of a GPT are in our format even if the directory is not ours.
 
     Raises:
-        BundleError: the vocabulary of an encoder lacks a mark.
+        BundleError: the vocabulary of an encoder lacks a special token.
     """
-    if found.is_text_classifier:
-        return classifiers.encoding(found, max_length, threads)
-    model: Any = found.model
-    most = int(model.config.max_position_embeddings)
-    longest = min(max_length or most, most)
-    if found.is_encoder:
+    if loaded.is_text_classifier:
+        return classifiers.encoding(loaded, max_length, threads)
+    model: Any = loaded.model
+    limit = int(model.config.max_position_embeddings)
+    longest = min(max_length or limit, limit)
+    if loaded.is_encoder:
         types = int(model.config.type_vocab_size)
-        return Encoding(found.tokenizer, marks_of(found.tokenizer), longest, types, threads)
-    ours = found.config.get("nlptools", {}).get("arch") == found.arch
-    marks = marks_of_gpt(found.tokenizer, found.eos, training or ours)
-    return Encoding(found.tokenizer, marks, longest, 1, threads)
+        return Encoding(loaded.tokenizer, marks_of(loaded.tokenizer), longest, types, threads)
+    ours = loaded.config.get("nlptools", {}).get("arch") == loaded.arch
+    marks = marks_of_gpt(loaded.tokenizer, loaded.eos, training or ours)
+    return Encoding(loaded.tokenizer, marks, longest, 1, threads)
 
 
-def noted(config: Mapping[str, Any], key: str, default: Any) -> Any:
-    """What config.json has under "nlptools", "task", of the type that `default` has. Raises BundleError."""
+def saved_setting(config: Mapping[str, Any], key: str, default: Any) -> Any:
+    """A setting under "nlptools", "task" in config.json, of the type of `default`. Raises BundleError."""
     value = config.get("nlptools", {}).get("task", {}).get(key, default)
     if type(value) is not type(default):
         raise BundleError(f'config.json: "nlptools", "task": {key} is {value!r:.80}')
     return value
 
 
-def seen_layers(found: bundle.Bundle) -> Layers:
-    """The layers that the head of a bundle sees. Raises BundleError for a choice that it lacks the weights for."""
-    said = noted(found.config, "layers", "last")
+def seen_layers(loaded: bundle.Bundle) -> Layers:
+    """The layers that the head of a bundle sees. Raises BundleError if their weights are missing."""
+    text = saved_setting(loaded.config, "layers", "last")
     try:
-        which, model = layers(said), found.model
+        which, model = layers(text), loaded.model
     except UsageError as error:
-        raise BundleError(f"{display(str(found.path))}: config.json: {error}") from None
+        raise BundleError(f"{display(str(loaded.path))}: config.json: {error}") from None
     needed = f"layer_{which.kind}"
     if needed in LAYER_HEADS and needed not in getattr(model, "heads", ()):
         raise BundleError(
-            f"{display(str(found.path))}: config.json says layers {said!r:.80}, their weights are missing"
+            f"{display(str(loaded.path))}: config.json has layers {text!r:.80}, their weights are missing"
         )
     return which
 
 
-def beside(kind: Kind, model: Any) -> dict[str, Any]:
-    """What `loss` and `decode` are given by name: the conditional random field of a kind that has one."""
-    return {"crf": model.crf} if "crf" in more_heads(kind) else {}
+def id2label(labels: Sequence[str]) -> dict[str, Any]:
+    """Labels as config.json has them."""
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
 
 
 def labels_of(config: Any, count: int) -> tuple[str, ...]:
-    """The labels of a config.json, or numbers. Raises BundleError for what names others than there are."""
-    said = config.get("id2label")
-    if said is None:
+    """The labels in config.json, or numbers if it has none. Raises BundleError if they are not `count` different ones."""
+    named = config.get("id2label")
+    if named is None:
         return tuple(map(str, range(count)))
-    if not isinstance(said, dict):
-        raise BundleError(f"config.json: id2label is {said!r:.80}, expected an object of number: label")
-    labels = tuple(str(said[str(i)]) for i in range(count) if str(i) in said)
-    if len(labels) != len(said) or len(set(labels)) != count:
-        raise BundleError(f"config.json: id2label names {len(said)} labels, the model has {count}")
+    if not isinstance(named, dict):
+        raise BundleError(f"config.json: id2label is {named!r:.80}, expected an object of number: label")
+    labels = tuple(str(named[str(i)]) for i in range(count) if str(i) in named)
+    if len(labels) != len(named) or len(set(labels)) != count:
+        raise BundleError(f"config.json: id2label names {len(named)} labels, the model has {count}")
     return labels
 
 
-def some(labels: Sequence[str]) -> str:
-    """Some labels, for a message."""
+def listed(labels: Sequence[str]) -> str:
+    """The first labels, for a message."""
     return ", ".join(map(repr, labels[:_SOME])) + (f" and {len(labels) - _SOME} more" if len(labels) > _SOME else "")
 
 
+def gold(label: T | None) -> T:
+    """The label of an example that was read as labelled."""
+    assert label is not None
+    return label
+
+
 def _class(name: str) -> Any:
-    module, attribute = KINDS[name].split(":")
+    module, attribute = TASKS[name].implementation.split(":")
     return getattr(import_module(module), attribute)

@@ -20,12 +20,13 @@ from nlptools.corpora.token_file import Corpus, Counts
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, streams
 from nlptools.inference import scoring
+from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
 from nlptools.models.huggingface import directories
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine.job import Spooled, Trained, run_job
-from nlptools.training.engine.loop import LOSS, Criterion, Evaluate
+from nlptools.training.engine.loop import Evaluate
 from nlptools.training.objectives import CausalLM
 
 

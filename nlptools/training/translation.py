@@ -24,6 +24,7 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.files import artifacts, streams
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.scoring import perplexity
+from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry
 from nlptools.models.huggingface import directories
@@ -31,7 +32,7 @@ from nlptools.text import tokenizer as tokenizers
 from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine.job import Spooled, Trained, run_job
-from nlptools.training.engine.loop import LOSS, Criterion, Evaluate
+from nlptools.training.engine.loop import Evaluate
 from nlptools.training.objectives import Seq2Seq
 
 BLEU = Criterion("bleu", higher_is_better=True)

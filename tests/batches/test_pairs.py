@@ -210,7 +210,7 @@ def test_source_lengths_go_up_and_down_from_one_target_length_to_the_next() -> N
 
 
 def test_a_batch_needs_a_limit() -> None:
-    with pytest.raises(UsageError, match="a batch needs a limit"):
+    with pytest.raises(UsageError, match="no limit for a batch"):
         PairBatches(some(3), batch_tokens=0, seed=1, **MARKS)
 
 

@@ -387,7 +387,7 @@ def test_phases_by_shares() -> None:
     for wrong in (((128, 0.9),), ((128, 1.1), (512, -0.1))):
         with pytest.raises(UsageError, match="shares"):
             phases(wrong, 10, 4096)
-    with pytest.raises(UsageError, match="no room for a row of 512"):
+    with pytest.raises(UsageError, match="too small for a row of 512"):
         phases(((128, 0.9), (512, 0.1)), 10, 500)
 
 

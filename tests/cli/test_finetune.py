@@ -50,7 +50,10 @@ def test_a_label_unseen_in_training_ends_the_run(call: Run, tmp_path: Path) -> N
         (("--task", "classify", "-m", "x", "--layers", "concat"), "not a choice of layers"),
         (("--task", "classify", "-m", "x", "--folds", "1"), "leaves nothing to train on"),
         (("--task", "classify", "-m", "x", "--class-weights", "a"), "not a weight: 'a'"),
-        (("--task", "regress", "-m", "x", "--class-weights", "balanced"), "a number has no class"),
+        (
+            ("--task", "regress", "-m", "x", "--class-weights", "balanced"),
+            "classify or pair, not regress",
+        ),
     ],
 )
 def test_usage(call: Run, args: tuple[str, ...], told: str) -> None:

@@ -73,13 +73,16 @@ def test_answers_elsewhere(tmp_path, capsys):
     bad = question(answers=[{"text": "Bob", "answer_start": 11}, {"text": "Eve", "answer_start": 0}])
     with pytest.raises(DataError) as caught:
         questions(tmp_path, squad_file(question(id="q0"), bad))
-    assert "f.json:1: data[0].paragraphs[0].qas[1]: answer 'Bob' of question 'q1' does not stand at 11" in str(
+    assert "f.json:1: data[0].paragraphs[0].qas[1]: answer 'Bob' of question 'q1' is not at offset 11" in str(
         caught.value
     )
     assert "--move-answers" in (caught.value.hint or "")
     (moved,) = questions(tmp_path, squad_file(bad), move_answers=True)
     assert moved.answers == (Answer("Bob", 13),)
-    assert "1 answer moved to the nearest place with that text, 1 found nowhere and left out" in capsys.readouterr().err
+    assert (
+        "1 answer moved to the nearest place with that text, 1 not in the context and skipped"
+        in capsys.readouterr().err
+    )
     (unasked,) = questions(tmp_path, squad_file(bad), labelled=False)
     assert unasked.answers == ()
 
@@ -201,7 +204,7 @@ def test_qamr(tmp_path):
         with pytest.raises(DataError, match=said) as caught:
             questions(tmp_path, broken, "f.tsv")
         assert ":1: " in str(caught.value) and caught.value.hint
-    with pytest.raises(InputError, match=r"no wiki-sentences\.tsv beside it"):
+    with pytest.raises(InputError, match=r"no wiki-sentences\.tsv, the file of the sentences"):
         (tmp_path / "a" / "b" / "c").mkdir(parents=True)
         questions(tmp_path, text, "a/b/c/f.tsv")
     assert questions(tmp_path, text, "a/b/c/f.tsv", sentences=str(tmp_path / "wiki-sentences.tsv"))
@@ -293,7 +296,7 @@ def test_choices_in_lines(tmp_path):
     assert found[1].id == "5"
     for broken, said in (
         (text, r"f\.jsonl:3: no label"),
-        ('{"ctx": "a", "endings": ["b"], "label": 0}', "no context with two endings or more"),
+        ('{"ctx": "a", "endings": ["b"], "label": 0}', "no context with two or more endings"),
         ('{"ctx": "a", "endings": ["b", "c"], "label": 2}', "label '2', expected the number of an ending, 0 to 1"),
         ('{"ctx": "a", "endings": ["b", 3], "label": 2}', "no context"),
         ("{", "not valid JSON"),
@@ -326,7 +329,7 @@ def test_gap(tmp_path):
     for broken, said in (
         (test, ":1: no column A-coref, B-coref"),
         (ROW, ":1: no column ID"),
-        (HEADER + ROW.replace("\t9\t", "\t8\t"), ":2: B 'Eve' does not stand at 8, where '\"Ev' is"),
+        (HEADER + ROW.replace("\t9\t", "\t8\t"), ":2: B 'Eve' is not at offset 8, where the text has '\"Ev'"),
         (HEADER + ROW.replace("\t9\t", "\tx\t"), ":2: B-offset is 'x'"),
         (HEADER + ROW.replace("FALSE", "TRUE"), "not both TRUE"),
         (HEADER + "a\tb\n", ":2: 2 columns, expected 11"),

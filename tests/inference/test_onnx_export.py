@@ -26,7 +26,7 @@ from nlptools.errors import CheckFailed, OutputError, Unavailable, UsageError
 from nlptools.inference import onnx_export
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.tasks import outputs
-from nlptools.tasks import task as kind
+from nlptools.tasks import task as tasks
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 
@@ -66,7 +66,7 @@ def answers(file: Path, features: Features, choices: bool = False) -> list[np.nd
 def ours(path: Path, head: str, which: str = "last") -> tuple[Features, list[Any]]:
     """Rows of TEXTS, and what `predict` computes for them."""
     found = bundle.load(path)
-    features = rows_of_texts(TEXTS, kind.encoding(found, 0, 1))
+    features = rows_of_texts(TEXTS, tasks.encoding(found, 0, 1))
     backend = Backend.detect(FP32)
     made = outputs.logits(backend.for_inference(found.model), head, features, backend, layers(which))
     assert made is not None
@@ -138,7 +138,7 @@ def test_vectors_of_sentences(tmp_path: Path) -> None:
     (path / "1" / "config.json").write_text('{"pooling_mode": ["mean", "max", "lasttoken"]}')
     assert exported(path).outputs == ("sentence_embedding",)
     lines = ["the cat sat", "", "a mat and the cat ate it up", "it"]
-    features = rows_of_texts([(line,) for line in lines], kind.encoding(bundle.load(path), 0, 1))
+    features = rows_of_texts([(line,) for line in lines], tasks.encoding(bundle.load(path), 0, 1))
     embedder = nlptools.load(path, compute=FP32, settings=Embed())
     np.testing.assert_allclose(answers(tmp_path / "m.onnx", features)[0], embedder.embed(lines), atol=1e-4)
 

@@ -12,7 +12,7 @@ from nlptools.batches.encoder_rows import ranges
 from nlptools.formats.examples import Place, Question
 from nlptools.tasks.answer.features import answer_features
 from nlptools.tasks.tag.features import word_features
-from tests.tasks.span_tokenizers import minilm
+from tests.tasks.span_tokenizers import encoding, minilm
 
 transformers = pytest.importorskip("transformers")
 
@@ -28,7 +28,7 @@ def theirs():
 def test_words(theirs, english):
     sentences = [line.split(" ") for line in english[:300]]
     sentences = [[word for word in words if word] for words in sentences]
-    features = word_features(sentences, minilm(), max_length=512)
+    features = word_features(sentences, encoding(minilm(), 512))
     for row, words in enumerate(sentences):
         wanted = theirs(words, is_split_into_words=True)
         batch = features.rows.batch(np.array([row]), 0)
@@ -41,7 +41,7 @@ def test_words(theirs, english):
 def test_questions(theirs, english):
     pairs = [(a[:60], f"{b} {c} \u00e9\U0001f600 {a}") for a, b, c in zip(english, english[1:], english[2:])][:300]
     questions = [Question(str(n), *pair, (), None, Place("-", 1)) for n, pair in enumerate(pairs)]
-    features = answer_features(questions, minilm(), max_length=512)
+    features = answer_features(questions, encoding(minilm(), 512))
     assert len(features.rows) == len(questions)
     wanted = theirs(*map(list, zip(*pairs)), return_offsets_mapping=True)
     batch = features.rows.batch(np.arange(len(pairs)), 0)

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from nlptools.batches.encoder_rows import Marks, marks_of
+from nlptools.batches.features import Encoding
 from nlptools.text import huggingface
 from nlptools.text.tokenizer import Tokenizer, load
 from nlptools.text.vocab import Vocab
@@ -22,6 +24,11 @@ def letters() -> Tokenizer:
     tokens = [*SPECIAL, *alphabet, *(f"##{letter}" for letter in alphabet)]
     ids = {token: number for number, token in enumerate(tokens)}
     return huggingface.HuggingFace(huggingface.wordpiece(ids, lowercase=True), "letters")
+
+
+def encoding(tokenizer: Tokenizer, max_length: int = 384, marks: Marks | None = None) -> Encoding:
+    """Rows with the special tokens of an encoder, unless `marks` are given."""
+    return Encoding(tokenizer, marks or marks_of(tokenizer), max_length)
 
 
 def shown(tokenizer: Tokenizer, ids: object) -> list[str]:

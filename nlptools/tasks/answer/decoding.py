@@ -1,13 +1,13 @@
-"""From how well tokens begin and end an answer to answers, probabilities and the threshold of no answer.
+"""From the scores of tokens to answers, their probabilities and the threshold of no answer.
 
 The score of tokens i to j of a row is start[i] + end[j] (Rajpurkar et al. 2016, D16-1264; Devlin et al. 2019,
-arXiv:1810.04805). All pairs in order and within the longest answer are compared, in the row that answers for i; that of
-the token that stands for none (the [CLS]; see `answer_features`) with itself is the score of no answer, of several rows
-the least one. A question is left unanswered when that exceeds the best answer's score by more than a threshold, which is
-tuned on held-out questions.
+arXiv:1810.04805). All pairs i <= j within the maximum length are compared, in the row that is responsible for i. The score of
+no answer is that of the token for no answer (the [CLS]; see `answer_features`) with itself, the lowest of several rows. A
+question is left unanswered when that exceeds the best answer's score by more than a threshold, which is tuned on held-out
+questions.
 Departures from BERT's script: not the n best starts with the n best ends, but the n best of all pairs; a probability is
-the share among all pairs of the question's rows and no answer, so that it does not depend on n; texts are stretches of
-the context. The threshold lies in the middle between the two odds that it divides, and never between equal ones.
+the share among all pairs of the question's rows and no answer, so that it does not depend on n; texts are spans of the
+context. The threshold is the midpoint between the two odds that it separates, and never separates equal ones.
 Shapes: B rows of a batch, T tokens, K best, N questions, A longest answer, C candidates.
 """
 
@@ -27,12 +27,12 @@ from nlptools.tasks.answer.features import NO, YES, AnswerFeatures
 
 
 class RowAnswers(NamedTuple):
-    """The best answers of B rows: what is kept of their logits."""
+    """The best answers of B rows, all that is kept of their logits."""
 
     rows: np.ndarray  # (B,) int64
-    scores: np.ndarray  # (B, K) float64, falling; -inf where there is no pair
+    scores: np.ndarray  # (B, K) float64, descending; -inf where there is no pair
     start: np.ndarray  # (B, K) int64, place of the first token
-    end: np.ndarray  # (B, K) int64, place of the last token, included
+    end: np.ndarray  # (B, K) int64, place of the last token, inclusive
     start_logits: np.ndarray  # (B, K) float64
     end_logits: np.ndarray  # (B, K) float64
     total: np.ndarray  # (B,) float64, log of the sum of exp(score) over all pairs; -inf where there is none
@@ -41,7 +41,7 @@ class RowAnswers(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """One answer: the characters a to b of the context, or nothing (a and b are -1)."""
+    """One answer: the characters a to b of the context, or no answer (a and b are -1)."""
 
     text: str
     probability: float
@@ -53,15 +53,15 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class AnswerRecord:
-    """What is known of the answer to a question.
+    """The answer to a question, and the candidates.
 
     Attributes:
-        best: the best candidate that is text; its text is empty where the context has no pieces.
-        nbest: the n best candidates, best first, no text twice; among them no answer, as one more, unless answers were
-            required.
-        null_odds: score of no answer minus that of `best`; 0 where there is nothing to compare.
-        yes_no: "yes" or "no" where that is more likely than not, else "".
-        yes_no_probability: of the likelier of the two; 0 where the model does not judge it.
+        best: the best candidate with text; its text is empty where the context has no pieces.
+        nbest: the n best candidates, best first, without duplicate texts; and no answer as one more candidate, unless
+            answers are required.
+        null_odds: score of no answer minus score of `best`; 0 where there is no text.
+        yes_no: "yes" or "no" where that has a probability above 0.5, else "".
+        yes_no_probability: of the likelier of the two; 0 where the model has no such classes.
     """
 
     id: str
@@ -72,12 +72,12 @@ class AnswerRecord:
     yes_no_probability: float = 0.0
 
     def text(self, threshold: float = 0.0) -> str:
-        """The answer; empty where `null_odds` are above the threshold (inf: never)."""
+        """The answer; empty where `null_odds` exceed the threshold (inf: never)."""
         return self.yes_no or ("" if self.null_odds > threshold else self.best.text)
 
     def nbest_json(self) -> list[dict[str, Any]]:
-        """The value of the official n-best file; those of the other two are `text(threshold)` and `null_odds`."""
-        return [candidate(*found[:4]) for found in self.nbest]
+        """The value in the official n-best file; the values in the other two are `text(threshold)` and `null_odds`."""
+        return [candidate(*each[:4]) for each in self.nbest]
 
 
 def best_spans(
@@ -90,17 +90,17 @@ def best_spans(
     max_words: int = 0,
     yes_no: np.ndarray | None = None,
 ) -> RowAnswers:
-    """The best answers that lie in the rows (B,) of a batch.
+    """The best answers in the rows (B,) of a batch.
 
     Args:
-        logits: (B, T, 2), how well each token begins and ends an answer; T may be more than the rows have.
-        max_tokens: longest answer in pieces; 0: any.
-        max_words: longest answer in words between white space; 0: any.
+        logits: (B, T, 2), the scores of each token as beginning and end; T may exceed the lengths of the rows.
+        max_tokens: longest answer in pieces; 0: no limit.
+        max_words: longest answer in whitespace-separated words; 0: no limit.
         yes_no: (B, 3), logits of SPAN, YES and NO of each row.
 
     Raises:
         UsageError: `n_best` below 1, or a longest answer below 0.
-        DataError: a logit of the context or of no answer is not a finite number.
+        DataError: a logit of the context or of no answer is not finite.
     """
     if n_best < 1 or max_tokens < 0 or max_words < 0:
         raise UsageError(f"{n_best} best answers of at most {max_tokens} pieces and {max_words} words")
@@ -142,20 +142,20 @@ def best_spans(
 def answers(
     features: AnswerFeatures,
     ids: Sequence[str],
-    found: Iterable[RowAnswers],
+    row_answers: Iterable[RowAnswers],
     *,
     n_best: int = 20,
     required: bool = False,
 ) -> list[AnswerRecord]:
-    """What the rows of all batches, in any order, say of the N questions called `ids`.
+    """The answers to the N questions `ids`, from the rows of all batches in any order.
 
     Args:
-        required: every question has an answer (SQuAD 1.1): no answer is no candidate and takes no probability.
+        required: every question has an answer (SQuAD 1.1): no answer is not a candidate and has probability 0.
 
     Raises:
         ValueError: rows are missing, or there are too many.
     """
-    batches = list(found)
+    batches = list(row_answers)
     if not batches:
         if ids:
             raise ValueError("no rows")
@@ -176,7 +176,7 @@ def answers(
 def _record(
     features: AnswerFeatures, name: str, table: RowAnswers, rows: slice, n_best: int, required: bool
 ) -> AnswerRecord:
-    """The answer to one question, out of its rows."""
+    """The answer to one question, from its rows."""
     scores = table.scores[rows]
     null = table.null[rows][table.null[rows].sum(axis=1).argmin()]
     total = _log_sum(table.total[rows][None])[0]
@@ -205,18 +205,18 @@ def _record(
 
 
 def _yes_no(logits: np.ndarray) -> tuple[str, float]:
-    """Yes, no or nothing, and the probability of the likelier, from the row that is surest: logits (rows, 3 or 0)."""
+    """Yes, no or nothing, and the probability of the likelier, from the most confident row: logits (rows, 3 or 0)."""
     if not logits.size:
         return "", 0.0
     shares = np.exp(logits - logits.max(axis=1, keepdims=True))
     shares /= shares.sum(axis=1, keepdims=True)
     row = shares[int(shares[:, [YES, NO]].sum(axis=1).argmax())]
-    said = "yes" if row[YES] >= row[NO] else "no"
-    return said if row[YES] + row[NO] > 0.5 else "", float(max(row[YES], row[NO]))
+    answer = "yes" if row[YES] >= row[NO] else "no"
+    return answer if row[YES] + row[NO] > 0.5 else "", float(max(row[YES], row[NO]))
 
 
 def _band(values: np.ndarray, width: int, fill: Any) -> np.ndarray:
-    """(B, T) -> (B, T, width): at each place the values from there on, `fill` behind the last."""
+    """(B, T) -> (B, T, width): at each place the values from there on, `fill` past the end."""
     wide = np.pad(values, ((0, 0), (0, width - 1)), constant_values=fill)
     return np.lib.stride_tricks.sliding_window_view(wide, width, axis=1)
 
@@ -231,9 +231,9 @@ def _log_sum(scores: np.ndarray) -> np.ndarray:
 
 
 def _top(scores: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places and values of the largest of (B, M), the first of equal ones: (B, count) each; 0 and -inf for want of more.
+    """Places and values of the largest of (B, M), the first of equal ones: (B, count) each; 0 and -inf where there are fewer.
 
-    Ties are broken by place, for logits of 16 bits often tie, and padding must not decide.
+    Ties are broken by place: 16-bit logits often tie, and padding must not matter.
     """
     least = np.partition(scores, max(scores.shape[1] - count, 0), axis=1)[:, max(scores.shape[1] - count, 0)]
     row, place = np.nonzero((scores >= least[:, None]) & (scores > -np.inf))
@@ -258,7 +258,7 @@ class NullThreshold(NamedTuple):
 
 
 def gold(question: Question) -> squad.Question:
-    """A question as the metric takes it: `yes` and `no` are answers by that name."""
+    """A question as the metric takes it; yes and no become the answers `yes` and `no`."""
     if question.yes_no in ("yes", "no"):
         return squad.Question(question.id, (question.yes_no,))
     texts = () if question.impossible else tuple(answer.text for answer in question.answers)
@@ -266,12 +266,12 @@ def gold(question: Question) -> squad.Question:
 
 
 def tune_threshold(questions: Sequence[Question], records: Sequence[AnswerRecord]) -> NullThreshold:
-    """The threshold with the highest F1 of version 2.0; of equally good ones the least.
+    """The threshold with the highest F1 of SQuAD 2.0; of equally good ones the lowest.
 
-    Every threshold is tried that tells questions apart: below all odds, between each two neighbours, above all.
+    Every threshold that separates questions is tried: below all odds, between each two neighbours, above all.
 
     Raises:
-        DataError: no questions, or two with one name.
+        DataError: no questions, or two with the same id.
     """
     golds = [gold(question) for question in questions]
     answered = _each(golds, {record.id: record.text(np.inf) for record in records})

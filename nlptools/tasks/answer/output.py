@@ -1,4 +1,4 @@
-"""The files that SQuAD's scripts take: predictions, n best answers, odds of no answer; a JSON object each, by question."""
+"""SQuAD's official output files: predictions, n best answers, odds of no answer; a JSON object each, keyed by question."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from nlptools.configs.finetuning import Predict
 from nlptools.files import streams
 from nlptools.formats.questions import json_object
 from nlptools.tasks.answer.decoding import AnswerRecord
-from nlptools.tasks.answer.task import Answered, Answers
+from nlptools.tasks.answer.task import Answered, QuestionAnswering
 
 
 class AnswerFiles:
-    """Those of the files that `settings` names, written question by question. Use as a context manager.
+    """The files that `settings` names, written question by question. Use as a context manager.
 
     Raises:
-        OutputError: a file exists and `force` is not set, or cannot be made.
+        OutputError: a file exists and `force` is not set, or cannot be created.
         StreamError: a write failed.
     """
 
-    def __init__(self, kind: Answers, settings: Predict, force: bool = False) -> None:
+    def __init__(self, task: QuestionAnswering, settings: Predict, force: bool = False) -> None:
         values: tuple[tuple[str | None, Callable[[AnswerRecord], Any]], ...] = (
-            (settings.predictions, kind.text),
+            (settings.predictions, task.text),
             (settings.nbest, AnswerRecord.nbest_json),
             (settings.null_odds, lambda record: record.null_odds),
         )
@@ -36,7 +36,7 @@ class AnswerFiles:
             self._stack = stack.pop_all()
 
     def add(self, predictions: Sequence[Answered]) -> None:
-        """Write what is said of some more questions."""
+        """Write the answers to some more questions."""
         for file, value in self._files:
             for number, (record, _) in enumerate(predictions):
                 inner = "\n".join(list(json_object([(record.id, value(record))]))[1:-1])

@@ -1,9 +1,9 @@
-"""A context with each of its possible endings as rows for an encoder: `choice`.
+"""Features of the task `choice`: a context with each of its possible endings as rows of tokens.
 
-`[CLS] context [SEP] ending [SEP]`, one row for each ending, those of an example one after another; a head gives every
+`[CLS] context [SEP] ending [SEP]`, one row per ending, the rows of an example one after another; a head gives every
 row a score, and the scores of an example are compared (Devlin et al. 2019, arXiv:1810.04805, section 4.4, for SWAG,
-Zellers et al. 2018, D18-1009). What is too long loses the longer side's surplus first: the context its beginning, for
-its end is what the ending goes on with, the ending its end.
+Zellers et al. 2018, D18-1009). Rows that are too long lose tokens of the longer side first: the context at its beginning,
+because the ending continues its end, and the ending at its end.
 Shapes: N examples, R rows of all endings, B examples of a batch, K endings of each.
 """
 
@@ -14,50 +14,36 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Marks, Rows, Segment, bounds_of, encode_once, join, marks_of
+from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join
+from nlptools.batches.features import Encoding, with_types
+from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Choice
-from nlptools.text.tokenizer import Tokenizer
-
-IGNORED = -1
 
 
 @dataclass(frozen=True)
 class ChoiceFeatures:
-    """The rows of N examples: those of example n are `examples[n]` to `examples[n + 1]` - 1."""
+    """The rows of N examples; the rows of example n are `examples[n]` to `examples[n + 1]` - 1."""
 
     rows: Rows
     examples: np.ndarray  # (N + 1,) int64
-    labels: np.ndarray  # (N,) int64, number of the right ending; IGNORED where none is given
+    labels: np.ndarray  # (N,) int64, the number of the right ending; NO_TARGET where unknown
     cut_rows: int  # rows in which the context or the ending was cut
 
 
-def choice_features(
-    examples: Sequence[Choice],
-    tokenizer: Tokenizer,
-    *,
-    max_length: int,
-    marks: Marks | None = None,
-    threads: int = 1,
-) -> ChoiceFeatures:
-    """Rows for contexts and endings.
-
-    Args:
-        max_length: most tokens of a row, marks included.
-        marks: None: those that the tokenizer of an encoder has.
-
-    Raises:
-        UsageError: `max_length` leaves no room.
-        BundleError: the tokenizer lacks a special token.
-    """
-    marks = marks or marks_of(tokenizer)
-    room = max_length - marks.count(2)
+def choice_features(examples: Sequence[Choice], encoding: Encoding) -> ChoiceFeatures:
+    """Rows of contexts and endings. Raises UsageError if `encoding.max_length` leaves no room for them."""
+    marks, tokenizer = encoding.marks, encoding.tokenizer
+    room = encoding.max_length - marks.count(2)
     if room < 2:
         least = 2 + marks.count(2)
-        raise UsageError(f"rows of {max_length} tokens: expected at least {least}, for a context and an ending")
+        raise UsageError(
+            f"rows of {encoding.max_length} tokens: expected at least {least}, for a context and an ending"
+        )
     counts = np.array([len(example.endings) for example in examples], np.int64)
-    contexts, context = encode_once(tokenizer, [example.context for example in examples], threads)
-    endings, ending = encode_once(tokenizer, [text for example in examples for text in example.endings], threads)
+    contexts, context = encode_once(tokenizer, [example.context for example in examples], encoding.threads)
+    texts = [text for example in examples for text in example.endings]
+    endings, ending = encode_once(tokenizer, texts, encoding.threads)
     context = np.repeat(context, counts)
     before, after = contexts.lengths[context], endings.lengths[ending]
     first, second = cut_pair(before, after, room)
@@ -68,15 +54,16 @@ def choice_features(
             Segment(endings.ids, endings.bounds[ending], second, 1),
         ],
     )
-    labels = np.array([IGNORED if example.label is None else example.label for example in examples], np.int64)
-    return ChoiceFeatures(rows, bounds_of(counts), labels, int((first + second < before + after).sum()))
+    labels = np.array([NO_TARGET if example.label is None else example.label for example in examples], np.int64)
+    cut_rows = int((first + second < before + after).sum())
+    return ChoiceFeatures(with_types(rows, encoding), bounds_of(counts), labels, cut_rows)
 
 
 def choice_probabilities(scores: np.ndarray, examples: np.ndarray) -> np.ndarray:
-    """The share of each ending among those of its example: (R,) scores -> (R,) float64.
+    """The softmax over the endings of each example: (R,) scores -> (R,) float64.
 
     Args:
-        examples: (N + 1,) where the rows of each example begin, and the end; none is without rows.
+        examples: (N + 1,), the first row of each example, and the end; every example has rows.
     """
     if not len(scores):
         return np.zeros(0)
@@ -88,9 +75,9 @@ def choice_probabilities(scores: np.ndarray, examples: np.ndarray) -> np.ndarray
 
 
 def cut_pair(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
-    """Lengths of two sides, together at most `room`, when tokens are taken from the longer one until they fit.
+    """The lengths of two sides, together at most `room`, after dropping tokens of the longer side until they fit.
 
-    Of equally long ones the second loses first.
+    Of equally long sides the second loses first.
     """
     kept = np.minimum(first, np.maximum(room - second, (room + 1) // 2))
     return kept, np.minimum(second, room - kept)

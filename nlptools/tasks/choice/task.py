@@ -1,15 +1,14 @@
-"""The task choice: which of several endings goes on with a context.
+"""The task choice: which of several endings continues a context.
 
-Devlin et al. 2019, section 4.4: a number for each context with one of its endings; the softmax is over the endings of an
+Devlin et al. 2019, section 4.4: one score for the context with each ending; the softmax is over the endings of an
 example, which stay together in a batch. Examples may have different numbers of endings.
 Shapes: N examples, B rows of a batch, R rows of some examples, K endings of an example.
 """
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,93 +16,56 @@ import numpy as np
 from torch import Tensor
 
 from nlptools import bundle
-from nlptools.batches.features import WEIGHT, Encoding, Features, with_types
+from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import DataError
 from nlptools.formats.examples import Choice
-from nlptools.formats.readers import read
-from nlptools.formats.reading_options import Options
-from nlptools.tasks import task as kind
 from nlptools.tasks.choice.features import choice_features, choice_probabilities
-from nlptools.training.engine.loop import Criterion
+from nlptools.tasks.task import Task, check_best, gold, reading_options
 
 
 @dataclass(frozen=True)
-class Choices:
-    """See the module's docstring; fulfils `kind.Kind`.
+class MultipleChoice(Task):
+    """See the module's docstring."""
 
-    Attributes:
-        options: how files are read.
-        best: the number to choose by, or auto.
-    """
+    @classmethod
+    def from_options(cls, settings: Finetune, files: Files) -> MultipleChoice:
+        return cls("choice", reading_options(files), check_best(settings, ("loss", "accuracy")))
 
-    options: Options
-    best: str = "auto"
-    name: str = "choice"
-    head: str = "choice"
-    unit: str = "examples"
-    num_labels: int = 1
-
-    @staticmethod
-    def new(settings: Finetune, files: Files) -> Choices:
-        """See `kind.new`."""
-        return Choices(kind.options(files), kind.chosen(settings, ("loss", "accuracy")))
-
-    @staticmethod
-    def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Choices:
-        """See `kind.opened`."""
-        return Choices(kind.options(files, labelled=False))
+    @classmethod
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> MultipleChoice:
+        return cls("choice", reading_options(files, labelled=False))
 
     @property
-    def criterion(self) -> Criterion:
-        name = "accuracy" if self.best == "auto" else self.best
-        return Criterion(name, higher_is_better=name != "loss")
+    def num_labels(self) -> int:
+        return 1
 
     @property
-    def measures(self) -> tuple[str, ...]:
-        return ("answers", "accuracy", "loss") if self.best == "loss" else ("answers", "loss", "accuracy")
+    def numbers(self) -> tuple[str, ...]:
+        return ("loss", "accuracy")
 
-    # -- examples -----------------------------------------------------------------------------------------------------
-
-    def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterator[Any]:
-        return read(self.name, names, replace(self.options, labelled=labelled), errors)
-
-    def learn(self, examples: Sequence[Choice]) -> Choices:
+    def learn(self, examples: Sequence[Choice]) -> MultipleChoice:
         labels = {e.label for e in examples}
         if len(labels) < 2:
-            told = f"the right ending is always number {labels.pop()}"
-            raise DataError(
-                told, path=examples[0].place.path, hint="endings in random order cannot be told by their place"
-            )
+            message = f"the right ending is always number {labels.pop()}"
+            hint = "shuffle the endings of each example, so that the position does not give the answer away"
+            raise DataError(message, path=examples[0].place.path, hint=hint)
         return self
-
-    def learned(self) -> dict[str, Any]:
-        return {}
-
-    def restored(self, learned: Mapping[str, Any]) -> Choices:
-        return self
-
-    def check(self, examples: Sequence[Choice]) -> None:
-        """Any number of endings goes with any model."""
 
     def features(self, examples: Sequence[Choice], encoding: Encoding, labelled: bool) -> Features:
-        how: dict[str, Any] = {"max_length": encoding.max_length, "marks": encoding.marks, "threads": encoding.threads}
-        found = choice_features(examples, encoding.tokenizer, **how)
-        made = Features(with_types(found.rows, encoding), examples=found.examples, cut=found.cut_rows)
+        rows = choice_features(examples, encoding)
+        features = Features(rows.rows, examples=rows.examples, cut=rows.cut_rows)
         if not labelled:
-            return made
-        weight = np.zeros(len(made), np.float32)
-        weight[found.examples[:-1] + found.labels] = 1
-        of_row = np.repeat(np.arange(len(examples)), np.diff(found.examples))
-        return replace(made, targets={"example": of_row, WEIGHT: weight})
+            return features
+        weight = np.zeros(len(features), np.float32)
+        weight[rows.examples[:-1] + rows.labels] = 1
+        of_row = np.repeat(np.arange(len(examples)), np.diff(rows.examples))
+        return replace(features, targets={"example": of_row, WEIGHT: weight})
 
-    # -- learning and predicting --------------------------------------------------------------------------------------
-
-    def begin(self, model: Any) -> None:
-        """Nothing to do."""
+    # -- training and prediction --------------------------------------------------------------------------------------
 
     def loss(self, logits: Tensor, *targets: Tensor) -> Tensor:
-        """(B,) scores, the example of each row, and a weight where the row has the right ending."""
+        """(B,) scores, the example of each row, and a weight above 0 where the row has the right ending."""
         example, weight = targets
         same = example[:, None] == example  # (B, B)
         total = logits.expand(len(logits), -1).masked_fill(~same, -math.inf).logsumexp(1)
@@ -112,44 +74,31 @@ class Choices:
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
         """(K,) the probability of each ending of each example."""
         assert features.examples is not None
-        shares = choice_probabilities(np.array(outputs, np.float64), features.examples)
-        return np.split(shares, features.examples[1:-1])
+        probabilities = choice_probabilities(np.array(outputs, np.float64), features.examples)
+        return np.split(probabilities, features.examples[1:-1])
 
     def measure(self, predictions: Sequence[np.ndarray], examples: Sequence[Choice]) -> dict[str, float]:
-        said = [int(p.argmax()) for p in predictions]
-        right = [float(p[_label(e)]) for p, e in zip(predictions, examples, strict=True)]
+        predicted = [int(p.argmax()) for p in predictions]
+        right = [float(p[gold(e.label)]) for p, e in zip(predictions, examples, strict=True)]
         return {
-            "answers": float(len(set(said))),
+            "answers": float(len(set(predicted))),
             "loss": -float(np.log(np.maximum(right, np.finfo(float).tiny)).mean()),
-            "accuracy": float(np.mean([s == e.label for s, e in zip(said, examples, strict=True)])),
+            "accuracy": float(np.mean([p == e.label for p, e in zip(predicted, examples, strict=True)])),
         }
 
-    def lines(
+    def text_lines(
         self, predictions: Sequence[np.ndarray], examples: Sequence[Choice], settings: Predict, first: bool
     ) -> list[str]:
-        if settings.to == "json":
-            return [_object(p, e) for p, e in zip(predictions, examples, strict=True)]
         if settings.probabilities:
-            return ["\t".join(f"{share:.4f}" for share in p) for p in predictions]
+            return ["\t".join(f"{probability:.4f}" for probability in p) for p in predictions]
         lines = []
         for p in predictions:
             best = np.argsort(-p, kind="stable")[: settings.top_k]
             lines.append("\t".join(f"{i}\t{p[i]:.4f}" for i in best))
         return lines
 
-    def config(self) -> dict[str, Any]:
-        return {"nlptools": {"task": {"name": self.name}}}
-
-
-def _label(example: Choice) -> int:
-    assert example.label is not None
-    return example.label
-
-
-def _object(shares: np.ndarray, example: Choice) -> str:
-    """A line of JSON: which ending, numbered from 0."""
-    number = int(shares.argmax())
-    named = {} if example.id is None else {"id": example.id}
-    return json.dumps(
-        {**named, "prediction": number, "probability": round(float(shares[number]), 6)}, ensure_ascii=False
-    )
+    def as_json(self, prediction: np.ndarray, example: Choice) -> dict[str, Any]:
+        """The number of the best ending, from 0."""
+        number = int(prediction.argmax())
+        named = {} if example.id is None else {"id": example.id}
+        return {**named, "prediction": number, "probability": round(float(prediction[number]), 6)}

@@ -1,7 +1,7 @@
 """The tasks classify, pair and regress: one text or two, and a label, several labels or a number.
 
-Devlin et al. 2019, section 4.1: a linear layer on the first token's vector; of a GPT the last one's (Radford et al. 2018).
-Departure: a head for numbers begins with the mean of the training data as its bias, where it has one.
+Devlin et al. 2019, section 4.1: a linear layer on the vector of the first token, in a GPT of the last (Radford et al. 2018).
+Departure: the bias of a head for numbers starts from the mean of the training data.
 Shapes: N examples, B of a batch, K labels.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,156 +23,130 @@ from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict, class_weights
+from nlptools.configs.tasks import GLUE
 from nlptools.errors import DataError, UsageError
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import TextExample
-from nlptools.formats.glue import GLUE, find, glue_task, submission
+from nlptools.formats.glue import GLUE as GLUE_TASKS
+from nlptools.formats.glue import find, glue_task, submission
 from nlptools.formats.json_texts import is_number
 from nlptools.formats.readers import read
-from nlptools.formats.reading_options import Options
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.metrics import classification, correlation, glue
-from nlptools.tasks import task as kind
-from nlptools.training.engine.loop import Criterion
+from nlptools.tasks.task import Task, check_best, gold, id2label, labels_of, listed, reading_options, saved_setting
 
 
 @dataclass(frozen=True)
-class Texts:
-    """See the module's docstring; fulfils `kind.Kind`.
+class Classification(Task):
+    """See the module's docstring.
 
     Attributes:
         name: classify, pair or regress.
-        options: how files are read.
         glue: name of the GLUE task, or "".
-        best: the number to choose by, or auto.
-        weights: what --class-weights says.
-        single: regress: a number for one text, of a model that `finetune` has not made; its own are for two.
-        labels: (K,), learnt.
-        mean: of the numbers to be learnt, learnt.
+        weights: the value of --class-weights.
+        single: of regress: one text per example, for a foreign model; models of `finetune` read two.
+        labels: (K,), learned.
+        mean: the mean of the training numbers, learned.
     """
 
-    name: str
-    options: Options
     multi_label: bool = False
     glue: str = ""
-    best: str = "auto"
     weights: str = "none"
     single: bool = False
     labels: tuple[str, ...] = ()
     mean: float = 0.0
-    head: str = "sequence"
-    unit: str = "examples"
 
-    @staticmethod
-    def new(settings: Finetune, files: Files) -> Texts:
-        """See `kind.new`."""
+    learns: ClassVar[tuple[str, ...]] = ("labels", "mean")
+
+    @classmethod
+    def from_options(cls, settings: Finetune, files: Files) -> Classification:
         name, glue_name, changes = settings.task, "", {}
-        if name.startswith("glue/"):
-            glue_name = find(name.removeprefix("glue/"))
-            name, changes = glue_task(glue_name).task, {"layout": f"glue/{glue_name}"}
-        options = kind.options(files, multi_label=settings.multi_label, **changes)
-        made = Texts(name, options, settings.multi_label, glue_name, settings.best, settings.class_weights)
-        if settings.best not in ("auto", *made._measures):
-            raise UsageError(f"--best {settings.best}: expected one of auto, {', '.join(made._measures)}")
+        if name.startswith(GLUE):
+            glue_name = find(name.removeprefix(GLUE))
+            name, changes = glue_task(glue_name).task, {"layout": GLUE + glue_name}
+        options = reading_options(files, multi_label=settings.multi_label, **changes)
+        task = cls(name, options, settings.best, settings.multi_label, glue_name, settings.class_weights)
+        check_best(settings, task.numbers)
         if settings.class_weights != "none" and (name == "regress" or settings.multi_label):
-            raise UsageError("--class-weights: goes with labels of which an example has one")
-        return made
+            raise UsageError("--class-weights needs examples with exactly one label each")
+        return task
 
-    @staticmethod
-    def opened(found: bundle.Bundle, settings: Predict, files: Files) -> Texts:
-        """See `kind.opened`."""
-        config: Any = found.config
-        model: Any = found.model
+    @classmethod
+    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Classification:
+        config: Any = loaded.config
+        model: Any = loaded.model
         problem = config.get("problem_type")
         number = problem == "regression" or (problem is None and model.num_labels == 1)
-        noted = kind.noted(config, "name", "")
-        name = noted or ("regress" if number else "pair" if settings.pair else "classify")
-        single = number and not noted and not settings.pair
-        glue_name = kind.noted(config, "glue", "")
+        saved = saved_setting(config, "name", "")
+        name = saved or ("regress" if number else "pair" if settings.pair else "classify")
+        single = number and not saved and not settings.pair
+        glue_name = saved_setting(config, "glue", "")
         if settings.submission and not glue_name:
-            raise UsageError("--submission: the model was not trained with --task glue/NAME")
+            raise UsageError("--submission: expected a model of --task glue/NAME")
         multi_label = problem == "multi_label_classification"
-        changes: dict[str, Any] = {"layout": f"glue/{glue_name}"} if settings.submission else {}
-        options = kind.options(files, labelled=False, multi_label=multi_label, **changes)
-        labels = () if number else kind.labels_of(config, model.num_labels)
-        return Texts(name, options, multi_label, glue_name, single=single, labels=labels)
+        changes: dict[str, Any] = {"layout": GLUE + glue_name} if settings.submission else {}
+        options = reading_options(files, labelled=False, multi_label=multi_label, **changes)
+        labels = () if number else labels_of(config, model.num_labels)
+        return cls(name, options, multi_label=multi_label, glue=glue_name, single=single, labels=labels)
 
     @property
     def num_labels(self) -> int:
         return 1 if self.name == "regress" else len(self.labels)
 
     @property
-    def criterion(self) -> Criterion:
-        name = self._measures[-1] if self.best == "auto" else self.best
-        return Criterion(name, higher_is_better=name != "loss")
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        chosen = self.criterion.name
-        return (*(name for name in ("answers", *self._measures) if name != chosen), chosen)
-
-    @property
-    def _measures(self) -> tuple[str, ...]:
-        """Names of the numbers of `measure`, the usual one last."""
+    def numbers(self) -> tuple[str, ...]:
         if self.glue:
-            metrics = GLUE[self.glue].metrics
+            metrics = GLUE_TASKS[self.glue].metrics
             return ("loss", *metrics, "mean") if len(metrics) > 1 else ("loss", *metrics)
         if self.name == "regress":
             return ("loss", "spearman", "pearson")
-        return (
-            ("loss", "f1_macro", "accuracy", "f1_micro")
-            if self.multi_label
-            else ("loss", "f1_macro", "matthews", "accuracy")
-        )
+        if self.multi_label:
+            return ("loss", "f1_macro", "accuracy", "f1_micro")
+        return ("loss", "f1_macro", "matthews", "accuracy")
 
     # -- examples -----------------------------------------------------------------------------------------------------
 
     def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterator[Any]:
-        options = replace(self.options, labelled=labelled)
-        if self.single:
-            return map(_of_one_text, read("classify", names, options, errors))
-        return read(self.name, names, options, errors)
+        if not self.single:
+            return iter(super().read(names, labelled, errors))
+        return map(_of_one_text, read("classify", names, replace(self.options, labelled=labelled), errors))
 
-    def learn(self, examples: Sequence[TextExample]) -> Texts:
+    def learn(self, examples: Sequence[TextExample]) -> Classification:
         if self.name == "regress":
             return replace(self, mean=float(np.mean([_number(e) for e in examples])))
         if self.multi_label:
-            found = Counter(chain.from_iterable(e.labels for e in examples))
+            counts = Counter(chain.from_iterable(e.labels for e in examples))
         else:
-            found = Counter(_label(e) for e in examples)
-        labels = tuple(sorted(found))
-        if self.glue and set(found) <= set(GLUE[self.glue].labels):
-            labels = GLUE[self.glue].labels
+            counts = Counter(gold(e.label) for e in examples)
+        labels = tuple(sorted(counts))
+        if self.glue and set(counts) <= set(GLUE_TASKS[self.glue].labels):
+            labels = GLUE_TASKS[self.glue].labels
         path = examples[0].place.path
         if not labels:
             raise DataError("no example has a label", path=path)
-        if len(found) == 1 and not self.multi_label:
-            raise DataError(f"only one class: every label is {labels[0]!r}", path=path, hint="is it the right column?")
+        if len(counts) == 1 and not self.multi_label:
+            raise DataError(
+                f"only one class: every label is {labels[0]!r}", path=path, hint="--label-column names the column"
+            )
         unknown = sorted(set(class_weights(self.weights)) - set(labels))
         if unknown:
             raise UsageError(
-                f"--class-weights: no label {unknown[0]!r} in the training data (there are {kind.some(labels)})"
+                f"--class-weights: no label {unknown[0]!r} in the training data (there are {listed(labels)})"
             )
         return replace(self, labels=labels)
-
-    def learned(self) -> dict[str, Any]:
-        return {"labels": list(self.labels), "mean": self.mean}
-
-    def restored(self, learned: Mapping[str, Any]) -> Texts:
-        return replace(self, labels=tuple(learned["labels"]), mean=float(learned["mean"]))
 
     def check(self, examples: Sequence[TextExample]) -> None:
         if self.name == "regress":
             return
         known = set(self.labels)
         for e in examples:
-            for label in e.labels if self.multi_label else (_label(e),):
+            for label in e.labels if self.multi_label else (gold(e.label),):
                 if label not in known:
                     raise DataError(
-                        f"the label {label!r} was not seen in training (seen: {kind.some(self.labels)})",
+                        f"the label {label!r} was not seen in training (seen: {listed(self.labels)})",
                         path=e.place.path,
                         line=e.place.line,
-                        hint="take its lines out, or train on examples of it",
+                        hint="remove its lines, or add examples of it to the training data",
                     )
 
     def features(self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding, labelled: bool) -> Features:
@@ -189,21 +163,21 @@ class Texts:
             for row, e in enumerate(examples):
                 table[row, [place[label] for label in e.labels]] = 1
             return {"labels": table, WEIGHT: weight}
-        label = np.array([place[_label(e)] for e in examples], np.int64)
+        label = np.array([place[gold(e.label)] for e in examples], np.int64)
         if self.weights != "none":
             weight = self._class_weights(label)[label]
-            weight = (weight * (len(weight) / weight.sum(dtype=np.float64))).astype(np.float32)  # 1 in the mean
+            weight = (weight * (len(weight) / weight.sum(dtype=np.float64))).astype(np.float32)  # mean 1
         return {"label": label, WEIGHT: weight}
 
     def _class_weights(self, label: np.ndarray) -> np.ndarray:
-        """(K,) what each label counts."""
+        """(K,) the weight of each label."""
         if self.weights == "balanced":
             balanced: np.ndarray = 1 / np.maximum(1, np.bincount(label, minlength=len(self.labels)))
             return balanced
         given = class_weights(self.weights)
         return np.array([given.get(label, 1.0) for label in self.labels])
 
-    # -- learning -----------------------------------------------------------------------------------------------------
+    # -- training -----------------------------------------------------------------------------------------------------
 
     @torch.no_grad()
     def begin(self, model: Any) -> None:
@@ -220,10 +194,10 @@ class Texts:
             each = F.cross_entropy(logits, target, reduction="none")
         return (each * weight).sum()
 
-    # -- predicting ---------------------------------------------------------------------------------------------------
+    # -- prediction ---------------------------------------------------------------------------------------------------
 
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
-        """The number (regress), or (K,) log-probabilities of the labels, of all of them at once or each for itself."""
+        """The number (regress), or (K,) log-probabilities of the labels, normalized over all labels or each by itself."""
         if not outputs:
             return []
         logits = torch.from_numpy(np.stack(outputs).astype(np.float64))
@@ -239,41 +213,40 @@ class Texts:
         else:
             numbers = self._measured_labels(np.stack(predictions), examples)
         answers = {p if self.name == "regress" else self._answer(p) for p in predictions}
-        return {"answers": float(len(answers)), **{name: numbers[name] for name in self._measures}}
+        return {"answers": float(len(answers)), **{name: numbers[name] for name in self.numbers}}
 
     def _answer(self, logs: np.ndarray) -> tuple[int, ...]:
-        """The numbers of the labels that are given."""
+        """The numbers of the predicted labels."""
         return tuple(np.flatnonzero(logs >= math.log(0.5)).tolist()) if self.multi_label else (int(logs.argmax()),)
 
     def _measured_labels(self, logs: np.ndarray, examples: Sequence[TextExample]) -> dict[str, float]:
-        gold = [_label(e) for e in examples]
+        right = [gold(e.label) for e in examples]
         place = {label: i for i, label in enumerate(self.labels)}
-        loss = -float(logs[np.arange(len(gold)), [place[label] for label in gold]].mean())
-        said = [self.labels[i] for i in logs.argmax(1)]
+        loss = -float(logs[np.arange(len(right)), [place[label] for label in right]].mean())
+        predicted = [self.labels[i] for i in logs.argmax(1)]
         if self.glue:
-            return {"loss": loss, **glue.evaluate(self.glue, gold, said).values()}
-        metrics = [name for name in self._measures if name != "loss"]
-        return {"loss": loss, **classification.evaluate(gold, said, metrics, labels=self.labels).values()}
+            return {"loss": loss, **glue.evaluate(self.glue, right, predicted).values()}
+        metrics = [name for name in self.numbers if name != "loss"]
+        return {"loss": loss, **classification.evaluate(right, predicted, metrics, labels=self.labels).values()}
 
     def _measured_sets(self, logs: np.ndarray, examples: Sequence[TextExample]) -> dict[str, float]:
-        gold = self._targets(examples)["labels"] > 0  # (N, K)
-        said = logs >= math.log(0.5)
-        # the logarithm of the probability that a label is not there
-        other = np.log1p(-np.exp(np.minimum(logs, -1e-12)))
-        hits, sides = (gold & said).sum(0), (gold.sum(0) + said.sum(0))
+        right = self._targets(examples)["labels"] > 0  # (N, K)
+        predicted = logs >= math.log(0.5)
+        absent = np.log1p(-np.exp(np.minimum(logs, -1e-12)))  # log-probabilities that an example lacks the label
+        hits, sides = (right & predicted).sum(0), (right.sum(0) + predicted.sum(0))
         return {
-            "loss": -float(np.where(gold, logs, other).mean()),
+            "loss": -float(np.where(right, logs, absent).mean()),
             "f1_macro": float((2 * hits / np.maximum(1, sides)).mean()),
             "f1_micro": float(2 * hits.sum() / max(1, sides.sum())),
-            "accuracy": float((gold == said).all(1).mean()),
+            "accuracy": float((right == predicted).all(1).mean()),
         }
 
-    def lines(
+    def text_lines(
         self, predictions: Sequence[Any], examples: Sequence[TextExample], settings: Predict, first: bool
     ) -> list[str]:
         if settings.submission:
-            said = [p if self.name == "regress" else self.labels[int(p.argmax())] for p in predictions]
-            return list(submission(self.glue, zip(map(_id, examples), said, strict=True)))[not first :]
+            predicted = [p if self.name == "regress" else self.labels[int(p.argmax())] for p in predictions]
+            return list(submission(self.glue, zip(map(_id, examples), predicted, strict=True)))[not first :]
         fields = [self._fields(p, settings) for p in predictions]
         if settings.columns:
             named = header_with(examples[0], list(fields[0])) if first else None
@@ -290,54 +263,33 @@ class Texts:
             return {f"probability:{label}": _rounded(p) for label, p in zip(self.labels, probabilities, strict=True)}
         order = np.argsort(-probabilities, kind="stable")
         if self.multi_label and settings.top_k == 1:
-            given = [i for i in order if probabilities[i] >= settings.threshold]
+            chosen = [i for i in order if probabilities[i] >= settings.threshold]
             separator = self.options.label_separator
-            numbers = separator.join(f"{probabilities[i]:.4f}" for i in given)
-            return {"prediction": separator.join(self.labels[i] for i in given), "probability": numbers}
-        found: dict[str, str | float] = {}
+            numbers = separator.join(f"{probabilities[i]:.4f}" for i in chosen)
+            return {"prediction": separator.join(self.labels[i] for i in chosen), "probability": numbers}
+        fields: dict[str, str | float] = {}
         for rank, i in enumerate(order[: settings.top_k], 1):
             end = f"_{rank}" if rank > 1 else ""
-            found |= {f"prediction{end}": self.labels[i], f"probability{end}": _rounded(probabilities[i])}
-        return found
+            fields |= {f"prediction{end}": self.labels[i], f"probability{end}": _rounded(probabilities[i])}
+        return fields
 
-    def config(self) -> dict[str, Any]:
-        task = {"name": self.name, "glue": self.glue}
+    def label_settings(self) -> dict[str, Any]:
         if self.name == "regress":
-            numbers = {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}, "problem_type": "regression"}
-            return {**numbers, "nlptools": {"task": task}}
-        return {
-            "id2label": {str(i): label for i, label in enumerate(self.labels)},
-            "label2id": {label: i for i, label in enumerate(self.labels)},
-            "problem_type": f"{'multi' if self.multi_label else 'single'}_label_classification",
-            "nlptools": {"task": task},
-        }
+            return {**id2label(["LABEL_0"]), "problem_type": "regression"}
+        problem = f"{'multi' if self.multi_label else 'single'}_label_classification"
+        return {**id2label(self.labels), "problem_type": problem}
 
-
-def _label(example: TextExample) -> str:
-    assert example.label is not None
-    return example.label
-
-
-def _of_one_text(example: Any) -> Any:
-    """The example. Raises DataError where it looks like two texts, the second of which would be taken for a label."""
-    in_columns = not example.header and len(example.columns) == 2
-    if in_columns and example.label is not None and not is_number(example.label):
-        raise DataError(
-            "two columns, expected a text, or a text and a number",
-            path=example.place.path,
-            line=example.place.line,
-            hint="--pair: two texts a line",
-        )
-    return example
+    def own_settings(self) -> dict[str, Any]:
+        return {"glue": self.glue}
 
 
 def _id(example: TextExample) -> str:
-    """What a submission calls the example: its id, or its number in the file."""
+    """The id of the example in a submission: its own, or its number in the file."""
     return example.id if example.id is not None else str(example.place.line - 1 - bool(example.header))
 
 
 def _number(example: TextExample) -> float:
-    return float(_label(example))
+    return float(gold(example.label))
 
 
 def _rounded(probability: float) -> float:
@@ -348,10 +300,23 @@ def _shown(number: float) -> str:
     return f"{number:.6g}"
 
 
-def _measured_numbers(gold: np.ndarray, said: np.ndarray) -> dict[str, float]:
-    """Mean squared error, Pearson and Spearman correlation, 0 where all numbers are the same, and their mean."""
-    loss = float(((gold - said) ** 2).mean())
+def _measured_numbers(right: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
+    """Mean squared error, Pearson and Spearman correlation (0 where all numbers are equal), and the mean of both."""
+    loss = float(((right - predicted) ** 2).mean())
     both = {"pearson": 0.0, "spearman": 0.0}
-    if np.ptp(gold) > 0 and np.ptp(said) > 0:
-        both = correlation.evaluate(list(map(str, gold)), list(map(str, said)), ("pearson", "spearman")).values()
+    if np.ptp(right) > 0 and np.ptp(predicted) > 0:
+        both = correlation.evaluate(list(map(str, right)), list(map(str, predicted)), ("pearson", "spearman")).values()
     return {"loss": loss, **both, "mean": (both["pearson"] + both["spearman"]) / 2}
+
+
+def _of_one_text(example: Any) -> Any:
+    """The example. Raises DataError if it looks like two texts, since the second would be read as a label."""
+    in_columns = not example.header and len(example.columns) == 2
+    if in_columns and example.label is not None and not is_number(example.label):
+        raise DataError(
+            "two columns, expected a text, or a text and a number",
+            path=example.place.path,
+            line=example.place.line,
+            hint="--pair: two texts per line",
+        )
+    return example

@@ -1,9 +1,9 @@
-"""Texts with a pronoun and two names as rows for an encoder: `coreference`.
+"""Features of the task `coreference`: texts with a pronoun and two names as rows of tokens.
 
-`[CLS] text [SEP]`, and the tokens of the three mentions, from whose vectors a head judges (the spans of Lee et al. 2017,
-D17-1018, on BERT as in Joshi et al. 2019, D19-1588). The mentions have type 1, all other tokens 0. Of a text that is
-too long, the tokens nearest to a mention are kept, counting to the nearest one: around mentions that stand close
-together that is one stretch, around others two or three, and each mention is always there.
+`[CLS] text [SEP]`, and the token spans of the three mentions, whose vectors the head compares (the spans of Lee et al.
+2017, D17-1018, on BERT as in Joshi et al. 2019, D19-1588). The mentions have type 1, all other tokens 0. A text that is
+too long keeps the tokens with the smallest distance to any mention: one stretch around mentions that are close together,
+two or three around others. The mentions themselves are always kept.
 Shapes: N texts, R = N rows, B batch; mentions in the order pronoun, A, B.
 """
 
@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Marks, Rows, Segment, bounds_of, encode_once, join, marks_of
+from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join
+from nlptools.batches.features import Encoding, with_types
 from nlptools.batches.piece_offsets import covered, touched
+from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.examples import Coreference
-from nlptools.text.tokenizer import Tokenizer
-
-LABELS = ("A", "B", "neither")  # classes in their order
-IGNORED = -1
+from nlptools.formats.gap import LABELS
 
 
 @dataclass(frozen=True)
@@ -29,57 +28,46 @@ class CoreferenceFeatures:
     """One row for each text."""
 
     rows: Rows
-    spans: np.ndarray  # (N, 3, 2) int64, first and last token, included, of each mention in its row
-    labels: np.ndarray  # (N,) int64, place in LABELS; IGNORED where none is given
-    cut_texts: int  # texts of which tokens were left out
+    spans: np.ndarray  # (N, 3, 2) int64, first and last token (inclusive) of each mention in its row
+    labels: np.ndarray  # (N,) int64, index in `formats.gap.LABELS`; NO_TARGET where unknown
+    cut_texts: int  # texts that lost tokens
 
 
-def coreference_features(
-    examples: Sequence[Coreference],
-    tokenizer: Tokenizer,
-    *,
-    max_length: int,
-    marks: Marks | None = None,
-    threads: int = 1,
-) -> CoreferenceFeatures:
-    """Rows for texts.
-
-    Args:
-        max_length: most tokens of a row, marks included.
-        marks: None: those that the tokenizer of an encoder has.
+def coreference_features(examples: Sequence[Coreference], encoding: Encoding) -> CoreferenceFeatures:
+    """Rows of texts.
 
     Raises:
-        UsageError: `max_length` leaves no room.
-        DataError: the mentions of a text alone are longer than a row, or one is of characters that the tokenizer
-            leaves out; with file and line.
-        BundleError: the tokenizer lacks a special token.
+        UsageError: `encoding.max_length` leaves no room for three mentions.
+        DataError: the mentions of a text alone are longer than a row, or the tokenizer drops all characters of one;
+            with file and line.
     """
-    marks = marks or marks_of(tokenizer)
-    room = max_length - marks.count(1)
+    marks, tokenizer = encoding.marks, encoding.tokenizer
+    room = encoding.max_length - marks.count(1)
     if room < 3:
-        raise UsageError(f"rows of {max_length} tokens: expected at least {3 + marks.count(1)}, for three mentions")
-    found, which = encode_once(tokenizer, [example.text for example in examples], threads)
+        least = 3 + marks.count(1)
+        raise UsageError(f"rows of {encoding.max_length} tokens: expected at least {least}, for three mentions")
+    pieces, which = encode_once(tokenizer, [example.text for example in examples], encoding.threads)
     texts = list(dict.fromkeys(example.text for example in examples))
-    starts, ends, _ = covered(tokenizer, texts, found.bounds)
+    starts, ends, _ = covered(tokenizer, texts, pieces.bounds)
     kept: list[np.ndarray] = []
     spans = np.zeros((len(examples), 3, 2), np.int64)
     cut = 0
     for n, (example, text) in enumerate(zip(examples, which.tolist())):
-        here = slice(int(found.bounds[text]), int(found.bounds[text + 1]))
-        pieces = _mentions(example, starts[here], ends[here])
-        chosen = _nearest(pieces, here.stop - here.start, room, example)
+        here = slice(int(pieces.bounds[text]), int(pieces.bounds[text + 1]))
+        mentions = _mentions(example, starts[here], ends[here])
+        chosen = _nearest(mentions, here.stop - here.start, room, example)
         cut += len(chosen) < here.stop - here.start
-        spans[n] = np.searchsorted(chosen, pieces)
+        spans[n] = np.searchsorted(chosen, mentions)
         kept.append(here.start + chosen)
     lengths = np.array([len(chosen) for chosen in kept], np.int64)
-    flat = found.ids[np.concatenate(kept)] if kept else found.ids
+    flat = pieces.ids[np.concatenate(kept)] if kept else pieces.ids
     rows, (begin,) = join(marks, [Segment(flat, bounds_of(lengths)[:-1], lengths)])
     spans += begin[:, None, None]
     for n in range(len(examples)):
         for first, last in spans[n].tolist():
             rows.types[rows.bounds[n] + first : rows.bounds[n] + last + 1] = 1
-    labels = [IGNORED if example.label is None else LABELS.index(example.label) for example in examples]
-    return CoreferenceFeatures(rows, spans, np.array(labels, np.int64), cut)
+    labels = [NO_TARGET if example.label is None else LABELS.index(example.label) for example in examples]
+    return CoreferenceFeatures(with_types(rows, encoding), spans, np.array(labels, np.int64), cut)
 
 
 def _mentions(example: Coreference, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -89,31 +77,32 @@ def _mentions(example: Coreference, starts: np.ndarray, ends: np.ndarray) -> np.
         (example.name_a, example.a_offset),
         (example.name_b, example.b_offset),
     )
-    found = []
+    spans = []
     for mention, offset in mentions:
         pieces = touched(starts, ends, offset, offset + len(mention))
         if pieces is None:
             raise DataError(
-                f"nothing is left of {mention!r} when the text is tokenized",
+                f"the tokenizer drops all of {mention!r}",
                 path=example.place.path,
                 line=example.place.line,
             )
-        found.append(pieces)
-    return np.array(found, np.int64)
+        spans.append(pieces)
+    return np.array(spans, np.int64)
 
 
 def _nearest(mentions: np.ndarray, pieces: int, room: int, example: Coreference) -> np.ndarray:
-    """The pieces of a text that are kept: at most `room`, rising."""
+    """The pieces of a text that are kept: at most `room`, ascending."""
     places = np.arange(pieces)
     if pieces <= room:
         return places
-    away = np.maximum(mentions[:, :1] - places, places - mentions[:, 1:]).min(axis=0)  # below 1 inside of a mention
-    if (away <= 0).sum() > room:
+    distance = np.maximum(mentions[:, :1] - places, places - mentions[:, 1:]).min(axis=0)  # 0 or less in a mention
+    needed = int((distance <= 0).sum())
+    if needed > room:
         raise DataError(
-            f"pronoun and names have {int((away <= 0).sum())} tokens, more than the {room} of a row",
+            f"pronoun and names have {needed} tokens, more than the {room} of a row",
             path=example.place.path,
             line=example.place.line,
             hint="--max-length gives more room",
         )
-    chosen: np.ndarray = np.sort(np.argsort(np.maximum(away, 0), kind="stable")[:room])
+    chosen: np.ndarray = np.sort(np.argsort(np.maximum(distance, 0), kind="stable")[:room])
     return chosen

@@ -1,9 +1,9 @@
 """The best tags of a sentence that keep to their scheme.
 
 Viterbi 1967 (doi:10.1109/TIT.1967.1054010) over the scores of each word's tags, with the scores of a CRF for neighbours
-(Lafferty et al. 2001; Lample et al. 2016, N16-1030) or without. Which tags may follow each other is read off the rules by
-which entities are scored (`nlptools.formats.tag_schemes`): a tag that would belong to no entity is not taken.
-Where no tags at all keep to the scheme (one word, and neither O nor S among the tags), those that break it least often.
+(Lafferty et al. 2001; Lample et al. 2016, N16-1030) or without. The rules by which entities are scored
+(`nlptools.formats.tag_schemes`) determine which tags may follow each other: every tag but O belongs to an entity.
+If no tags at all keep to the scheme (one word, and neither O nor S among the tags), the result breaks it least often.
 Shapes: N sentences, T longest of them, W words of all, C tags.
 """
 
@@ -17,10 +17,8 @@ import numpy as np
 from nlptools.errors import UsageError, display
 from nlptools.formats.tag_schemes import PLAIN, RULES, find_scheme, is_span_tag, split
 
-_BREACH = 1e6  # what breaking the scheme costs; scores are of another order, and in 64 bits both are told apart
-_BATCH = (
-    1 << 14
-)  # scores of tags that are looked at in one step: few enough for the cache, and sentences of like length
+_BREACH = 1e6  # the cost of breaking the scheme, far above any score; 64 bits keep both
+_BATCH = 1 << 14  # scores per step: few enough for the cache, and for sentences of similar length
 
 
 @dataclass(frozen=True)
@@ -42,13 +40,13 @@ class Transitions:
 
 
 def constraints(names: Sequence[str], scheme: str) -> Constraints:
-    """What a scheme allows for tags of these names.
+    """The constraints of a scheme on tags of these names.
 
     Args:
-        scheme: see `schemes.find_scheme`; `plain` allows everything.
+        scheme: see `tag_schemes.find_scheme`; `plain` allows everything.
 
     Raises:
-        UsageError: no such scheme, or a name that does not belong to it.
+        UsageError: no such scheme, or a name that is not of the scheme.
     """
     C = len(names)
     scheme = find_scheme(scheme)
@@ -79,7 +77,7 @@ def best_tags(
 
     Args:
         scores: (W, C), of the tags of each word.
-        sentences: (N + 1,) where the words of each sentence begin, and the end.
+        sentences: (N + 1,), the first word of each sentence, and the end.
 
     Without constraints and transitions, the highest score of each word.
     """
@@ -101,20 +99,20 @@ def best_tags(
         real = columns < lengths[rows][:, None]
         padded = np.zeros((*real.shape, C))
         padded[real] = scores[(sentences[rows][:, None] + columns)[real]]
-        found = viterbi(padded, real, follows, begins, ends)[0]
-        out[(sentences[rows][:, None] + columns)[real]] = found[real]
+        tags = viterbi(padded, real, follows, begins, ends)[0]
+        out[(sentences[rows][:, None] + columns)[real]] = tags[real]
     return out
 
 
 def viterbi(
     scores: np.ndarray, mask: np.ndarray, follows: np.ndarray, begins: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best path through each row: tags (N, T) int64, 0 behind the end, and its score (N,).
+    """The best path through each row: tags (N, T) int64, 0 past the end, and its score (N,).
 
     Args:
         scores: (N, T, C).
         mask: (N, T) bool, True = real; a row is real from its first place to its last, which is at least one.
-        follows, begins, ends: (C, C), (C,) and (C,) what is added for neighbours, the first and the last.
+        follows, begins, ends: (C, C), (C,) and (C,), the scores of neighbours, of the first and of the last tag.
     """
     N, T, C = scores.shape
     lengths = mask.sum(axis=1)
@@ -142,7 +140,7 @@ def viterbi(
 def _costs(
     tags: int, allowed: Constraints | None, transitions: Transitions | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What is added for neighbours, for the first and for the last tag, in 64 bits."""
+    """The scores of neighbours, of the first and of the last tag, in 64 bits."""
     shapes = ((tags, tags), (tags,), (tags,))
     costs = [np.zeros(shape) for shape in shapes]
     if transitions is not None:
@@ -157,5 +155,5 @@ def _costs(
 def _holds(written: str, before: tuple[str, str], now: tuple[str, str]) -> bool:
     """Whether one of the rules (prefix before, prefix now, types) holds for two tags: see `spans.Rules`."""
     same = "=" if before[1] == now[1] else "/"
-    found = (before[0], now[0], same)
-    return any(all(sign in ("*", part) for sign, part in zip(rule, found)) for rule in written.split())
+    pair = (before[0], now[0], same)
+    return any(all(sign in ("*", part) for sign, part in zip(rule, pair)) for rule in written.split())

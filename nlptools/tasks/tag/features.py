@@ -1,16 +1,16 @@
-"""Sentences of words as rows for an encoder, and what comes out per word again: `tag` and `roles`.
+"""Features of the tasks `tag` and `roles`: sentences of words as rows of tokens, and predictions per token back to words.
 
-Each word is tokenized by itself, so that the words of a file stay what they are; its first piece speaks for it (Devlin
+Each word is tokenized by itself, so that the words of the file are kept; its first piece represents it (Devlin
 et al. 2019, arXiv:1810.04805, section 5.3). A sentence that is longer than a row becomes several overlapping rows that
-never cut a word, and each word is answered for by the row in which it has most context: none is ever lost. A word that
-gives no piece (a lone control character) becomes the unknown token; one of more pieces than a row has is cut.
+never cut a word, and the prediction for a word comes from the row in which it has most context, so no word is ever lost. A
+word without pieces (a lone control character) becomes the unknown token; a word of more pieces than fit in a row is cut.
 
-Semantic roles: `[CLS] sentence [SEP] predicate [SEP]` (Shi & Lin 2019, arXiv:1904.05255). The predicate as a second
-segment is there in every row of a long sentence; which of several equal words is meant is told by the type of its
-pieces in the sentence, 1 instead of 0, where Shi & Lin add an embedding of their own. So nothing is added to the
-encoder, and transformers gives the same logits for the same ids and types.
-Where tokens see only what is before them (a GPT), the last piece speaks for its word and the predicate comes first:
-`<eos> predicate <eos> sentence`. Which of several equal words is meant is not told there, for there are no types.
+Semantic roles: `[CLS] sentence [SEP] predicate [SEP]` (Shi & Lin 2019, arXiv:1904.05255). Every row of a long sentence has
+the predicate as its second segment; type 1 instead of 0 marks the pieces of the predicate in the sentence, which tells
+several equal words apart, where Shi & Lin add an embedding. So the encoder needs no further weights, and transformers gives
+the same logits for the same ids and types.
+In a causal model (GPT), the last piece represents its word and the predicate comes first: `<eos> predicate <eos> sentence`.
+It has no types, so that several equal words cannot be told apart.
 Shapes: N sentences, W words of all sentences, R rows, P tokens of all rows, B batch, T length, C labels.
 """
 
@@ -23,44 +23,43 @@ from itertools import chain
 import numpy as np
 
 from nlptools.batches import strided_windows
-from nlptools.batches.encoder_rows import Marks, Rows, Segment, bounds_of, encode_once, join, marks_of, padded, ranges
+from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join, padded, ranges
+from nlptools.batches.features import Encoding, with_types
 from nlptools.batches.strided_windows import Windows
+from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import DataError, UsageError
-from nlptools.text.tokenizer import Tokenizer
-
-IGNORED = -1  # the label of what does not count
 
 
 @dataclass(frozen=True)
 class WordFeatures:
-    """The rows of N sentences. Words are counted through all sentences, W in all."""
+    """The rows of N sentences. Words are numbered through all sentences, W in all."""
 
     rows: Rows
-    sentences: np.ndarray  # (N + 1,) int64, where the words of each sentence begin, and the end
-    words: np.ndarray  # (R + 1,) int64, row r answers for the words from words[r] to words[r + 1]
-    first: np.ndarray  # (W,) int64, the place of the word's first piece in the row that answers for it
-    pieces: np.ndarray  # (W,) int64, how many pieces it has there
-    speaker: np.ndarray  # (W,) int64, the place of the piece that speaks for the word: the first, or the last
-    cut_words: int  # words that were cut because they are longer than a row
-    unknown_words: int  # words without pieces, which became the unknown token
+    sentences: np.ndarray  # (N + 1,) int64, the first word of each sentence, and the end
+    words: np.ndarray  # (R + 1,) int64, row r predicts the words from words[r] to words[r + 1]
+    first: np.ndarray  # (W,) int64, the place of the word's first piece in the row that predicts it
+    pieces: np.ndarray  # (W,) int64, its number of pieces there
+    speaker: np.ndarray  # (W,) int64, the place of the piece that represents it: the first, or the last
+    cut_words: int  # words that were cut, being longer than a row
+    unknown_words: int  # words without pieces, replaced by the unknown token
 
     def places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Speaking pieces of the words that the rows (B,) answer for: places (B, W) int64, and mask (B, W), True = real."""
+        """The pieces that represent the words of the rows (B,): places (B, W) int64, and mask (B, W), True = real."""
         places = padded(self.speaker, self.words, rows, 0)
         return places, np.arange(places.shape[1]) < np.diff(self.words)[rows][:, None]
 
     def edges(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Whether the words that the rows (B,) answer for begin, and whether they end, their sentence: (B,) bool each."""
+        """Whether the words of the rows (B,) begin, and whether they end, their sentence: (B,) bool each."""
         starts, stops = self.words[rows], self.words[np.asarray(rows) + 1]
         return np.isin(starts, self.sentences), np.isin(stops, self.sentences)
 
     def piece_labels(self, labels: np.ndarray, all_pieces: bool = False) -> np.ndarray:
-        """`labels` (W,) at the pieces of all rows, IGNORED elsewhere: (P,) int64.
+        """`labels` (W,) at the pieces of all rows, NO_TARGET elsewhere: (P,) int64.
 
-        A word carries its label once, in the row that answers for it, on the piece that speaks or on all of them. `padded`
-        with `rows.bounds` makes batches of them.
+        A word has its label in one row, the one that predicts it, on the piece that represents it or on all its pieces.
+        `padded` with `rows.bounds` makes batches.
         """
-        out = np.full(len(self.rows.ids), IGNORED, np.int64)
+        out = np.full(len(self.rows.ids), NO_TARGET, np.int64)
         starts = np.repeat(self.rows.bounds[:-1], np.diff(self.words))
         if all_pieces:
             out[ranges(starts + self.first, self.pieces)] = np.repeat(labels, self.pieces)
@@ -69,13 +68,13 @@ class WordFeatures:
         return out
 
     def pick(self, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The words that the rows (B,) answer for, and theirs of the scores (B, T, ...): (n,) int64 and (n, ...)."""
+        """The words of the rows (B,), and their part of the scores (B, T, ...): (n,) int64 and (n, ...)."""
         counts = np.diff(self.words)[rows]
         words = ranges(self.words[rows], counts)
         return words, scores[np.repeat(np.arange(len(rows)), counts), self.speaker[words]]
 
     def merge(self, outputs: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """One score per word from those of all rows, in batches of any order: (rows (B,), scores (B, T, C)) -> (W, C).
+        """The scores of each word from those of all rows, in batches of any order: (rows (B,), scores (B, T, C)) -> (W, C).
 
         Raises:
             ValueError: a row is missing.
@@ -94,36 +93,30 @@ class WordFeatures:
 
 def word_features(
     sentences: Sequence[Sequence[str]],
-    tokenizer: Tokenizer,
+    encoding: Encoding,
     *,
-    max_length: int,
     step: int = 0,
     predicates: Sequence[int] | None = None,
-    marks: Marks | None = None,
-    threads: int = 1,
 ) -> WordFeatures:
-    """Rows for sentences of words.
+    """Rows of sentences of words.
 
     Args:
         sentences: N sequences of words; an empty one has no row.
-        max_length: most tokens of a row, marks included.
         step: pieces from one row of a long sentence to the next; 0: half of what fits.
         predicates: for each sentence, the number of the word that is its predicate: see the module.
-        marks: None: those that the tokenizer of an encoder has.
 
     Raises:
-        UsageError: `max_length` leaves no room for a word, or `step` is negative.
+        UsageError: `encoding.max_length` leaves no room for a word, or `step` is negative.
         DataError: a predicate is not a word of its sentence.
-        BundleError: the tokenizer lacks a special token.
     """
-    marks = marks or marks_of(tokenizer)
+    marks, max_length = encoding.marks, encoding.max_length
     num_marks = marks.count(1 if predicates is None else 2)
     least = num_marks + (1 if predicates is None else 2)
     if max_length < least or step < 0:
         raise UsageError(f"rows of {max_length} tokens, {step} apart: expected at least {least}, and no negative step")
     counts = np.fromiter(map(len, sentences), np.int64, len(sentences))
     bounds = bounds_of(counts)
-    ids, starts, sizes, unknown = _pieces(list(chain.from_iterable(sentences)), tokenizer, marks, threads)
+    ids, starts, sizes, unknown = _pieces(list(chain.from_iterable(sentences)), encoding)
 
     room = np.full(len(counts), max_length - num_marks)
     predicate = None
@@ -146,36 +139,36 @@ def word_features(
     rows, begins = join(marks, segments[::order])
     begin = begins[::order][0]  # where the sentence begins
     owned = bounds_of(windows.owned_end - windows.owned_first)
-    of_word = np.repeat(first, np.diff(owned))  # the first word of the row that answers for it
+    of_word = np.repeat(first, np.diff(owned))  # the first word of the row that predicts it
     if predicate is not None:
         _mark_predicates(rows, windows, of_row, first, offsets, begin)
     place = np.repeat(begin, np.diff(owned)) + offsets[:-1] - offsets[of_word]
     speaker = place + sizes - 1 if marks.causal else place
+    rows = with_types(rows, encoding)
     return WordFeatures(rows, bounds, owned, place, sizes, speaker, int((sizes < whole).sum()), unknown)
 
 
-def _pieces(
-    words: Sequence[str], tokenizer: Tokenizer, marks: Marks, threads: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """The pieces of W words: (P,) ids, (W,) where each begins among them and how many it has, and how many words had none,
-    which are the unknown token then.
+def _pieces(words: Sequence[str], encoding: Encoding) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """The pieces of W words: (P,) ids, (W,) the first piece and (W,) the number of pieces of each word, and the number of
+    words without pieces, which get the unknown token.
     """
-    found, which = encode_once(tokenizer, [marks.before_word + word for word in words], threads)
-    ids = np.append(found.ids, np.int32(marks.unk))
-    starts, sizes = found.bounds[which], found.lengths[which]
+    marks = encoding.marks
+    pieces, which = encode_once(encoding.tokenizer, [marks.before_word + word for word in words], encoding.threads)
+    ids = np.append(pieces.ids, np.int32(marks.unk))
+    starts, sizes = pieces.bounds[which], pieces.lengths[which]
     nothing = sizes == 0
     starts[nothing], sizes[nothing] = len(ids) - 1, 1
     return ids, starts, sizes, int(nothing.sum())
 
 
 def number_labels(tags: Iterable[Sequence[str]], names: Sequence[str]) -> np.ndarray:
-    """The tags of all words by their place in `names`: (W,) int64; IGNORED for one that does not stand there."""
+    """The index in `names` of the tag of each word: (W,) int64; NO_TARGET for a tag that is not there."""
     numbers: Mapping[str, int] = {name: number for number, name in enumerate(names)}
-    return np.array([numbers.get(tag, IGNORED) for sentence in tags for tag in sentence], np.int64)
+    return np.array([numbers.get(tag, NO_TARGET) for sentence in tags for tag in sentence], np.int64)
 
 
 def _predicate_words(predicates: Sequence[int], bounds: np.ndarray) -> np.ndarray:
-    """The predicate of each sentence, counted through all sentences: (N,)."""
+    """The predicate of each sentence, as a word number through all sentences: (N,)."""
     chosen = np.asarray(predicates, np.int64)
     if chosen.shape != (len(bounds) - 1,):
         raise ValueError(f"{len(chosen)} predicates for {len(bounds) - 1} sentences")
@@ -192,8 +185,8 @@ def _predicate_words(predicates: Sequence[int], bounds: np.ndarray) -> np.ndarra
 def _mark_predicates(
     rows: Rows, windows: Windows, predicate: np.ndarray, first: np.ndarray, offsets: np.ndarray, begin: np.ndarray
 ) -> None:
-    """Set the type of the predicate's pieces to 1 in rows (R,) that hold it. `first`: the first word of each row; `begin`:
-    the place of its first piece.
+    """Set the type of the predicate's pieces to 1 in the rows (R,) that contain it. `first`: the first word of each row;
+    `begin`: the place of its first piece.
     """
     there = (predicate >= first) & (predicate < first + windows.end - windows.first)
     words = predicate[there]

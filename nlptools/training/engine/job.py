@@ -14,16 +14,17 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from nlptools import messages
-from nlptools.batches.windows import Source
+from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
+from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.loop import Criterion, Evaluate, Fit, Progress, Result, fit, total_steps
+from nlptools.training.engine.loop import Evaluate, Fit, Progress, Result, fit, total_steps
 from nlptools.training.objective import Objective
 
 # Settings that do not make it another run: how long, how often, how fast.

@@ -12,10 +12,12 @@ from typing import Any
 import torch
 
 from nlptools import messages
-from nlptools.batches.windows import Batch, Source
+from nlptools.batches.source import Source
+from nlptools.batches.windows import Batch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Interval, Training, duration, interval
 from nlptools.errors import Diverged
+from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
@@ -25,21 +27,6 @@ from nlptools.training.objective import Objective
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
 MOST_BAD_STEPS = 8  # updates refused in a row before a run counts as diverged
-
-
-@dataclass(frozen=True)
-class Criterion:
-    """The number of a validation that decides which is the best, and when patience is over."""
-
-    name: str
-    higher_is_better: bool
-
-    def better(self, value: float, other: float) -> bool:
-        """Whether `value` is better than `other`."""
-        return value > other if self.higher_is_better else value < other
-
-
-LOSS = Criterion("loss", higher_is_better=False)
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""What begins with a pretrained model: a BERT, an ELECTRA or a GPT that gets a head for a task."""
+"""Fine-tuning of a pretrained model: a BERT, an ELECTRA or a GPT with a head for a task."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from nlptools.models.language.gpt import GPT
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 from nlptools.tasks import outputs
-from nlptools.tasks import task as kinds
-from nlptools.tasks.task import Kind
+from nlptools.tasks import task as tasks
+from nlptools.tasks.task import Task
 from nlptools.training.finetuning import rates
 from nlptools.training.objective import Objective
 
 
 def opened(settings: Finetune) -> Pretrained:
-    """The model to begin with. Raises UsageError, InputError, BundleError."""
+    """The pretrained model. Raises UsageError, InputError, BundleError."""
     assert settings.model is not None
     base = open_model(settings.model).bundle
     if not isinstance(base.model, (GPT, TaskHeads)):
         raise BundleError(
-            f"{display(settings.model)}: no encoder and no GPT", hint="finetune begins with a BERT, an ELECTRA or a GPT"
+            f"{display(settings.model)}: not an encoder or a GPT", hint="finetune takes a BERT, an ELECTRA or a GPT"
         )
     sizes = base.model.config
     which = layers(settings.layers)
@@ -46,7 +46,7 @@ def opened(settings: Finetune) -> Pretrained:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """An encoder or a GPT, of which `base` has the weights; fulfils `reader.Reader`."""
+    """An encoder or a GPT with the weights of `base`; a `reader.Reader`."""
 
     base: bundle.Bundle
     options: Finetune
@@ -57,20 +57,20 @@ class Pretrained:
 
     def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
         """See `Reader`."""
-        made: Encoding = kinds.encoding(self.base, self.options.max_length, threads, training=True)
-        return made
+        encoding: Encoding = tasks.encoding(self.base, self.options.max_length, threads, training=True)
+        return encoding
 
-    def model(self, kind: Kind, seed: int) -> TaskHeads:
-        """The model with a new head, or with its own where it is for the same labels."""
+    def model(self, task: Task, seed: int) -> TaskHeads:
+        """The model with a new head, or with its own head if that is for the same labels."""
         options = self.options
-        model = new_model(self.base, kind, seed, layers(options.layers), options.encoder_dropout)
+        model = new_model(self.base, task, seed, layers(options.layers), options.encoder_dropout)
         rates.freeze(model, frozen(options.freeze))
         return model
 
-    def objective(self, model: Any, kind: Kind) -> TaskLoss:
+    def objective(self, model: Any, task: Task) -> TaskLoss:
         """See `Reader`."""
         options = self.options
-        return TaskLoss(model, kind, layers(options.layers), options.layer_decay, options.unfreeze)
+        return TaskLoss(model, task, layers(options.layers), options.layer_decay, options.unfreeze)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
         """See `Reader`."""
@@ -85,59 +85,57 @@ class Pretrained:
         """See `Reader`."""
         arch = "bert"
         if not self.base.is_encoder:
-            # transformers finds the last token of a row by what is no padding
+            # transformers finds the last token of a row by the padding
             eos, arch = self.base.eos, "gpt-tasks"
             more = {"bos_token_id": eos, "eos_token_id": eos, "pad_token_id": eos, **more}
         bundle.save_encoder(directory, model, weights, self.base.tokenizer, arch=arch, training=training, more=more)
 
 
 def new_model(
-    base: bundle.Bundle, kind: Kind, seed: int, which: Layers = outputs.LAST, dropout: float | None = None
+    base: bundle.Bundle, task: Task, seed: int, which: Layers = outputs.LAST, dropout: float | None = None
 ) -> TaskHeads:
-    """The model of a bundle with the head of a task, on the CPU: that of the bundle where it is for the same labels, else
-    drawn at random. A BERT without a pooler gets a new one, which is told.
+    """The model of a bundle with the head of a task, on the CPU: the head of the bundle if it is for the same labels, else
+    a random one. A BERT without a pooler gets a new one, with a note.
 
     Args:
         which: the layers that the head sees.
-        dropout: None: that of the bundle.
+        dropout: None: as in the bundle.
     """
     held: Any = base.model
-    config, heads = held.config, (kind.head, *kinds.more_heads(kind))
+    config, heads = held.config, (task.head, *task.extra_heads)
     heads += (f"layer_{which.kind}",) if f"layer_{which.kind}" in LAYER_HEADS else ()
     sees = which.count(config.num_hidden_layers + 1)
     if dropout is not None:
         config = replace(config, **{name: dropout for name in vars(config) if name.endswith("_dropout")})
     model: TaskHeads
     if base.is_encoder:
-        pooled = kind.head in ("sequence", "choice") and config.family == "bert"
-        model = BertWithHeads(config, ("pooler", *heads) if pooled else heads, kind.num_labels, sees)
+        pooled = task.head in ("sequence", "choice") and config.family == "bert"
+        model = BertWithHeads(config, ("pooler", *heads) if pooled else heads, task.num_labels, sees)
     else:
-        model = GPTWithHeads(config, heads, kind.num_labels, sees)
+        model = GPTWithHeads(config, heads, task.num_labels, sees)
     torch.manual_seed(seed)
     model.initialize()
-    kind.begin(model)
-    missing, _ = model.load_state_dict(_weights(base, kind, which), strict=False)
+    task.begin(model)
+    missing, _ = model.load_state_dict(_weights(base, task, which), strict=False)
     if which.file is not None:
         weights = torch.tensor(mix_weights(which.file, config.num_hidden_layers + 1))
         model.load_state_dict({"layer_mix.weight": weights}, strict=False)
     if any(name.startswith("encoder.pooler") for name in missing):
-        messages.note(f"{display(str(base.path))}: has no pooler, a new one is learnt")
+        messages.note(f"{display(str(base.path))}: has no pooler, trains a new one")
     return model
 
 
-def _weights(base: bundle.Bundle, kind: Kind, which: Layers) -> dict[str, Tensor]:
-    """The weights of a bundle under the names of a `TaskHeads`; heads only where they are for the labels of the kind, and
-    see the same layers.
+def _weights(base: bundle.Bundle, task: Task, which: Layers) -> dict[str, Tensor]:
+    """The weights of a bundle under the names of a `TaskHeads`; those of heads only if they are for the same labels and see the
+    same layers.
     """
     held = base.model
     weights: dict[str, Tensor] = base.weights()
     if not isinstance(held, TaskHeads):
         return {f"encoder.{name}": tensor for name, tensor in weights.items()}
-    same = kind.head in held.heads and held.num_labels == kind.num_labels
-    same &= kinds.seen_layers(base) == which._replace(file=None)
-    same &= all(
-        base.config.get(key) == value for key, value in kind.config().items() if key in ("id2label", "problem_type")
-    )
+    same = task.head in held.heads and held.num_labels == task.num_labels
+    same &= tasks.seen_layers(base) == which._replace(file=None)
+    same &= all(base.config.get(key) == value for key, value in task.label_settings().items() if key != "label2id")
     if same:
         return weights
     return {name: tensor for name, tensor in weights.items() if name.split(".")[0] not in (*TASK_HEADS, *BESIDE_HEADS)}
@@ -146,28 +144,28 @@ def _weights(base: bundle.Bundle, kind: Kind, which: Layers) -> dict[str, Tensor
 class TaskLoss(Objective):
     """The loss of a task's head on top of an encoder, as a weighted sum."""
 
-    def __init__(self, model: Any, kind: Kind, which: Layers, decay: float = 1.0, unfreeze: float = 0.0) -> None:
+    def __init__(self, model: Any, task: Task, which: Layers, decay: float = 1.0, unfreeze: float = 0.0) -> None:
         """`decay`, `unfreeze`: see `rates.Rates`."""
         super().__init__(model)
-        self.kind, self.which = kind, which
+        self.task, self.which = task, which
         self.factors = rates.of(self, model.config.num_hidden_layers, decay, unfreeze)
 
     def counts(self, batch: FeatureBatch) -> dict[str, float]:
-        """What the loss is divided by: the sum of the weights."""
+        """The divisor of the loss: the sum of the weights."""
         return {"loss": batch.weight}
 
     def arrays(self, batch: FeatureBatch) -> tuple[np.ndarray, ...]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arguments of `forward`, to be put on the device."""
         return batch.ids, batch.mask, batch.types, *batch.targets
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor, *targets: Tensor) -> dict[str, Tensor]:
-        """(B, T) ids, mask and types, and what the kind calls targets -> the sum of the losses."""
-        hidden = outputs.hidden_states(self.model, self.kind.head, self.which, ids, mask, types)
+        """(B, T) ids, mask and types, and the targets of the task -> the sum of the losses."""
+        hidden = outputs.hidden_states(self.model, self.task.head, self.which, ids, mask, types)
         given: tuple[Tensor, ...] = ()
-        if self.kind.head in outputs.OF_SPANS:
+        if self.task.head in outputs.OF_SPANS:
             given, targets = (targets[0].view(len(ids), -1, 2),), targets[1:]
-        logits = self.model.task_logits(self.kind.head, hidden, *given)
-        return {"loss": self.kind.loss(logits.float(), *targets, **kinds.beside(self.kind, self.model))}
+        logits = self.model.task_logits(self.task.head, hidden, *given)
+        return {"loss": self.task.loss(logits.float(), *targets, **self.task.layers_of(self.model))}
 
     def rates(self, epoch: float) -> dict[str, float]:
         """See `rates.Rates.at`."""

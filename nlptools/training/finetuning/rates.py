@@ -1,8 +1,8 @@
-"""How fast each part of an encoder learns: layer-wise decay, frozen layers, gradual unfreezing.
+"""Learning rates of the parts of an encoder: layer-wise decay, frozen layers, gradual unfreezing.
 
 Layer-wise decay: Howard & Ruder 2018 (arXiv:1801.06146), Clark et al. 2020 (arXiv:2003.10555). Gradual unfreezing: Howard &
-Ruder 2018. The embeddings are part 0, the blocks 1 to L, a norm behind them L, the heads, with the pooler, L + 1.
-Departure from ELECTRA's script: the last block learns by one decay slower than the head, not by two.
+Ruder 2018. The embeddings are part 0, the blocks 1 to L, a norm after them L, the heads and the pooler L + 1.
+Departure from ELECTRA's script: the rate of the last block is one decay below that of the head, not two.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from torch import nn
 
 
 def part_of(name: str, num_layers: int) -> int:
-    """Which part a parameter of a `TaskHeads` belongs to, 0 to `num_layers` + 1."""
-    found = re.search(r"encoder\.blocks\.(\d+)\.", name)
-    if found:
-        return int(found[1]) + 1
+    """The part of a parameter of a `TaskHeads`, 0 to `num_layers` + 1."""
+    block = re.search(r"encoder\.blocks\.(\d+)\.", name)
+    if block:
+        return int(block[1]) + 1
     if "encoder.norm." in name:
         return num_layers
     return 0 if "encoder." in name and "encoder.pooler." not in name else num_layers + 1
 
 
 def freeze(model: Any, layers: int | None) -> None:
-    """Let nothing change the embeddings and the first `layers` blocks, None: all of them; 0 freezes nothing."""
+    """Freeze the embeddings and the first `layers` blocks, None: all of them; 0 freezes nothing."""
     num_layers = model.config.num_hidden_layers
     last = num_layers if layers is None else min(layers, num_layers)
     if layers == 0:
@@ -36,20 +36,20 @@ def freeze(model: Any, layers: int | None) -> None:
 
 
 class Rates:
-    """Factors of the learning rate, by parameter."""
+    """Factors of the learning rate for each parameter."""
 
     def __init__(self, names: Iterable[str], num_layers: int, decay: float = 1.0, unfreeze: float = 0.0) -> None:
-        """`unfreeze`: epochs after which one more part learns; 0: all learn at once."""
+        """`unfreeze`: epochs after which one more part is trained; 0: all are trained from the start."""
         self.parts = {name: part_of(name, num_layers) for name in names}
         self.top, self.decay, self.unfreeze = num_layers + 1, decay, unfreeze
 
     @property
     def all_alike(self) -> bool:
-        """Whether there is nothing to be told apart."""
+        """Whether all factors are 1."""
         return self.decay == 1.0 and not self.unfreeze
 
     def at(self, epoch: float) -> dict[str, float]:
-        """What the learning rate of each parameter is multiplied with; those that are missing by 1."""
+        """The factor of each parameter; 1 for missing ones."""
         if self.all_alike:
             return {}
         lowest = self.top - int(epoch / self.unfreeze) if self.unfreeze else 0

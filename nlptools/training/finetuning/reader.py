@@ -1,4 +1,4 @@
-"""What reads the texts of a task for its head: an encoder that was pretrained, or a text classifier from nothing."""
+"""The contract of what turns texts into input for the head of a task: a pretrained encoder, or a text classifier from scratch."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from nlptools.batches.features import Features
-from nlptools.batches.windows import Source
+from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
-from nlptools.tasks.task import Kind
+from nlptools.tasks.task import Task
 from nlptools.training.objective import Objective
 
 
 class Reader(Protocol):
-    """The job calls these in this order, once per process."""
+    """The run calls these methods in this order, once per process."""
 
     def settings(self) -> dict[str, Any]:
-        """All that was chosen besides `Finetune`; continuing a run takes the same."""
+        """The settings besides `Finetune`; a continued run must have the same."""
 
     def encoding(self, examples: Sequence[Any], threads: int) -> Any:
-        """How texts become rows, perhaps learnt from the training examples; what `Kind.features` takes."""
+        """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
 
-    def model(self, kind: Kind, seed: int) -> Any:
-        """The model to begin with, on the CPU in float32: the same weights in every process."""
+    def model(self, task: Task, seed: int) -> Any:
+        """The initial model, on the CPU in float32: the same weights in every process."""
 
-    def objective(self, model: Any, kind: Kind) -> Objective:
-        """What is minimised."""
+    def objective(self, model: Any, task: Task) -> Objective:
+        """The loss to minimize."""
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> Source:
         """The training batches of this process."""
@@ -34,4 +34,4 @@ class Reader(Protocol):
     def save(
         self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
     ) -> None:
-        """Write the bundle, `more` in its config.json."""
+        """Write the bundle, with `more` in its config.json."""

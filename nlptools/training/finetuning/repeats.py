@@ -1,7 +1,7 @@
-"""Several runs of one thing: with several seeds, or each without another part of the data; the best one is kept.
+"""Several runs of one task, with different seeds or cross-validation folds; the best is kept.
 
 Dodge et al. 2020 (arXiv:2002.06305) and Mosbach et al. 2021 (arXiv:2006.04884): results of fine-tuning differ from seed to
-seed, and some runs fail, which a single number hides.
+seed and some runs fail, which a single number hides.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from nlptools.configs import Compute
 from nlptools.configs.finetuning import Finetune, FinetuneTraining
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import artifacts, atomic
+from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.job import Trained
-from nlptools.training.engine.loop import Criterion
 
 
 def several(
@@ -29,26 +29,26 @@ def several(
     compute: Compute,
     chosen: Callable[[], Criterion],
 ) -> Trained:
-    """Do `one(run, compute, fold)` for each seed, or for each fold, in directories within `run.output`.
+    """Call `one(run, compute, fold)` for each seed or each fold, in subdirectories of `run.output`.
 
-    Those that are finished are not done again. `chosen()`, afterwards: by which number the best is the best.
+    Finished runs are not repeated. `chosen()` gives, afterwards, the criterion for the best run.
 
     Raises:
-        UsageError: nothing to measure on, or --folds with --valid.
-        OutputError: the directory holds something else.
-        What `one` raises.
+        UsageError: no held-out examples, or --folds with --valid.
+        OutputError: the directory has other contents.
+        The errors of `one`.
     """
     if settings.folds and run.held_out:
-        raise UsageError("--folds measures on parts of the training data: it does not go with --valid")
+        raise UsageError("--folds does not go with --valid: it evaluates on parts of the training data")
     if not settings.folds and not run.held_out:
-        raise UsageError("--seeds needs --valid: which of the models is the best?")
+        raise UsageError("--seeds needs --valid, to choose the best model")
     directory = Path(run.output)
     if (
         (directory / run_directory.RECORD).exists()
         and not run.force
         and "repeats" not in artifacts.read_json(directory / run_directory.RECORD)
     ):
-        raise OutputError(f"{display(run.output)}: holds a single run", hint="--force replaces it")
+        raise OutputError(f"{display(run.output)}: contains a single run", hint="--force replaces it")
     if run.dry_run:
         return one(run, compute, (0, settings.folds) if settings.folds else None)
     done: dict[str, Trained] = {}
@@ -64,7 +64,7 @@ def several(
 
 
 def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) -> Trained:
-    """Tell what the runs gave, and keep the best."""
+    """Report the results of the runs, and keep the best."""
     values = {name: float(trained.metrics[f"valid_{criterion.name}"]) for name, trained in done.items()}
     best = (max if criterion.higher_is_better else min)(values, key=lambda name: values[name])
     numbers = list(values.values())
@@ -72,7 +72,7 @@ def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) 
     failed = [name for name in values if _has_failed(directory / name)]
     for name in failed:
         messages.warn(
-            f"{name} failed: it gives one answer to everything ({criterion.name} {values[name]:.4f});"
+            f"{name} failed: its predictions are all the same ({criterion.name} {values[name]:.4f});"
             " a smaller --lr or a longer --warmup helps"
         )
     summary: dict[str, Any] = {
@@ -84,19 +84,19 @@ def _summed_up(directory: Path, done: dict[str, Trained], criterion: Criterion) 
         "best": best,
     }
     _keep(directory, directory / best, summary)
-    told = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
-    messages.note(f"{criterion.name}: mean {mean:.4f}, standard deviation {spread:.4f} ({told})")
+    values_text = ", ".join(f"{name} {value:.4f}" for name, value in values.items())
+    messages.note(f"{criterion.name}: mean {mean:.4f}, standard deviation {spread:.4f} ({values_text})")
     messages.note(f"{display(str(directory))}: the model of {best}")
     return Trained(directory, done[best].steps, {**done[best].metrics, "repeats": summary})
 
 
 def _has_failed(directory: Path) -> bool:
-    """Whether the model of a run has been noted to say the same of all held-out examples."""
+    """Whether the model of a run makes the same prediction for all held-out examples, by its record."""
     return bool(artifacts.read_json(directory / run_directory.RECORD).get("metrics", {}).get("valid_answers") == 1)
 
 
 def _keep(directory: Path, best: Path, summary: dict[str, Any]) -> None:
-    """Copy the bundle `best` into `directory`, with what all runs gave in its training record; the manifest last."""
+    """Copy the bundle `best` into `directory`, with the results of all runs in its training record; the manifest last."""
     names = list(artifacts.read_json(best / artifacts.MANIFEST)["files"])
     for name in names:
         if name == run_directory.RECORD:

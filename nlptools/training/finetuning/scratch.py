@@ -1,4 +1,4 @@
-"""Text classifiers without pretraining, as what reads the texts of a task: `finetune --scratch`.
+"""Training of text classifiers without a pretrained model: `finetune --scratch`.
 
 Shapes: B batch, T length, K labels, V words.
 """
@@ -19,8 +19,8 @@ from torch import Tensor
 from nlptools import bundle, messages
 from nlptools.batches.bags import BagBatch, BagBatches
 from nlptools.batches.features import FeatureBatch, FeatureBatches, Features
+from nlptools.batches.source import Source
 from nlptools.batches.text_rows import Cut, NGrams, TextEncoding
-from nlptools.batches.windows import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
@@ -29,7 +29,7 @@ from nlptools.configs.word_vectors import lengths
 from nlptools.errors import DataError, UsageError
 from nlptools.models.tasks.text_classifiers import TextClassifier
 from nlptools.tasks import classifiers
-from nlptools.tasks.task import Kind
+from nlptools.tasks.task import Task
 from nlptools.text import builtin
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -45,10 +45,10 @@ UNK = 1
 
 
 class FromScratch:
-    """A text classifier that is to be trained; fulfils `reader.Reader`. What it is made of, `encoding` learns."""
+    """A text classifier to train; a `reader.Reader`. `encoding` sets its vocabulary and n-grams."""
 
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
-        """Raises UsageError for settings that do not go together, BundleError for what are no vectors or no tokenizer."""
+        """Raises UsageError for settings that do not go together, BundleError for invalid vectors or an invalid tokenizer."""
         assert settings.scratch is not None
         scratch.check(settings.scratch)
         self.options, self.scratch, self.arch = settings, scratch, settings.scratch
@@ -62,60 +62,58 @@ class FromScratch:
         return asdict(self.scratch)
 
     def encoding(self, examples: Sequence[Any], threads: int) -> TextEncoding:
-        """How texts become rows, learnt from the training examples."""
+        """How texts become rows, with the vocabulary and n-grams of the training examples."""
         texts = [example.texts for example in examples]
         self._texts = len(texts[0])
         tokenizer, cut = self.given, None
         if tokenizer.vocab is None:
             lines = [text for example in texts for text in example]
-            cut = Cut(
-                lines, tokenizer.tokens_lines(lines, threads)
-            )  # once, as this takes longer than an epoch of a bag
+            cut = Cut(lines, tokenizer.tokens_lines(lines, threads))  # once: this takes longer than an epoch of a bag
             tokenizer = self._learned(cut.words)
         assert tokenizer.vocab is not None
         unk = len(tokenizer.vocab) if tokenizer.vocab.unk is None else tokenizer.vocab.unk
-        made = TextEncoding(tokenizer, unk, self.options.max_length, None, threads, cut)
+        encoding = TextEncoding(tokenizer, unk, self.options.max_length, None, threads, cut)
         if self.arch == "bag":
             scratch = self.scratch
             characters = None if scratch.char_ngrams is None else lengths(scratch.char_ngrams)
             first = len(tokenizer.vocab) + 1
             ngrams = NGrams(scratch.word_ngrams, characters, scratch.buckets, first, np.empty(0, np.int64))
-            made = replace(made, ngrams=ngrams)
-            made = replace(made, ngrams=replace(ngrams, known=made.buckets(texts)))
-        self._encoding = replace(made, cut=None)
-        return made
+            encoding = replace(encoding, ngrams=ngrams)
+            encoding = replace(encoding, ngrams=replace(ngrams, known=encoding.buckets(texts)))
+        self._encoding = replace(encoding, cut=None)
+        return encoding
 
     def _learned(self, texts: Sequence[Sequence[str]]) -> Tokenizer:
-        """The tokenizer with the words of the training texts, the most frequent first, and those that have vectors."""
+        """The tokenizer with the words of the training texts, most frequent first, then the words of the vectors."""
         counts = Counter(chain.from_iterable(texts))
         for special in SPECIAL:
             counts.pop(special, None)
         kept = sorted((w for w, n in counts.items() if n >= self.scratch.min_count), key=lambda w: (-counts[w], w))
         if not kept:
-            raise DataError(f"no word of the training texts occurs {self.scratch.min_count} times", hint="--min-count")
+            raise DataError(
+                f"no word of the training texts occurs {self.scratch.min_count} times", hint="lower --min-count"
+            )
         words = dict.fromkeys((*SPECIAL, *kept))
         if self.vectors is not None:
             more = self.vectors.words.list()
             usable = [w for w in more if w == w.lower()] if self.scratch.lowercase else more
             words.update(dict.fromkeys(usable))
             unusable = len(more) - len(usable)
-            left_out = (
-                f"; {unusable:,} of its words have capitals and are left out (--no-lowercase)" if unusable else ""
-            )
-            found = sum(map(set(usable).__contains__, kept))
-            messages.note(f"vectors: {found:,} of {len(kept):,} words of the training texts have one{left_out}")
+            skipped = f"; {unusable:,} of its words have capitals and are skipped (--no-lowercase)" if unusable else ""
+            known = sum(map(set(usable).__contains__, kept))
+            messages.note(f"vectors: {known:,} of {len(kept):,} words of the training texts have one{skipped}")
         vocab = Vocab(words, [counts.get(w, 0) for w in words], {"pad": classifiers.PAD, "unk": UNK})
         return builtin.NamedTokenizer(self.given.kind, vocab, self.scratch.lowercase)
 
-    def model(self, kind: Kind, seed: int) -> TextClassifier:
+    def model(self, task: Task, seed: int) -> TextClassifier:
         """See `reader.Reader`."""
-        made, scratch = self._encoding, self.scratch
-        assert made is not None and made.tokenizer.vocab is not None
+        encoding, scratch = self._encoding, self.scratch
+        assert encoding is not None and encoding.tokenizer.vocab is not None
         config = TextClassifierConfig(
             arch=self.arch,
-            vocab_size=len(made.tokenizer.vocab) + 1,
+            vocab_size=len(encoding.tokenizer.vocab) + 1,
             embedding_size=scratch.dim if self.vectors is None else self.vectors.dimensions,
-            num_labels=kind.num_labels,
+            num_labels=task.num_labels,
             texts=self._texts,
             hidden_size=scratch.hidden_size,
             num_hidden_layers=scratch.depth,
@@ -125,27 +123,27 @@ class FromScratch:
             kernel_sizes=tuple(map(int, scratch.kernel_sizes.split(","))),
             dropout=scratch.dropout,
             word_dropout=scratch.word_dropout,
-            num_ngrams=0 if made.ngrams is None else len(made.ngrams.known),
+            num_ngrams=0 if encoding.ngrams is None else len(encoding.ngrams.known),
             word_ngrams=scratch.word_ngrams,
             char_ngrams=scratch.char_ngrams,
             buckets=scratch.buckets,
-            unk=made.unk,
+            unk=encoding.unk,
         )
         model = TextClassifier(config)
         torch.manual_seed(seed)
         model.initialize()
-        if made.ngrams is not None:
-            model.buckets.copy_(torch.from_numpy(made.ngrams.known))
+        if encoding.ngrams is not None:
+            model.buckets.copy_(torch.from_numpy(encoding.ngrams.known))
         if self.vectors is not None:
-            place_vectors(model.token_embedding.weight, made.tokenizer.vocab, self.vectors)
+            place_vectors(model.token_embedding.weight, encoding.tokenizer.vocab, self.vectors)
         if self.options.freeze == "all":
             model.freeze_words()
-        kind.begin(model)
+        task.begin(model)
         return model
 
-    def objective(self, model: TextClassifier, kind: Kind) -> ClassifierLoss:
+    def objective(self, model: TextClassifier, task: Task) -> ClassifierLoss:
         """See `reader.Reader`."""
-        return ClassifierLoss(model, kind)
+        return ClassifierLoss(model, task)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> Source:
         """See `reader.Reader`."""
@@ -166,14 +164,14 @@ class FromScratch:
 
 @torch.no_grad()
 def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
-    """Put the vectors of words into their rows of `table` (V, E), in place; returns how many words have one.
+    """Put the vectors of words into their rows of `table` (V, E), in place; returns the number of words with a vector.
 
-    Words without one get random numbers as large as those of the others (Kim 2014).
+    Words without one get random numbers of the same variance (Kim 2014).
     """
     vectors.words.hold_index()
-    found = vectors.words.find(vocab.tokens)
-    rows = [vocab.ids[word] for word in found]
-    taken = torch.from_numpy(np.array(vectors.rows.take(list(found.values())), np.float32))
+    places = vectors.words.find(vocab.tokens)
+    rows = [vocab.ids[word] for word in places]
+    taken = torch.from_numpy(np.array(vectors.rows.take(list(places.values())), np.float32))
     if len(rows) and bool(taken.isfinite().all()):
         bound = float(taken.std()) * 3**0.5
         table.uniform_(-bound, bound)
@@ -184,30 +182,30 @@ def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
 class ClassifierLoss(Objective):
     """The loss of a text classifier, as a weighted sum."""
 
-    def __init__(self, model: TextClassifier, kind: Kind) -> None:
+    def __init__(self, model: TextClassifier, task: Task) -> None:
         super().__init__(model)
-        self.kind = kind
+        self.task = task
 
     def optimizer(self, run: Training) -> Optimizer:
-        """AdaGrad by rows for a bag, whose step uses few of them; else the usual."""
+        """AdamW, or for a bag AdaGrad on the rows of each batch."""
         model = self.model
         if model.rows is not None:
             return RowAdaGrad(self, model.token_embedding.weight, model.rows)
         return super().optimizer(run)
 
     def counts(self, batch: FeatureBatch | BagBatch) -> dict[str, float]:
-        """What the loss is divided by: the sum of the weights."""
+        """The divisor of the loss: the sum of the weights."""
         if self.model.rows is not None:
-            self.model.rows.take()  # of a step that was refused
+            self.model.rows.take()  # discard those of a rejected step
         return {"loss": batch.weight}
 
     def arrays(self, batch: FeatureBatch | BagBatch) -> tuple[np.ndarray, ...]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arguments of `forward`, to be put on the device."""
         if isinstance(batch, BagBatch):
             return batch.ids, batch.lengths, *batch.targets
         return batch.ids, batch.mask, batch.types, *batch.targets
 
     def forward(self, *arrays: Tensor) -> dict[str, Tensor]:
-        """What `arrays` gives -> the sum of the losses."""
-        given = 2 if self.model.is_bag else 3
-        return {"loss": self.kind.loss(self.model(*arrays[:given]), *arrays[given:])}
+        """The arrays of `arrays` -> the sum of the losses."""
+        inputs = 2 if self.model.is_bag else 3
+        return {"loss": self.task.loss(self.model(*arrays[:inputs]), *arrays[inputs:])}

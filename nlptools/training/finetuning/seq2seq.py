@@ -40,7 +40,7 @@ def finetune(
     refuse_for_seq2seq(settings, _TRAINED)
     refuse_for_seq2seq(files, ())
     if settings.best not in ("auto", "loss"):
-        raise UsageError(f"--best {settings.best}: expected auto, which is BLEU, or loss")
+        raise UsageError(f"--best {settings.best}: expected auto (BLEU) or loss")
     model = Path(str(settings.model))
     bundle.check_directory(model)
     arch, sizes = directories.config_from_hf(artifacts.read_json(model / "config.json"))

@@ -22,10 +22,11 @@ from nlptools.corpora import documents
 from nlptools.corpora.documents import Counts, Documents
 from nlptools.errors import UsageError
 from nlptools.files import streams
+from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine.job import Spooled, Trained, run_job
-from nlptools.training.engine.loop import LOSS, Criterion, Evaluate, total_steps
+from nlptools.training.engine.loop import Evaluate, total_steps
 from nlptools.training.pretraining import models
 from nlptools.training.pretraining.evaluation import NAMES, measure
 from nlptools.training.pretraining.models import Start

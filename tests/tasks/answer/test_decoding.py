@@ -15,7 +15,7 @@ from nlptools.formats.examples import Answer, Place, Question
 from nlptools.metrics import squad
 from nlptools.tasks.answer.decoding import AnswerRecord, Candidate, answers, best_spans, gold, tune_threshold
 from nlptools.tasks.answer.features import NO, YES, answer_features, answer_targets
-from tests.tasks.span_tokenizers import letters
+from tests.tasks.span_tokenizers import encoding, letters
 
 LETTERS = letters()
 HERE = Place("-", 1)
@@ -35,7 +35,7 @@ def logits_of(features, random, scale=1.0):
 
 
 def test_by_hand():
-    features = answer_features([ask("a b c")], LETTERS, max_length=12, max_question=2)
+    features = answer_features([ask("a b c")], encoding(LETTERS, 12), max_question=2)
     # [CLS] q [SEP] a b c [SEP]
     logits = np.zeros((1, 7, 2))
     logits[0, :, 0] = [1, 9, 9, 2, 0, 3, 9]
@@ -63,7 +63,7 @@ def test_by_hand():
 
 
 def test_the_longest_answer():
-    features = answer_features([ask("ab c d")], LETTERS, max_length=12, max_question=2)
+    features = answer_features([ask("ab c d")], encoding(LETTERS, 12), max_question=2)
     logits = np.zeros((1, 8, 2))
     logits[0, 3, 0], logits[0, 6, 1] = 5, 5  # a ##b c d
     logits[0, 4, 1], logits[0, 5, 1] = 1, 4
@@ -80,7 +80,7 @@ def test_the_longest_answer():
 
 
 def test_of_several_rows():
-    features = answer_features([ask("a b c d e f")], LETTERS, max_length=8, max_question=1, step=2)
+    features = answer_features([ask("a b c d e f")], encoding(LETTERS, 8), max_question=1, step=2)
     assert len(features.rows) == 2
     logits = np.zeros((2, 8, 2))
     logits[0, 0], logits[1, 0] = (3, 3), (1, 1)  # of no answer the least counts
@@ -97,7 +97,7 @@ def test_of_several_rows():
 
 
 def test_the_same_text_stands_once():
-    features = answer_features([ask("a b a")], LETTERS, max_length=12, max_question=2)
+    features = answer_features([ask("a b a")], encoding(LETTERS, 12), max_question=2)
     logits = np.zeros((1, 7, 2))
     logits[0, 5, 0] = 2
     (record,) = answers(features, ["1"], [best_spans(features, np.array([0]), logits)])
@@ -106,7 +106,7 @@ def test_the_same_text_stands_once():
 
 
 def test_yes_and_no():
-    features = answer_features([ask("a b c d e f"), ask("a", id="2")], LETTERS, max_length=8, max_question=1, step=2)
+    features = answer_features([ask("a b c d e f"), ask("a", id="2")], encoding(LETTERS, 8), max_question=1, step=2)
     kinds = np.zeros((3, 3))
     kinds[0, 0], kinds[1, NO], kinds[2, YES] = 5, 3, 0.1
     found = best_spans(features, np.arange(3), np.zeros((3, 8, 2)), yes_no=kinds)
@@ -122,7 +122,7 @@ def test_yes_and_no():
 
 
 def test_without_context():
-    features = answer_features([ask("")], LETTERS, max_length=12, max_question=2)
+    features = answer_features([ask("")], encoding(LETTERS, 12), max_question=2)
     (record,) = answers(features, ["1"], [best_spans(features, np.array([0]), np.ones((1, 4, 2)), max_words=3)])
     assert record.text(np.inf) == ""
     assert record.null_odds == 0
@@ -132,14 +132,14 @@ def test_without_context():
 
 
 def test_what_is_refused():
-    features = answer_features([ask("a b c d e f")], LETTERS, max_length=8, max_question=1, step=2)
+    features = answer_features([ask("a b c d e f")], encoding(LETTERS, 8), max_question=1, step=2)
     with pytest.raises(UsageError, match="0 best answers"):
         best_spans(features, np.array([0]), np.zeros((1, 8, 2)), n_best=0)
     with pytest.raises(DataError, match="not finite numbers"):
         best_spans(features, np.array([0]), np.full((1, 8, 2), np.nan))
     with pytest.raises(ValueError, match="1 rows have answers, expected each of 2 once"):
         answers(features, ["1"], [best_spans(features, np.array([0]), np.zeros((1, 8, 2)))])
-    assert answers(answer_features([], LETTERS), [], []) == []
+    assert answers(answer_features([], encoding(LETTERS)), [], []) == []
 
 
 def rounded(records):
@@ -162,7 +162,7 @@ CONTEXTS = st.lists(st.text("abc é.", max_size=14), min_size=1, max_size=3)
 def test_against_all_pairs(contexts, seed, n_best, max_tokens, max_words, ties):
     random = np.random.default_rng(seed)
     questions = [ask(context, id=str(n)) for n, context in enumerate(contexts)]
-    features = answer_features(questions, LETTERS, max_length=10, max_question=1, step=3)
+    features = answer_features(questions, encoding(LETTERS, 10), max_question=1, step=3)
     logits = logits_of(features, random)
     logits = np.round(logits) if ties else logits
     limits = {"n_best": n_best, "max_tokens": max_tokens, "max_words": max_words}
@@ -211,7 +211,7 @@ def test_sure_logits_give_the_answer_back(contexts, data):
         a, b = data.draw(st.sampled_from(spans)) if spans else (0, 0)
         answer = (Answer(context[a:b], a),) if spans else ()
         questions.append(Question(str(n), "q", context, answer, not spans, HERE))
-    features = answer_features(questions, LETTERS, max_length=10, max_question=1, step=2)
+    features = answer_features(questions, encoding(LETTERS, 10), max_question=1, step=2)
     targets = answer_targets(features, questions)
     logits = np.zeros((len(features.rows), 10, 2))
     rows = np.arange(len(logits))

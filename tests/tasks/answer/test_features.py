@@ -8,12 +8,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from nlptools.batches.encoder_rows import Marks
+from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Answer, Place, Question
 from nlptools.tasks.answer.decoding import best_spans
-from nlptools.tasks.answer.features import IGNORED, NO, SPAN, YES, answer_features, answer_targets
+from nlptools.tasks.answer.features import NO, SPAN, YES, answer_features, answer_targets
 from tests.real_data import published
-from tests.tasks.span_tokenizers import PAD, SEP, UNK, letters, minilm, shown
+from tests.tasks.span_tokenizers import PAD, SEP, UNK, encoding, letters, minilm, shown
 
 LETTERS = letters()
 HERE = Place("-", 1)
@@ -26,7 +27,7 @@ def ask(context, answer=None, question="q", id="1", yes_no=None):
 
 def test_by_hand():
     questions = [ask("ab c, d", "c", "who is")]
-    features = answer_features(questions, LETTERS, max_length=20, max_question=4)
+    features = answer_features(questions, encoding(LETTERS, 20), max_question=4)
     batch = features.rows.batch(np.array([0]), PAD)
     assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] w ##h ##o i [SEP] a ##b c [UNK] d [SEP]"
     assert features.cut_questions == 1
@@ -37,13 +38,13 @@ def test_by_hand():
     assert features.characters(0, 6, 8) == (0, 4)
     targets = answer_targets(features, questions)
     assert (targets.start.tolist(), targets.end.tolist()) == ([8], [8])
-    assert targets.yes_no.tolist() == [IGNORED]
+    assert targets.yes_no.tolist() == [NO_TARGET]
 
 
 def test_rows_of_a_long_context():
     # Four pieces of context in a row; the answer `e f` is whole in the last row only, `g` in none of another context.
     questions = [ask("a b c d e f", "e f", id="1"), ask("a b c d e f", id="2"), ask("abcdef", "abcdef", id="3")]
-    features = answer_features(questions, LETTERS, max_length=8, max_question=1, step=2)
+    features = answer_features(questions, encoding(LETTERS, 8), max_question=1, step=2)
     assert features.question.tolist() == [0, 0, 1, 1, 2, 2]
     targets = answer_targets(features, questions)
     assert targets.start.tolist() == [0, 5, 0, 0, 0, 0]
@@ -60,15 +61,15 @@ def test_yes_and_no():
         ask("a b c d e f", "a", id="3", yes_no="none"),
         ask("a b c d e f", "a", id="4"),
     ]
-    features = answer_features(questions, LETTERS, max_length=8, max_question=1, step=2)
+    features = answer_features(questions, encoding(LETTERS, 8), max_question=1, step=2)
     found = answer_targets(features, questions).yes_no
-    assert found.tolist() == [SPAN, YES, NO, NO, SPAN, SPAN, IGNORED, IGNORED]
+    assert found.tolist() == [SPAN, YES, NO, NO, SPAN, SPAN, NO_TARGET, NO_TARGET]
 
 
 def test_answers_that_pieces_cannot_tell():
     tokenizer = minilm()
     questions = [ask("The cats sleep", "cat"), ask("x \x01 y", "\x01"), ask("a  b", " b")]
-    features = answer_features(questions, tokenizer)
+    features = answer_features(questions, encoding(tokenizer))
     targets = answer_targets(features, questions)
     assert targets.inexact == 2  # ` b` comes back as `b`, which is no fault
     assert features.characters(0, int(targets.start[0]), int(targets.end[0])) == (4, 8)  # cats
@@ -77,16 +78,16 @@ def test_answers_that_pieces_cannot_tell():
 
 def test_empty_texts():
     questions = [ask("", id="1"), ask("a", "a", question="", id="2"), ask(" \x01", id="3")]
-    features = answer_features(questions, LETTERS, max_length=8, max_question=2)
+    features = answer_features(questions, encoding(LETTERS, 8), max_question=2)
     assert features.rows.lengths.tolist() == [4, 4, 4]
     assert answer_targets(features, questions).start.tolist() == [0, 2, 0]
 
 
 def test_what_is_refused():
     with pytest.raises(UsageError, match="room for four more"):
-        answer_features([], LETTERS, max_length=67)
+        answer_features([], encoding(LETTERS, 67))
     with pytest.raises(UsageError, match="steps of at least 1"):
-        answer_features([], LETTERS, step=0)
+        answer_features([], encoding(LETTERS), step=0)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +113,7 @@ def test_what_is_refused():
 )
 def test_an_answer_is_what_stands_there(context, answer):
     questions = [ask(context, answer)]
-    features = answer_features(questions, minilm())
+    features = answer_features(questions, encoding(minilm()))
     targets = answer_targets(features, questions)
     a, b = features.characters(0, int(targets.start[0]), int(targets.end[0]))
     assert context[a:b] == answer
@@ -131,7 +132,7 @@ TEXTS = st.text(
 @example("\uac01a..a\uac01\uac01", None)
 def test_pieces_cover_the_text(context, data):
     tokenizer = minilm()
-    features = answer_features([ask(context)], tokenizer, max_length=16, max_question=2, step=3)
+    features = answer_features([ask(context)], encoding(tokenizer, 16), max_question=2, step=3)
     ids, starts, ends = tokenizer.encode(context), features.starts, features.ends
     assert len(ids) == len(starts)
     assert (starts <= ends).all()
@@ -156,7 +157,7 @@ def test_pieces_cover_the_text(context, data):
         j = data.draw(st.integers(i, len(ids) - 1))
         answer = context[starts[i] : ends[j]]
         question = Question("1", "q", context, (Answer(answer, int(starts[i])),), False, HERE)
-        targets = answer_targets(answer_features([question], tokenizer), [question])
+        targets = answer_targets(answer_features([question], encoding(tokenizer)), [question])
         assert targets.inexact == (not answer.strip())
         assert targets.outside == 0
 
@@ -166,7 +167,7 @@ def test_every_answer_of_qamr_comes_back():
     options = pytest.importorskip("nlptools.formats.reading_options")
     questions = list(qamr.read_qamr(str(published("qamr", "filtered.dev.tsv")), options.Options()))
     for max_length, step in ((384, 128), (40, 8)):
-        features = answer_features(questions, minilm(), max_length=max_length, max_question=24, step=step)
+        features = answer_features(questions, encoding(minilm(), max_length), max_question=24, step=step)
         targets = answer_targets(features, questions)
         assert features.rows.lengths.max() <= max_length
         assert targets.inexact == 0
@@ -187,7 +188,7 @@ GPT = Marks(cls=SEP, sep=SEP, pad=PAD, unk=UNK, closes=False, causal=True, befor
 
 def test_where_tokens_see_only_what_is_before_them():
     questions = [ask("a b c d e f", "e f", id="1"), ask("a b", id="2", yes_no="no")]
-    features = answer_features(questions, LETTERS, max_length=8, max_question=1, step=2, marks=GPT)
+    features = answer_features(questions, encoding(LETTERS, 8, marks=GPT), max_question=1, step=2)
     made = [shown(LETTERS, features.rows.batch(np.array([row]), PAD).ids[0]) for row in range(3)]
     assert [" ".join(row) for row in made] == [
         "[SEP] q [SEP] a b c d [SEP]",

@@ -130,10 +130,10 @@ def test_yes_and_places_and_nothing(tmp_path: Path) -> None:
 
 
 def test_yes_and_no_are_told_apart_from_files_without(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DataError, match="no question is answered by yes or no"):
+    with pytest.raises(DataError, match="no question has the answer yes or no"):
         train(tmp_path, questions(tmp_path / "a.json", 20), yes_no=True, **HOW)
     train(tmp_path, questions(tmp_path / "b.json", 20, yes=True), **{**HOW, "steps": 1})
-    assert "which only --yes-no learns" in capfd.readouterr().err
+    assert "which is learned only with --yes-no" in capfd.readouterr().err
 
 
 def test_empty_contexts_have_no_answer_and_a_line(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_answers_that_cannot_be_learnt_are_counted(tmp_path: Path, capfd: pytest
     train(tmp_path, path, **{**HOW, "steps": 1})
     told = capfd.readouterr().err
     assert "22 questions in " in told and "1 answer is whole in no window" in told and ", 1 cut" in told
-    assert "1 answer does not begin and end where pieces do" in told
+    assert "1 answer does not begin and end with pieces" in told
 
 
 def test_the_loss_by_hand() -> None:
@@ -196,11 +196,11 @@ def test_what_goes_wrong_is_told(tmp_path: Path) -> None:
     data = json.loads(path.read_text())
     data["data"][0]["paragraphs"][1]["qas"][0]["id"] = "q0"
     path.with_name("twice.json").write_text(json.dumps(data))
-    with pytest.raises(DataError, match=r"twice\.json:1: a second question is called 'q0'"):
+    with pytest.raises(DataError, match=r"twice\.json:1: a second question has the id 'q0'"):
         train(tmp_path, path, tmp_path / "twice.json", **HOW)
     with pytest.raises(UsageError, match="expected one of auto, loss, exact, f1"):
         train(tmp_path, path, best="accuracy", **HOW)
-    with pytest.raises(UsageError, match="--stride goes with --task answer, not pair"):
+    with pytest.raises(UsageError, match="--stride goes with the task answer, not pair"):
         Finetune(task="pair", model="m", stride=5).check()
     with pytest.raises(UsageError, match="different files"):
         Predict(predictions="x", nbest="x").check()

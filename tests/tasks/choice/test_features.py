@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Choice, Place
 from nlptools.tasks.choice.features import choice_features, choice_probabilities, cut_pair
-from tests.tasks.span_tokenizers import PAD, letters, shown
+from tests.tasks.span_tokenizers import PAD, encoding, letters, shown
 
 LETTERS = letters()
 HERE = Place("-", 1)
@@ -18,7 +18,7 @@ HERE = Place("-", 1)
 
 def test_by_hand():
     examples = [Choice("ab c", ("d", "e f"), 1, HERE), Choice("", ("x", "", "y"), None, HERE)]
-    features = choice_features(examples, LETTERS, max_length=20)
+    features = choice_features(examples, encoding(LETTERS, 20))
     rows = np.arange(5)
     batch = features.rows.batch(rows, PAD)
     assert [" ".join(shown(LETTERS, ids[mask])) for ids, mask in zip(batch.ids, batch.mask)] == [
@@ -35,14 +35,14 @@ def test_by_hand():
 
 
 def test_what_is_too_long():
-    features = choice_features([Choice("a b c d", ("e", "f g h i j k"), 0, HERE)], LETTERS, max_length=8)
+    features = choice_features([Choice("a b c d", ("e", "f g h i j k"), 0, HERE)], encoding(LETTERS, 8))
     batch = features.rows.batch(np.arange(2), PAD)
     assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] a b c d [SEP] e [SEP]"
     assert " ".join(shown(LETTERS, batch.ids[1])) == "[CLS] b c d [SEP] f g [SEP]"
     assert features.cut_rows == 1
     with pytest.raises(UsageError, match="rows of 4 tokens"):
-        choice_features([], LETTERS, max_length=4)
-    assert len(choice_features([], LETTERS, max_length=5).rows) == 0
+        choice_features([], encoding(LETTERS, 4))
+    assert len(choice_features([], encoding(LETTERS, 5)).rows) == 0
 
 
 @given(st.integers(0, 30), st.integers(0, 30), st.integers(2, 40))

@@ -13,7 +13,7 @@ import torch
 from nlptools import bundle
 from nlptools.configs.finetuning import Files, Finetune
 from nlptools.errors import DataError, UsageError
-from nlptools.tasks import task as kind
+from nlptools.tasks import task as tasks
 from tests.tasks.classify.test_task import predicted, predictor
 from tests.tasks.tiny_tasks import encoder, train
 
@@ -54,7 +54,7 @@ def test_the_ending_with_the_word_is_found(tmp_path: Path) -> None:
 
 
 def test_the_loss_compares_the_endings_of_an_example_alone() -> None:
-    made = kind.new(Finetune(task="choice", model="m"), Files())
+    made = tasks.for_training(Finetune(task="choice", model="m"), Files())
     scores = torch.tensor([1.0, 3.0, 0.5, 0.25, -2.0])
     example, weight = torch.tensor([7, 7, 2, 2, 2]), torch.tensor([0.0, 1, 1, 0, 0])
     expected = -(scores[:2].log_softmax(0)[1] + scores[2:].log_softmax(0)[0])
@@ -74,11 +74,11 @@ def test_what_nothing_can_be_learnt_from(tmp_path: Path) -> None:
 
 def test_settings_of_other_tasks_are_refused(tmp_path: Path) -> None:
     train(tmp_path, choices(tmp_path / "a.jsonl", 20), **{**HOW, "steps": 1})
-    with pytest.raises(UsageError, match="--columns: the model is one of the task choice"):
+    with pytest.raises(UsageError, match=r"--columns goes with the task .*, not choice"):
         predictor(tmp_path / "out", columns=True)
-    with pytest.raises(UsageError, match="--null-threshold: the model is one of the task choice, not answer"):
+    with pytest.raises(UsageError, match="--null-threshold goes with the task answer, not choice"):
         predictor(tmp_path / "out", null_threshold=1.0)
-    with pytest.raises(UsageError, match="--yes-no goes with --task answer"):
+    with pytest.raises(UsageError, match="--yes-no goes with the task answer"):
         Finetune(task="choice", model="m", yes_no=True).check()
 
 

@@ -23,8 +23,8 @@ from nlptools.formats.examples import Place, TextExample
 from nlptools.inference.prediction import Predictor
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.tasks import outputs
-from nlptools.tasks import task as kind
-from nlptools.tasks.classify.task import Texts
+from nlptools.tasks import task as tasks
+from nlptools.tasks.classify.task import Classification
 from tests.tasks.tiny_tasks import FP32, encoder, table, texts, train
 
 
@@ -131,8 +131,8 @@ def test_class_weights_by_hand() -> None:
     examples = [TextExample((text,), label, Place("x", 1)) for text, label in (("a", "p"), ("b", "p"), ("c", "q"))]
 
     def weights(said: str) -> list[float]:
-        made = kind.new(Finetune(task="classify", model="m", class_weights=said), Files()).learn(examples)
-        assert isinstance(made, Texts)
+        made = tasks.for_training(Finetune(task="classify", model="m", class_weights=said), Files()).learn(examples)
+        assert isinstance(made, Classification)
         found: list[float] = made._targets(examples)["weight"].tolist()
         return found
 
@@ -144,7 +144,7 @@ def test_class_weights_by_hand() -> None:
 
 
 def test_a_model_without_a_task_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BundleError, match="none that judges texts"):
+    with pytest.raises(BundleError, match="not a model for a task"):
         predictor(encoder(tmp_path / "m"))
 
 
@@ -162,7 +162,7 @@ def test_long_texts_are_cut_and_counted(tmp_path: Path, capfd: pytest.CaptureFix
     train(tmp_path, path, epochs=1.0)
     predicted(tmp_path / "out", path, text_column=("1",), label_column="2")
     told = capfd.readouterr().err
-    assert "1 cut" in told and "cut 1 example longer than the model can see" in told
+    assert "1 cut" in told and "cut 1 example that exceeded the maximum length" in told
 
 
 @pytest.mark.parametrize("head", ["sequence", "tokens", "spans", "choice"])

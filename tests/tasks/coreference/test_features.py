@@ -13,7 +13,7 @@ from nlptools.formats.gap import read_coreference
 from nlptools.formats.reading_options import Options
 from nlptools.tasks.coreference.features import coreference_features
 from tests.real_data import published
-from tests.tasks.span_tokenizers import PAD, letters, minilm, shown
+from tests.tasks.span_tokenizers import PAD, encoding, letters, minilm, shown
 
 LETTERS = letters()
 
@@ -26,7 +26,7 @@ def mention(text, pronoun, a, b, label=None):
 
 
 def test_by_hand():
-    features = coreference_features([mention("Ann saw Bo, she did", "she", "Ann", "Bo", "A")], LETTERS, max_length=30)
+    features = coreference_features([mention("Ann saw Bo, she did", "she", "Ann", "Bo", "A")], encoding(LETTERS, 30))
     batch = features.rows.batch(np.array([0]), PAD)
     assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] a ##n ##n s ##a ##w b ##o [UNK] s ##h ##e d ##i ##d [SEP]"
     assert features.spans.tolist() == [[[10, 12], [1, 3], [7, 8]]]
@@ -37,7 +37,7 @@ def test_by_hand():
 
 def test_what_is_too_long():
     text = "q w e r t A y u i o p B s d f g h C j k l"
-    features = coreference_features([mention(text, "A", "B", "C", "neither")], LETTERS, max_length=11)
+    features = coreference_features([mention(text, "A", "B", "C", "neither")], encoding(LETTERS, 11))
     batch = features.rows.batch(np.array([0]), PAD)
     assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] t a y p b s g? [SEP]".replace("g?", "h c j")
     assert features.spans.tolist() == [[[2, 2], [5, 5], [8, 8]]]
@@ -46,12 +46,12 @@ def test_what_is_too_long():
 
 def test_what_is_refused():
     with pytest.raises(DataError, match="f:7: pronoun and names have 8 tokens, more than the 6 of a row"):
-        coreference_features([mention("ann bob him x", "him", "an", "bob")], LETTERS, max_length=8)
-    with pytest.raises(DataError, match=r"f:7: nothing is left of '\\x01'"):
-        coreference_features([mention("a \x01 b", "\x01", "a", "b")], LETTERS, max_length=8)
+        coreference_features([mention("ann bob him x", "him", "an", "bob")], encoding(LETTERS, 8))
+    with pytest.raises(DataError, match=r"f:7: the tokenizer drops all of '\\x01'"):
+        coreference_features([mention("a \x01 b", "\x01", "a", "b")], encoding(LETTERS, 8))
     with pytest.raises(UsageError, match="rows of 4 tokens"):
-        coreference_features([], LETTERS, max_length=4)
-    assert len(coreference_features([], LETTERS, max_length=5).rows) == 0
+        coreference_features([], encoding(LETTERS, 4))
+    assert len(coreference_features([], encoding(LETTERS, 5)).rows) == 0
 
 
 @settings(deadline=None)
@@ -63,7 +63,7 @@ def test_mentions_are_always_there(words, data):
     example = Coreference("1", " ".join(words), *pairs, None, Place("f", 1))
     least = sum(len(words[n]) for n in chosen)
     max_length = data.draw(st.integers(max(least, 3) + 2, 60))
-    features = coreference_features([example], LETTERS, max_length=max_length)
+    features = coreference_features([example], encoding(LETTERS, max_length))
     ids = features.rows.ids.tolist()
     assert len(ids) == min(max_length, sum(map(len, words)) + 2)
     for n, (first, last) in zip(chosen, features.spans[0].tolist()):
@@ -76,7 +76,7 @@ def test_the_file_of_gap():
     tokenizer = minilm()
     examples = list(read_coreference(str(published("gap", "gap-development.tsv")), Options()))
     for max_length in (48, 512):
-        features = coreference_features(examples, tokenizer, max_length=max_length)
+        features = coreference_features(examples, encoding(tokenizer, max_length))
         assert features.rows.lengths.max() <= max_length
         assert np.bincount(features.labels).tolist() == [874, 925, 201]
         for n, example in enumerate(examples):

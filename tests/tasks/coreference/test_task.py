@@ -65,7 +65,7 @@ def test_the_name_behind_the_word_is_found(tmp_path: Path, family: str) -> None:
 def test_a_long_text_loses_what_is_far_from_the_mentions(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     train(tmp_path, gap(tmp_path / "a.tsv", 20), **{**HOW, "steps": 1})
     assert len(predicted(tmp_path / "out", gap(tmp_path / "b.tsv", 5, words=60))) == 5
-    assert "cut 5 examples longer than the model can see" in capfd.readouterr().err
+    assert "cut 5 examples that exceeded the maximum length" in capfd.readouterr().err
 
 
 def test_one_class_only(tmp_path: Path) -> None:

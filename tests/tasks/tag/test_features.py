@@ -8,14 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.batches.encoder_rows import Marks, encode_once, marks_of, padded
+from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.formats.conll import read_columns
 from nlptools.formats.reading_options import Options
 from nlptools.formats.roles import read_roles
-from nlptools.tasks.tag.features import IGNORED, number_labels, word_features
+from nlptools.tasks.tag.features import number_labels, word_features
 from nlptools.text.tokenizer import load
 from tests.real_data import published
-from tests.tasks.span_tokenizers import CLS, PAD, SEP, UNK, letters, minilm, shown
+from tests.tasks.span_tokenizers import CLS, PAD, SEP, UNK, encoding, letters, minilm, shown
 
 LETTERS = letters()
 
@@ -26,7 +27,7 @@ def tokens(features, row):
 
 
 def test_by_hand():
-    features = word_features([["ab", "c"], [], ["\x01", "d"]], LETTERS, max_length=8)
+    features = word_features([["ab", "c"], [], ["\x01", "d"]], encoding(LETTERS, 8))
     assert tokens(features, 0) == "[CLS] a ##b c [SEP]"
     assert tokens(features, 1) == "[CLS] [UNK] d [SEP]"
     assert features.sentences.tolist() == [0, 2, 2, 4]
@@ -41,27 +42,27 @@ def test_by_hand():
 
 
 def test_labels_by_hand():
-    features = word_features([["ab", "c"], ["def"]], LETTERS, max_length=8)
+    features = word_features([["ab", "c"], ["def"]], encoding(LETTERS, 8))
     labels = number_labels([["X", "O"], ["Y"]], ["O", "X", "Y"])
     at = features.piece_labels(labels)
-    assert padded(at, features.rows.bounds, np.array([0, 1]), IGNORED).tolist() == [
+    assert padded(at, features.rows.bounds, np.array([0, 1]), NO_TARGET).tolist() == [
         [-1, 1, -1, 0, -1],
         [-1, 2, -1, -1, -1],
     ]
     at = features.piece_labels(labels, all_pieces=True)
-    assert padded(at, features.rows.bounds, np.array([0, 1]), IGNORED).tolist() == [
+    assert padded(at, features.rows.bounds, np.array([0, 1]), NO_TARGET).tolist() == [
         [-1, 1, 1, 0, -1],
         [-1, 2, 2, 2, -1],
     ]
     places, real = features.places(np.array([1, 0]))
     assert places.tolist() == [[1, 0], [1, 3]]
     assert real.tolist() == [[True, False], [True, True]]
-    assert number_labels([["Z"]], ["O"]).tolist() == [IGNORED]
+    assert number_labels([["Z"]], ["O"]).tolist() == [NO_TARGET]
 
 
 def test_a_long_sentence_and_a_long_word():
     # Four pieces a row. `abcdefg` keeps its first four.
-    features = word_features([["ab", "cd", "ef"], ["abcdefg", "h"]], LETTERS, max_length=6)
+    features = word_features([["ab", "cd", "ef"], ["abcdefg", "h"]], encoding(LETTERS, 6))
     assert [tokens(features, row) for row in range(len(features.rows))] == [
         "[CLS] a ##b c ##d [SEP]",
         "[CLS] c ##d e ##f [SEP]",
@@ -78,12 +79,12 @@ def test_a_long_sentence_and_a_long_word():
 
 
 def test_predicates_by_hand():
-    features = word_features([["he", "ran", "ran"]], LETTERS, max_length=16, predicates=[2])
+    features = word_features([["he", "ran", "ran"]], encoding(LETTERS, 16), predicates=[2])
     batch = features.rows.batch(np.array([0]), PAD)
     assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] h ##e r ##a ##n r ##a ##n [SEP] r ##a ##n [SEP]"
     assert batch.types.tolist() == [[0, 0, 0, 0, 0, 0, 1, 1, 1, 0, 1, 1, 1, 1]]
     # Five pieces of the sentence in a row: the predicate stands in the last row only, and behind all of them.
-    features = word_features([["ab", "cd", "e", "f"]], LETTERS, max_length=9, predicates=[3])
+    features = word_features([["ab", "cd", "e", "f"]], encoding(LETTERS, 9), predicates=[3])
     assert [tokens(features, row) for row in range(len(features.rows))] == [
         "[CLS] a ##b c ##d e [SEP] f [SEP]",
         "[CLS] c ##d e f [SEP] f [SEP]",
@@ -94,18 +95,18 @@ def test_predicates_by_hand():
 
 def test_what_is_refused(tmp_path):
     with pytest.raises(UsageError, match="rows of 2 tokens"):
-        word_features([["a"]], LETTERS, max_length=2)
+        word_features([["a"]], encoding(LETTERS, 2))
     with pytest.raises(DataError, match="the predicate of sentence 2 is word 1, but the sentence has 1"):
-        word_features([["a"], ["b"]], LETTERS, max_length=8, predicates=[0, 1])
+        word_features([["a"], ["b"]], encoding(LETTERS, 8), predicates=[0, 1])
     with pytest.raises(BundleError, match=r"no \[CLS\], \[SEP\], \[PAD\], \[UNK\]"):
         marks_of(load("whitespace"))
-    features = word_features([["ab", "cd", "ef"]], LETTERS, max_length=6)
+    features = word_features([["ab", "cd", "ef"]], encoding(LETTERS, 6))
     with pytest.raises(ValueError, match="1 words have no scores"):
         features.merge([(np.array([0]), np.zeros((1, 6, 2)))])
 
 
 def test_nothing_at_all():
-    features = word_features([], LETTERS, max_length=8)
+    features = word_features([], encoding(LETTERS, 8))
     assert len(features.rows) == 0
     assert features.merge([]).size == 0
 
@@ -127,7 +128,7 @@ def test_no_word_is_lost(sentences, max_length, step, random, roles):
         sentences = [sentence for sentence in sentences if sentence]
         predicates = [random.randrange(len(sentence)) for sentence in sentences]
         max_length += 2
-    features = word_features(sentences, LETTERS, max_length=max_length, step=step, predicates=predicates)
+    features = word_features(sentences, encoding(LETTERS, max_length), step=step, predicates=predicates)
     words = [word for sentence in sentences for word in sentence]
     assert features.rows.lengths.max(initial=0) <= max_length
     # An encoder that gives back what it is given: each word gets its own first piece.
@@ -140,16 +141,16 @@ def test_no_word_is_lost(sentences, max_length, step, random, roles):
     assert features.cut_words == (features.pieces < [len(pieces) for pieces in alone]).sum()
     labels = np.arange(len(words))
     at = features.piece_labels(labels)
-    assert at[at != IGNORED].tolist() == labels.tolist()  # each label once, in order
+    assert at[at != NO_TARGET].tolist() == labels.tolist()  # each label once, in order
     at = features.piece_labels(labels, all_pieces=True)
-    assert (np.bincount(at[at != IGNORED], minlength=len(words)) == features.pieces).all()
-    assert not np.isin(features.rows.ids[at != IGNORED], [CLS, SEP]).any()
+    assert (np.bincount(at[at != NO_TARGET], minlength=len(words)) == features.pieces).all()
+    assert not np.isin(features.rows.ids[at != NO_TARGET], [CLS, SEP]).any()
 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=12), min_size=1, max_size=4))
 def test_a_row_that_fits_is_the_sentence(sentences):
-    features = word_features(sentences, LETTERS, max_length=200)
+    features = word_features(sentences, encoding(LETTERS, 200))
     assert len(features.rows) == len(sentences)
     for number, sentence in enumerate(sentences):
         whole = [id for word in sentence for id in LETTERS.encode(word) or [UNK]]
@@ -166,7 +167,7 @@ def test_the_real_encoder_and_a_file():
     labels = number_labels(tags, names)
     assert len(labels) == 51362
     for max_length in (16, 128):
-        features = word_features(sentences, tokenizer, max_length=max_length)
+        features = word_features(sentences, encoding(tokenizer, max_length))
         found, which = encode_once(tokenizer, [word for sentence in sentences for word in sentence])
         assert features.cut_words == (found.lengths[which] > max_length - 2).sum()
         rows = np.arange(len(features.rows))
@@ -174,7 +175,7 @@ def test_the_real_encoder_and_a_file():
         assert batch.ids.shape[1] <= max_length
         assert features.merge([(rows, batch.ids)]).tolist() == found.ids[found.bounds[which]].tolist()
         at = features.piece_labels(labels)
-        assert at[at != IGNORED].tolist() == labels.tolist()
+        assert at[at != NO_TARGET].tolist() == labels.tolist()
 
 
 def test_the_predicates_of_a_file():
@@ -186,10 +187,10 @@ def test_the_predicates_of_a_file():
     names = sorted({role for row in roles for role in row})
     labels = number_labels(roles, names)
     for max_length in (24, 512):
-        features = word_features(sentences, tokenizer, max_length=max_length, predicates=chosen)
+        features = word_features(sentences, encoding(tokenizer, max_length), predicates=chosen)
         assert features.rows.lengths.max() <= max_length
         at = features.piece_labels(labels)
-        assert at[at != IGNORED].tolist() == labels.tolist()
+        assert at[at != NO_TARGET].tolist() == labels.tolist()
         # What is of type 1 between [CLS] and [SEP] is the predicate, and so is what stands behind.
         row_sentence = np.searchsorted(features.sentences, features.words[:-1], side="right") - 1
         held = 0
@@ -209,7 +210,7 @@ GPT = Marks(cls=SEP, sep=SEP, pad=PAD, unk=UNK, closes=False, causal=True, befor
 
 
 def test_where_tokens_see_only_what_is_before_them():
-    features = word_features([["ab", "c"], ["\x01", "d"]], LETTERS, max_length=8, marks=GPT)
+    features = word_features([["ab", "c"], ["\x01", "d"]], encoding(LETTERS, 8, marks=GPT))
     assert [tokens(features, row) for row in (0, 1)] == ["[SEP] a ##b c", "[SEP] [UNK] d"]
     assert features.first.tolist() == [1, 3, 1, 2] and features.speaker.tolist() == [2, 3, 1, 2]
     assert features.piece_labels(np.arange(4)).tolist() == [-1, -1, 0, 1, -1, 2, 3]
@@ -217,7 +218,7 @@ def test_where_tokens_see_only_what_is_before_them():
     words, scores = features.pick(np.array([0]), np.arange(4)[None])
     assert words.tolist() == [0, 1] and scores.tolist() == [2, 3]
     # the predicate comes before the sentence, whose words could not know it otherwise
-    features = word_features([["he", "ran"], ["ab", "cd", "e"]], LETTERS, max_length=8, predicates=[1, 2], marks=GPT)
+    features = word_features([["he", "ran"], ["ab", "cd", "e"]], encoding(LETTERS, 8, marks=GPT), predicates=[1, 2])
     assert [tokens(features, row) for row in range(len(features.rows))] == [
         "[SEP] r ##a ##n [SEP] h ##e",
         "[SEP] r ##a ##n [SEP] r ##a ##n",

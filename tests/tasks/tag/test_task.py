@@ -1,4 +1,4 @@
-"""Tags of words: learnt, kept to their scheme, written back as columns."""
+"""Tagging of words: learnt, kept to their scheme, written back as columns."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from nlptools.inference.prediction import Predictor
 from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import read_tags
-from nlptools.tasks import task as kind
-from nlptools.tasks.tag.task import Tags
+from nlptools.tasks import task as tasks
+from nlptools.tasks.tag.task import Tagging
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 from tests.tasks.tiny_tasks import FP32, WORDS, encoder, stopped_at, train
@@ -101,7 +101,7 @@ def test_tags_of_words_need_no_scheme(tmp_path: Path) -> None:
     path = columns(tmp_path / "a.txt", made)
     done = train(tmp_path, path, path, task="tag", epochs=12.0)
     assert done.metrics["valid_accuracy"] > 0.97 and "valid_f1" not in done.metrics
-    with pytest.raises(UsageError, match="stand for words"):
+    with pytest.raises(UsageError, match="are of words"):
         train(tmp_path, path, task="tag", best="f1", force=True)
 
 
@@ -114,7 +114,7 @@ def test_a_tag_unseen_in_training_is_named_with_file_and_line(tmp_path: Path) ->
         train(tmp_path, columns(tmp_path / "c.txt", [[("w1", "O")]]), task="tag", force=True)
     texts = tmp_path / "texts.tsv"
     texts.write_text("a fine film\tgood\nnot so fine\tbad\n", encoding="utf-8")
-    with pytest.raises(DataError, match="one sentence, and most of its words have spaces") as caught:
+    with pytest.raises(DataError, match="one sentence, and most of its words contain spaces") as caught:
         train(tmp_path, str(texts), task="tag", force=True)
     assert "--task classify" in str(caught.value.hint)
 
@@ -166,7 +166,7 @@ def test_comments_and_boundaries_come_back(tmp_path: Path) -> None:
     lines = predicted(tmp_path / "out", path, layout="lines", columns=True)
     assert [line.split(" ")[0] for line in lines] == ["good", "w1", "", "", "w2", ""]
     path.write_text("w1 w2 w3 w4 w5\n")
-    with pytest.raises(DataError, match=r"b\.txt:1: 5 columns, the files that the model was trained on had 3"):
+    with pytest.raises(DataError, match=r"b\.txt:1: 5 columns, the training files of the model had 3"):
         predicted(tmp_path / "out", path)
 
 
@@ -187,7 +187,7 @@ def test_conllu_is_tagged_and_comes_back(tmp_path: Path) -> None:
     lines = predicted(tmp_path / "out", path, columns=True)
     assert [line if line[:1] in ("", "#") else line.rsplit("\t", 1)[0] for line in lines] == made
     assert {line.rsplit("\t", 1)[1] for line in lines if line[:1].isdigit()} <= {*names.values(), "_"}
-    with pytest.raises(UsageError, match="stand for words"):
+    with pytest.raises(UsageError, match="are of words"):
         predicted(tmp_path / "out", path, scheme="iob2")
     with pytest.raises(DataError, match="which column has the tags"):
         train(tmp_path, path, task="tag", force=True)
@@ -207,13 +207,13 @@ def test_broken_tags_are_told_and_mended(tmp_path: Path, capfd: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"class_weights": "balanced"}, "--class-weights does not go with"),
+        ({"class_weights": "balanced"}, "--class-weights goes with the task classify or pair, not tag"),
         ({"best": "pearson"}, "--best pearson: expected one of auto"),
         ({"scheme": "iob9"}, "no such scheme"),
         ({"layout": "lines"}, "no tags to learn from"),
-        ({"crf": True, "label_pieces": "all"}, "words follow each other, not pieces"),
-        ({"task": "classify", "crf": True}, "--crf and --label-pieces go with --task tag and roles"),
-        ({"task": "roles", "scheme": "iob2"}, "they have no scheme"),
+        ({"crf": True, "label_pieces": "all"}, "sequences of words, not of pieces"),
+        ({"task": "classify", "crf": True}, "--crf goes with the task tag or roles, not classify"),
+        ({"task": "roles", "scheme": "iob2"}, "roles have no scheme"),
     ],
 )
 def test_usage(tmp_path: Path, settings: dict[str, Any], told: str) -> None:
@@ -224,13 +224,15 @@ def test_usage(tmp_path: Path, settings: dict[str, Any], told: str) -> None:
 # -- targets and losses by hand ---------------------------------------------------------------------------------------
 
 
-def rows_of(words: list[list[str]], tags: list[list[str]], max_length: int, **settings: Any) -> tuple[Tags, Features]:
+def rows_of(
+    words: list[list[str]], tags: list[list[str]], max_length: int, **settings: Any
+) -> tuple[Tagging, Features]:
     tokenizer = NamedTokenizer("whitespace", Vocab(WORDS))
     examples = [
         TaggedSentence(tuple(w), tuple(t), Place("x", 1), scheme="iob2") for w, t in zip(words, tags, strict=True)
     ]
-    made = kind.new(Finetune(task="tag", model="m", **settings), Files())
-    assert isinstance(made, Tags)
+    made = tasks.for_training(Finetune(task="tag", model="m", **settings), Files())
+    assert isinstance(made, Tagging)
     made = made.restored({"labels": ["O", "B-A", "I-A"], "scheme": "iob2", "written": "iob2", "columns": 2})
     return made, made.features(examples, Encoding(tokenizer, marks_of(tokenizer), max_length), True)
 

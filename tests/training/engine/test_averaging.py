@@ -18,10 +18,11 @@ from nlptools.batches.windows import ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine.averaging import mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.loop import Criterion, Result, fit
+from nlptools.training.engine.loop import Result, fit
 from nlptools.training.objectives import CausalLM
 
 BACKEND = Backend(torch.device("cpu"))

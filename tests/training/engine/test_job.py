@@ -19,9 +19,9 @@ from nlptools import errors
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.files import artifacts
+from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine import job, run_directory
 from nlptools.training.engine.job import Trained, run_job
-from nlptools.training.engine.loop import LOSS, Criterion
 from nlptools.training.objective import Objective
 
 ACCURACY = Criterion("accuracy", higher_is_better=True)

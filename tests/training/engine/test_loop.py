@@ -18,9 +18,10 @@ from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training, interval
 from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine import loop
 from nlptools.training.engine.checkpoint import Checkpoints
-from nlptools.training.engine.loop import LOSS, Criterion, Fit, fit
+from nlptools.training.engine.loop import Fit, fit
 from nlptools.training.engine.optimizers import learning_rate
 from nlptools.training.objectives import CausalLM
 

@@ -17,7 +17,7 @@ from nlptools.errors import BundleError, OutputError, UsageError
 from nlptools.files import artifacts
 from nlptools.inference.prediction import Predictor
 from nlptools.tasks import outputs
-from nlptools.tasks import task as kind
+from nlptools.tasks import task as tasks
 from nlptools.training.finetuning import rates
 from nlptools.training.finetuning.pretrained import new_model
 from tests.tasks.tiny_tasks import FP32, encoder, gpt, stop_and_go_on, table, texts, train
@@ -52,13 +52,13 @@ def test_seeds_tell_mean_and_spread_and_keep_the_best(tmp_path: Path, capfd: pyt
 def test_a_run_that_gives_one_answer_is_called_failed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = table(tmp_path / "a.tsv", [*texts(40), *[("w1 w2", "good")] * 40])
     done = train(tmp_path, path, path, seeds=2, lr=0.0, steps=2)
-    assert done.metrics["repeats"]["failed"] and "gives one answer to everything" in capfd.readouterr().err
+    assert done.metrics["repeats"]["failed"] and "its predictions are all the same" in capfd.readouterr().err
 
 
 def test_several_runs_do_not_replace_a_single_one(tmp_path: Path) -> None:
     path = table(tmp_path / "a.tsv", texts(40))
     train(tmp_path, path, epochs=1.0)
-    with pytest.raises(OutputError, match="holds a single run"):
+    with pytest.raises(OutputError, match="contains a single run"):
         train(tmp_path, path, path, seeds=2)
 
 
@@ -103,7 +103,7 @@ def test_a_head_for_the_same_labels_is_kept_another_is_not(tmp_path: Path) -> No
     path = table(tmp_path / "a.tsv", texts(60))
     train(tmp_path, path, epochs=1.0)
     base = bundle.load(tmp_path / "out")
-    made = kind.new(Finetune(task="classify", model="m"), Files())
+    made = tasks.for_training(Finetune(task="classify", model="m"), Files())
     same = made.learn(list(made.read([str(path)], True, "strict")))
     held = base.weights()["sequence.output.weight"]
     assert torch.equal(new_model(base, same, 1).state_dict()["sequence.output.weight"], held)
@@ -144,7 +144,7 @@ def test_what_makes_one_layer_of_several_is_learnt(
     assert found.config["nlptools"]["task"]["layers"] == how
     # rows end to end, as when predicting, and padded, as in training
     predictor = Predictor(found, Backend.detect(FP32), Predict(probabilities=True))
-    made: Any = predictor.kind
+    made: Any = predictor.task
     examples = list(made.read([str(valid)], False, "strict"))
     features = made.features(examples, predictor.encoding, False)
     packed = outputs.logits(found.model, made.head, features, predictor.backend, predictor.which)
@@ -185,7 +185,7 @@ def test_layers_that_only_the_config_speaks_of_are_refused(tmp_path: Path, said:
     config["nlptools"]["task"]["layers"] = said
     path.write_text(json.dumps(config))
     (tmp_path / "out/manifest.json").unlink()  # which would call it damaged
-    with pytest.raises(BundleError, match=f"config.json says layers '{said}', their weights are missing"):
+    with pytest.raises(BundleError, match=f"config.json has layers '{said}', their weights are missing"):
         Predictor(bundle.load(tmp_path / "out"), Backend.detect(FP32), Predict())
 
 

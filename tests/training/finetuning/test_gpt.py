@@ -238,5 +238,5 @@ def test_what_else_is_done_with_the_directory(tmp_path: Path, base: Path) -> Non
 
 def test_an_lstm_is_no_beginning(tmp_path: Path) -> None:
     words_bundle(tmp_path / "encoder", "lstm")
-    with pytest.raises(BundleError, match="no encoder and no GPT"):
+    with pytest.raises(BundleError, match="not an encoder or a GPT"):
         train(tmp_path, table(tmp_path / "a.tsv", texts(30)))

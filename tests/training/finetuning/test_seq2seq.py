@@ -77,7 +77,7 @@ def test_what_has_no_meaning_is_refused(text: Path, call: Any) -> None:
     for arguments, told in (
         (("-m", "one", "--freeze", "1"), "--freeze does not go with --task seq2seq"),
         (("-m", "one", "--layout", "table"), "--layout does not go with --task seq2seq"),
-        (("-m", "one", "--best", "f1"), "--best f1: expected auto, which is BLEU, or loss"),
+        (("-m", "one", "--best", "f1"), "--best f1: expected auto (BLEU) or loss"),
         (("-m", "encoder"), "encoder is not an encoder-decoder"),
     ):
         done = call(*task, *arguments)

@@ -1,0 +1,86 @@
+"""Sources of batches: endless iterators with a state, so that a stopped run continues with its next batch."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Generic, Protocol, TypeVar
+
+B = TypeVar("B")
+P = TypeVar("P")
+
+
+class Source(Protocol):
+    """Where training batches come from."""
+
+    batches_per_epoch: float
+
+    @property
+    def epoch(self) -> float:
+        """Epochs done, with their fraction."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Batches without end, as the objective takes them."""
+
+    def state(self) -> dict[str, Any]:
+        """The position of the source, as plain numbers."""
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go back to a `state()`."""
+
+
+class EpochSource(ABC, Generic[B, P]):
+    """A `Source` of batches B that goes through the data epoch by epoch, each by its own plan P.
+
+    The plan is a function of the seed and the number of the epoch, so the state is that number and the position in the plan.
+    Batches go to the ranks in turn; every rank makes the same number of steps.
+    """
+
+    step = 1  # positions per batch
+
+    def __init__(self, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
+        self.seed, self.rank, self.world_size = seed, rank, world_size
+        self._epoch, self._position = 0, 0
+        self._planned: tuple[int, P] | None = None
+
+    @abstractmethod
+    def _length(self) -> int:
+        """The number of positions in this epoch."""
+
+    @abstractmethod
+    def _make_plan(self, epoch: int) -> P:
+        """The plan of an epoch."""
+
+    def _batch(self, plan: P, position: int) -> B:
+        """The batch at a position; a source that gathers several at a time has its own `__iter__` instead."""
+        raise NotImplementedError
+
+    @property
+    def epoch(self) -> float:
+        """Epochs done, with their fraction."""
+        return self._epoch + self._position / self._length()
+
+    def __iter__(self) -> Iterator[B]:
+        while True:
+            length = self._length()
+            while self._position < length:
+                position = self._position
+                self._position = min(position + self.step, length)
+                yield self._batch(self.plan, position)
+            self._epoch, self._position = self._epoch + 1, 0
+
+    @property
+    def plan(self) -> P:
+        """The plan of this epoch, made once."""
+        if self._planned is None or self._planned[0] != self._epoch:
+            self._planned = None  # frees the plan of the last epoch
+            self._planned = self._epoch, self._make_plan(self._epoch)
+        return self._planned[1]
+
+    def state(self) -> dict[str, Any]:
+        """See `Source`."""
+        return {"epoch": self._epoch, "position": self._position}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `Source`."""
+        self._epoch, self._position = int(state["epoch"]), int(state["position"])

@@ -1,0 +1,90 @@
+"""The tasks of `finetune` and `predict`: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from nlptools.errors import UsageError
+
+GLUE = "glue/"  # before the name of a task of GLUE, which is one of classify, pair and regress
+
+
+@dataclass(frozen=True)
+class TaskEntry:
+    """What is known of a task before its code is loaded.
+
+    Attributes:
+        implementation: "module:Class", a `nlptools.tasks.task.Task`; "" for seq2seq, which `train-seq2seq` trains.
+        head: the name of its head, one of `models.tasks.heads.TASK_HEADS`.
+        layouts: the layouts of its files, besides auto.
+        options: the options of `finetune` and `predict` that this task has and some others lack.
+        scratch: whether `finetune --scratch` can train it.
+    """
+
+    implementation: str = ""
+    head: str = ""
+    layouts: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    scratch: bool = False
+
+
+_TEXTS = "nlptools.tasks.classify.task:Classification"
+_WORDS = "nlptools.tasks.tag.task:Tagging"
+_LINES = ("columns", "pair", "probabilities", "top_k", "submission")
+_TAGS = ("columns", "crf", "decode", "label_pieces")
+_ANSWERS = ("stride", "max_question", "max_answer", "yes_no")
+_ANSWER_FILES = ("predictions", "nbest", "null_odds", "candidates", "null_threshold")
+
+TASKS = {
+    "classify": TaskEntry(
+        _TEXTS,
+        "sequence",
+        ("table", "jsonl", "trec", "cola"),
+        (*_LINES, "multi_label", "class_weights"),
+        scratch=True,
+    ),
+    "pair": TaskEntry(_TEXTS, "sequence", ("table", "jsonl"), (*_LINES, "class_weights"), scratch=True),
+    "regress": TaskEntry(_TEXTS, "sequence", ("table", "jsonl", "stsbenchmark"), _LINES, scratch=True),
+    "tag": TaskEntry(_WORDS, "tokens", ("conll", "conllu", "lines"), _TAGS),
+    "roles": TaskEntry(_WORDS, "tokens", ("conllu",), _TAGS),
+    "answer": TaskEntry(
+        "nlptools.tasks.answer.task:QuestionAnswering",
+        "spans",
+        ("squad", "jsonl", "qamr"),
+        (*_ANSWERS, *_ANSWER_FILES, "to"),
+    ),
+    "choice": TaskEntry(
+        "nlptools.tasks.choice.task:MultipleChoice", "choice", ("csv", "jsonl"), ("probabilities", "top_k", "to")
+    ),
+    "coreference": TaskEntry(
+        "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission", "to")
+    ),
+    "seq2seq": TaskEntry(options=("columns",)),
+}
+SCRATCH_TASKS = tuple(name for name, entry in TASKS.items() if entry.scratch)
+_OF_SOME_TASKS = {option for entry in TASKS.values() for option in entry.options}
+
+
+def task(text: str) -> str:
+    """The name of a task. Raises UsageError."""
+    if text not in TASKS and not text.startswith(GLUE):
+        raise UsageError(f"no such task: {text!r}, expected {', '.join(TASKS)} or glue/NAME")
+    return text
+
+
+def changed(settings: Any, names: Iterable[str]) -> list[str]:
+    """The flags of those options whose values are not the defaults."""
+    given = [name for name in names if getattr(settings, name) != settings.__dataclass_fields__[name].default]
+    return [f"--{name.replace('_', '-')}" for name in given]
+
+
+def check_options(task: str, settings: Any) -> None:
+    """Raise UsageError for an option in the dataclass `settings` that `task` lacks and another task has."""
+    own = ("class_weights",) if task.startswith(GLUE) else TASKS[task].options
+    others = [name for name in settings.__dataclass_fields__ if name in _OF_SOME_TASKS and name not in own]
+    for name in others:
+        if flags := changed(settings, [name]):
+            having = " or ".join(known for known, entry in TASKS.items() if name in entry.options)
+            raise UsageError(f"{flags[0]} goes with the task {having}, not {task}")

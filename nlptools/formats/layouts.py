@@ -1,0 +1,30 @@
+"""Layouts of files by their names."""
+
+from __future__ import annotations
+
+from nlptools.configs.tasks import TASKS
+from nlptools.errors import UsageError
+from nlptools.files.streams import without_compression
+
+_SUFFIXES = {  # of each task, tried in order
+    "tag": {".conllu": "conllu", "": "conll"},
+    "roles": {"": "conllu"},
+    "answer": {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "qamr", "": "squad"},
+    "choice": {".csv": "csv", "": "jsonl"},
+    "coreference": {"": "gap"},
+}
+
+
+def layout_of(task: str, path: str, layout: str = "auto") -> str:
+    """The layout of a file of a task: `layout` unless it is auto, else by the suffix of the file.
+
+    Raises:
+        UsageError: a layout that the task does not have.
+    """
+    if layout != "auto":
+        if layout not in TASKS[task].layouts:
+            known = ", ".join(TASKS[task].layouts)
+            raise UsageError(f"task {task} has no layout {layout!r}, expected auto, {known}")
+        return layout
+    name = without_compression(path)
+    return next(layout for suffix, layout in _SUFFIXES[task].items() if name.endswith(suffix))

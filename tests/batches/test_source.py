@@ -1,0 +1,49 @@
+"""Sources that go through epochs: each position once, ranks in turn, and a state that continues exactly."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from nlptools.batches.source import EpochSource
+
+
+class Shuffled(EpochSource[list[int], np.ndarray]):
+    """Numbers in random order, some at a time."""
+
+    def __init__(self, count: int, step: int) -> None:
+        super().__init__(seed=1)
+        self.count, self.step, self.plans = count, step, 0
+
+    def _length(self) -> int:
+        return self.count
+
+    def _make_plan(self, epoch: int) -> np.ndarray:
+        self.plans += 1
+        return np.random.default_rng([self.seed, epoch]).permutation(self.count)
+
+    def _batch(self, plan: np.ndarray, position: int) -> list[int]:
+        return plan[position : position + self.step].tolist()
+
+
+@pytest.mark.parametrize("step", [1, 3, 20])
+def test_each_position_once_per_epoch(step: int) -> None:
+    source = Shuffled(10, step)
+    batches = -(-10 // step)
+    epochs = [sorted(n for batch in islice(iter(source), batches) for n in batch) for _ in range(3)]
+    assert epochs == [list(range(10))] * 3
+    assert source.plans == 3 and source.epoch == 3.0
+
+
+def test_a_restored_source_continues_exactly() -> None:
+    whole = list(islice(iter(Shuffled(10, 3)), 12))
+    assert whole[:4] != whole[4:8]  # another order in each epoch
+    for done in range(12):
+        source = Shuffled(10, 3)
+        assert list(islice(iter(source), done)) == whole[:done]
+        again = Shuffled(10, 3)
+        again.restore(source.state())
+        assert again.epoch == source.epoch
+        assert list(islice(iter(again), 12 - done)) == whole[done:]

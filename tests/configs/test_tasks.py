@@ -1,0 +1,44 @@
+"""The table of tasks: its options exist, its classes load, and options of other tasks are refused."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+import pytest
+
+from nlptools.configs.finetuning import Finetune, Predict
+from nlptools.configs.tasks import TASKS, check_options, task
+from nlptools.errors import UsageError
+
+
+def test_rows_name_what_exists() -> None:
+    from nlptools.models.tasks.heads import TASK_HEADS
+    from nlptools.tasks.task import Task
+
+    options = {*Finetune.__dataclass_fields__, *Predict.__dataclass_fields__}
+    for name, entry in TASKS.items():
+        assert set(entry.options) <= options, name
+        if entry.implementation:
+            module, attribute = entry.implementation.split(":")
+            assert issubclass(getattr(import_module(module), attribute), Task)
+            assert entry.head in TASK_HEADS and entry.layouts
+
+
+def test_names() -> None:
+    assert [task(name) for name in (*TASKS, "glue/rte")] == [*TASKS, "glue/rte"]
+    with pytest.raises(UsageError, match="no such task: 'ner', expected classify, pair"):
+        task("ner")
+
+
+def test_options_of_other_tasks_are_refused() -> None:
+    check_options("tag", Finetune("tag", crf=True))
+    check_options("glue/rte", Finetune("glue/rte", class_weights="balanced"))
+    check_options("choice", Predict(to="json"))
+    for name, settings, message in (
+        ("classify", Finetune("classify", crf=True), "--crf goes with the task tag or roles, not classify"),
+        ("glue/rte", Finetune("glue/rte", multi_label=True), "--multi-label goes with the task classify, not glue/rte"),
+        ("tag", Predict(top_k=2), "--top-k goes with the task classify or pair or regress or choice, not tag"),
+        ("answer", Predict(columns=True), "--columns goes with the task .*, not answer"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            check_options(name, settings)

@@ -1,0 +1,40 @@
+"""Layouts by the names of files, or as given."""
+
+from __future__ import annotations
+
+import pytest
+
+from nlptools.configs.tasks import TASKS
+from nlptools.errors import UsageError
+from nlptools.formats.layouts import layout_of, uncompressed
+
+
+@pytest.mark.parametrize(
+    ("task", "path", "layout"),
+    [
+        ("tag", "a.conllu", "conllu"),
+        ("tag", "a.txt", "conll"),
+        ("tag", "-", "conll"),
+        ("roles", "a.txt", "conllu"),
+        ("answer", "a.json", "squad"),
+        ("answer", "a.ndjson.gz", "jsonl"),
+        ("answer", "a.tsv.zst", "qamr"),
+        ("choice", "a.csv.xz", "csv"),
+        ("choice", "a.json", "jsonl"),
+        ("coreference", "a.tsv", "gap"),
+    ],
+)
+def test_layout_by_name(task: str, path: str, layout: str) -> None:
+    assert layout_of(task, path) == layout
+    assert layout in TASKS[task].layouts
+    for given in TASKS[task].layouts:
+        assert layout_of(task, path, given) == given
+
+
+def test_a_layout_of_another_task_is_refused() -> None:
+    with pytest.raises(UsageError, match="task choice has no layout 'squad', expected auto, csv, jsonl"):
+        layout_of("choice", "a.csv", "squad")
+
+
+def test_uncompressed() -> None:
+    assert [uncompressed(path) for path in ("a.tsv.gz", "a.bz2", "a.csv")] == ["a.tsv", "a", "a.csv"]
