@@ -16,7 +16,6 @@ import torch
 
 from nlptools.compute.backend import Backend
 from nlptools.corpora.token_file import Counts
-from nlptools.layers.cross_entropy import log_probabilities
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
 
@@ -101,7 +100,7 @@ def _batch_scores(model: Any, batch: list[Window], backend: Backend) -> list[np.
     lengths = [len(piece.inputs) for piece in batch]
     real = torch.cat([hidden[row, :length] for row, length in enumerate(lengths)])
     targets = backend.put(np.concatenate([piece.targets for piece in batch]))
-    scores = log_probabilities(real, model.output_weight(), targets, model.vocab_size, model.logit_bias).cpu().numpy()
+    scores = model.output.log_probabilities(real, targets).cpu().numpy()
     return np.split(scores, np.cumsum(lengths)[:-1])
 
 
@@ -125,9 +124,7 @@ def _carried_scores(
             targets = tokens[:, t + 1 : t + 1 + inputs.shape[1]]
             hidden, state = model(backend.put(np.ascontiguousarray(inputs)), state)
             flat = backend.put(np.ascontiguousarray(targets)).reshape(-1)
-            scores = log_probabilities(
-                hidden.reshape(-1, hidden.shape[-1]), model.output_weight(), flat, model.vocab_size, model.logit_bias
-            )
+            scores = model.output.log_probabilities(hidden.reshape(-1, hidden.shape[-1]), flat)
             parts.append(scores.view(inputs.shape).cpu().numpy())
         scored = np.concatenate(parts, 1) if parts else np.zeros((len(group), 0), np.float32)
         for row, i in enumerate(group):

@@ -75,17 +75,6 @@ class Linear(Packable, nn.Linear):
         return out
 
 
-class TiedProjection(Packable):
-    """The output matrix of a language model that is its embedding (Press & Wolf 2017); owns nothing."""
-
-    def __init__(self, embedding: nn.Embedding) -> None:
-        self.embedding = embedding
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        """(..., D) -> (..., V)."""
-        return self.multiply(hidden, self.embedding.weight, None)
-
-
 def by_onednn(dtype: torch.dtype) -> bool:
     """Whether oneDNN makes a CPU's products: in bfloat16, and in float32 where PyTorch was told so (see `backend`)."""
     if dtype == torch.bfloat16:

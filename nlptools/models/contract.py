@@ -8,6 +8,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
+from nlptools.layers.output import OutputHead
+
 S = TypeVar("S", bound="State")
 
 
@@ -25,10 +27,8 @@ class State(Protocol):
 class LanguageModel(Protocol):
     """A causal language model over token ids. Shapes: B batch, T length, D hidden, V vocabulary."""
 
-    vocab_size: int
     max_context: int | None  # most positions it can see; None: no limit
     runs_in_16_bits: bool  # whether a CPU can run it in bf16
-    logit_bias: Tensor | None  # (V or more,) added to every row of logits; None: nothing is
     streams: bool  # trained on text in order, with its state carried from batch to batch
 
     def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
@@ -41,11 +41,9 @@ class LanguageModel(Protocol):
     def start(self, batch_size: int, capacity: int) -> State:
         """The state before the first token, with room for `capacity` tokens."""
 
-    def head(self, hidden: Tensor) -> Tensor:
-        """(..., D) -> logits (..., V)."""
-
-    def output_weight(self) -> Tensor:
-        """The (V or more, D) matrix of `head`, for losses that project chunk by chunk; rows from V on are padding."""
+    @property
+    def output(self) -> OutputHead:
+        """The distribution over the next token, given the hidden state at a position."""
 
 
 class SourceState(State, Protocol):

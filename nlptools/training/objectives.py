@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.cross_entropy import summed_cross_entropy, summed_r_drop
+from nlptools.layers.output import Projection
 
 if TYPE_CHECKING:
     from nlptools.batches.pairs import PairBatch
@@ -46,7 +46,7 @@ class CausalLM(nn.Module):
         if state is not None:
             self.carried = state.detach()
         flat = hidden.reshape(-1, hidden.shape[-1])
-        loss = summed_cross_entropy(flat, self.model.output_weight(), targets.reshape(-1), self.model.vocab_size)
+        loss = self.model.output.summed_loss(flat, targets.reshape(-1))
         return {"loss": loss}
 
     def carry(self) -> dict[str, Tensor]:
@@ -89,12 +89,12 @@ class Seq2Seq(nn.Module):
             source, mask, inputs = (torch.cat([x, x]) for x in (source, mask, inputs))
         hidden, _ = model(inputs, model.encode(source, mask))
         flat, flat_targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
-        weight, vocab_size = model.output_weight(), model.vocab_size
-        more = {"smoothing": self.label_smoothing, "bias_V": model.logit_bias}
+        head, smoothing = model.output, self.label_smoothing
         if twice:
+            assert isinstance(head, Projection), "R-Drop compares two distributions over the whole vocabulary"
             pair = flat.view(2, -1, flat.shape[1])
-            return {"loss": summed_r_drop(pair, weight, flat_targets, vocab_size, self.r_drop, **more)}
-        return {"loss": summed_cross_entropy(flat, weight, flat_targets, vocab_size, **more)}
+            return {"loss": head.summed_r_drop(pair, flat_targets, self.r_drop, smoothing=smoothing)}
+        return {"loss": head.summed_loss(flat, flat_targets, smoothing=smoothing)}
 
     def carry(self) -> dict[str, Tensor]:
         """Nothing goes on from batch to batch."""

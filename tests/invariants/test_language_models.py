@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from head_law import assert_head_agrees
 from tiny_models import SIZES, tiny
 
 from nlptools.compute.backend import Backend
@@ -32,7 +33,7 @@ def prompts() -> list[list[int]]:
 
 
 def logits(model: Any, x: torch.Tensor, state: Any = None) -> torch.Tensor:
-    out: torch.Tensor = model.head(model(x, state)[0])
+    out: torch.Tensor = model.output.logits(model(x, state)[0])
     return out
 
 
@@ -47,6 +48,13 @@ def test_probabilities_sum_to_one_over_the_vocabulary(arch: str) -> None:
     out = logits(model, ids())
     assert out.shape == (3, 10, 50)
     assert torch.allclose(out.softmax(-1).sum(-1), torch.ones(3, 10), atol=1e-5)
+
+
+@architectures
+@torch.inference_mode()
+def test_logits_log_probabilities_and_losses_agree(arch: str) -> None:
+    model = tiny(arch)
+    assert_head_agrees(model.output, model(ids())[0].flatten(0, 1))
 
 
 @architectures
@@ -77,7 +85,7 @@ def test_stepwise_with_state_equals_all_at_once(arch: str) -> None:
     state, parts = model.start(3, 4), []
     for begin, end in ((0, 4), (4, 5), (5, 6), (6, 10)):
         hidden, state = model(x[:, begin:end], state)
-        parts.append(model.head(hidden))
+        parts.append(model.output.logits(hidden))
     assert torch.allclose(whole, torch.cat(parts, 1), atol=1e-4)
 
 

@@ -92,7 +92,7 @@ def differ(model: Any, theirs: Any) -> float:
     source, mask, read = batch(model.config)
     with torch.inference_mode():
         hidden, _ = model(read, model.encode(source, mask))
-        ours = model.head(hidden)
+        ours = model.output.logits(hidden)
         out = theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=read).logits
     assert ours.std() > 0.1
     return float((ours - out[..., : ours.shape[-1]]).abs().max())

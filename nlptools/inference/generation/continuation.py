@@ -67,7 +67,7 @@ def prefill(model: Any, prompts: list[list[int]], settings: Generate, backend: B
 
 def next_logits(model: Any, hidden: Tensor) -> Tensor:
     """(B, T, D) -> (B, V), in the model's type: what comes after the last position."""
-    logits: Tensor = model.head(hidden[:, -1])
+    logits: Tensor = model.output.logits(hidden[:, -1])
     return logits
 
 

@@ -44,7 +44,7 @@ def pair_scores(
         real = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])
         flat = backend.put(np.concatenate([row[:length] for row, length in zip(targets, lengths, strict=True)]))
         places = range(0, len(flat), _ROWS)
-        scores = [_chosen(model.head(real[p : p + _ROWS]), flat[p : p + _ROWS]) for p in places]
+        scores = [_chosen(model.output.logits(real[p : p + _ROWS]), flat[p : p + _ROWS]) for p in places]
         parts = np.split(torch.cat(scores).cpu().numpy(), np.cumsum(lengths)[:-1])
         for i, part in zip(group, parts, strict=True):
             out[i] = part

@@ -21,6 +21,7 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
+from nlptools.layers.output import Projection
 from nlptools.layers.packed import Group
 from nlptools.layers.places import Places
 from nlptools.layers.transformer import Block
@@ -158,11 +159,17 @@ class BertWithHeads(TaskHeads):
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
         self.add_heads(dense=config.family == "electra")
 
+    @property
+    def output(self) -> Projection:
+        """The distribution over tokens, given what `masked` returns for a hidden state. The model has to have that head."""
+        masked = self.masked
+        assert masked is not None
+        return Projection(self.encoder.token_embedding, self.config.vocab_size, bias=lambda: masked.bias)
+
     def masked_logits(self, hidden: Tensor) -> Tensor:
-        """(N, D) hidden states -> (N, V). The model has to have the head."""
+        """(N, D) hidden states -> (N, V). The model has to have the head "masked"."""
         assert self.masked is not None
-        out: Tensor = self.masked.logits(hidden, self.encoder.token_embedding.weight)
-        return out
+        return self.output.logits(self.masked(hidden))
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
         """See `TaskHeads`."""

@@ -15,7 +15,7 @@ from nlptools.configs.lm import GPTConfig
 from nlptools.errors import DataError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import TiedProjection
+from nlptools.layers.output import Projection
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import Hidden
 
@@ -38,18 +38,16 @@ class GPTState:
 class GPT(nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
-    logit_bias = None
     streams = False
     runs_in_16_bits = True  # also on a CPU
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
         self.max_context = config.max_position_embeddings
         D = config.hidden_size
         self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, D)
-        self.projection = TiedProjection(self.token_embedding)
+        self.output = Projection(self.token_embedding, config.vocab_size)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, D)
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = nn.ModuleList(
@@ -124,11 +122,3 @@ class GPT(nn.Module):
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""
         return GPTState(Cache.of(len(self.blocks), capacity))
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)[..., : self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.token_embedding.weight

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from nlptools.configs.lm import LSTMConfig
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import TiedProjection
+from nlptools.layers.output import Projection
 
 
 class LSTMState(NamedTuple):
@@ -35,7 +35,6 @@ class LSTMState(NamedTuple):
 class LSTM(nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
-    logit_bias = None
     streams = True
     runs_in_16_bits = False  # PyTorch trains nn.LSTM on a CPU in float32 only
     max_context = None
@@ -43,11 +42,10 @@ class LSTM(nn.Module):
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
         D, L = config.hidden_size, config.num_hidden_layers
         self.token_embedding = nn.Embedding(config.vocab_size, D)
         self.layers = nn.ModuleList(nn.LSTM(D, D, batch_first=True) for _ in range(L))
-        self.projection = TiedProjection(self.token_embedding)
+        self.output = Projection(self.token_embedding, config.vocab_size)
         self.dropout = Dropout(config.hidden_dropout)
 
     @torch.no_grad()
@@ -81,14 +79,6 @@ class LSTM(nn.Module):
         weight = self.token_embedding.weight
         zeros = weight.new_zeros(len(self.layers), batch_size, self.config.hidden_size)
         return LSTMState(zeros, zeros)
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.token_embedding.weight
 
     def _given(self, state: LSTMState | None, x: Tensor) -> LSTMState:
         return self.start(x.shape[0], 0) if state is None else state

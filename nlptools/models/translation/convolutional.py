@@ -23,7 +23,8 @@ from nlptools.configs.seq2seq import ConvolutionConfig
 from nlptools.errors import DataError
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import Linear, TiedProjection
+from nlptools.layers.linear import Linear
+from nlptools.layers.output import Projection
 
 _ROWS = 64  # embeddings have a multiple of it, for aligned matrix products
 _HALF = 0.5**0.5  # a sum of two has the variance of one
@@ -113,14 +114,12 @@ class DecoderLayer(nn.Module):
 class Convolution(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    logit_bias = None
     streams = False
     runs_in_16_bits = True  # also on a CPU
 
     def __init__(self, config: ConvolutionConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.num_classes
         self.max_context = config.max_position_embeddings
         self.start_token = config.pad
         D, E = config.hidden_size, config.embedding_size
@@ -128,7 +127,9 @@ class Convolution(nn.Module):
         self.source_embedding = (
             None if config.share_embeddings else nn.Embedding(_rounded(config.source_vocab_size), E, config.pad)
         )
-        self.projection = TiedProjection(self.target_embedding)
+        # where the padding has a probability, its row stays zero, as the start of a target has to be
+        frozen = config.pad if config.pad < config.num_classes else None
+        self.output = Projection(self.target_embedding, config.num_classes, frozen_row=frozen)
         self.source_positions = nn.Embedding(config.max_position_embeddings, E)
         self.target_positions = nn.Embedding(config.max_position_embeddings, E)
         self.encoder_input = Linear(E, D)
@@ -205,18 +206,6 @@ class Convolution(nn.Module):
         state.size = past + T
         state.attention = _mean(found) if found else None
         return self.dropout(self.decoder_output(x)), state
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)[..., : self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        weight = self.target_embedding.weight
-        if self.start_token < self.vocab_size and weight.requires_grad:
-            # padding that has a probability: without a gradient its row stays zero, as the start of a target has to be
-            weight = weight.index_fill(0, torch.tensor([self.start_token], device=weight.device), 0.0)
-        return weight
 
     def _check(self, length: int, what: str) -> None:
         if length > self.max_context:

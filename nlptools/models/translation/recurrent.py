@@ -22,7 +22,8 @@ from torch import Tensor, nn
 
 from nlptools.configs.seq2seq import RecurrentConfig
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import Linear, TiedProjection
+from nlptools.layers.linear import Linear
+from nlptools.layers.output import Projection
 from nlptools.layers.recurrent import Cell, CellSteps, Step
 from nlptools.layers.source_attention import AttentionSteps, SourceAttention
 
@@ -69,12 +70,10 @@ class Recurrent(nn.Module):
     streams = False
     runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only
     max_context: int | None = None
-    logit_bias: Tensor | None = None
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.num_classes
         self.start_token = config.pad
         E, D, L = config.embedding_size, config.hidden_size, config.decoder_layers
         C = D * (1 + config.bidirectional)
@@ -84,7 +83,7 @@ class Recurrent(nn.Module):
         self.source_embedding = None
         if not config.share_embeddings:
             self.source_embedding = nn.Embedding(config.source_vocab_size, E, padding_idx=config.pad)
-        self.projection = TiedProjection(self.target_embedding)
+        self.output = Projection(self.target_embedding, config.num_classes)
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config)
         self.attention = SourceAttention(config.attention, D, C)
@@ -140,7 +139,7 @@ class Recurrent(nn.Module):
         """See `contract.EncoderDecoder`; the hidden that is returned has the embedding's size."""
         config = self.config
         x = self.target_embedding(ids)
-        if config.pad < self.vocab_size:  # a padding that is a word of the output has a row that moves
+        if config.pad < config.num_classes:  # a padding that is a word of the output has a row that moves
             x = x * (ids != config.pad)[..., None]
         x = self.dropout(x)
         real = None if mask is None or bool(mask.all()) else mask.t()[..., None]
@@ -173,14 +172,6 @@ class Recurrent(nn.Module):
             attentional = self.combined(torch.cat([contexts, tops], -1)).tanh()
         out = self.readout(self.dropout(attentional))
         return out
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)[..., : self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.target_embedding.weight
 
 
 class Encoder(nn.Module):

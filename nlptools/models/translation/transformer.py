@@ -19,7 +19,7 @@ from nlptools.configs.seq2seq import TransformerConfig
 from nlptools.layers.attention import Source
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import TiedProjection
+from nlptools.layers.output import Projection
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
 
@@ -55,7 +55,6 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.num_classes
         self.start_token = config.pad
         D = config.hidden_size
         self.token_embedding = _embedding(config.target_vocab_size, D, config.pad)
@@ -63,7 +62,7 @@ class Transformer(nn.Module):
             self.source_embedding = _embedding(config.source_vocab_size, D, config.pad)
         self.output_bias: Tensor
         self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
-        self.projection = TiedProjection(self.token_embedding)
+        self.output = Projection(self.token_embedding, config.num_classes, bias=self._bias)
         self.positions = Sinusoids(D)
         self.dropout = Dropout(config.dropout)
         self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
@@ -131,20 +130,10 @@ class Transformer(nn.Module):
         """Raises TypeError: a decoder begins with `encode`."""
         raise TypeError("an encoder-decoder begins with encode()")
 
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        logits = self.projection(hidden)[..., : self.vocab_size]
-        return logits if self.logit_bias is None else logits + self.logit_bias[: self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.token_embedding.weight
-
-    @property
-    def logit_bias(self) -> Tensor | None:
-        """See `contract.LanguageModel`."""
+    def _bias(self) -> Tensor | None:
+        """The bias of the logits, unless it is zero for all tokens that have a probability."""
         if self._biased is None:
-            self._biased = bool(self.output_bias[: self.vocab_size].any())
+            self._biased = bool(self.output_bias[: self.config.num_classes].any())
         return self.output_bias if self._biased else None
 
     @property
