@@ -186,6 +186,10 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
 def _type(annotation: str, data: Mapping[str, Any]) -> click.ParamType[Any]:
     if data["choices"]:
         return click.Choice(data["choices"])
+    if data["family"]:
+        from nlptools.models import registry
+
+        return click.Choice([registry.find(name).option for name in registry.names(data["family"])])
     if annotation.startswith("tuple[str"):
         return CommaList()
     if annotation == "int" and (data["low"] is not None or data["high"] is not None):

@@ -14,36 +14,57 @@ S = TypeVar("S", bound="State")
 
 
 class State(Protocol):
-    """What a model remembers of the tokens so far: a key/value cache, a hidden state, ..."""
+    """What a model keeps of the tokens so far: a key/value cache, a hidden state, ..."""
 
     def select(self: S, rows: Tensor, width: int = 1) -> S:
-        """The state of a choice of batch rows (int64 indices), in that order; for beams and finished rows.
+        """The state of some rows of the batch (int64 indices), in that order; for beams and finished rows.
 
         The new rows come in groups of `width`, the hypotheses of one input: what depends on the input alone is kept
         once per group. The old state may be used up.
         """
 
 
-class LanguageModel(Protocol):
-    """A causal language model over token ids. Shapes: B batch, T length, D hidden, V vocabulary."""
+class Hidden(NamedTuple):
+    """The hidden states of a model, layer by layer."""
 
+    last: Tensor  # (B, T, D)
+    layers: tuple[Tensor, ...]  # layers[0] is the embeddings; each (B, T, D)
+
+
+class LanguageModel(Protocol):
+    """A causal language model over token ids. Shapes: B batch, T length, D hidden, V vocabulary.
+
+    It is a `torch.nn.Module`, built from its configuration, with a method `initialize` that draws the weights. The
+    configuration has at least `vocab_size`, `hidden_size` (D) and `num_hidden_layers`; of its fields, those that end in
+    "_dropout" are set anew when training continues from a saved model.
+
+    Where `streams` is True, the model trains on text in order, and its state is carried from batch to batch and into
+    checkpoints. The state is then a named tuple of tensors, with a method `detach` that cuts it off from the graph.
+    """
+
+    config: Any
     max_context: int | None  # most positions it can see; None: no limit
     runs_in_16_bits: bool  # whether a CPU can run it in bf16
-    streams: bool  # trained on text in order, with its state carried from batch to batch
-
-    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
-        """(B, T) ids, and the state after what came before -> hidden (B, T, D) and the new state.
-
-        Without a state nothing came before and none is returned (training, scoring); `start` makes an empty one.
-        `mask` (B, T), True = real, lets shorter rows be padded on the LEFT in the first call after `start`.
-        """
-
-    def start(self, batch_size: int, capacity: int) -> State:
-        """The state before the first token, with room for `capacity` tokens."""
+    streams: bool  # see above
 
     @property
     def output(self) -> OutputHead:
         """The distribution over the next token, given the hidden state at a position."""
+
+    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+        """(B, T) ids, and the state after the tokens before them -> hidden (B, T, D) and the new state.
+
+        Without a state, nothing comes before `ids`, and None is returned for the new state (training, scoring); `start`
+        makes an empty one. `mask` (B, T), True = real, allows rows padded on the LEFT in the first call after `start`.
+        """
+
+    def start(self, batch_size: int, capacity: int) -> Any:
+        """The `State` before the first token, with room for `capacity` tokens."""
+
+    def states(self, ids: Tensor) -> Hidden:
+        """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1; the last is
+        the one that `__call__` returns.
+        """
 
 
 class SourceState(State, Protocol):
@@ -53,26 +74,29 @@ class SourceState(State, Protocol):
     attention: Tensor | None  # (B, T, S) of the last call, float32, each row with sum 1; for alignments and coverage
 
 
-class EncoderDecoder(LanguageModel, Protocol):
+class EncoderDecoder(Protocol):
     """A language model over target tokens, given a source. It begins with `encode` instead of `start`, then feeds on the
-    start token and what it has said so far, as any language model does.
+    start token and the target tokens so far, as any language model does. Other members: see `LanguageModel`.
     """
 
-    start_token: int  # what stands before the first target token
+    config: Any
+    max_context: int | None
+    runs_in_16_bits: bool
+    start_token: int  # stands before the first target token
 
-    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> SourceState:
-        """(B, S) source ids, the end token included -> the state before the first target token.
+    @property
+    def output(self) -> OutputHead:
+        """The distribution over the next target token."""
+
+    def __call__(self, ids: Tensor, state: Any, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+        """(B, T) target ids, and the state after the tokens before them -> hidden (B, T, D) and the new state."""
+
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
+        """(B, S) source ids, the end token included -> the `SourceState` before the first target token.
 
         `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: room for so many
         target tokens; None: the state serves for one call with all of them (training, forced decoding).
         """
-
-
-class Hidden(NamedTuple):
-    """What an encoder makes of its input, layer by layer."""
-
-    last: Tensor  # (B, T, D)
-    layers: tuple[Tensor, ...]  # layers[0] is what the embeddings give; each (B, T, D)
 
 
 class Encoder(Protocol):
@@ -94,6 +118,6 @@ class Encoder(Protocol):
         """(B, T) ids, padded on the right -> hidden states of all layers.
 
         `mask` (B, T), True = real; None: no row is padded. `types` (B, T): the segment of each token, 0 by default.
-        `positions` (B, T): where each stands in its sequence, from 0 along the row by default. `attend` (B, 1, T, T), True =
-        attend, in place of `mask`: for several sequences in a row, which see themselves only.
+        `positions` (B, T): the position of each in its sequence, by default from 0 along the row. `attend` (B, 1, T, T),
+        True = attend, in place of `mask`: for several sequences in a row, which see themselves only.
         """

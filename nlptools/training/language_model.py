@@ -48,7 +48,6 @@ def train_lm(
         Stopped: by a signal or `run.max_time`, with everything saved.
         Diverged: see `training.engine.loop.fit`.
     """
-    settings.check()
     run.check()
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
@@ -157,31 +156,22 @@ class _LanguageModel:
 def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
     """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
     assert tokenizer.vocab is not None
-    vocab_size, dropout = max(len(tokenizer.vocab), eos + 1), options.dropout
-    if options.init is not None:
-        bundle.check_directory(Path(options.init))
-        arch, config = directories.config_from_hf(artifacts.read_json(Path(options.init) / "config.json"))
-        if arch in registry.ENCODER_DECODERS:
-            raise UsageError(f"--init {options.init} is an encoder-decoder", hint="train-seq2seq goes on with those")
-        if arch != options.arch:
-            raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
-        if config.vocab_size != vocab_size:
-            raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
-        dropouts: dict[str, Any] = {f: dropout for f in vars(config) if f.endswith("_dropout")}
-        return replace(config, **dropouts)
-    kind = registry.config_class(options.arch)
-    if options.arch == "lstm":
-        return kind(vocab_size, options.hidden, options.layers, hidden_dropout=dropout)
-    return kind(
-        vocab_size,
-        options.hidden,
-        options.layers,
-        options.heads,
-        options.context,
-        embedding_dropout=dropout,
-        hidden_dropout=dropout,
-        attention_dropout=dropout,
-    )
+    vocab_size = max(len(tokenizer.vocab), eos + 1)
+    if options.init is None:
+        if options.arch not in registry.names(registry.LANGUAGE):
+            known = ", ".join(registry.names(registry.LANGUAGE))
+            raise UsageError(f"--arch {options.arch} is not a language model, expected one of {known}")
+        return registry.config_class(options.arch).from_options(options, vocab_size)
+    bundle.check_directory(Path(options.init))
+    arch, config = directories.config_from_hf(artifacts.read_json(Path(options.init) / "config.json"))
+    if registry.find(arch).family == registry.ENCODER_DECODER:
+        raise UsageError(f"--init {options.init} is an encoder-decoder", hint="train-seq2seq goes on with those")
+    if arch != options.arch:
+        raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
+    if config.vocab_size != vocab_size:
+        raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
+    dropouts: dict[str, Any] = {f: options.dropout for f in vars(config) if f.endswith("_dropout")}
+    return replace(config, **dropouts)
 
 
 def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:

@@ -15,7 +15,7 @@ from nlptools.batches.pairs import PairBatches
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate
-from nlptools.configs.seq2seq import ConvolutionConfig, PairTraining, TrainSeq2Seq, TransformerConfig, Vocabularies
+from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
 from nlptools.corpora import parallel
 from nlptools.corpora import sentence_pairs as pairs
 from nlptools.corpora.parallel import Counts, ParallelCorpus
@@ -27,6 +27,7 @@ from nlptools.inference.scoring import perplexity
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry
 from nlptools.models.huggingface import directories
+from nlptools.models.translation.vocabularies import Vocabularies
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import Tokenizer
@@ -156,11 +157,9 @@ class _EncoderDecoder:
         )
 
     def _longest(self, asked: int) -> int:
-        """Most tokens of a side: what is asked, and what a model with learnt positions can read; 0: any."""
-        if not isinstance(self.config, ConvolutionConfig):
-            return asked
-        most = self.config.max_position_embeddings
-        return min(asked or most, most - 1)
+        """Most tokens of a side: the option, and what a model with learned positions can read; 0: any."""
+        most = self.config.max_positions
+        return asked if most is None else min(asked or most, most - 1)
 
     def open(self, paths: list[str | None]) -> Spooled[ParallelCorpus]:
         train, valid = (None if p is None else parallel.open_spooled(Path(p)) for p in paths)
@@ -299,55 +298,24 @@ def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
 
 def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any:
     """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
-    s = settings
     pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
-    if s.init is not None:
+    if settings.init is not None:
         return _given_config(settings, (pad, eos, source_size, target_size))
-    shared = s.share_embeddings and s.target_tokenizer is None
     tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
-    both = {"encoder_layers": s.layers, "decoder_layers": s.decoder_layers or s.layers, "share_embeddings": shared}
-    kind = registry.config_class(f"seq2seq-{s.arch}")
-    if s.arch == "transformer":
-        inner = s.intermediate or 4 * s.hidden
-        return kind(
-            **tokens,
-            **both,
-            hidden_size=s.hidden,
-            encoder_heads=s.heads,
-            decoder_heads=s.heads,
-            encoder_intermediate_size=inner,
-            decoder_intermediate_size=inner,
-            norm=s.norm,
-            activation=s.activation,
-            dropout=s.dropout,
-            attention_dropout=s.attention_dropout,
-            activation_dropout=s.activation_dropout,
-        )
-    sizes = {"hidden_size": s.hidden, "embedding_size": s.embedding or s.hidden, "dropout": s.dropout}
-    if s.arch == "convolution":
-        return kind(**tokens, **both, **sizes, kernel_size=s.kernel)
-    cell = {"cell": s.cell, "attention": s.attention, "input_feeding": s.input_feeding}
-    return kind(**tokens, **both, **sizes, **cell, bidirectional=s.bidirectional)
+    return registry.config_class(f"seq2seq-{settings.arch}").from_options(settings, **tokens)
 
 
 def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> Any:
     """The configuration of --init, with the dropouts of this run. Raises UsageError or BundleError when it is another."""
     bundle.check_directory(Path(str(settings.init)))
     arch, config = directories.config_from_hf(artifacts.read_json(Path(str(settings.init)) / "config.json"))
-    if arch not in registry.ENCODER_DECODERS:
+    if registry.find(arch).family != registry.ENCODER_DECODER:
         raise UsageError(f"--init {settings.init} is a language model", hint="train-lm goes on with those")
     if arch != f"seq2seq-{settings.arch}":
         raise UsageError(f"--init {settings.init} has --arch {arch.removeprefix('seq2seq-')}, not {settings.arch}")
     if (config.pad, config.eos, config.source_vocab_size, config.target_vocab_size) != tokens:
         raise BundleError(f"{settings.init}: its tokens are not those of the tokenizer")
-    if not isinstance(config, TransformerConfig):
-        return replace(config, dropout=settings.dropout)
-    return replace(
-        config,
-        dropout=settings.dropout,
-        attention_dropout=settings.attention_dropout,
-        activation_dropout=settings.activation_dropout,
-    )
+    return replace(config, **{f: getattr(settings, f) for f in vars(config) if f.endswith("dropout")})
 
 
 def _told(counts: Counts) -> str:

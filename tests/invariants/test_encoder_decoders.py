@@ -39,7 +39,7 @@ def logits(model: Any, read: Tensor, state: Any) -> Tensor:
 
 
 def test_every_architecture_has_tiny_sizes() -> None:
-    assert {arch for arch, _ in FORMS.values()} == set(registry.ENCODER_DECODERS)
+    assert {arch for arch, _ in FORMS.values()} == set(registry.names(registry.ENCODER_DECODER))
 
 
 @forms

@@ -19,7 +19,7 @@ from nlptools.models import registry
 
 EOS = 1
 BACKEND = Backend(torch.device("cpu"))
-architectures = pytest.mark.parametrize("arch", sorted(registry.ARCHITECTURES))
+architectures = pytest.mark.parametrize("arch", registry.names(registry.LANGUAGE))
 GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True, json=True)
 
 
@@ -38,7 +38,7 @@ def logits(model: Any, x: torch.Tensor, state: Any = None) -> torch.Tensor:
 
 
 def test_every_architecture_has_tiny_sizes() -> None:
-    assert set(SIZES) == set(registry.ARCHITECTURES)
+    assert set(SIZES) == set(registry.names(registry.LANGUAGE))
 
 
 @architectures

@@ -13,11 +13,10 @@ from tiny_models import tiny
 from torch import Tensor, nn
 
 from nlptools.compute.backend import Backend
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.inference import scoring
 from nlptools.inference.generation.continuation import next_logits
 from nlptools.layers.output import LogProbabilities, Projection
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.language.gpt import GPT
 from nlptools.training.objectives import CausalLM
 

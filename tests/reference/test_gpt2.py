@@ -140,9 +140,9 @@ def test_weights_survive_the_way_out_and_back() -> None:
     model = tiny("transformer")
     out = directories.weights_to_hf("transformer", model.state_dict(), model.config)
     assert out["transformer.wte.weight"].shape == (50, 32)
-    back = directories.weights_from_hf("transformer", out, model.state_dict())
+    back = directories.weights_from_hf("transformer", out, model.state_dict(), model.config)
     for name, tensor in model.state_dict().items():
         rows = 50 if name == "token_embedding.weight" else len(tensor)
         assert torch.equal(tensor[:rows], back[name][:rows])
-    config = json.loads(json.dumps(directories.config_to_hf(model.config)))
+    config = json.loads(json.dumps(directories.config_to_hf("transformer", model.config)))
     assert directories.config_from_hf(config) == ("transformer", model.config)

@@ -12,8 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nlptools.configs.encoders import EncoderConfig
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 
 SHARED = ("token_embedding", "position_embedding", "type_embedding", "embedding_norm")
 

@@ -7,14 +7,40 @@ Shapes: B batch, T length, D hidden, L layers, V vocabulary.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.lm import LSTMConfig
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.lm import TrainLM
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import Projection
+from nlptools.models.contract import Hidden
+
+
+@dataclass(frozen=True)
+class LSTMConfig:
+    """Sizes of an LSTM language model."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    hidden_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
+        check_shares(self, "hidden_dropout")
+
+    @classmethod
+    def from_options(cls, options: TrainLM, vocab_size: int) -> LSTMConfig:
+        """The sizes that a command's options ask for."""
+        return cls(vocab_size, options.hidden, options.layers, options.dropout)
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        return self.num_hidden_layers * 4 * self.hidden_size**2 + self.vocab_size * self.hidden_size
 
 
 class LSTMState(NamedTuple):
@@ -73,6 +99,13 @@ class LSTM(nn.Module):
             hidden.append(h)
             cell.append(c)
         return x, None if state is None else LSTMState(torch.cat(hidden), torch.cat(cell))
+
+    def states(self, ids: Tensor) -> Hidden:
+        """See `contract.LanguageModel`; without dropout."""
+        layers = [self.token_embedding(ids)]
+        for layer in self.layers:
+            layers.append(layer(layers[-1])[0])
+        return Hidden(layers[-1], tuple(layers))
 
     def start(self, batch_size: int, capacity: int) -> LSTMState:
         """See `contract.LanguageModel`."""

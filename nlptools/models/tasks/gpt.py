@@ -12,11 +12,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from nlptools.configs.lm import GPTConfig
 from nlptools.layers import packed
 from nlptools.layers.packed import Group
 from nlptools.models.contract import Hidden
-from nlptools.models.language.gpt import GPT
+from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.models.tasks.heads import TaskHeads
 
 

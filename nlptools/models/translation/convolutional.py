@@ -13,22 +13,74 @@ size.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.configs.seq2seq import ConvolutionConfig
-from nlptools.errors import DataError
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
+from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 _ROWS = 64  # embeddings have a multiple of it, for aligned matrix products
 _HALF = 0.5**0.5  # a sum of two has the variance of one
 _EMBEDDING_STD = 0.1
+
+
+@dataclass(frozen=True)
+class ConvolutionConfig(Vocabularies):
+    """Sizes of a convolutional encoder-decoder (Gehring et al. 2017, ConvS2S)."""
+
+    hidden_size: int
+    embedding_size: int
+    encoder_layers: int
+    decoder_layers: int
+    kernel_size: int = 3
+    max_position_embeddings: int = 1024  # learned: longer sequences cannot be read
+    share_embeddings: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(
+            self,
+            hidden_size=1 << 16,
+            embedding_size=1 << 16,
+            encoder_layers=1024,
+            decoder_layers=1024,
+            kernel_size=63,
+            max_position_embeddings=1 << 20,
+        )
+        check_shares(self, "dropout")
+        if self.kernel_size % 2 == 0:
+            raise BundleError(f"kernel size {self.kernel_size} is even: an encoder needs a middle")
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise BundleError("shared embeddings need one vocabulary for both sides")
+
+    @property
+    def max_positions(self) -> int | None:
+        """See `Vocabularies`."""
+        return self.max_position_embeddings
+
+    @classmethod
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> ConvolutionConfig:
+        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        if options.kernel % 2 == 0:
+            raise UsageError(f"--kernel {options.kernel} is even, expected an odd number")
+        embedding = options.embedding or options.hidden
+        return cls(**tokens, **common_sizes(options), embedding_size=embedding, kernel_size=options.kernel)
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        layers = self.encoder_layers + self.decoder_layers
+        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
 
 
 class Source(NamedTuple):

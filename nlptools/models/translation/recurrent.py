@@ -20,12 +20,60 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.seq2seq import RecurrentConfig
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import BundleError
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
 from nlptools.layers.recurrent import Cell, CellSteps, Step
 from nlptools.layers.source_attention import AttentionSteps, SourceAttention
+from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
+
+
+@dataclass(frozen=True)
+class RecurrentConfig(Vocabularies):
+    """Sizes of a recurrent encoder-decoder with attention (Bahdanau et al. 2015; Luong et al. 2015)."""
+
+    hidden_size: int
+    embedding_size: int
+    encoder_layers: int = 1
+    decoder_layers: int = 1
+    cell: str = "lstm"  # or gru
+    attention: str = "bahdanau"  # or luong
+    input_feeding: bool = True  # Luong's: the attentional hidden state is part of the next input
+    bidirectional: bool = True
+    share_embeddings: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(self, hidden_size=1 << 16, embedding_size=1 << 16, encoder_layers=64, decoder_layers=64)
+        check_shares(self, "dropout")
+        if self.cell not in ("lstm", "gru"):
+            raise BundleError(f"cell is {self.cell!r}, expected lstm or gru")
+        if self.attention not in ("bahdanau", "luong"):
+            raise BundleError(f"attention is {self.attention!r}, expected bahdanau or luong")
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise BundleError("shared embeddings need one vocabulary for both sides")
+
+    @classmethod
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> RecurrentConfig:
+        """The sizes that a command's options ask for."""
+        return cls(
+            **tokens,
+            **common_sizes(options),
+            embedding_size=options.embedding or options.hidden,
+            cell=options.cell,
+            attention=options.attention,
+            input_feeding=options.input_feeding,
+            bidirectional=options.bidirectional,
+        )
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        layers = self.encoder_layers + self.decoder_layers
+        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
 
 
 class Source(NamedTuple):

@@ -10,21 +10,97 @@ Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hyp
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.seq2seq import TransformerConfig
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Source
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import Projection
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
+from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 _ROWS = 64
 _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can hold it
+
+
+@dataclass(frozen=True)
+class TransformerConfig(Vocabularies):
+    """Sizes of an encoder-decoder Transformer (Vaswani et al. 2017). Dropouts are those of training."""
+
+    hidden_size: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_heads: int
+    decoder_heads: int
+    encoder_intermediate_size: int
+    decoder_intermediate_size: int
+    norm: str = "post"  # before or after each sublayer
+    activation: str = "relu"
+    share_embeddings: bool = True  # one matrix for source, target and output; else one for target and output
+    scale_embedding: bool = True
+    max_position_embeddings: int = 512  # what is promised to others; positions are computed and have no end
+    layer_norm_eps: float = 1e-5
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(
+            self,
+            hidden_size=1 << 16,
+            encoder_layers=1024,
+            decoder_layers=1024,
+            encoder_heads=1024,
+            decoder_heads=1024,
+            encoder_intermediate_size=1 << 18,
+            decoder_intermediate_size=1 << 18,
+            max_position_embeddings=1 << 22,
+        )
+        check_shares(self, "layer_norm_eps", "dropout", "attention_dropout", "activation_dropout")
+        for heads in (self.encoder_heads, self.decoder_heads):
+            if self.hidden_size % heads:
+                raise BundleError(f"hidden size {self.hidden_size} is not a multiple of the {heads} attention heads")
+        if self.hidden_size % 2:
+            raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
+        if self.norm not in ("post", "pre"):
+            raise BundleError(f"norm is {self.norm!r}, expected post or pre")
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise BundleError("shared embeddings need one vocabulary for both sides")
+
+    @classmethod
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> TransformerConfig:
+        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        if options.hidden % options.heads or options.hidden % 2:
+            raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")
+        inner = options.intermediate or 4 * options.hidden
+        return cls(
+            **tokens,
+            **common_sizes(options),
+            encoder_heads=options.heads,
+            decoder_heads=options.heads,
+            encoder_intermediate_size=inner,
+            decoder_intermediate_size=inner,
+            norm=options.norm,
+            activation=options.activation,
+            attention_dropout=options.attention_dropout,
+            activation_dropout=options.activation_dropout,
+        )
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        D, layers = self.hidden_size, self.encoder_layers + self.decoder_layers
+        inner = self.encoder_layers * self.encoder_intermediate_size
+        inner += self.decoder_layers * self.decoder_intermediate_size
+        return (4 * layers + 4 * self.decoder_layers) * D**2 + 2 * inner * D + self.rows(self.share_embeddings) * D
 
 
 class TransformerState:

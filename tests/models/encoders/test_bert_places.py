@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.layers.places import Places, in_rows
-from nlptools.models.encoders.bert import Bert
+from nlptools.models.encoders.bert import Bert, EncoderConfig
 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nlptools.configs.seq2seq import ConvolutionConfig
 from nlptools.errors import DataError
 from nlptools.models import registry
-from nlptools.models.translation.convolutional import Convolution
+from nlptools.models.translation.convolutional import Convolution, ConvolutionConfig
 from nlptools.training.engine.optimizers import AdamW
 
 PAD, EOS = 29, 0

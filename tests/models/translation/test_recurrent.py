@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.seq2seq import RecurrentConfig
-from nlptools.models.translation.recurrent import Recurrent
+from nlptools.models.translation.recurrent import Recurrent, RecurrentConfig
 from nlptools.training.engine.optimizers import AdamW
 
 PAD, EOS = 29, 0
