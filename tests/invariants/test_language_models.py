@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from head_law import assert_head_agrees
-from tiny_models import SIZES, tiny
+from tiny_models import LANGUAGE_MODELS, SIZES, tiny
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
@@ -19,7 +19,7 @@ from nlptools.models import registry
 
 EOS = 1
 BACKEND = Backend(torch.device("cpu"))
-architectures = pytest.mark.parametrize("arch", registry.names(registry.LANGUAGE))
+architectures = pytest.mark.parametrize("arch", LANGUAGE_MODELS)
 GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True, json=True)
 
 
@@ -215,6 +215,16 @@ def test_every_token_of_a_long_document_has_the_context_that_the_stride_promises
 
 
 @architectures
+@torch.inference_mode()
+def test_hidden_states_of_all_layers_end_with_those_that_the_head_sees(arch: str) -> None:
+    model = tiny(arch)
+    hidden = model.states(ids())
+    assert len(hidden.layers) == model.config.num_hidden_layers + 1
+    assert all(layer.shape == (3, 10, 32) for layer in hidden.layers) and hidden.last is hidden.layers[-1]
+    assert torch.allclose(hidden.last, model(ids())[0], atol=1e-5)
+
+
+@architectures
 def test_save_and_load_gives_the_same_logits(arch: str, tmp_path: Path) -> None:
     from nlptools import bundle
     from nlptools.text import tokenizer as tokenizers
@@ -233,3 +243,4 @@ def test_save_and_load_gives_the_same_logits(arch: str, tmp_path: Path) -> None:
         assert torch.equal(tensor[:rows], kept[:rows]), name
     with torch.inference_mode():
         assert torch.equal(logits(model, ids()), logits(loaded.model, ids()))
+    assert 0 < model.config.least_weights() <= sum(p.numel() for p in model.parameters())
