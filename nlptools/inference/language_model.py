@@ -20,6 +20,7 @@ from nlptools.files.streams import Block
 from nlptools.inference import scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
+from nlptools.models import contract
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class LanguageModel:
         self.tokenizer = loaded.tokenizer
         if not loaded.model.runs_in_16_bits and backend.device.type == "cpu":
             self.backend = backend = replace(backend, precision="fp32")
-        self.model: Any = backend.for_inference(loaded.model)
+        self.model: contract.LanguageModel = backend.for_inference(loaded.model)
 
     # -- scoring --------------------------------------------------------------------------------------------------
 

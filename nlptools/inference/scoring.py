@@ -16,6 +16,7 @@ import torch
 
 from nlptools.compute.backend import Backend
 from nlptools.corpora.token_file import Counts
+from nlptools.models.contract import LanguageModel
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
 
@@ -31,7 +32,7 @@ class Window:
 
 
 def document_scores(
-    model: Any,
+    model: LanguageModel,
     documents: Sequence[Sequence[int] | np.ndarray],
     backend: Backend,
     *,
@@ -90,7 +91,7 @@ def _batches(pieces: list[Window], batch_tokens: int) -> Iterator[list[Window]]:
         yield batch
 
 
-def _batch_scores(model: Any, batch: list[Window], backend: Backend) -> list[np.ndarray]:
+def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend) -> list[np.ndarray]:
     """Log-probabilities of all targets of each window. Padding on the right is never seen by a causal model."""
     longest = len(batch[0].inputs)
     ids = np.zeros((len(batch), longest), np.int64)
@@ -105,7 +106,7 @@ def _batch_scores(model: Any, batch: list[Window], backend: Backend) -> list[np.
 
 
 def _carried_scores(
-    model: Any, documents: Sequence[Any], backend: Backend, start: int, stop: Callable[[], bool] | None
+    model: LanguageModel, documents: Sequence[Any], backend: Backend, start: int, stop: Callable[[], bool] | None
 ) -> list[np.ndarray] | None:
     """Scores by a model with a state: documents of like length side by side, piece after piece."""
     order = sorted(range(len(documents)), key=lambda i: -len(documents[i]))
@@ -148,7 +149,7 @@ def perplexities(log_probability: float, counts: Counts) -> dict[str, float]:
 
 
 def score_stream(
-    model: Any,
+    model: LanguageModel,
     encoded: Iterable[tuple[np.ndarray, Counts]],
     backend: Backend,
     *,
@@ -187,7 +188,7 @@ def score_stream(
 
 
 def _sum_scores(
-    model: Any,
+    model: LanguageModel,
     documents: list[np.ndarray],
     backend: Backend,
     eos: int,

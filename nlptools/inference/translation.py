@@ -19,6 +19,7 @@ from nlptools.inference.generation import decoding, forced
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.language_model import LineScore, stop_at
 from nlptools.metrics.translation import minimum_risk
+from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
 
 DEFAULT_BEAM = 5
@@ -52,7 +53,7 @@ class Translator:
             backend = replace(backend, precision="fp32")
         self.backend = backend
         models = [backend.for_inference(b.model) for b in loaded]
-        self.model: Any = models[0] if len(models) == 1 else Ensemble(models)
+        self.model: EncoderDecoder = models[0] if len(models) == 1 else Ensemble(models)
         self.bundle = first
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
         self.eos = int(self.model.config.eos)

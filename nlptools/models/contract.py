@@ -31,39 +31,56 @@ class Hidden(NamedTuple):
     layers: tuple[Tensor, ...]  # layers[0] is the embeddings; each (B, T, D)
 
 
-class LanguageModel(Protocol):
-    """A causal language model over token ids. Shapes: B batch, T length, D hidden, V vocabulary.
+class Decoder(Protocol):
+    """A model that predicts tokens one after the other. Shapes: B batch, T length, D hidden, V vocabulary.
 
-    It is a `torch.nn.Module`, built from its configuration, with a method `initialize` that draws the weights. The
-    configuration has at least `vocab_size`, `hidden_size` (D) and `num_hidden_layers`; of its fields, those that end in
-    "_dropout" are set anew when training continues from a saved model.
-
-    Where `streams` is True, the model trains on text in order, and its state is carried from batch to batch and into
-    checkpoints. The state is then a named tuple of tensors, with a method `detach` that cuts it off from the graph.
+    It is a `torch.nn.Module`, built from its configuration, with a method `initialize` that draws the weights. Dropouts are
+    those fields of the configuration that end in "dropout"; they are set anew when training continues from a saved model.
     """
 
-    config: Any
-    max_context: int | None  # most positions it can see; None: no limit
-    runs_in_16_bits: bool  # whether a CPU can run it in bf16
-    streams: bool  # see above
+    @property
+    def config(self) -> Any:
+        """The sizes, see `registry.Architecture`."""
+
+    @property
+    def max_context(self) -> int | None:
+        """Most positions it can see; None: no limit."""
+
+    @property
+    def runs_in_16_bits(self) -> bool:
+        """Whether a CPU can run it in bf16."""
 
     @property
     def output(self) -> OutputHead:
         """The distribution over the next token, given the hidden state at a position."""
 
-    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+    def __call__(self, ids: Tensor, state: Any, mask: Tensor | None = None) -> tuple[Tensor, Any]:
         """(B, T) ids, and the state after the tokens before them -> hidden (B, T, D) and the new state.
 
-        Without a state, nothing comes before `ids`, and None is returned for the new state (training, scoring); `start`
-        makes an empty one. `mask` (B, T), True = real, allows rows padded on the LEFT in the first call after `start`.
+        `mask` (B, T), True = real, allows rows padded on the LEFT in the first call of a language model.
         """
+
+
+class LanguageModel(Decoder, Protocol):
+    """A causal language model over token ids. Its configuration has at least the fields `vocab_size`, `hidden_size` (D) and
+    `num_hidden_layers`.
+    """
+
+    @property
+    def streams(self) -> bool:
+        """Whether it trains on text in order, its state carried from batch to batch and into checkpoints. The state is then a
+        named tuple of tensors, with a method `detach` that cuts it off from the graph.
+        """
+
+    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+        """See `Decoder`. Without a state, nothing comes before `ids`, and the new state is None (training, scoring)."""
 
     def start(self, batch_size: int, capacity: int) -> Any:
         """The `State` before the first token, with room for `capacity` tokens."""
 
     def states(self, ids: Tensor) -> Hidden:
-        """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1; the last is
-        the one that `__call__` returns.
+        """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1. The last one
+        is that of `__call__`.
         """
 
 
@@ -74,22 +91,12 @@ class SourceState(State, Protocol):
     attention: Tensor | None  # (B, T, S) of the last call, float32, each row with sum 1; for alignments and coverage
 
 
-class EncoderDecoder(Protocol):
-    """A language model over target tokens, given a source. It begins with `encode` instead of `start`, then feeds on the
-    start token and the target tokens so far, as any language model does. Other members: see `LanguageModel`.
-    """
-
-    config: Any
-    max_context: int | None
-    runs_in_16_bits: bool
-    start_token: int  # stands before the first target token
+class EncoderDecoder(Decoder, Protocol):
+    """A model of target tokens, given a source. Its configuration is a `translation.vocabularies.Vocabularies`."""
 
     @property
-    def output(self) -> OutputHead:
-        """The distribution over the next target token."""
-
-    def __call__(self, ids: Tensor, state: Any, mask: Tensor | None = None) -> tuple[Tensor, Any]:
-        """(B, T) target ids, and the state after the tokens before them -> hidden (B, T, D) and the new state."""
+    def start_token(self) -> int:
+        """Stands before the first target token."""
 
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
         """(B, S) source ids, the end token included -> the `SourceState` before the first target token.

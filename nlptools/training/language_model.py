@@ -21,6 +21,7 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, streams
 from nlptools.inference import scoring
 from nlptools.models import registry
+from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import directories
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -110,7 +111,7 @@ class _LanguageModel:
             model.load_state_dict(bundle.load(self.options.init).weights())
         return model
 
-    def objective(self, model: Any) -> CausalLM:
+    def objective(self, model: LanguageModel) -> CausalLM:
         return CausalLM(model)
 
     def source(self, data: Spooled[Corpus], backend: Backend) -> Any:
@@ -124,7 +125,7 @@ class _LanguageModel:
         if valid is None:
             return None
 
-        def evaluate(model: Any, stop: Any) -> dict[str, float] | None:
+        def evaluate(model: LanguageModel, stop: Any) -> dict[str, float] | None:
             scored = scoring.score_stream(
                 model,
                 [(np.asarray(valid.ids[1:], np.int64), valid.counts)],
@@ -136,7 +137,9 @@ class _LanguageModel:
 
         return evaluate
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         options = self.options
         bundle.save(
             directory,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.layers.output import Projection
+from nlptools.models.contract import EncoderDecoder, LanguageModel
 
 if TYPE_CHECKING:
     from nlptools.batches.pairs import PairBatch
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class CausalLM(nn.Module):
     """Next-token cross-entropy, in nats. With `streams`, the model's state goes on from batch to batch."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         super().__init__()
         self.model = model
         self.carried: Any = None  # the state after the batch before, cut off from its graph
@@ -68,7 +69,7 @@ class Seq2Seq(nn.Module):
     dropout of its own, and that times the distance of the two distributions is part of the loss (Liang et al. 2021).
     """
 
-    def __init__(self, model: Any, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
+    def __init__(self, model: EncoderDecoder, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
         super().__init__()
         self.model = model
         self.label_smoothing, self.r_drop = label_smoothing, r_drop

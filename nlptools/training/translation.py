@@ -26,6 +26,7 @@ from nlptools.inference.generation import decoding, forced
 from nlptools.inference.scoring import perplexity
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry
+from nlptools.models.contract import EncoderDecoder
 from nlptools.models.huggingface import directories
 from nlptools.models.translation.vocabularies import Vocabularies
 from nlptools.text import tokenizer as tokenizers
@@ -180,7 +181,7 @@ class _EncoderDecoder:
             model.load_state_dict(bundle.load(self.options.init).weights())
         return model
 
-    def objective(self, model: Any) -> Seq2Seq:
+    def objective(self, model: EncoderDecoder) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
 
     def source(self, data: Spooled[ParallelCorpus], backend: Backend) -> PairBatches:
@@ -202,7 +203,9 @@ class _EncoderDecoder:
         held_out = _HeldOut(self, data.valid, backend)
         return held_out.measure
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: EncoderDecoder, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         bundle.save_pair(
             directory,
             f"seq2seq-{self.options.arch}",
@@ -235,7 +238,7 @@ class _HeldOut:
             most = task._longest(0) or None
             self.sources = [source[:most] for source in sources]
 
-    def measure(self, model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+    def measure(self, model: EncoderDecoder, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Loss (nats per target token, no smoothing), perplexity and BLEU."""
         single = self.backend.world_size == 1
         stop_here = stop if single else None
@@ -253,7 +256,7 @@ class _HeldOut:
             numbers["bleu"] = bleu
         return numbers
 
-    def _bleu(self, model: Any, stop: Callable[[], bool] | None) -> float | None:
+    def _bleu(self, model: EncoderDecoder, stop: Callable[[], bool] | None) -> float | None:
         beam = self.task.run.valid_beam
         settings = Generate(beam=beam if beam > 1 else 0, temperature=0)
         said = [source for source in self.sources if source]

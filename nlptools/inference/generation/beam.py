@@ -12,7 +12,6 @@ Shapes: n inputs still searched, K hypotheses of each, V vocabulary, S source po
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +22,14 @@ from nlptools.configs.lm import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalize
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
 from nlptools.layers.cross_entropy import log_sum_exp
+from nlptools.models.contract import Decoder
 
 _COMPACT = 8  # finished inputs leave the batch when they are one in so many
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Any,
+    model: Decoder,
     opening: Opening,
     settings: Generate,
     backend: Backend,
@@ -65,7 +65,7 @@ class _Search:
 
     def __init__(
         self,
-        model: Any,
+        model: Decoder,
         opening: Opening,
         settings: Generate,
         backend: Backend,

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
+from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
 _ROOM = 16  # target tokens that memory is taken for at first; it grows as they come
 
@@ -49,7 +50,7 @@ def cut(prompt: Sequence[int], context: int, new: int) -> list[int]:
     return list(prompt)[-max(context - new, context // 2, 1) :]
 
 
-def prefill(model: Any, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
+def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
     """Let a language model read prompts, none of them empty."""
     longest, room = max(len(p) for p in prompts), settings.room
     ids = np.zeros((len(prompts), longest), np.int64)
@@ -65,14 +66,14 @@ def prefill(model: Any, prompts: list[list[int]], settings: Generate, backend: B
     return Opening(next_logits(model, hidden), state, prompts, limits, "context")
 
 
-def next_logits(model: Any, hidden: Tensor) -> Tensor:
+def next_logits(model: Decoder, hidden: Tensor) -> Tensor:
     """(B, T, D) -> (B, V), in the model's type: what comes after the last position."""
     logits: Tensor = model.output.logits(hidden[:, -1])
     return logits
 
 
 def read_sources(
-    model: Any,
+    model: EncoderDecoder,
     sources: Sequence[Sequence[int]],
     settings: Generate,
     backend: Backend,

@@ -8,7 +8,6 @@ continuation does not depend on its batch mates. Shapes: B rows, T prompt length
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +26,7 @@ from nlptools.inference.generation.continuation import (
     prefill,
     read_sources,
 )
+from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
 # Sources that are decoded together unless the user says how many: what makes so many rows of hypotheses or samples and so
 # many source tokens, but never fewer than that. Fewer rows leave products small, more of them leave the cache.
@@ -35,7 +35,7 @@ _MOST_ROWS, _MOST_TOKENS, _FEWEST_SOURCES = 320, 4096, 8
 
 @torch.inference_mode()
 def generate(
-    model: Any,
+    model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     settings: Generate,
     backend: Backend,
@@ -69,7 +69,7 @@ def generate(
 
 @torch.inference_mode()
 def translate(
-    model: Any,
+    model: EncoderDecoder,
     sources: Sequence[Sequence[int]],
     settings: Generate,
     backend: Backend,
@@ -130,7 +130,7 @@ def _alike(sources: Sequence[Sequence[int]], settings: Generate) -> Iterator[lis
 
 @torch.inference_mode()
 def decode(
-    model: Any,
+    model: Decoder,
     opening: Opening,
     settings: Generate,
     backend: Backend,
@@ -161,7 +161,7 @@ class _Rows:
 
     def __init__(
         self,
-        model: Any,
+        model: Decoder,
         opening: Opening,
         settings: Generate,
         backend: Backend,

@@ -6,7 +6,6 @@ Shapes: B pairs, S source length, T target length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.inference.generation.continuation import padded
+from nlptools.models.contract import EncoderDecoder
 
 _ROWS = 512  # positions of which all logits are held at a time
 
@@ -23,7 +23,7 @@ Pair = tuple[Ids, Ids]  # source and target, without marks at their ends
 
 @torch.inference_mode()
 def pair_scores(
-    model: Any,
+    model: EncoderDecoder,
     pairs: Sequence[Pair],
     backend: Backend,
     *,
@@ -53,7 +53,7 @@ def pair_scores(
 
 @torch.inference_mode()
 def alignments(
-    model: Any, pairs: Sequence[Pair], backend: Backend, *, eos: int, batch_tokens: int = 4096
+    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, *, eos: int, batch_tokens: int = 4096
 ) -> list[np.ndarray]:
     """For each target token the source token (its place, from 0) that the model attends to most when it says it: (T,)."""
     out: list[np.ndarray] = [np.zeros(0, np.int64)] * len(pairs)
@@ -69,7 +69,7 @@ def alignments(
 
 
 def _forced(
-    model: Any, pairs: Sequence[Pair], backend: Backend, eos: int, keeps_attention: bool
+    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, eos: int, keeps_attention: bool
 ) -> tuple[Tensor, Tensor | None, np.ndarray]:
     """(hidden (B, T, D), attention (B, T, S) if wanted, targets (B, T) with the end token) of a batch of pairs."""
     source, mask = padded([[*source, eos] for source, _ in pairs], model.start_token)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from nlptools.errors import BundleError
 from nlptools.layers.output import LogProbabilities
+from nlptools.models.contract import EncoderDecoder
 
 
 class EnsembleState:
@@ -49,7 +50,7 @@ class Ensemble:
 
     streams = False
 
-    def __init__(self, models: Sequence[Any]) -> None:
+    def __init__(self, models: Sequence[EncoderDecoder]) -> None:
         """Raises BundleError when the members do not have the same tokens."""
         tokens = {(m.output.vocab_size, m.start_token, m.config.eos, m.config.source_vocab_size) for m in models}
         if len(tokens) > 1:

@@ -202,10 +202,6 @@ class Transformer(nn.Module):
         x = self.decoder_norm(x) if self.config.norm == "pre" else x
         return x.view(rows, T, -1), state
 
-    def start(self, batch_size: int, capacity: int) -> TransformerState:
-        """Raises TypeError: a decoder begins with `encode`."""
-        raise TypeError("an encoder-decoder begins with encode()")
-
     def _bias(self) -> Tensor | None:
         """The bias of the logits, unless it is zero for all tokens that have a probability."""
         if self._biased is None:
