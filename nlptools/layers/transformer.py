@@ -1,8 +1,9 @@
 """The Transformer block and stack.
 
 Vaswani et al. 2017 (arXiv:1706.03762); pre-norm as in Radford et al. 2019 (GPT-2).
-The variations between systems are settings of this file, and the list is closed: norm before or after, activation,
-causal or not, attention to a source or none. A new idea comes as a new class for one of the slots.
+Systems vary in the classes of a block's slots (norm, self-attention, feed-forward) and in few settings: norm before or
+after, activation, causal or not, attention to a source or none. The lists are closed: a new idea is a new class for a slot,
+and a name for it. Positions that are added to the embeddings belong to the model, others to a class of attention.
 Shapes: B batch, T length, D hidden.
 """
 
@@ -30,8 +31,33 @@ class FeedForward(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.down(self.dropout(self.up(x, self.activation)))
+        """(..., D) -> (..., D)."""
+        out: Tensor = self.down(self.inner(x))
         return out
+
+    def inner(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., intermediate size): what the second map is given."""
+        out: Tensor = self.dropout(self.up(x, self.activation))
+        return out
+
+
+class GatedFeedForward(FeedForward):
+    """The first map is multiplied with a gate, which the activation is applied to (Shazeer 2020, arXiv:2002.05202)."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str, dropout: float = 0.0) -> None:
+        super().__init__(hidden_size, intermediate_size, activation, dropout)
+        self.gate = Linear(hidden_size, intermediate_size)
+
+    def inner(self, x: Tensor) -> Tensor:
+        """See `FeedForward`."""
+        out: Tensor = self.dropout(self.gate(x, self.activation) * self.up(x))
+        return out
+
+
+# The slots of a block: a name in a configuration, and the class that it stands for.
+NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # (hidden_size, eps)
+ATTENTIONS = {"multi-head": SelfAttention}  # (hidden_size, num_heads, dropout, causal)
+FEED_FORWARDS = {"plain": FeedForward, "gated": GatedFeedForward}
 
 
 class Block(nn.Module):
@@ -51,16 +77,21 @@ class Block(nn.Module):
         pre_norm: bool = True,
         causal: bool = True,
         cross: bool = False,
+        norm: str = "layer",
+        attention: str = "multi-head",
+        feed_forward: str = "plain",
     ) -> None:
+        """`norm`, `attention`, `feed_forward`: names in `NORMS`, `ATTENTIONS` and `FEED_FORWARDS`."""
         super().__init__()
+        new_norm = NORMS[norm]
         self.pre_norm = pre_norm
-        self.attention_norm = nn.LayerNorm(hidden_size, eps)
-        self.attention = SelfAttention(hidden_size, num_heads, attention_dropout, causal)
+        self.attention_norm = new_norm(hidden_size, eps)
+        self.attention = ATTENTIONS[attention](hidden_size, num_heads, attention_dropout, causal)
         if cross:
-            self.cross_attention_norm = nn.LayerNorm(hidden_size, eps)
+            self.cross_attention_norm = new_norm(hidden_size, eps)
             self.cross_attention = CrossAttention(hidden_size, num_heads, attention_dropout)
-        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation, activation_dropout)
+        self.feed_forward_norm = new_norm(hidden_size, eps)
+        self.feed_forward = FEED_FORWARDS[feed_forward](hidden_size, intermediate_size, activation, activation_dropout)
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -97,7 +128,7 @@ class Block(nn.Module):
         x = self._around(self.cross_attention_norm, x, lambda x: self.cross_attention(x, layer, source))
         return self._around(self.feed_forward_norm, x, self.feed_forward), weights
 
-    def _around(self, norm: nn.LayerNorm, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+    def _around(self, norm: nn.Module, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """`sublayer` with its residual and norm."""
         if self.pre_norm:
             return self.dropout.add(x, sublayer(norm(x)))
