@@ -177,7 +177,7 @@ def save_encoder(
     Args:
         model: a `models.encoders.bert.BertWithHeads`, or of another `arch`, such as a `models.tasks.gpt.GPTWithHeads` or a
             `models.tasks.text_classifiers.TextClassifier`.
-        more: more for config.json, such as `id2label`; what stands under "nlptools" is added to what we note there.
+        more: more for config.json, such as `id2label`; its entries under "nlptools" are added to ours.
 
     Raises:
         BundleError: the tokenizer has more tokens than the model.

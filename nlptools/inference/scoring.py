@@ -1,7 +1,7 @@
 """Log-probabilities of texts under a language model, and perplexity with the protocol it was measured by.
 
-Perplexity depends on window, stride, what stands before the first token, and what is counted; so none of these is
-hidden. All logarithms are natural.
+Perplexity depends on the window, the stride, the token before the first one, and which tokens count; all of these are
+explicit. All logarithms are natural.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
 
 @dataclass(frozen=True)
 class Window:
-    """A piece of a document that is scored in one go."""
+    """A part of a document that is scored in one call of the model."""
 
     document: int
     inputs: np.ndarray  # (T,) tokens, the first of them known
-    targets: np.ndarray  # (T,) what follows each
+    targets: np.ndarray  # (T,) the next token of each
     scored: int  # the last so many targets count; the others are context
 
 
@@ -41,7 +41,7 @@ def document_scores(
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
 ) -> list[np.ndarray] | None:
-    """The log-probability of each token of each document, float32, given the `start` token and those before.
+    """The log-probability of each token of each document, float32, given the `start` token and all tokens before it.
 
     Documents longer than the model's context are cut into windows that move on by `stride` tokens (0: by whole
     contexts); every token is scored once, with at least context - stride tokens before it (except near the beginning).
@@ -63,7 +63,7 @@ def document_scores(
 
 
 def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> list[Window]:
-    """Windows over all documents, those of one document in order."""
+    """Windows over all documents; those of one document are in order."""
     step = min(stride, window) if stride else window
     pieces = []
     for number, ids in enumerate(documents):
@@ -79,7 +79,7 @@ def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> 
 
 
 def _batches(pieces: list[Window], batch_tokens: int) -> Iterator[list[Window]]:
-    """Windows of like length together, a document's windows still in order; at most `batch_tokens` with padding."""
+    """Windows of similar length together, a document's windows still in order; at most `batch_tokens` with padding."""
     order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i].inputs))
     batch: list[Window] = []
     for i in order:
@@ -108,7 +108,7 @@ def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend) -
 def _carried_scores(
     model: LanguageModel, documents: Sequence[Any], backend: Backend, start: int, stop: Callable[[], bool] | None
 ) -> list[np.ndarray] | None:
-    """Scores by a model with a state: documents of like length side by side, piece after piece."""
+    """The same for a model whose state is carried: documents of similar length side by side, window after window."""
     order = sorted(range(len(documents)), key=lambda i: -len(documents[i]))
     out: list[np.ndarray] = [np.zeros(0, np.float32)] * len(documents)
     for begin in range(0, len(order), 32):

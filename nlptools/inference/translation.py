@@ -96,7 +96,7 @@ class Translator:
         settings = resolved(settings or Generate())
         ids = self._source_ids(lines, options)
         starts = self._prefix_ids(len(lines), options, prefixes, first)
-        found = decoding.translate(
+        outputs = decoding.translate(
             self.model,
             ids,
             settings,
@@ -110,13 +110,13 @@ class Translator:
         )
         rows = [
             [self._translated(c, settings) for c in row] if source else [Translated("", 0.0, "empty")] * settings.count
-            for source, row in zip(ids, found or [], strict=True)
+            for source, row in zip(ids, outputs or [], strict=True)
         ]
         if options.mbr is not None:
             chosen = [minimum_risk.choose([t.text for t in row], options.mbr) for row in rows]
             rows = [[row[i]] for row, i in zip(rows, chosen, strict=True)]
-            found = [[row[i]] for row, i in zip(found or [], chosen, strict=True)]
-        return self._aligned(ids, found or [], rows) if options.alignments else rows
+            outputs = [[row[i]] for row, i in zip(outputs or [], chosen, strict=True)]
+        return self._aligned(ids, outputs or [], rows) if options.alignments else rows
 
     def _source_ids(self, lines: Sequence[str], options: Translate) -> list[list[int]]:
         ids = self.source_tokenizer.encode_lines(lines, self.backend.threads)
@@ -145,18 +145,18 @@ class Translator:
                 raise DataError(f"{where}the model has no tokens for the prefix {text!r}")
         return rows
 
-    def _translated(self, found: Continuation, settings: Generate) -> Translated:
-        text = self.target_tokenizer.decode(found.ids)
+    def _translated(self, output: Continuation, settings: Generate) -> Translated:
+        text = self.target_tokenizer.decode(output.ids)
         end = stop_at(text, settings.stop)
-        finish = "stop" if end < len(text) else found.finish
-        return Translated(text[:end], found.score, finish, [self._name(i) for i in found.ids], found.logprobs)
+        finish = "stop" if end < len(text) else output.finish
+        return Translated(text[:end], output.score, finish, [self._name(i) for i in output.ids], output.logprobs)
 
     def _aligned(
-        self, ids: list[list[int]], found: list[list[Continuation]], rows: list[list[Translated]]
+        self, ids: list[list[int]], outputs: list[list[Continuation]], rows: list[list[Translated]]
     ) -> list[list[Translated]]:
         """The outputs with the source token that each of their tokens attends to."""
-        places = [(i, j) for i, row in enumerate(found) for j in range(len(row)) if ids[i]]
-        pairs = [(ids[i], found[i][j].ids) for i, j in places]
+        places = [(i, j) for i, row in enumerate(outputs) for j in range(len(row)) if ids[i]]
+        pairs = [(ids[i], outputs[i][j].ids) for i, j in places]
         links = forced.alignments(self.model, pairs, self.backend, eos=self.eos)
         out = [[replace(t, alignment=[]) for t in row] for row in rows]
         for (i, j), row in zip(places, links, strict=True):

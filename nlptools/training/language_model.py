@@ -93,13 +93,13 @@ class _LanguageModel:
         return Spooled(train, valid, self.inputs, self.run.held_out)
 
     def announce(self, data: Spooled[Corpus], seconds: float) -> None:
-        def told(counts: Counts) -> str:
+        def described(counts: Counts) -> str:
             unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
             tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
             return f"{tokens} in {documents}{unknown}"
 
-        held_out = f"; validation: {told(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {told(data.train.counts)}{held_out} ({seconds:.1f} s)")
+        held_out = f"; validation: {described(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {described(data.train.counts)}{held_out} ({seconds:.1f} s)")
 
     def model(self) -> Any:
         """A new model, or the one of --init."""
@@ -120,7 +120,7 @@ class _LanguageModel:
         return kind(data.train, self.options.context, self.run.batch_size, seed=self.seed, **where)
 
     def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
-        """The numbers that `score --per total` gives for the validation text."""
+        """Measures the validation text as `score --per total` does."""
         valid = data.valid
         if valid is None:
             return None
@@ -157,7 +157,7 @@ class _LanguageModel:
 
 
 def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
-    """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
+    """The sizes of the model. Raises UsageError, BundleError when they, or --init, do not fit the other options."""
     assert tokenizer.vocab is not None
     vocab_size = max(len(tokenizer.vocab), eos + 1)
     if options.init is None:

@@ -1,4 +1,4 @@
-"""What is minimised, as sums: an objective gives the SUM of its losses, and says beforehand over how many targets.
+"""Objectives: the SUM of the losses of a batch, and before any computation the number of targets that it is over.
 
 Means over batches of different sizes cannot be averaged; sums and counts can be added over accumulated batches and over
 processes alike. The objective owns no parameters; heads are part of the model.
@@ -33,7 +33,7 @@ class CausalLM(nn.Module):
         return {"loss": batch.num_targets}
 
     def arrays(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arguments of `forward` for a batch, to be put on the device."""
         if self.model.streams and not batch.continues:
             self.carried = None
         return batch.ids, batch.targets
@@ -64,9 +64,9 @@ class CausalLM(nn.Module):
 class Seq2Seq(nn.Module):
     """Cross-entropy of each target token given the source and the target tokens before it, in nats.
 
-    With `label_smoothing` e, the target distribution gives 1 - e to the token and spreads e evenly over the vocabulary
+    With `label_smoothing` e, the target distribution is 1 - e on the token, and spreads e evenly over the vocabulary
     (Szegedy et al. 2016); the loss is then no longer the log of a perplexity. With `r_drop` each pair is read twice, with
-    dropout of its own, and that times the distance of the two distributions is part of the loss (Liang et al. 2021).
+    separate dropout, and the distance of the two distributions times `r_drop` is part of the loss (Liang et al. 2021).
     """
 
     def __init__(self, model: EncoderDecoder, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
@@ -79,7 +79,7 @@ class Seq2Seq(nn.Module):
         return {"loss": batch.num_targets}
 
     def arrays(self, batch: PairBatch) -> tuple[np.ndarray, ...]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arguments of `forward` for a batch, to be put on the device."""
         return batch.source, batch.source_mask, batch.inputs, batch.targets
 
     def forward(self, source: Tensor, mask: Tensor, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:

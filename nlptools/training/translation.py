@@ -157,10 +157,10 @@ class _EncoderDecoder:
             blocks, path, self.source_tokenizer, self.target_tokenizer, threads=backend.threads, **more
         )
 
-    def _longest(self, asked: int) -> int:
+    def _longest(self, option: int) -> int:
         """Most tokens of a side: the option, and what a model with learned positions can read; 0: any."""
         most = self.config.max_positions
-        return asked if most is None else min(asked or most, most - 1)
+        return option if most is None else min(option or most, most - 1)
 
     def open(self, paths: list[str | None]) -> Spooled[ParallelCorpus]:
         train, valid = (None if p is None else parallel.open_spooled(Path(p)) for p in paths)
@@ -168,8 +168,8 @@ class _EncoderDecoder:
         return Spooled(train, valid, self.texts.train_names, self.run.held_out)
 
     def announce(self, data: Spooled[ParallelCorpus], seconds: float) -> None:
-        valid = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {_told(data.train.counts)}{valid} ({seconds:.1f} s)")
+        valid = f"; validation: {_described(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {_described(data.train.counts)}{valid} ({seconds:.1f} s)")
         _warn_of_unknown(data.train.counts)
 
     def model(self) -> Any:
@@ -229,7 +229,7 @@ class _HeldOut:
         self.pairs = [(_row(valid.source, i), _row(valid.target, i)) for i in mine]
         self.eos = task.config.eos
         if task.run.measures_bleu:
-            # BLEU is about texts: empty targets count, and what the tokenizer cannot say
+            # BLEU compares texts: empty targets count, and so do characters that the tokenizer lacks
             blocks = pairs.read_pairs([str(valid.path.parent / _TEXTS)], "replace")
             texts = [pair for block in blocks for pair in zip(block.sources, block.targets, strict=True)]
             mine_too = texts[backend.rank :: backend.world_size]
@@ -259,14 +259,16 @@ class _HeldOut:
     def _bleu(self, model: EncoderDecoder, stop: Callable[[], bool] | None) -> float | None:
         beam = self.task.run.valid_beam
         settings = Generate(beam=beam if beam > 1 else 0, temperature=0)
-        said = [source for source in self.sources if source]
+        sources = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
         never = vocab.never_said(self.eos, model.output.vocab_size)
-        found = decoding.translate(model, said, settings, self.backend, eos=self.eos, forbidden=never, stop=stop)
-        if found is None:
+        continuations = decoding.translate(
+            model, sources, settings, self.backend, eos=self.eos, forbidden=never, stop=stop
+        )
+        if continuations is None:
             return None
-        outputs = iter(found)
+        outputs = iter(continuations)
         texts = [self.task.target_tokenizer.decode(next(outputs)[0].ids) if source else "" for source in self.sources]
         metric = Bleu()
         statistics = metric.statistics(texts, [self.references])
@@ -321,18 +323,18 @@ def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> 
     return replace(config, **{f: getattr(settings, f) for f in vars(config) if f.endswith("dropout")})
 
 
-def _told(counts: Counts) -> str:
-    """What was read, and what of it was left out."""
+def _described(counts: Counts) -> str:
+    """The number of pairs and tokens read, and of pairs left out or cut."""
     pairs = messages.counted(counts.pairs, "pair")
-    said = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
+    parts = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
     left_out = {"empty": counts.empty, "too long": counts.skipped}
-    said += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
-    said += [f"{counts.cut:,} cut"] if counts.cut else []
-    return ", ".join(said)
+    parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
+    parts += [f"{counts.cut:,} cut"] if counts.cut else []
+    return ", ".join(parts)
 
 
 def _warn_of_unknown(counts: Counts) -> None:
-    """Say when a vocabulary does not fit the text: another script, for example."""
+    """Warn when a vocabulary does not fit the text: another script, for example."""
     for side, unknown, tokens in (
         ("source", counts.source_unknown, counts.source_tokens),
         ("target", counts.target_unknown, counts.target_tokens),

@@ -304,5 +304,5 @@ def test_an_opening_is_the_first_step(form: str) -> None:
     opening = read_sources(model, SOURCES, Generate(), BACKEND, eos=EOS)
     expected = logits(model, targets(3, 1), model.encode(*source_batch(SOURCES)))[:, 0]
     assert torch.allclose(opening.logits, expected, atol=1e-5)
-    assert opening.limits == [56, 53, 50] and opening.said == [[], [], []]
+    assert opening.limits == [56, 53, 50] and opening.prompts == [[], [], []]
     assert opening.sources is not None and torch.equal(opening.sources, source_batch(SOURCES)[1])

@@ -54,7 +54,7 @@ class LSTMState(NamedTuple):
         return LSTMState(self.hidden.index_select(1, rows), self.cell.index_select(1, rows))
 
     def detach(self) -> LSTMState:
-        """The same numbers, cut off from the graph that made them (truncated backpropagation)."""
+        """The same state, cut off from its graph (truncated backpropagation)."""
         return LSTMState(self.hidden.detach(), self.cell.detach())
 
 

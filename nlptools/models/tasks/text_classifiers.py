@@ -146,7 +146,7 @@ class TextClassifier(nn.Module):
             if reset is not None:
                 reset()
         weight = self.token_embedding.weight
-        # small: what is learnt of few texts has to outweigh what words began with (Kim 2014 takes 0.25)
+        # small, so that learning from few texts outweighs the initial values (Kim 2014 uses 0.25)
         bound = 1 / self.config.embedding_size if self.is_bag else 0.02
         weight.uniform_(-bound, bound)
         if self.is_bag:
@@ -224,10 +224,10 @@ def poolings(config: TextClassifierConfig) -> tuple[str, ...]:
 
 
 class Convolution(nn.Module):
-    """Windows of several widths, and what each filter finds at most and on average.
+    """Windows of several widths, and the maximum and mean over time of each filter.
 
     Windows reach over both ends, as in Kim 2014 (D14-1181), so that filters know where a text begins and ends. The mean is
-    a departure: sentences of SST-2 are told apart better with it.
+    a departure, which classifies the sentences of SST-2 better.
     """
 
     def __init__(self, config: TextClassifierConfig) -> None:
@@ -241,16 +241,16 @@ class Convolution(nn.Module):
         """(B, T, E) -> (B, D for each width and pooling)."""
         x = self.dropout(x) * mask[..., None]
         lengths = mask.sum(1, keepdim=True)
-        found = []
+        pooled = []
         for width, filters in zip(self.widths, self.filters, strict=True):
             scores = filters(windows(F.pad(x, (0, 0, width - 1, width - 1)), width), "relu")  # (B, T + width - 1, D)
             real = torch.arange(scores.shape[1], device=x.device) < (lengths + width - 1).clamp(min=1)
-            found.append(pool(scores, real, self.poolings))
-        return torch.cat(found, 1)
+            pooled.append(pool(scores, real, self.poolings))
+        return torch.cat(pooled, 1)
 
 
 class Recurrent(nn.Module):
-    """Layers that read word by word, and from the other end as well, where they are told to.
+    """Layers that read word by word, and also from the other end, where the configuration says so.
 
     Rows of different lengths are read from both ends without packing: for the way back each row is turned around by itself,
     so that the padding comes last on both ways.

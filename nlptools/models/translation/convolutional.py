@@ -43,7 +43,7 @@ class ConvolutionConfig(Vocabularies):
     encoder_layers: int
     decoder_layers: int
     kernel_size: int = 3
-    max_position_embeddings: int = 1024  # learned: longer sequences cannot be read
+    max_position_embeddings: int = 1024  # learned, so longer sequences cannot be read
     share_embeddings: bool = True
     dropout: float = 0.0
 
@@ -194,7 +194,7 @@ class Convolution(nn.Module):
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Draw the weights as the paper does (section 3.5); what comes out of dropout has more variance."""
+        """Draw the weights as the paper does (section 3.5); the output of dropout has more variance."""
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 module.weight.normal_(std=_EMBEDDING_STD)
@@ -250,13 +250,13 @@ class Convolution(nn.Module):
         embedded = self.dropout(self.target_embedding(ids) + self.target_positions(positions))
         real = None if mask is None else mask[..., None].to(embedded.dtype)
         x = self.decoder_input(embedded)
-        found = []
+        attention = []
         for i, layer in enumerate(self.decoder_layers):
             x, state.inputs[i], weights = layer(x, state.inputs[i], embedded, state.source, real)
             if state.keeps_attention:
-                found.append(weights.detach().float())
+                attention.append(weights.detach().float())
         state.size = past + T
-        state.attention = _mean(found) if found else None
+        state.attention = _mean(attention) if attention else None
         return self.dropout(self.decoder_output(x)), state
 
     def _check(self, length: int, what: str) -> None:

@@ -40,13 +40,13 @@ class EnsembleState:
 
     @property
     def attention(self) -> Tensor | None:
-        """The mean of what the members attend to."""
-        found = [state.attention for state in self.states]
-        return None if any(a is None for a in found) else torch.stack(found).mean(0)
+        """The mean over the members."""
+        each = [state.attention for state in self.states]
+        return None if any(a is None for a in each) else torch.stack(each).mean(0)
 
 
 class Ensemble:
-    """See the module's docstring; decodes as any `contract.EncoderDecoder`, and is not trained."""
+    """See the module's docstring; decodes as any `contract.EncoderDecoder`, and cannot be trained."""
 
     streams = False
 

@@ -273,7 +273,7 @@ class _Loop:
         self.feeds: list[Tensor] = []
 
     def step(self, base: Tensor) -> None:
-        """One position: what the embedding (R, E) gives to the gates (R, G)."""
+        """One position. `base` (R, G): the contribution of the embedding to the gates."""
         t = len(self.tops)
         x = None
         if self.additive:

@@ -46,7 +46,7 @@ class TransformerConfig(Vocabularies):
     activation: str = "relu"
     share_embeddings: bool = True  # one matrix for source, target and output; else one for target and output
     scale_embedding: bool = True
-    max_position_embeddings: int = 512  # what is promised to others; positions are computed and have no end
+    max_position_embeddings: int = 512  # for other programs; positions are computed, without a limit
     layer_norm_eps: float = 1e-5
     dropout: float = 0.0
     attention_dropout: float = 0.0
@@ -104,7 +104,7 @@ class TransformerConfig(Vocabularies):
 
 
 class TransformerState:
-    """What the decoder remembers: keys and values of its own, and those of the source."""
+    """The decoder's own keys and values, and those of the source."""
 
     def __init__(self, source: Source, cache: Cache | None) -> None:
         self.source = source
@@ -146,7 +146,7 @@ class Transformer(nn.Module):
         if config.norm == "pre":
             self.encoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
             self.decoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
-        self._biased: bool | None = None  # whether any logit has a bias; None: not looked at since the weights came
+        self._biased: bool | None = None  # whether any logit has a bias; None: not known since weights were loaded
         self.register_load_state_dict_post_hook(_forget_bias)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
@@ -210,7 +210,7 @@ class Transformer(nn.Module):
 
     @property
     def _alignment_layer(self) -> int:
-        """The last layer but one says best which words belong together (Garg et al. 2019, arXiv:1909.02074)."""
+        """The last layer but one, whose attention aligns words best (Garg et al. 2019, arXiv:1909.02074)."""
         return max(0, len(self.decoder) - 2)
 
     def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:

@@ -14,12 +14,12 @@ from nlptools.errors import BundleError
 class Vocabularies:
     """The tokens of both sides.
 
-    The last token of the target side may be the padding; it is what the decoder starts from and has no probability.
+    The last token of the target side may be the padding; the decoder starts from it, and it has no probability.
     """
 
     source_vocab_size: int
     target_vocab_size: int
-    pad: int  # padding of both sides, and what the decoder starts from
+    pad: int  # padding of both sides, and the token that the decoder starts from
     eos: int  # end of sentence, of both sides
 
     def __post_init__(self) -> None:
