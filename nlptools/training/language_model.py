@@ -173,7 +173,7 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
         raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
     if config.vocab_size != vocab_size:
         raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
-    dropouts: dict[str, Any] = {f: options.dropout for f in vars(config) if f.endswith("_dropout")}
+    dropouts: dict[str, Any] = {f: options.dropout for f in vars(config) if f.endswith("dropout")}
     return replace(config, **dropouts)
 
 
