@@ -58,6 +58,7 @@ class Projection(Packable):
                 may replace its tensors. For copies of the model it has to be a bound method of it, not a closure.
             frozen_row: a row of zeros that gets no gradient.
         """
+        super().__init__()
         self.matrix, self.vocab_size, self.bias, self.frozen_row = matrix, vocab_size, bias, frozen_row
 
     def logits(self, hidden: Tensor) -> Tensor:
