@@ -84,8 +84,7 @@ def ours(options: argparse.Namespace, precision: str) -> Callable[[], float]:
     # imported here: the other side must not get what this does to the process
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
-    from nlptools.configs.encoders import EncoderConfig
-    from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
     from nlptools.training.engine.loop import Fit
     from nlptools.training.pretraining.models import HEADS
     from nlptools.training.pretraining.objectives import Masked

@@ -99,8 +99,7 @@ def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[],
     # imported here: the other side must not get what this does to the process
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
-    from nlptools.configs.lm import GPTConfig
-    from nlptools.models.language.gpt import GPT
+    from nlptools.models.language.gpt import GPT, GPTConfig
     from nlptools.training.engine.loop import Fit
     from nlptools.training.objectives import CausalLM
 

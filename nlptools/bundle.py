@@ -49,24 +49,24 @@ class Bundle:
 
     @property
     def is_encoder(self) -> bool:
-        """Whether the model reads whole texts and says none: a BERT or an ELECTRA, with its heads."""
-        from nlptools.models import registry
-
-        return self.arch in registry.ENCODERS
+        """Whether the model is a BERT or an ELECTRA, with any heads."""
+        return self._family == "encoder"
 
     @property
     def is_task_gpt(self) -> bool:
-        """Whether the model is a GPT with heads of tasks in place of the next word."""
-        from nlptools.models import registry
-
-        return self.arch in registry.TASK_GPTS
+        """Whether the model is a GPT with heads of tasks in place of its output head."""
+        return self._family == "task-decoder"
 
     @property
     def is_text_classifier(self) -> bool:
-        """Whether the model judges whole texts and has no encoder that was pretrained: what `finetune --scratch` makes."""
+        """Whether the model is a text classifier without a pretrained encoder, of `finetune --scratch`."""
+        return self._family == "text-classifier"
+
+    @property
+    def _family(self) -> str:
         from nlptools.models import registry
 
-        return self.arch in registry.TEXT_CLASSIFIERS
+        return registry.find(self.arch).family
 
     @property
     def has_task(self) -> bool:
@@ -114,7 +114,11 @@ def save(
     from nlptools.models.huggingface import directories
 
     special = {"bos_token_id": eos, "eos_token_id": eos}
-    config = {**directories.config_to_hf(model.config), **special, "nlptools": {"document": document, "arch": arch}}
+    config = {
+        **directories.config_to_hf(arch, model.config),
+        **special,
+        "nlptools": {"document": document, "arch": arch},
+    }
     _save(directory, arch, weights, model.config, config, special, training, tokenizer.save(directory))
 
 
@@ -144,7 +148,7 @@ def save_pair(
 
     sizes = model.config
     _check_pair(directory, *tokenizer_pairs.pair(source, target), sizes)
-    config = {**directories.config_to_hf(sizes), "nlptools": {"arch": arch}}
+    config = {**directories.config_to_hf(arch, sizes), "nlptools": {"arch": arch}}
     special = {
         "pad_token_id": sizes.pad,
         "eos_token_id": sizes.eos,
@@ -173,7 +177,7 @@ def save_encoder(
     Args:
         model: a `models.encoders.bert.BertWithHeads`, or of another `arch`, such as a `models.tasks.gpt.GPTWithHeads` or a
             `models.tasks.text_classifiers.TextClassifier`.
-        more: more for config.json, such as `id2label`; what stands under "nlptools" is added to what we note there.
+        more: more for config.json, such as `id2label`; its entries under "nlptools" are added to ours.
 
     Raises:
         BundleError: the tokenizer has more tokens than the model.
@@ -183,7 +187,7 @@ def save_encoder(
 
     more = dict(more or {})
     ours = {"arch": arch, **more.pop("nlptools", {})}
-    config = {**directories.config_to_hf(model.config, model.heads), **more, "nlptools": ours}
+    config = {**directories.config_to_hf(arch, model.config, model.heads), **more, "nlptools": ours}
     check_tokenizer(directory, tokenizer, config)
     _save(directory, arch, weights, model.config, config, None, training, tokenizer.save(directory))
 
@@ -243,13 +247,14 @@ def _load(path: Path) -> Bundle:
     from nlptools.text import tokenizer as tokenizers
     from nlptools.text import tokenizer_pairs
 
-    if arch in registry.ENCODER_DECODERS:
+    family = registry.find(arch).family
+    if family == registry.ENCODER_DECODER:
         source, target = tokenizer_pairs.load_pair(path)
         _check_pair(path, source, target, model.config)
         return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))
     check_tokenizer(path, tokenizer, config)
-    if arch in (*registry.ENCODERS, *registry.TEXT_CLASSIFIERS):
+    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER):
         return Bundle(path, arch, model, tokenizer, config, training)
     config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
     _check_eos(path, config)
@@ -266,7 +271,7 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
 
     arch, sizes = directories.config_from_hf(config)
     tensors = artifacts.load_weights(path)
-    _check_size(directories.least_weights(sizes), tensors)
+    _check_size(sizes.least_weights(), tensors)
     with empty_weights():
         model = registry.model_class(arch)(sizes, **directories.heads_in(arch, tensors, sizes, config))
     model.load_state_dict(directories.weights_from_hf(arch, tensors, model.state_dict(), sizes), assign=True)

@@ -372,7 +372,9 @@ def test_encoder_decoders_there_and_back(tmp_path: Path, arch: str, separate: bo
     model = registry.model_class(arch)(sizes)
     model.initialize()
     with torch.inference_mode():
-        one, other = [m.head(m(read, m.encode(source, source != sizes.pad))[0]) for m in (model.eval(), loaded.model)]
+        one, other = [
+            m.output.logits(m(read, m.encode(source, source != sizes.pad))[0]) for m in (model.eval(), loaded.model)
+        ]
     assert torch.equal(one, other) and one.shape == (2, 3, sizes.num_classes)
     # what it holds is what the manifest lists, and another save gives the same bytes
     files = {p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()}

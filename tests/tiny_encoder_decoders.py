@@ -63,9 +63,9 @@ def tiny(
             if parameter.dim() > 1:
                 parameter.mul_(_FACTORS[form] if factor is None else factor)
     if end:
-        head, bonus = model.head, torch.zeros(model.vocab_size)
+        logits, bonus = model.output.logits, torch.zeros(model.output.vocab_size)
         bonus[EOS] = end
-        model.head = lambda hidden: head(hidden) + bonus.to(hidden.dtype)
+        model.output.logits = lambda hidden: logits(hidden) + bonus.to(hidden.dtype)
     return model.eval()
 
 
@@ -87,5 +87,5 @@ def next_scores(model: Any, source: list[int], said: list[int]) -> Tensor:
     """(V,) log-probabilities of the token after `said`, all computed anew for this source alone."""
     state = model.encode(torch.tensor([[*source, EOS]]))
     hidden, _ = model(torch.tensor([[model.start_token, *said]]), state)
-    scores: Tensor = model.head(hidden[0, -1]).float().log_softmax(-1)
+    scores: Tensor = model.output.logits(hidden[0, -1]).float().log_softmax(-1)
     return scores

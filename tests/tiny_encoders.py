@@ -7,8 +7,7 @@ from pathlib import Path
 import torch
 
 from nlptools import bundle
-from nlptools.configs.encoders import EncoderConfig
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 

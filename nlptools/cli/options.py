@@ -187,6 +187,10 @@ def _type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any
     data = field.metadata
     if data["choices"]:
         return click.Choice(data["choices"])
+    if data["family"]:
+        from nlptools.models import registry
+
+        return click.Choice([registry.find(name).option for name in registry.names(data["family"])])
     if annotation.startswith("tuple[str"):
         return CommaList()
     if annotation in ("int", "float"):

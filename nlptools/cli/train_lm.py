@@ -46,7 +46,6 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     from nlptools.files import streams
 
     # what is wrong is said before torch is loaded
-    trainlm.check()
     training.check()
     streams.check_inputs(inputs, training.held_out)
     from nlptools.training.language_model import train_lm

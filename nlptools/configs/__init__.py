@@ -23,6 +23,7 @@ def option(
     short: str | None = None,
     metavar: str | None = None,
     choices: tuple[str, ...] = (),
+    family: str | None = None,
     low: float | None = None,
     high: float | None = None,
     check: Callable[[str], Any] | None = None,
@@ -37,6 +38,7 @@ def option(
         flag: the long name, when it is not the field's name with hyphens.
         short: one-letter form such as "-o".
         choices: the only values allowed.
+        family: the only values allowed are the architectures of this family, see `models.registry`.
         low, high: inclusive bounds of a number; `bounds` gives those that are not set.
         check: called with the text of the option; raises UsageError when it is no good.
         multiple: the option may be given several times; the value is a tuple.
@@ -49,6 +51,7 @@ def option(
         "short": short,
         "metavar": metavar,
         "choices": choices,
+        "family": family,
         "low": low,
         "high": high,
         "check": check,

@@ -1,4 +1,4 @@
-"""Settings of language models: sizes, training, scoring, generation."""
+"""Options of language models: training, scoring, generation."""
 
 from __future__ import annotations
 
@@ -7,61 +7,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from nlptools.configs import option
-from nlptools.configs.checks import check_shares, check_sizes
-from nlptools.errors import BundleError, UsageError
-
-
-@dataclass(frozen=True)
-class GPTConfig:
-    """Sizes of a GPT. Probabilities of dropout are those of training."""
-
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    num_attention_heads: int
-    max_position_embeddings: int
-    intermediate_size: int = 0  # 0: four times the hidden size
-    activation: str = "gelu_new"
-    layer_norm_eps: float = 1e-5
-    initializer_range: float = 0.02
-    embedding_dropout: float = 0.0
-    hidden_dropout: float = 0.0
-    attention_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        if self.intermediate_size == 0:
-            object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
-        check_sizes(
-            self,
-            vocab_size=1 << 22,
-            hidden_size=1 << 16,
-            num_hidden_layers=1024,
-            num_attention_heads=1024,
-            max_position_embeddings=1 << 22,
-            intermediate_size=1 << 18,
-        )
-        check_shares(
-            self, "layer_norm_eps", "initializer_range", "embedding_dropout", "hidden_dropout", "attention_dropout"
-        )
-        if self.hidden_size % self.num_attention_heads:
-            raise BundleError(
-                f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
-            )
-
-
-@dataclass(frozen=True)
-class LSTMConfig:
-    """Sizes of an LSTM language model."""
-
-    vocab_size: int
-    hidden_size: int
-    num_hidden_layers: int
-    hidden_dropout: float = 0.0
-
-    def __post_init__(self) -> None:
-        check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
-        check_shares(self, "hidden_dropout")
-
+from nlptools.errors import UsageError
 
 # Sizes with a name. gpt2: Radford et al. 2019; small-char: the 10.6M-parameter character model of nanoGPT's README.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -81,7 +27,7 @@ class TrainLM:
     tokenizer: str = option(
         MISSING, "Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a bundle.", short="-t"
     )
-    arch: str = option("transformer", "Architecture.", choices=("transformer", "lstm"))
+    arch: str = option("transformer", "Architecture.", family="language")
     preset: str | None = option(None, "Sizes with a name.", choices=tuple(PRESETS))
     vocab: str | None = option(None, "Vocabulary for a tokenizer given by name.", metavar="FILE")
     layers: int = option(4, "Layers.", low=1, metavar="N")
@@ -98,11 +44,6 @@ class TrainLM:
         " each.",
         choices=("line", "paragraph", "file"),
     )
-
-    def check(self) -> None:
-        """Raises UsageError for sizes that do not go together."""
-        if self.arch == "transformer" and self.hidden % self.heads:
-            raise UsageError(f"--hidden {self.hidden} is not a multiple of --heads {self.heads}")
 
 
 @dataclass(frozen=True)

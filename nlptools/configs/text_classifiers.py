@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import option
-from nlptools.configs.checks import check_shares, check_sizes
 from nlptools.configs.word_vectors import lengths
-from nlptools.errors import BundleError, UsageError
+from nlptools.errors import UsageError
 
 ARCHITECTURES = ("mean", "bag", "cnn", "lstm", "gru", "rnn", "transformer")
 POOLINGS = ("mean", "max", "last", "both")
@@ -120,71 +119,3 @@ class Scratch:
             raise UsageError(f"--hidden-size {self.hidden_size} is no even multiple of --heads {self.heads}")
         if self.char_ngrams is not None and arch != "bag":
             raise UsageError(f"--char-ngrams goes with --scratch bag, not {arch}")
-
-
-@dataclass(frozen=True)
-class TextClassifierConfig:
-    """Sizes of a text classifier. Dropouts are those of training.
-
-    Attributes:
-        texts: 1, or 2 for pairs.
-        num_ngrams: rows of n-grams besides those of words (bag).
-        pooling, hidden_size and so on: where `arch` has use for them.
-    """
-
-    arch: str
-    vocab_size: int
-    embedding_size: int
-    num_labels: int
-    texts: int = 1
-    hidden_size: int = 128
-    num_hidden_layers: int = 1
-    num_attention_heads: int = 4
-    bidirectional: bool = True
-    pooling: str = "max"
-    kernel_sizes: tuple[int, ...] = (3, 4, 5)
-    dropout: float = 0.5
-    word_dropout: float = 0.0
-    num_ngrams: int = 0
-    word_ngrams: int = 1
-    char_ngrams: str | None = None
-    buckets: int = 2_000_000
-    unk: int = 1
-
-    def __post_init__(self) -> None:
-        if self.arch not in ARCHITECTURES:
-            raise BundleError(f"arch is {self.arch!r:.80}, expected one of {', '.join(ARCHITECTURES)}")
-        if self.pooling not in POOLINGS:
-            raise BundleError(f"pooling is {self.pooling!r:.80}, expected one of {', '.join(POOLINGS)}")
-        check_sizes(
-            self,
-            vocab_size=1 << 26,
-            embedding_size=1 << 16,
-            num_labels=1 << 20,
-            texts=2,
-            hidden_size=1 << 16,
-            num_hidden_layers=64,
-            num_attention_heads=1 << 10,
-            word_ngrams=16,
-            buckets=1 << 31,
-        )
-        check_shares(self, "dropout", "word_dropout")
-        widths = self.kernel_sizes
-        if (
-            not isinstance(widths, (list, tuple))
-            or not all(type(w) is int and 0 < w < 100 for w in widths)
-            or not widths
-        ):
-            raise BundleError(f"kernel_sizes is {widths!r:.80}, expected widths such as [3, 4, 5]")
-        object.__setattr__(self, "kernel_sizes", tuple(widths))
-        for name, most in (("num_ngrams", self.buckets), ("unk", self.vocab_size - 1)):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-                raise BundleError(f"{name} is {value!r:.80}, expected a whole number from 0 to {most}")
-        if self.char_ngrams is not None:
-            try:
-                lengths(str(self.char_ngrams))
-            except UsageError as error:
-                raise BundleError(f"char_ngrams: {error}") from None
-        if self.arch == "transformer" and self.hidden_size % (2 * self.num_attention_heads):
-            raise BundleError(f"hidden size {self.hidden_size} is no even multiple of {self.num_attention_heads} heads")

@@ -20,6 +20,7 @@ from nlptools.files.streams import Block
 from nlptools.inference import scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
+from nlptools.models import contract
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,21 @@ class LineScore:
 
 @dataclass(frozen=True)
 class Generated:
-    """A continuation as text. Prompt and text joined are what the model says."""
+    """A continuation as text; it continues the prompt as it is, with the space between them."""
 
     text: str
     finish: str  # length, eos, stop, context
     tokens: list[str]
-    logprobs: list[float]  # natural logs; empty unless asked for
+    logprobs: list[float]  # natural logs; only with `Generate.logprobs`
 
 
 class LanguageModel:
-    """See the module's docstring; `nlptools.load` makes it."""
+    """See the module's docstring; returned by `nlptools.load`."""
 
     def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
         self.bundle, self.backend = loaded, backend.for_model(loaded.model)
         self.tokenizer = loaded.tokenizer
-        self.model: Any = self.backend.for_inference(loaded.model)
+        self.model: contract.LanguageModel = self.backend.for_inference(loaded.model)
 
     # -- scoring --------------------------------------------------------------------------------------------------
 
@@ -78,7 +79,7 @@ class LanguageModel:
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
-        """Perplexities of a text and the protocol: what was counted, with which context, unknown words included."""
+        """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
         eos, document = self.bundle.eos, settings.document or self.bundle.document
         encoded = token_file.encode(blocks, self.tokenizer, eos, document, self.backend.threads)
@@ -133,7 +134,7 @@ class LanguageModel:
         """
         ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
         watch = _Watch(self, ids, settings, on_text) if settings.stop or on_text else None
-        found = decoding.generate(
+        continuations = decoding.generate(
             self.model,
             ids,
             settings,
@@ -145,8 +146,8 @@ class LanguageModel:
             forbidden=self._never_generated(),
         )
         if watch is not None:
-            watch.finish(found)
-        return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, found, strict=True)]
+            watch.finish(continuations)
+        return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, continuations, strict=True)]
 
     def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:
         """What `new` adds to the text of `prompt`, the space between them included."""
@@ -169,15 +170,15 @@ class LanguageModel:
                 kept[0] = self.bundle.eos
         return kept
 
-    def _generated(self, prompt: Sequence[int], found: Continuation, settings: Generate) -> Generated:
-        text = self.continuation_text(prompt, found.ids)
+    def _generated(self, prompt: Sequence[int], new: Continuation, settings: Generate) -> Generated:
+        text = self.continuation_text(prompt, new.ids)
         end = stop_at(text, settings.stop)
-        finish = "stop" if end < len(text) else found.finish
-        return Generated(text[:end], finish, [self._name(i) for i in found.ids], found.logprobs)
+        finish = "stop" if end < len(text) else new.finish
+        return Generated(text[:end], finish, [self._name(i) for i in new.ids], new.logprobs)
 
     def _never_generated(self) -> list[int]:
         vocab = self.tokenizer.vocab
-        return [] if vocab is None else vocab.never_said(self.bundle.eos, self.model.vocab_size)
+        return [] if vocab is None else vocab.never_said(self.bundle.eos, self.model.output.vocab_size)
 
     def _unk(self) -> int | None:
         return self.tokenizer.vocab.unk if self.tokenizer.vocab is not None else None
@@ -188,7 +189,7 @@ class LanguageModel:
 
 
 class _Watch:
-    """Looks for stop texts after every token, and hands out text that can no longer change."""
+    """Looks for stop texts after every token, and passes on text that can no longer change."""
 
     def __init__(
         self,
@@ -198,27 +199,27 @@ class _Watch:
         on_text: Callable[[str], None] | None,
     ) -> None:
         self.model, self.prompts, self.settings, self.on_text = model, prompts, settings, on_text
-        self.told = 0
+        self.written = 0
 
-    def __call__(self, row: int, found: Continuation) -> bool:
-        text = self.model.continuation_text(self.prompts[row // self.settings.num_samples], found.ids)
+    def __call__(self, row: int, new: Continuation) -> bool:
+        text = self.model.continuation_text(self.prompts[row // self.settings.num_samples], new.ids)
         end = stop_at(text, self.settings.stop)
         if self.on_text is not None:
-            # an unfinished character, or what may be the beginning of a stop text, is held back
+            # an unfinished character, or the possible beginning of a stop text, is held back
             safe = end if end < len(text) else _safe_length(text, self.settings.stop)
-            self._tell(text, safe)
+            self._write(text, safe)
         return end < len(text)
 
-    def finish(self, found: list[list[Continuation]]) -> None:
-        """Hand out what was held back."""
+    def finish(self, continuations: list[list[Continuation]]) -> None:
+        """Pass on the text that was held back."""
         if self.on_text is not None:
-            text = self.model.continuation_text(self.prompts[0], found[0][0].ids)
-            self._tell(text, stop_at(text, self.settings.stop))
+            text = self.model.continuation_text(self.prompts[0], continuations[0][0].ids)
+            self._write(text, stop_at(text, self.settings.stop))
 
-    def _tell(self, text: str, end: int) -> None:
-        if self.on_text is not None and end > self.told:
-            self.on_text(text[self.told : end])
-            self.told = end
+    def _write(self, text: str, end: int) -> None:
+        if self.on_text is not None and end > self.written:
+            self.on_text(text[self.written : end])
+            self.written = end
 
 
 def stop_at(text: str, stops: Sequence[str]) -> int:

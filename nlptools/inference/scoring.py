@@ -1,7 +1,7 @@
 """Log-probabilities of texts under a language model, and perplexity with the protocol it was measured by.
 
-Perplexity depends on window, stride, what stands before the first token, and what is counted; so none of these is
-hidden. All logarithms are natural.
+Perplexity depends on the window, the stride, the token before the first one, and which tokens count; all of these are
+explicit. All logarithms are natural.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ import torch
 
 from nlptools.compute.backend import Backend
 from nlptools.corpora.token_file import Counts
-from nlptools.layers.cross_entropy import log_probabilities
+from nlptools.models.contract import LanguageModel
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
 
 
 @dataclass(frozen=True)
 class Window:
-    """A piece of a document that is scored in one go."""
+    """A part of a document that is scored in one call of the model."""
 
     document: int
     inputs: np.ndarray  # (T,) tokens, the first of them known
-    targets: np.ndarray  # (T,) what follows each
+    targets: np.ndarray  # (T,) the next token of each
     scored: int  # the last so many targets count; the others are context
 
 
 def document_scores(
-    model: Any,
+    model: LanguageModel,
     documents: Sequence[Sequence[int] | np.ndarray],
     backend: Backend,
     *,
@@ -41,7 +41,7 @@ def document_scores(
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
 ) -> list[np.ndarray] | None:
-    """The log-probability of each token of each document, float32, given the `start` token and those before.
+    """The log-probability of each token of each document, float32, given the `start` token and all tokens before it.
 
     Documents longer than the model's context are cut into windows that move on by `stride` tokens (0: by whole
     contexts); every token is scored once, with at least context - stride tokens before it (except near the beginning).
@@ -64,7 +64,7 @@ def document_scores(
 
 
 def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> list[Window]:
-    """Windows over all documents, those of one document in order."""
+    """Windows over all documents; those of one document are in order."""
     step = min(stride, window) if stride else window
     pieces = []
     for number, ids in enumerate(documents):
@@ -80,7 +80,7 @@ def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> 
 
 
 def _batches(pieces: list[Window], batch_tokens: int) -> Iterator[list[Window]]:
-    """Windows of like length together, a document's windows still in order; at most `batch_tokens` with padding."""
+    """Windows of similar length together, a document's windows still in order; at most `batch_tokens` with padding."""
     order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i].inputs))
     batch: list[Window] = []
     for i in order:
@@ -92,7 +92,7 @@ def _batches(pieces: list[Window], batch_tokens: int) -> Iterator[list[Window]]:
         yield batch
 
 
-def _batch_scores(model: Any, batch: list[Window], backend: Backend) -> list[np.ndarray]:
+def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend) -> list[np.ndarray]:
     """Log-probabilities of all targets of each window. Padding on the right is never seen by a causal model."""
     longest = len(batch[0].inputs)
     ids = np.zeros((len(batch), longest), np.int64)
@@ -102,14 +102,14 @@ def _batch_scores(model: Any, batch: list[Window], backend: Backend) -> list[np.
     lengths = [len(piece.inputs) for piece in batch]
     real = torch.cat([hidden[row, :length] for row, length in enumerate(lengths)])
     targets = backend.put(np.concatenate([piece.targets for piece in batch]))
-    scores = log_probabilities(real, model.output_weight(), targets, model.vocab_size, model.logit_bias).cpu().numpy()
+    scores = model.output.log_probabilities(real, targets).cpu().numpy()
     return np.split(scores, np.cumsum(lengths)[:-1])
 
 
 def _carried_scores(
-    model: Any, documents: Sequence[Any], backend: Backend, start: int, stop: Callable[[], bool] | None
+    model: LanguageModel, documents: Sequence[Any], backend: Backend, start: int, stop: Callable[[], bool] | None
 ) -> list[np.ndarray] | None:
-    """Scores by a model with a state: documents of like length side by side, piece after piece."""
+    """The same for a model whose state is carried: documents of similar length side by side, window after window."""
     order = sorted(range(len(documents)), key=lambda i: -len(documents[i]))
     out: list[np.ndarray] = [np.zeros(0, np.float32)] * len(documents)
     for begin in range(0, len(order), 32):
@@ -126,9 +126,7 @@ def _carried_scores(
             targets = tokens[:, t + 1 : t + 1 + inputs.shape[1]]
             hidden, state = model(backend.put(np.ascontiguousarray(inputs)), state)
             flat = backend.put(np.ascontiguousarray(targets)).reshape(-1)
-            scores = log_probabilities(
-                hidden.reshape(-1, hidden.shape[-1]), model.output_weight(), flat, model.vocab_size, model.logit_bias
-            )
+            scores = model.output.log_probabilities(hidden.reshape(-1, hidden.shape[-1]), flat)
             parts.append(scores.view(inputs.shape).cpu().numpy())
         scored = np.concatenate(parts, 1) if parts else np.zeros((len(group), 0), np.float32)
         for row, i in enumerate(group):
@@ -152,7 +150,7 @@ def perplexities(log_probability: float, counts: Counts) -> dict[str, float]:
 
 
 def score_stream(
-    model: Any,
+    model: LanguageModel,
     encoded: Iterable[tuple[np.ndarray, Counts]],
     backend: Backend,
     *,
@@ -191,7 +189,7 @@ def score_stream(
 
 
 def _sum_scores(
-    model: Any,
+    model: LanguageModel,
     documents: list[np.ndarray],
     backend: Backend,
     eos: int,

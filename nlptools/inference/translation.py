@@ -19,6 +19,7 @@ from nlptools.inference.generation import decoding, forced
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.language_model import LineScore, stop_at
 from nlptools.metrics.translation import minimum_risk
+from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
 
 DEFAULT_BEAM = 5
@@ -50,12 +51,12 @@ class Translator:
                 raise BundleError(f"{display(str(other.path))}: other tokens than {display(str(first.path))}")
         self.backend = backend = backend.for_model(*(b.model for b in loaded))
         models = [backend.for_inference(b.model) for b in loaded]
-        self.model: Any = models[0] if len(models) == 1 else Ensemble(models)
+        self.model: EncoderDecoder = models[0] if len(models) == 1 else Ensemble(models)
         self.bundle = first
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
         self.eos = int(self.model.config.eos)
         assert self.target_tokenizer.vocab is not None and self.source_tokenizer.vocab is not None
-        self._never = self.target_tokenizer.vocab.never_said(self.eos, self.model.vocab_size)
+        self._never = self.target_tokenizer.vocab.never_said(self.eos, self.model.output.vocab_size)
         self._pieces, self._unknown = 0, 0  # of the sources so far
 
     # -- translating --------------------------------------------------------------------------------------------------
@@ -93,7 +94,7 @@ class Translator:
         settings = resolved(settings or Generate())
         ids = self._source_ids(lines, options)
         starts = self._prefix_ids(len(lines), options, prefixes, first)
-        found = decoding.translate(
+        outputs = decoding.translate(
             self.model,
             ids,
             settings,
@@ -107,13 +108,13 @@ class Translator:
         )
         rows = [
             [self._translated(c, settings) for c in row] if source else [Translated("", 0.0, "empty")] * settings.count
-            for source, row in zip(ids, found or [], strict=True)
+            for source, row in zip(ids, outputs or [], strict=True)
         ]
         if options.mbr is not None:
             chosen = [minimum_risk.choose([t.text for t in row], options.mbr) for row in rows]
             rows = [[row[i]] for row, i in zip(rows, chosen, strict=True)]
-            found = [[row[i]] for row, i in zip(found or [], chosen, strict=True)]
-        return self._aligned(ids, found or [], rows) if options.alignments else rows
+            outputs = [[row[i]] for row, i in zip(outputs or [], chosen, strict=True)]
+        return self._aligned(ids, outputs or [], rows) if options.alignments else rows
 
     def _source_ids(self, lines: Sequence[str], options: Translate) -> list[list[int]]:
         ids = self.source_tokenizer.encode_lines(lines, self.backend.threads)
@@ -142,18 +143,18 @@ class Translator:
                 raise DataError(f"{where}the model has no tokens for the prefix {text!r}")
         return rows
 
-    def _translated(self, found: Continuation, settings: Generate) -> Translated:
-        text = self.target_tokenizer.decode(found.ids)
+    def _translated(self, output: Continuation, settings: Generate) -> Translated:
+        text = self.target_tokenizer.decode(output.ids)
         end = stop_at(text, settings.stop)
-        finish = "stop" if end < len(text) else found.finish
-        return Translated(text[:end], found.score, finish, [self._name(i) for i in found.ids], found.logprobs)
+        finish = "stop" if end < len(text) else output.finish
+        return Translated(text[:end], output.score, finish, [self._name(i) for i in output.ids], output.logprobs)
 
     def _aligned(
-        self, ids: list[list[int]], found: list[list[Continuation]], rows: list[list[Translated]]
+        self, ids: list[list[int]], outputs: list[list[Continuation]], rows: list[list[Translated]]
     ) -> list[list[Translated]]:
         """The outputs with the source token that each of their tokens attends to."""
-        places = [(i, j) for i, row in enumerate(found) for j in range(len(row)) if ids[i]]
-        pairs = [(ids[i], found[i][j].ids) for i, j in places]
+        places = [(i, j) for i, row in enumerate(outputs) for j in range(len(row)) if ids[i]]
+        pairs = [(ids[i], outputs[i][j].ids) for i, j in places]
         links = forced.alignments(self.model, pairs, self.backend, eos=self.eos)
         out = [[replace(t, alignment=[]) for t in row] for row in rows]
         for (i, j), row in zip(places, links, strict=True):

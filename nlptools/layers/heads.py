@@ -16,28 +16,21 @@ from nlptools.layers.linear import Linear
 
 
 class MaskedTokenHead(nn.Module):
-    """Which token stands at a masked position: one more layer, then the embedding matrix and a bias.
-
-    The matrix is the encoder's and is passed in, so that only the positions that are asked for go through it.
+    """Predicts the token at a masked position: one more layer, whose output is projected to the vocabulary with the encoder's
+    embedding matrix and the bias that stands here (see `output.Projection`).
     """
 
     def __init__(self, hidden_size: int, embedding_size: int, vocab_size: int, activation: str, eps: float) -> None:
         super().__init__()
-        self.vocab_size = vocab_size
         self.activation = activation
         self.transform = Linear(hidden_size, embedding_size)
         self.norm = nn.LayerNorm(embedding_size, eps)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """(N, D) -> (N, E): what is multiplied with the embeddings."""
+        """(N, D) -> (N, E): the input of the projection to the vocabulary."""
         out: Tensor = self.norm(self.transform(hidden, self.activation))
         return out
-
-    def logits(self, hidden: Tensor, embeddings: Tensor) -> Tensor:
-        """(N, D) and the embeddings (V or more, E) -> (N, V)."""
-        logits: Tensor = self(hidden) @ embeddings[: self.vocab_size].t() + self.bias
-        return logits
 
 
 class ReplacedTokenHead(nn.Module):

@@ -45,15 +45,3 @@ class Linear(Packable, nn.Linear):
         """`residual` (..., D) plus the map of x (..., E) -> (..., D)."""
         out = self._packed.sum(residual, x, self.weight, self.bias)
         return residual + linear(x, self.weight, self.bias) if out is None else out
-
-
-class TiedProjection(Packable):
-    """The output matrix of a language model that is its embedding (Press & Wolf 2017); has no weights of its own."""
-
-    def __init__(self, embedding: nn.Embedding) -> None:
-        super().__init__()
-        self.embedding = embedding
-
-    def __call__(self, hidden: Tensor) -> Tensor:
-        """(..., D) -> (..., V)."""
-        return self.multiply(hidden, self.embedding.weight, None)

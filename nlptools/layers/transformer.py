@@ -1,8 +1,9 @@
 """The Transformer block.
 
 Vaswani et al. 2017 (arXiv:1706.03762); pre-norm as in Radford et al. 2019 (GPT-2).
-The variations between systems are settings of this file, and the list is closed: norm before or after, activation,
-causal or not, attention to a source or none. A new idea comes as a new class for one of the slots.
+Systems vary in the classes of a block's slots (norm, self-attention, feed-forward) and in few settings: norm before or
+after, activation, causal or not, attention to a source or none. The lists are closed: a new idea is a new class for a slot,
+and a name for it. Positions that are added to the embeddings belong to the model, others to a class of attention.
 """
 
 from __future__ import annotations
@@ -41,6 +42,25 @@ class FeedForward(nn.Module):
         return out
 
 
+class GatedFeedForward(FeedForward):
+    """The first map is multiplied with a gate, which the activation is applied to (Shazeer 2020, arXiv:2002.05202)."""
+
+    def __init__(self, hidden_size: int, intermediate_size: int, activation: str, dropout: float = 0.0) -> None:
+        super().__init__(hidden_size, intermediate_size, activation, dropout)
+        self.gate = Linear(hidden_size, intermediate_size)
+
+    def inner(self, x: Tensor) -> Tensor:
+        """See `FeedForward`."""
+        out: Tensor = self.dropout(self.gate(x, self.activation) * self.up(x))
+        return out
+
+
+# The slots of a block: a name in a configuration, and the class that it stands for.
+NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # (hidden_size, eps)
+ATTENTIONS = {"multi-head": SelfAttention}  # (hidden_size, num_heads, dropout, causal)
+FEED_FORWARDS = {"plain": FeedForward, "gated": GatedFeedForward}
+
+
 class Block(nn.Module):
     """Self-attention, optionally attention to a source, and feed-forward, each with its residual and norm."""
 
@@ -58,16 +78,21 @@ class Block(nn.Module):
         pre_norm: bool = True,
         causal: bool = True,
         cross: bool = False,
+        norm: str = "layer",
+        attention: str = "multi-head",
+        feed_forward: str = "plain",
     ) -> None:
+        """`norm`, `attention`, `feed_forward`: names in `NORMS`, `ATTENTIONS` and `FEED_FORWARDS`."""
         super().__init__()
+        new_norm = NORMS[norm]
         self.pre_norm = pre_norm
-        self.attention_norm = nn.LayerNorm(hidden_size, eps)
-        self.attention = SelfAttention(hidden_size, num_heads, attention_dropout, causal)
+        self.attention_norm = new_norm(hidden_size, eps)
+        self.attention = ATTENTIONS[attention](hidden_size, num_heads, attention_dropout, causal)
         if cross:
-            self.cross_attention_norm = nn.LayerNorm(hidden_size, eps)
+            self.cross_attention_norm = new_norm(hidden_size, eps)
             self.cross_attention = CrossAttention(hidden_size, num_heads, attention_dropout)
-        self.feed_forward_norm = nn.LayerNorm(hidden_size, eps)
-        self.feed_forward = FeedForward(hidden_size, intermediate_size, activation, activation_dropout)
+        self.feed_forward_norm = new_norm(hidden_size, eps)
+        self.feed_forward = FEED_FORWARDS[feed_forward](hidden_size, intermediate_size, activation, activation_dropout)
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -122,7 +147,7 @@ class Block(nn.Module):
 
     def _sublayer(
         self,
-        norm: nn.LayerNorm,
+        norm: nn.Module,
         x: Tensor,
         inner: Callable[[Tensor], Tensor],
         output: Linear,

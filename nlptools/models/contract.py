@@ -8,44 +8,80 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 
+from nlptools.layers.output import OutputHead
+
 S = TypeVar("S", bound="State")
 
 
 class State(Protocol):
-    """What a model remembers of the tokens so far: a key/value cache, a hidden state, ..."""
+    """What a model keeps of the tokens so far: a key/value cache, a hidden state, ..."""
 
     def select(self: S, rows: Tensor, width: int = 1) -> S:
-        """The state of a choice of batch rows (int64 indices), in that order; for beams and finished rows.
+        """The state of some rows of the batch (int64 indices), in that order; for beams and finished rows.
 
         The new rows come in groups of `width`, the hypotheses of one input: what depends on the input alone is kept
         once per group. The old state may be used up.
         """
 
 
-class LanguageModel(Protocol):
-    """A causal language model over token ids. Shapes: B batch, T length, D hidden, V vocabulary."""
+class Hidden(NamedTuple):
+    """The hidden states of a model, layer by layer."""
 
-    vocab_size: int
-    max_context: int | None  # most positions it can see; None: no limit
-    runs_in_16_bits: bool  # whether a CPU can run it in bf16
-    logit_bias: Tensor | None  # (V or more,) added to every row of logits; None: nothing is
-    streams: bool  # trained on text in order, with its state carried from batch to batch
+    last: Tensor  # (B, T, D)
+    layers: tuple[Tensor, ...]  # layers[0] is the embeddings; each (B, T, D)
 
-    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
-        """(B, T) ids, and the state after what came before -> hidden (B, T, D) and the new state.
 
-        Without a state nothing came before and none is returned (training, scoring); `start` makes an empty one.
-        `mask` (B, T), True = real, lets shorter rows be padded on the LEFT in the first call after `start`.
+class Decoder(Protocol):
+    """A model that predicts tokens one after the other. Shapes: B batch, T length, D hidden, V vocabulary.
+
+    It is a `torch.nn.Module`, built from its configuration, with a method `initialize` that draws the weights. Dropouts are
+    those fields of the configuration that end in "dropout"; they are set anew when training continues from a saved model.
+    """
+
+    @property
+    def config(self) -> Any:
+        """The sizes, see `registry.Architecture`."""
+
+    @property
+    def max_context(self) -> int | None:
+        """Most positions it can see; None: no limit."""
+
+    @property
+    def runs_in_16_bits(self) -> bool:
+        """Whether a CPU can run it in bf16."""
+
+    @property
+    def output(self) -> OutputHead:
+        """The distribution over the next token, given the hidden state at a position."""
+
+    def __call__(self, ids: Tensor, state: Any, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+        """(B, T) ids, and the state after the tokens before them -> hidden (B, T, D) and the new state.
+
+        `mask` (B, T), True = real, allows rows padded on the LEFT in the first call of a language model.
         """
 
-    def start(self, batch_size: int, capacity: int) -> State:
-        """The state before the first token, with room for `capacity` tokens."""
 
-    def head(self, hidden: Tensor) -> Tensor:
-        """(..., D) -> logits (..., V)."""
+class LanguageModel(Decoder, Protocol):
+    """A causal language model over token ids. Its configuration has at least the fields `vocab_size`, `hidden_size` (D) and
+    `num_hidden_layers`.
+    """
 
-    def output_weight(self) -> Tensor:
-        """The (V or more, D) matrix of `head`, for losses that project chunk by chunk; rows from V on are padding."""
+    @property
+    def streams(self) -> bool:
+        """Whether it trains on text in order, its state carried from batch to batch and into checkpoints. The state is then a
+        named tuple of tensors, with a method `detach` that cuts it off from the graph.
+        """
+
+    def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
+        """See `Decoder`. Without a state, nothing comes before `ids`, and the new state is None (training, scoring)."""
+
+    def start(self, batch_size: int, capacity: int) -> Any:
+        """The `State` before the first token, with room for `capacity` tokens."""
+
+    def states(self, ids: Tensor) -> Hidden:
+        """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1. The last one
+        is that of `__call__`.
+        """
 
 
 class SourceState(State, Protocol):
@@ -55,26 +91,19 @@ class SourceState(State, Protocol):
     attention: Tensor | None  # (B, T, S) of the last call, float32, each row with sum 1; for alignments and coverage
 
 
-class EncoderDecoder(LanguageModel, Protocol):
-    """A language model over target tokens, given a source. It begins with `encode` instead of `start`, then feeds on the
-    start token and what it has said so far, as any language model does.
-    """
+class EncoderDecoder(Decoder, Protocol):
+    """A model of target tokens, given a source. Its configuration is a `translation.vocabularies.Vocabularies`."""
 
-    start_token: int  # what stands before the first target token
+    @property
+    def start_token(self) -> int:
+        """Stands before the first target token."""
 
-    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> SourceState:
-        """(B, S) source ids, the end token included -> the state before the first target token.
+    def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
+        """(B, S) source ids, the end token included -> the `SourceState` before the first target token.
 
         `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: room for so many
         target tokens; None: the state serves for one call with all of them (training, forced decoding).
         """
-
-
-class Hidden(NamedTuple):
-    """What an encoder makes of its input, layer by layer."""
-
-    last: Tensor  # (B, T, D)
-    layers: tuple[Tensor, ...]  # layers[0] is what the embeddings give; each (B, T, D)
 
 
 class Encoder(Protocol):
@@ -96,6 +125,6 @@ class Encoder(Protocol):
         """(B, T) ids, padded on the right -> hidden states of all layers.
 
         `mask` (B, T), True = real; None: no row is padded. `types` (B, T): the segment of each token, 0 by default.
-        `positions` (B, T): where each stands in its sequence, from 0 along the row by default. `attend` (B, 1, T, T), True =
-        attend, in place of `mask`: for several sequences in a row, which see themselves only.
+        `positions` (B, T): the position of each in its sequence, by default from 0 along the row. `attend` (B, 1, T, T),
+        True = attend, in place of `mask`: for several sequences in a row, which see themselves only.
         """

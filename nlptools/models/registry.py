@@ -1,58 +1,105 @@
-"""Architectures by name: strings, imported on use."""
+"""The architectures: one row each, with names of classes that are imported on use.
+
+A new architecture is one file in `models/`, with its sizes and its model, and one row here. What the model offers is in
+`contract`; what commands train, load and write follows from the row.
+"""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
 from nlptools.errors import BundleError
 
-# name -> (class of the model, class of its configuration): language models
+LANGUAGE = "language"  # contract.LanguageModel: train-lm
+ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
+ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
+TASK_DECODER = "task-decoder"  # a language model with heads of tasks in place of its output head: finetune
+TEXT_CLASSIFIER = "text-classifier"  # trained without pretraining: finetune --scratch
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How an architecture is called, and where its parts are.
+
+    Attributes:
+        name: as config.json has it.
+        family: one of the above.
+        model: "module:Class"; the class is built from a configuration.
+        config: "module:Class": a frozen dataclass of sizes with `least_weights()`, a lower bound on the number of
+            parameters. Where a command trains the architecture by --arch, it also has `from_options`: of a language model
+            (options, vocab_size), of an encoder-decoder (options, **fields of `Vocabularies`).
+        huggingface: the module that translates to and from the layout of Hugging Face, see `huggingface.directories`;
+            None: directories keep our names.
+    """
+
+    name: str
+    family: str
+    model: str
+    config: str
+    huggingface: str | None = None
+
+    @property
+    def option(self) -> str:
+        """The value of --arch."""
+        return self.name.removeprefix("seq2seq-")
+
+
+def _row(name: str, family: str, module: str, model: str, config: str, huggingface: str | None = None) -> Architecture:
+    models = f"nlptools.models.{module}"
+    layout = None if huggingface is None else f"nlptools.models.huggingface.{huggingface}"
+    return Architecture(name, family, f"{models}:{model}", f"{models}:{config}", layout)
+
+
 ARCHITECTURES = {
-    "transformer": ("nlptools.models.language.gpt:GPT", "nlptools.configs.lm:GPTConfig"),
-    "lstm": ("nlptools.models.language.recurrent:LSTM", "nlptools.configs.lm:LSTMConfig"),
+    row.name: row
+    for row in (
+        _row("transformer", LANGUAGE, "language.gpt", "GPT", "GPTConfig", "gpt2"),
+        _row("lstm", LANGUAGE, "language.recurrent", "LSTM", "LSTMConfig"),
+        _row(
+            "seq2seq-transformer",
+            ENCODER_DECODER,
+            "translation.transformer",
+            "Transformer",
+            "TransformerConfig",
+            "marian",
+        ),
+        _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent", "RecurrentConfig"),
+        _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "Convolution", "ConvolutionConfig"),
+        _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "EncoderConfig", "bert"),
+        _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "GPTConfig", "gpt2"),
+        _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier", "TextClassifierConfig"),
+    )
 }
-# encoder-decoders, by the name that --arch has for them
-ENCODER_DECODERS = {
-    "seq2seq-transformer": (
-        "nlptools.models.translation.transformer:Transformer",
-        "nlptools.configs.seq2seq:TransformerConfig",
-    ),
-    "seq2seq-rnn": ("nlptools.models.translation.recurrent:Recurrent", "nlptools.configs.seq2seq:RecurrentConfig"),
-    "seq2seq-convolution": (
-        "nlptools.models.translation.convolutional:Convolution",
-        "nlptools.configs.seq2seq:ConvolutionConfig",
-    ),
-}
-# encoders, with whatever heads they have
-ENCODERS = {"bert": ("nlptools.models.encoders.bert:BertWithHeads", "nlptools.configs.encoders:EncoderConfig")}
-# GPTs with heads of tasks in place of the next word
-TASK_GPTS = {"gpt-tasks": ("nlptools.models.tasks.gpt:GPTWithHeads", "nlptools.configs.lm:GPTConfig")}
-# classifiers of texts that were not pretrained
-TEXT_CLASSIFIERS = {
-    "text-classifier": (
-        "nlptools.models.tasks.text_classifiers:TextClassifier",
-        "nlptools.configs.text_classifiers:TextClassifierConfig",
-    ),
-}
+
+
+def names(family: str) -> tuple[str, ...]:
+    """The architectures of a family, in the order of the table."""
+    return tuple(row.name for row in ARCHITECTURES.values() if row.family == family)
+
+
+def find(name: str) -> Architecture:
+    """The row of an architecture. Raises BundleError for an unknown name."""
+    if name not in ARCHITECTURES:
+        from difflib import get_close_matches
+
+        close = get_close_matches(name, ARCHITECTURES, n=1)
+        guess = f"did you mean {close[0]}? " if close else ""
+        raise BundleError(f"unknown architecture {name!r} ({guess}known: {', '.join(ARCHITECTURES)})")
+    return ARCHITECTURES[name]
 
 
 def model_class(name: str) -> Any:
     """The class of an architecture's model. Raises BundleError for an unknown name."""
-    return _resolve(name, 0)
+    return _imported(find(name).model)
 
 
 def config_class(name: str) -> Any:
-    """The dataclass of an architecture's configuration. Raises BundleError for an unknown name."""
-    return _resolve(name, 1)
+    """The dataclass of an architecture's sizes. Raises BundleError for an unknown name."""
+    return _imported(find(name).config)
 
 
-def _resolve(name: str, column: int) -> Any:
-    known = {**ARCHITECTURES, **ENCODER_DECODERS, **ENCODERS, **TASK_GPTS, **TEXT_CLASSIFIERS}
-    if name not in known:
-        close = get_close_matches(name, known, n=1)
-        guess = f"did you mean {close[0]}? " if close else ""
-        raise BundleError(f"unknown architecture {name!r} ({guess}known: {', '.join(known)})")
-    module, attribute = known[name][column].split(":")
-    return getattr(import_module(module), attribute)
+def _imported(place: str) -> Any:
+    module, name = place.split(":")
+    return getattr(import_module(module), name)

@@ -22,6 +22,7 @@ from nlptools.files import artifacts, streams
 from nlptools.inference import scoring
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
+from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import directories
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -49,7 +50,6 @@ def train_lm(
         Stopped: by a signal or `run.max_time`, with everything saved.
         Diverged: see `training.engine.loop.fit`.
     """
-    settings.check()
     run.check()
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
@@ -94,13 +94,13 @@ class _LanguageModel:
         return Spooled(train, valid, self.inputs, self.run.held_out)
 
     def announce(self, data: Spooled[Corpus], seconds: float) -> None:
-        def told(counts: Counts) -> str:
+        def described(counts: Counts) -> str:
             unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
             tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
             return f"{tokens} in {documents}{unknown}"
 
-        held_out = f"; validation: {told(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {told(data.train.counts)}{held_out} ({seconds:.1f} s)")
+        held_out = f"; validation: {described(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {described(data.train.counts)}{held_out} ({seconds:.1f} s)")
 
     def model(self) -> Any:
         """A new model, or the one of --init."""
@@ -112,7 +112,7 @@ class _LanguageModel:
             model.load_state_dict(bundle.load(self.options.init).weights())
         return model
 
-    def objective(self, model: Any) -> CausalLM:
+    def objective(self, model: LanguageModel) -> CausalLM:
         return CausalLM(model)
 
     def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
@@ -121,12 +121,12 @@ class _LanguageModel:
         return kind(data.train, self.options.context, self.run.batch_size, seed=self.seed, **where)
 
     def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
-        """The numbers that `score --per total` gives for the validation text."""
+        """Measures the validation text as `score --per total` does."""
         valid = data.valid
         if valid is None:
             return None
 
-        def evaluate(model: Any, stop: Any) -> dict[str, float] | None:
+        def evaluate(model: LanguageModel, stop: Any) -> dict[str, float] | None:
             scored = scoring.score_stream(
                 model,
                 [(np.asarray(valid.ids[1:], np.int64), valid.counts)],
@@ -138,7 +138,9 @@ class _LanguageModel:
 
         return evaluate
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         options = self.options
         bundle.save(
             directory,
@@ -156,33 +158,24 @@ class _LanguageModel:
 
 
 def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
-    """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
+    """The sizes of the model. Raises UsageError, BundleError when they, or --init, do not fit the other options."""
     assert tokenizer.vocab is not None
-    vocab_size, dropout = max(len(tokenizer.vocab), eos + 1), options.dropout
-    if options.init is not None:
-        bundle.check_directory(Path(options.init))
-        arch, config = directories.config_from_hf(artifacts.read_json(Path(options.init) / "config.json"))
-        if arch in registry.ENCODER_DECODERS:
-            raise UsageError(f"--init {options.init} is an encoder-decoder", hint="train-seq2seq goes on with those")
-        if arch != options.arch:
-            raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
-        if config.vocab_size != vocab_size:
-            raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
-        dropouts: dict[str, Any] = {f: dropout for f in vars(config) if f.endswith("_dropout")}
-        return replace(config, **dropouts)
-    kind = registry.config_class(options.arch)
-    if options.arch == "lstm":
-        return kind(vocab_size, options.hidden, options.layers, hidden_dropout=dropout)
-    return kind(
-        vocab_size,
-        options.hidden,
-        options.layers,
-        options.heads,
-        options.context,
-        embedding_dropout=dropout,
-        hidden_dropout=dropout,
-        attention_dropout=dropout,
-    )
+    vocab_size = max(len(tokenizer.vocab), eos + 1)
+    if options.init is None:
+        if options.arch not in registry.names(registry.LANGUAGE):
+            known = ", ".join(registry.names(registry.LANGUAGE))
+            raise UsageError(f"--arch {options.arch} is not a language model, expected one of {known}")
+        return registry.config_class(options.arch).from_options(options, vocab_size)
+    bundle.check_directory(Path(options.init))
+    arch, config = directories.config_from_hf(artifacts.read_json(Path(options.init) / "config.json"))
+    if registry.find(arch).family == registry.ENCODER_DECODER:
+        raise UsageError(f"--init {options.init} is an encoder-decoder", hint="train-seq2seq goes on with those")
+    if arch != options.arch:
+        raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
+    if config.vocab_size != vocab_size:
+        raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
+    dropouts: dict[str, Any] = {f: options.dropout for f in vars(config) if f.endswith("dropout")}
+    return replace(config, **dropouts)
 
 
 def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:

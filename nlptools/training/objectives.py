@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nlptools.layers.cross_entropy import summed_cross_entropy, summed_r_drop
+from nlptools.layers.output import Projection
+from nlptools.models.contract import EncoderDecoder, LanguageModel
 from nlptools.training.objective import Objective
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class CausalLM(Objective):
     """Next-token cross-entropy, in nats. With `streams`, the model's state goes on from batch to batch."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: LanguageModel) -> None:
         super().__init__(model)
         self.carried: Any = None  # the state after the batch before, cut off from its graph
 
@@ -28,7 +29,7 @@ class CausalLM(Objective):
         return {"loss": batch.num_targets}
 
     def arrays(self, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arguments of `forward` for a batch, to be put on the device."""
         if self.model.streams and not batch.continues:
             self.carried = None
         return batch.ids, batch.targets
@@ -42,7 +43,7 @@ class CausalLM(Objective):
         if state is not None:
             self.carried = state.detach()
         flat = hidden.reshape(-1, hidden.shape[-1])
-        loss = summed_cross_entropy(flat, self.model.output_weight(), targets.reshape(-1), self.model.vocab_size)
+        loss = self.model.output.summed_loss(flat, targets.reshape(-1))
         return {"loss": loss}
 
     def carry(self) -> dict[str, Tensor]:
@@ -59,12 +60,12 @@ class CausalLM(Objective):
 class Seq2Seq(Objective):
     """Cross-entropy of each target token given the source and the target tokens before it, in nats.
 
-    With `label_smoothing` e, the target distribution gives 1 - e to the token and spreads e evenly over the vocabulary
+    With `label_smoothing` e, the target distribution is 1 - e on the token, and spreads e evenly over the vocabulary
     (Szegedy et al. 2016); the loss is then no longer the log of a perplexity. With `r_drop` each pair is read twice, with
-    dropout of its own, and that times the distance of the two distributions is part of the loss (Liang et al. 2021).
+    separate dropout, and the distance of the two distributions times `r_drop` is part of the loss (Liang et al. 2021).
     """
 
-    def __init__(self, model: Any, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
+    def __init__(self, model: EncoderDecoder, label_smoothing: float = 0.0, r_drop: float = 0.0) -> None:
         super().__init__(model)
         self.label_smoothing, self.r_drop = label_smoothing, r_drop
 
@@ -73,7 +74,7 @@ class Seq2Seq(Objective):
         return {"loss": batch.num_targets}
 
     def arrays(self, batch: PairBatch) -> tuple[np.ndarray, ...]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arguments of `forward` for a batch, to be put on the device."""
         return batch.source, batch.source_mask, batch.inputs, batch.targets
 
     def forward(self, source: Tensor, mask: Tensor, inputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
@@ -84,9 +85,9 @@ class Seq2Seq(Objective):
             source, mask, inputs = (torch.cat([x, x]) for x in (source, mask, inputs))
         hidden, _ = model(inputs, model.encode(source, mask))
         flat, flat_targets = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
-        weight, vocab_size = model.output_weight(), model.vocab_size
-        more = {"smoothing": self.label_smoothing, "bias_V": model.logit_bias}
+        head, smoothing = model.output, self.label_smoothing
         if twice:
+            assert isinstance(head, Projection), "R-Drop compares two distributions over the whole vocabulary"
             pair = flat.view(2, -1, flat.shape[1])
-            return {"loss": summed_r_drop(pair, weight, flat_targets, vocab_size, self.r_drop, **more)}
-        return {"loss": summed_cross_entropy(flat, weight, flat_targets, vocab_size, **more)}
+            return {"loss": head.summed_r_drop(pair, flat_targets, self.r_drop, smoothing=smoothing)}
+        return {"loss": head.summed_loss(flat, flat_targets, smoothing=smoothing)}

@@ -15,7 +15,7 @@ from nlptools.batches.pairs import PairBatches
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.lm import Generate
-from nlptools.configs.seq2seq import ConvolutionConfig, PairTraining, TrainSeq2Seq, TransformerConfig, Vocabularies
+from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
 from nlptools.corpora import parallel
 from nlptools.corpora import sentence_pairs as pairs
 from nlptools.corpora.parallel import Counts, ParallelCorpus
@@ -27,7 +27,9 @@ from nlptools.inference.scoring import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry
+from nlptools.models.contract import EncoderDecoder
 from nlptools.models.huggingface import directories
+from nlptools.models.translation.vocabularies import Vocabularies
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import Tokenizer
@@ -156,12 +158,10 @@ class _EncoderDecoder:
             blocks, path, self.source_tokenizer, self.target_tokenizer, threads=backend.threads, **more
         )
 
-    def _longest(self, asked: int) -> int:
-        """Most tokens of a side: what is asked, and what a model with learnt positions can read; 0: any."""
-        if not isinstance(self.config, ConvolutionConfig):
-            return asked
-        most = self.config.max_position_embeddings
-        return min(asked or most, most - 1)
+    def _longest(self, option: int) -> int:
+        """Most tokens of a side: the option, and what a model with learned positions can read; 0: any."""
+        most = self.config.max_positions
+        return option if most is None else min(option or most, most - 1)
 
     def open(self, paths: list[str | None]) -> Spooled[ParallelCorpus]:
         train, valid = (None if p is None else parallel.open_spooled(Path(p)) for p in paths)
@@ -169,8 +169,8 @@ class _EncoderDecoder:
         return Spooled(train, valid, self.texts.train_names, self.run.held_out)
 
     def announce(self, data: Spooled[ParallelCorpus], seconds: float) -> None:
-        valid = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {_told(data.train.counts)}{valid} ({seconds:.1f} s)")
+        valid = f"; validation: {_described(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {_described(data.train.counts)}{valid} ({seconds:.1f} s)")
         _warn_of_unknown(data.train.counts)
 
     def model(self) -> Any:
@@ -182,7 +182,7 @@ class _EncoderDecoder:
             model.load_state_dict(bundle.load(self.options.init).weights())
         return model
 
-    def objective(self, model: Any) -> Seq2Seq:
+    def objective(self, model: EncoderDecoder) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
 
     def source(self, data: Spooled[ParallelCorpus], model: Any, backend: Backend) -> PairBatches:
@@ -204,7 +204,9 @@ class _EncoderDecoder:
         held_out = _HeldOut(self, data.valid, backend)
         return held_out.measure
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: EncoderDecoder, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         bundle.save_pair(
             directory,
             f"seq2seq-{self.options.arch}",
@@ -228,7 +230,7 @@ class _HeldOut:
         self.pairs = [(_row(valid.source, i), _row(valid.target, i)) for i in mine]
         self.eos = task.config.eos
         if task.run.measures_bleu:
-            # BLEU is about texts: empty targets count, and what the tokenizer cannot say
+            # BLEU compares texts: empty targets count, and so do characters that the tokenizer lacks
             blocks = pairs.read_pairs([str(valid.path.parent / _TEXTS)], "replace")
             texts = [pair for block in blocks for pair in zip(block.sources, block.targets, strict=True)]
             mine_too = texts[backend.rank :: backend.world_size]
@@ -237,7 +239,7 @@ class _HeldOut:
             most = task._longest(0) or None
             self.sources = [source[:most] for source in sources]
 
-    def measure(self, model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+    def measure(self, model: EncoderDecoder, stop: Callable[[], bool]) -> dict[str, float] | None:
         """Loss (nats per target token, no smoothing), perplexity and BLEU."""
         single = self.backend.world_size == 1
         stop_here = stop if single else None
@@ -255,17 +257,19 @@ class _HeldOut:
             numbers["bleu"] = bleu
         return numbers
 
-    def _bleu(self, model: Any, stop: Callable[[], bool] | None) -> float | None:
+    def _bleu(self, model: EncoderDecoder, stop: Callable[[], bool] | None) -> float | None:
         beam = self.task.run.valid_beam
         settings = Generate(beam=beam if beam > 1 else 0, temperature=0)
-        said = [source for source in self.sources if source]
+        sources = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
-        never = vocab.never_said(self.eos, model.vocab_size)
-        found = decoding.translate(model, said, settings, self.backend, eos=self.eos, forbidden=never, stop=stop)
-        if found is None:
+        never = vocab.never_said(self.eos, model.output.vocab_size)
+        continuations = decoding.translate(
+            model, sources, settings, self.backend, eos=self.eos, forbidden=never, stop=stop
+        )
+        if continuations is None:
             return None
-        outputs = iter(found)
+        outputs = iter(continuations)
         texts = [self.task.target_tokenizer.decode(next(outputs)[0].ids) if source else "" for source in self.sources]
         metric = Bleu()
         statistics = metric.statistics(texts, [self.references])
@@ -300,69 +304,38 @@ def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
 
 def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any:
     """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
-    s = settings
     pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
-    if s.init is not None:
+    if settings.init is not None:
         return _given_config(settings, (pad, eos, source_size, target_size))
-    shared = s.share_embeddings and s.target_tokenizer is None
     tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
-    both = {"encoder_layers": s.layers, "decoder_layers": s.decoder_layers or s.layers, "share_embeddings": shared}
-    kind = registry.config_class(f"seq2seq-{s.arch}")
-    if s.arch == "transformer":
-        inner = s.intermediate or 4 * s.hidden
-        return kind(
-            **tokens,
-            **both,
-            hidden_size=s.hidden,
-            encoder_heads=s.heads,
-            decoder_heads=s.heads,
-            encoder_intermediate_size=inner,
-            decoder_intermediate_size=inner,
-            norm=s.norm,
-            activation=s.activation,
-            dropout=s.dropout,
-            attention_dropout=s.attention_dropout,
-            activation_dropout=s.activation_dropout,
-        )
-    sizes = {"hidden_size": s.hidden, "embedding_size": s.embedding or s.hidden, "dropout": s.dropout}
-    if s.arch == "convolution":
-        return kind(**tokens, **both, **sizes, kernel_size=s.kernel)
-    cell = {"cell": s.cell, "attention": s.attention, "input_feeding": s.input_feeding}
-    return kind(**tokens, **both, **sizes, **cell, bidirectional=s.bidirectional)
+    return registry.config_class(f"seq2seq-{settings.arch}").from_options(settings, **tokens)
 
 
 def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> Any:
     """The configuration of --init, with the dropouts of this run. Raises UsageError or BundleError when it is another."""
     bundle.check_directory(Path(str(settings.init)))
     arch, config = directories.config_from_hf(artifacts.read_json(Path(str(settings.init)) / "config.json"))
-    if arch not in registry.ENCODER_DECODERS:
+    if registry.find(arch).family != registry.ENCODER_DECODER:
         raise UsageError(f"--init {settings.init} is a language model", hint="train-lm goes on with those")
     if arch != f"seq2seq-{settings.arch}":
         raise UsageError(f"--init {settings.init} has --arch {arch.removeprefix('seq2seq-')}, not {settings.arch}")
     if (config.pad, config.eos, config.source_vocab_size, config.target_vocab_size) != tokens:
         raise BundleError(f"{settings.init}: its tokens are not those of the tokenizer")
-    if not isinstance(config, TransformerConfig):
-        return replace(config, dropout=settings.dropout)
-    return replace(
-        config,
-        dropout=settings.dropout,
-        attention_dropout=settings.attention_dropout,
-        activation_dropout=settings.activation_dropout,
-    )
+    return replace(config, **{f: getattr(settings, f) for f in vars(config) if f.endswith("dropout")})
 
 
-def _told(counts: Counts) -> str:
-    """What was read, and what of it was left out."""
+def _described(counts: Counts) -> str:
+    """The number of pairs and tokens read, and of pairs left out or cut."""
     pairs = messages.counted(counts.pairs, "pair")
-    said = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
+    parts = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
     left_out = {"empty": counts.empty, "too long": counts.skipped}
-    said += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
-    said += [f"{counts.cut:,} cut"] if counts.cut else []
-    return ", ".join(said)
+    parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
+    parts += [f"{counts.cut:,} cut"] if counts.cut else []
+    return ", ".join(parts)
 
 
 def _warn_of_unknown(counts: Counts) -> None:
-    """Say when a vocabulary does not fit the text: another script, for example."""
+    """Warn when a vocabulary does not fit the text: another script, for example."""
     for side, unknown, tokens in (
         ("source", counts.source_unknown, counts.source_tokens),
         ("target", counts.target_unknown, counts.target_tokens),

@@ -6,7 +6,7 @@ import pytest
 
 from nlptools.configs.tasks import TASKS
 from nlptools.errors import UsageError
-from nlptools.formats.layouts import layout_of, uncompressed
+from nlptools.formats.layouts import layout_of
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,3 @@ def test_layout_by_name(task: str, path: str, layout: str) -> None:
 def test_a_layout_of_another_task_is_refused() -> None:
     with pytest.raises(UsageError, match="task choice has no layout 'squad', expected auto, csv, jsonl"):
         layout_of("choice", "a.csv", "squad")
-
-
-def test_uncompressed() -> None:
-    assert [uncompressed(path) for path in ("a.tsv.gz", "a.bz2", "a.csv")] == ["a.tsv", "a", "a.csv"]

@@ -19,12 +19,11 @@ from nlptools.batches.features import Features, rows_of_texts
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.export import Export
 from nlptools.configs.layers import layers
 from nlptools.errors import CheckFailed, OutputError, Unavailable, UsageError
 from nlptools.inference import onnx_export
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.text.builtin import NamedTokenizer

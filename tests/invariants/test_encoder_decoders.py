@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from head_law import assert_head_agrees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, PAD, VOCABULARY, some_sources, source_batch, tiny
@@ -18,7 +19,6 @@ from nlptools.configs.lm import Generate
 from nlptools.inference.generation.continuation import read_sources
 from nlptools.inference.generation.decoding import translate
 from nlptools.inference.generation.forced import alignments, pair_scores
-from nlptools.layers.cross_entropy import summed_cross_entropy
 from nlptools.models import registry
 from nlptools.training.engine.optimizers import AdamW
 
@@ -34,12 +34,12 @@ def targets(rows: int = 3, length: int = 7, seed: int = 1) -> Tensor:
 
 
 def logits(model: Any, read: Tensor, state: Any) -> Tensor:
-    out: Tensor = model.head(model(read, state)[0])
+    out: Tensor = model.output.logits(model(read, state)[0])
     return out
 
 
 def test_every_architecture_has_tiny_sizes() -> None:
-    assert {arch for arch, _ in FORMS.values()} == set(registry.ENCODER_DECODERS)
+    assert {arch for arch, _ in FORMS.values()} == set(registry.names(registry.ENCODER_DECODER))
 
 
 @forms
@@ -47,7 +47,7 @@ def test_every_architecture_has_tiny_sizes() -> None:
 def test_padding_of_the_source_changes_nothing_and_a_batch_is_its_rows(form: str) -> None:
     model, (ids, mask), read = tiny(form), source_batch(SOURCES), targets()
     together = logits(model, read, model.encode(ids, mask))
-    assert together.shape == (3, 7, model.vocab_size)
+    assert together.shape == (3, 7, model.output.vocab_size)
     wider = torch.nn.functional.pad(ids, (0, 4), value=5), torch.nn.functional.pad(mask, (0, 4))
     for others in ((ids.where(mask, 5), mask), wider):
         assert torch.allclose(together, logits(model, read, model.encode(*others)), atol=1e-5)
@@ -69,7 +69,7 @@ def test_step_by_step_is_all_at_once(form: str, capacity: int) -> None:
         state, parts = model.encode(ids, mask, capacity=capacity), []
         for begin, end in pairwise(cuts):
             hidden, state = model(read[:, begin:end], state)
-            parts.append(model.head(hidden))
+            parts.append(model.output.logits(hidden))
         assert torch.allclose(torch.cat(parts, 1), whole, atol=1e-5)
 
 
@@ -88,13 +88,16 @@ def test_the_future_does_not_change_the_past(form: str) -> None:
 @torch.inference_mode()
 def test_probabilities_sum_to_one_and_leave_out_the_padding(form: str) -> None:
     model, read = tiny(form), targets()
-    assert model.vocab_size == VOCABULARY - 1 and model.start_token == PAD
+    assert model.output.vocab_size == VOCABULARY - 1 and model.start_token == PAD
     out = logits(model, read, model.encode(*source_batch(SOURCES)))
     assert torch.allclose(out.softmax(-1).sum(-1), torch.ones(3, 7), atol=1e-5)
-    weight, bias = model.output_weight()[:PAD], model.logit_bias
     hidden, _ = model(read, model.encode(*source_batch(SOURCES)))
-    projected = hidden @ weight.t() + (0 if bias is None else bias[:PAD])
-    assert torch.allclose(projected, out, atol=1e-5), "losses see the same logits"
+    assert_head_agrees(model.output, hidden.flatten(0, 1))
+    if form.startswith("transformer"):
+        model.output_bias[1] = 3.0  # as many MarianMT models have it
+        model.load_state_dict(model.state_dict())
+        assert_head_agrees(model.output, hidden.flatten(0, 1))
+        assert torch.allclose(model.output.logits(hidden)[..., 1], out[..., 1] + 3.0, atol=1e-5)
 
 
 @torch.inference_mode()
@@ -125,12 +128,7 @@ def learn(model: Any, optimizer: AdamW, batch: Any, read: Tensor, said: Tensor, 
     """One step; `said` has PAD where there is nothing to say."""
     hidden, _ = model(read, model.encode(*batch))
     wanted = said.masked_fill(said == PAD, -1).flatten()
-    loss = (
-        summed_cross_entropy(
-            hidden.flatten(0, 1), model.output_weight(), wanted, model.vocab_size, bias_V=model.logit_bias
-        )
-        / (wanted >= 0).sum()
-    )
+    loss = model.output.summed_loss(hidden.flatten(0, 1), wanted) / (wanted >= 0).sum()
     for parameter in model.parameters():
         parameter.grad = None
     loss.backward()
@@ -306,5 +304,5 @@ def test_an_opening_is_the_first_step(form: str) -> None:
     opening = read_sources(model, SOURCES, Generate(), BACKEND, eos=EOS)
     expected = logits(model, targets(3, 1), model.encode(*source_batch(SOURCES)))[:, 0]
     assert torch.allclose(opening.logits, expected, atol=1e-5)
-    assert opening.limits == [56, 53, 50] and opening.said == [[], [], []]
+    assert opening.limits == [56, 53, 50] and opening.prompts == [[], [], []]
     assert opening.sources is not None and torch.equal(opening.sources, source_batch(SOURCES)[1])

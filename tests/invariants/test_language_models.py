@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_models import SIZES, tiny
+from head_law import assert_head_agrees
+from tiny_models import LANGUAGE_MODELS, SIZES, tiny
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
@@ -18,7 +19,7 @@ from nlptools.models import registry
 
 EOS = 1
 BACKEND = Backend(torch.device("cpu"))
-architectures = pytest.mark.parametrize("arch", sorted(registry.ARCHITECTURES))
+architectures = pytest.mark.parametrize("arch", LANGUAGE_MODELS)
 GREEDY = Generate(temperature=0, max_new_tokens=8, logprobs=True, json=True)
 
 
@@ -32,12 +33,12 @@ def prompts() -> list[list[int]]:
 
 
 def logits(model: Any, x: torch.Tensor, state: Any = None) -> torch.Tensor:
-    out: torch.Tensor = model.head(model(x, state)[0])
+    out: torch.Tensor = model.output.logits(model(x, state)[0])
     return out
 
 
 def test_every_architecture_has_tiny_sizes() -> None:
-    assert set(SIZES) == set(registry.ARCHITECTURES)
+    assert set(SIZES) == set(registry.names(registry.LANGUAGE))
 
 
 @architectures
@@ -47,6 +48,13 @@ def test_probabilities_sum_to_one_over_the_vocabulary(arch: str) -> None:
     out = logits(model, ids())
     assert out.shape == (3, 10, 50)
     assert torch.allclose(out.softmax(-1).sum(-1), torch.ones(3, 10), atol=1e-5)
+
+
+@architectures
+@torch.inference_mode()
+def test_logits_log_probabilities_and_losses_agree(arch: str) -> None:
+    model = tiny(arch)
+    assert_head_agrees(model.output, model(ids())[0].flatten(0, 1))
 
 
 @architectures
@@ -77,7 +85,7 @@ def test_stepwise_with_state_equals_all_at_once(arch: str) -> None:
     state, parts = model.start(3, 4), []
     for begin, end in ((0, 4), (4, 5), (5, 6), (6, 10)):
         hidden, state = model(x[:, begin:end], state)
-        parts.append(model.head(hidden))
+        parts.append(model.output.logits(hidden))
     assert torch.allclose(whole, torch.cat(parts, 1), atol=1e-4)
 
 
@@ -207,6 +215,16 @@ def test_every_token_of_a_long_document_has_the_context_that_the_stride_promises
 
 
 @architectures
+@torch.inference_mode()
+def test_hidden_states_of_all_layers_end_with_those_that_the_head_sees(arch: str) -> None:
+    model = tiny(arch)
+    hidden = model.states(ids())
+    assert len(hidden.layers) == model.config.num_hidden_layers + 1
+    assert all(layer.shape == (3, 10, 32) for layer in hidden.layers) and hidden.last is hidden.layers[-1]
+    assert torch.allclose(hidden.last, model(ids())[0], atol=1e-5)
+
+
+@architectures
 def test_save_and_load_gives_the_same_logits(arch: str, tmp_path: Path) -> None:
     from nlptools import bundle
     from nlptools.text import tokenizer as tokenizers
@@ -225,3 +243,4 @@ def test_save_and_load_gives_the_same_logits(arch: str, tmp_path: Path) -> None:
         assert torch.equal(tensor[:rows], kept[:rows]), name
     with torch.inference_mode():
         assert torch.equal(logits(model, ids()), logits(loaded.model, ids()))
+    assert 0 < model.config.least_weights() <= sum(p.numel() for p in model.parameters())

@@ -71,7 +71,9 @@ def learn_a_little(model: Any) -> None:
             model.encode(torch.cat([torch.from_numpy(source), ends], 1)),
         )
         optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model.head(hidden).transpose(1, 2), said.masked_fill(over, -100)).backward()
+        torch.nn.functional.cross_entropy(
+            model.output.logits(hidden).transpose(1, 2), said.masked_fill(over, -100)
+        ).backward()
         optimizer.step()
     with torch.no_grad():
         for block in model.decoder:
@@ -168,7 +170,7 @@ def test_a_beam_of_a_language_model(tmp_path: Path, penalty: float) -> None:
         text = np.cumsum(rng.choice([1, 1, 1, 2], (16, 20)), 1) + rng.integers(-8, 1, (16, 1))
         text = torch.from_numpy(np.where((text < 1) | (text > 9), 1, text))
         optimizer.zero_grad()
-        logits = model.head(model(text[:, :-1])[0])
+        logits = model.output.logits(model(text[:, :-1])[0])
         torch.nn.functional.cross_entropy(logits.flatten(0, 1), text[:, 1:].flatten()).backward()
         optimizer.step()
     tokenizer = tokenizers.load("words", vocab=Vocab(words))

@@ -11,9 +11,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import BundleError
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.huggingface import bert as door
 
 transformers = pytest.importorskip("transformers")

@@ -53,9 +53,9 @@ def test_their_directory_opens_here(theirs: Path) -> None:
     model = GPT2LMHeadModel.from_pretrained(theirs).eval()
     loaded = bundle.load(theirs)
     assert not loaded.starts_with_eos
-    ids = torch.randint(0, loaded.model.vocab_size, (2, 32))
+    ids = torch.randint(0, loaded.model.output.vocab_size, (2, 32))
     with torch.inference_mode():
-        ours = loaded.model.head(loaded.model(ids)[0])
+        ours = loaded.model.output.logits(loaded.model(ids)[0])
         assert (ours - model(ids).logits).abs().max() < 1e-4
 
 
@@ -76,7 +76,7 @@ def test_their_activations(name: str, tmp_path: Path) -> None:
     ours.load_state_dict(gpt2.weights_from_hf(theirs.state_dict(), ours.state_dict(), config))
     ids = torch.randint(0, 64, (2, 8))
     with torch.inference_mode():
-        assert (ours.head(ours(ids)[0]) - theirs(ids).logits).abs().max() < 1e-4
+        assert (ours.output.logits(ours(ids)[0]) - theirs(ids).logits).abs().max() < 1e-4
     again = GPT2LMHeadModel(GPT2Config(**gpt2.config_to_hf(config))).eval()  # and back, under our name
     again.load_state_dict(theirs.state_dict())
     with torch.inference_mode():
@@ -129,9 +129,9 @@ def test_our_directory_opens_there(run, tmp_path: Path, english: list[str]) -> N
     config = AutoConfig.from_pretrained(tmp_path / "lm")
     assert config.model_type == "gpt2" and config.vocab_size == len(loaded.tokenizer.vocab or ())
     model = GPT2LMHeadModel.from_pretrained(tmp_path / "lm").eval()
-    ids = torch.randint(0, loaded.model.vocab_size, (2, 16))
+    ids = torch.randint(0, loaded.model.output.vocab_size, (2, 16))
     with torch.inference_mode():
-        assert (loaded.model.head(loaded.model(ids)[0]) - model(ids).logits).abs().max() < 1e-4
+        assert (loaded.model.output.logits(loaded.model(ids)[0]) - model(ids).logits).abs().max() < 1e-4
 
 
 def test_weights_survive_the_way_out_and_back() -> None:
@@ -140,9 +140,9 @@ def test_weights_survive_the_way_out_and_back() -> None:
     model = tiny("transformer")
     out = directories.weights_to_hf("transformer", model.state_dict(), model.config)
     assert out["transformer.wte.weight"].shape == (50, 32)
-    back = directories.weights_from_hf("transformer", out, model.state_dict())
+    back = directories.weights_from_hf("transformer", out, model.state_dict(), model.config)
     for name, tensor in model.state_dict().items():
         rows = 50 if name == "token_embedding.weight" else len(tensor)
         assert torch.equal(tensor[:rows], back[name][:rows])
-    config = json.loads(json.dumps(directories.config_to_hf(model.config)))
+    config = json.loads(json.dumps(directories.config_to_hf("transformer", model.config)))
     assert directories.config_from_hf(config) == ("transformer", model.config)

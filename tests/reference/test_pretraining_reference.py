@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from pretraining.test_pretraining_objectives import VOCAB, batch, bert, electra
+from tests.training.pretraining.test_objectives import VOCAB, batch, bert, electra
 
 from nlptools import bundle
 from nlptools.configs.pretraining import TrainBert

@@ -15,12 +15,10 @@ import torch
 
 from nlptools import bundle
 from nlptools.configs import Compute
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.lm import GPTConfig
 from nlptools.errors import Stopped
-from nlptools.models.encoders.bert import BertWithHeads
-from nlptools.models.language.gpt import GPT
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
+from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine import stop

@@ -56,7 +56,7 @@ class TextEmbedder:
             raise UsageError(f"--pooling model: {display(str(loaded.path))} is no sentence-transformers directory")
         self.steps = steps if asks_model and settings.unit == "sentence" else None
         self.kinds = self.steps.pooling if self.steps else (settings.pooling or "mean",)
-        count = hidden_states.count(self.model, loaded.is_encoder)
+        count = self.model.config.num_hidden_layers + 1
         self.layers, self.mix = _resolve(layers(settings.layers), count)
         self.cutting = Cutting.of(loaded, steps, settings, self.steps is None or self.steps.include_prompt)
         self.dimensions = self._dimensions()

@@ -12,7 +12,6 @@ Shapes: n inputs still searched, K hypotheses of each, V vocabulary, S source po
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -23,13 +22,14 @@ from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.lm import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalize
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
+from nlptools.models.contract import Decoder
 
 _COMPACT = 8  # finished inputs leave the batch when they are one in so many
 
 
 @torch.inference_mode()
 def beam_search(
-    model: Any,
+    model: Decoder,
     opening: Opening,
     settings: Generate,
     backend: Backend,
@@ -61,11 +61,11 @@ class _Candidates:
 
 
 class _Search:
-    """All hypotheses that are alive, and those that have ended."""
+    """The live hypotheses, and the finished ones."""
 
     def __init__(
         self,
-        model: Any,
+        model: Decoder,
         opening: Opening,
         settings: Generate,
         backend: Backend,
@@ -95,12 +95,12 @@ class _Search:
         length = self.ids.shape[2] + 1
         if self.coverage_penalty:
             self._cover()
-        found = self._candidates()
-        is_eos = found.tokens == self.eos
-        self._end(found, is_eos, length)
+        candidates = self._candidates()
+        is_eos = candidates.tokens == self.eos
+        self._end(candidates, is_eos, length)
         # 2K candidates: even if K of them end here, K are left to go on
         order = np.argsort(is_eos, axis=1, kind="stable")[:, : self.K]
-        alive = found.take(order)
+        alive = candidates.take(order)
         rows = np.arange(len(self.inputs))[:, None]
         self.ids = np.concatenate([self.ids[rows, alive.parents], alive.tokens[:, :, None]], 2)
         self.logprobs = np.concatenate([self.logprobs[rows, alive.parents], alive.logprobs[:, :, None]], 2)
@@ -118,8 +118,8 @@ class _Search:
         n, width, V = len(self.inputs), self.width, self.logits.shape[1]
         logits = self.logits
         if self.settings.repetition_penalty != 1.0:
-            said = [self.opening.said[i] for i in np.repeat(self.inputs, width)]
-            seen = [[*a, *b] for a, b in zip(said, self.ids.reshape(n * width, -1).tolist(), strict=True)]
+            prompts = [self.opening.prompts[i] for i in np.repeat(self.inputs, width)]
+            seen = [[*a, *b] for a, b in zip(prompts, self.ids.reshape(n * width, -1).tolist(), strict=True)]
             logits = penalize(logits.float(), seen, self.settings.repetition_penalty)
         normalizer = log_sum_exp(logits)
         if self.bans:
@@ -141,13 +141,13 @@ class _Search:
         )
         return chosen if few >= 2 * self.K else _filled(chosen, 2 * self.K, self.eos)
 
-    def _end(self, found: _Candidates, is_eos: np.ndarray, length: int) -> None:
-        """Keep the hypotheses that end here: those among the best K, else a greedy path would end too soon."""
-        ending = is_eos[:, : self.K] & np.isfinite(found.totals[:, : self.K]) & ~self.over[:, None]
+    def _end(self, candidates: _Candidates, is_eos: np.ndarray, length: int) -> None:
+        """Keep the hypotheses that end here. Only the best K may, or a greedy path would end too soon."""
+        ending = is_eos[:, : self.K] & np.isfinite(candidates.totals[:, : self.K]) & ~self.over[:, None]
         for i, rank in np.argwhere(ending):
-            parent = found.parents[i, rank]
-            score = self._score(float(found.totals[i, rank]), length, i, parent)
-            logprobs = [*self.logprobs[i, parent].tolist(), float(found.logprobs[i, rank])]
+            parent = candidates.parents[i, rank]
+            score = self._score(float(candidates.totals[i, rank]), length, i, parent)
+            logprobs = [*self.logprobs[i, parent].tolist(), float(candidates.logprobs[i, rank])]
             self.done[i].append(Continuation(self.ids[i, parent].tolist(), logprobs, "eos", score))
 
     def _score(self, total: float, length: int, i: int, parent: int) -> float:
@@ -175,7 +175,7 @@ class _Search:
         return worst >= float(self.totals[i, 0]) / self._norm(length)
 
     def _finish(self, i: int, length: int) -> None:
-        """The result of an input: what ended; what is alive only where too little has."""
+        """The result of an input: the hypotheses that ended, and live ones only where too few have."""
         ranked = list(self.done[i])
         if len(ranked) < self.settings.count:
             finish = "length" if self.limits[i] >= self.settings.room else self.opening.full
@@ -214,12 +214,12 @@ def _score(continuation: Continuation) -> float:
     return -np.inf if continuation.score is None else continuation.score
 
 
-def _filled(found: _Candidates, count: int, eos: int) -> _Candidates:
-    """As many candidates as asked for, where a vocabulary is too small to have them: the others are impossible."""
-    missing = ((0, 0), (0, count - found.totals.shape[1]))
+def _filled(candidates: _Candidates, count: int, eos: int) -> _Candidates:
+    """`count` candidates where the vocabulary is too small to have as many: the additional ones are impossible."""
+    missing = ((0, 0), (0, count - candidates.totals.shape[1]))
     return _Candidates(
-        np.pad(found.totals, missing, constant_values=-np.inf),
-        np.pad(found.logprobs, missing, constant_values=-np.inf),
-        np.pad(found.tokens, missing, constant_values=int(eos == 0)),
-        np.pad(found.parents, missing),
+        np.pad(candidates.totals, missing, constant_values=-np.inf),
+        np.pad(candidates.logprobs, missing, constant_values=-np.inf),
+        np.pad(candidates.tokens, missing, constant_values=int(eos == 0)),
+        np.pad(candidates.parents, missing),
     )

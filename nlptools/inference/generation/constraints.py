@@ -1,4 +1,4 @@
-"""What a continuation may not say: plain functions on the scores of the next token, for sampling and beam search alike.
+"""Tokens that a continuation may not contain: plain functions on the scores of the next token, for sampling and beam search.
 
 Shapes: N rows (samples, or hypotheses of all inputs), V vocabulary.
 """
@@ -19,12 +19,12 @@ from nlptools.configs.lm import Generate
 class Rows:
     """What is known of the rows when their next token is chosen."""
 
-    step: int  # tokens said so far
+    step: int  # tokens so far
     inputs: Sequence[int]  # (N,) the input that each row belongs to
-    ids: np.ndarray  # (N, step) what each has said
+    ids: np.ndarray  # (N, step) the tokens of each so far
 
 
-Ban = Callable[[Tensor, Rows], None]  # sets the scores (N, V) of what may not come to -inf, in place
+Ban = Callable[[Tensor, Rows], None]  # sets the scores (N, V) of forbidden tokens to -inf, in place
 
 
 def bans(
@@ -34,7 +34,7 @@ def bans(
 
     Args:
         forbidden: tokens that are never chosen: unknown, padding, ...
-        prefixes: what each input has to begin with.
+        prefixes: the tokens that the output of each input has to begin with.
     """
     out: list[Ban] = []
     if forbidden:
@@ -86,7 +86,7 @@ def _no_repeat(n: int) -> Ban:
 
 
 def _begin_with(prefixes: Sequence[Sequence[int]], others: Sequence[Ban]) -> Ban:
-    """What is asked for comes, whatever the others ban; after it they alone count."""
+    """The tokens of a prefix come whatever the other bans forbid; after it only those bans count."""
 
     def ban(scores: Tensor, rows: Rows) -> None:
         due = [(row, prefixes[n][rows.step]) for row, n in enumerate(rows.inputs) if rows.step < len(prefixes[n])]

@@ -1,4 +1,4 @@
-"""What sampling and beam search share: the continuation in the making, and how a prompt or a source gets into the model.
+"""What sampling and beam search share: continuations, and how the model reads a prompt or a source.
 
 Shapes: B rows, T prompt length, S source length, V vocabulary.
 """
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
+from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
 _ROOM = 16  # target tokens that memory is taken for at first; it grows as they come
 
@@ -28,7 +29,7 @@ class Continuation:
     score: float | None = None  # what beam search ranked it by
 
 
-Watch = Callable[[int, Continuation], bool]  # (row, what it has so far) -> whether to end the row
+Watch = Callable[[int, Continuation], bool]  # (row, its continuation so far) -> whether to end the row
 
 
 @dataclass
@@ -37,20 +38,20 @@ class Opening:
 
     logits: Tensor  # (B, V) of the first new token, in the model's type
     state: Any
-    said: list[list[int]]  # tokens before the first new one, for penalties; a decoder has said nothing
+    prompts: list[list[int]]  # tokens before the first new one, for penalties; empty for encoder-decoders
     limits: list[int]  # most new tokens of each input
     full: str = "length"  # why a row ends that reaches its limit before --max-new-tokens
-    prefixes: list[list[int]] | None = None  # what each continuation has to begin with
+    prefixes: list[list[int]] | None = None  # the tokens that each continuation has to begin with
     sources: Tensor | None = None  # (B, S) True = real: the source positions, where there are any
 
 
 def cut(prompt: Sequence[int], context: int, new: int) -> list[int]:
-    """The last tokens of a prompt: what leaves room for `new` more, but never less than half the context."""
+    """The last tokens of a prompt, so that there is room for `new` more; never less than half the context."""
     return list(prompt)[-max(context - new, context // 2, 1) :]
 
 
-def prefill(model: Any, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
-    """Let a language model read prompts, none of them empty."""
+def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
+    """A language model's state after prompts, none of them empty, and the logits that follow."""
     longest, room = max(len(p) for p in prompts), settings.room
     ids = np.zeros((len(prompts), longest), np.int64)
     mask = np.zeros(ids.shape, np.bool_)
@@ -65,14 +66,14 @@ def prefill(model: Any, prompts: list[list[int]], settings: Generate, backend: B
     return Opening(next_logits(model, hidden), state, prompts, limits, "context")
 
 
-def next_logits(model: Any, hidden: Tensor) -> Tensor:
-    """(B, T, D) -> (B, V), in the model's type: what comes after the last position."""
-    logits: Tensor = model.head(hidden[:, -1])
+def next_logits(model: Decoder, hidden: Tensor) -> Tensor:
+    """(B, T, D) -> (B, V), in the model's type: the logits of the token after the last position."""
+    logits: Tensor = model.output.logits(hidden[:, -1])
     return logits
 
 
 def read_sources(
-    model: Any,
+    model: EncoderDecoder,
     sources: Sequence[Sequence[int]],
     settings: Generate,
     backend: Backend,
@@ -81,7 +82,7 @@ def read_sources(
     prefixes: list[list[int]] | None = None,
     keeps_attention: bool = False,
 ) -> Opening:
-    """Let an encoder-decoder read sources, to each of which the end token is added, and its start token."""
+    """An encoder-decoder's state after sources, to each of which the end token is added, and after its start token."""
     ids, mask = padded([[*source, eos] for source in sources], model.start_token)
     room = settings.max_new_tokens
     limits = [max(len(source) + 50, settings.min_new_tokens) if room is None else room for source in sources]
@@ -92,12 +93,12 @@ def read_sources(
     state.keeps_attention = keeps_attention
     start = backend.put(np.full((len(ids), 1), model.start_token))
     hidden, state = model(start, state)
-    said: list[list[int]] = [[] for _ in sources]
-    return Opening(next_logits(model, hidden), state, said, limits, "length", prefixes, real)
+    prompts: list[list[int]] = [[] for _ in sources]
+    return Opening(next_logits(model, hidden), state, prompts, limits, "length", prefixes, real)
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[np.ndarray, np.ndarray]:
-    """(B, S) int64 rows padded on the right, and (B, S) what of it is real."""
+    """(B, S) int64 rows padded on the right, and (B, S) which of them are real."""
     lengths = np.array([len(row) for row in rows])
     mask: np.ndarray = np.arange(int(lengths.max())) < lengths[:, None]
     ids = np.full(mask.shape, fill, np.int64)

@@ -8,7 +8,6 @@ continuation does not depend on its batch mates. Shapes: B rows, T prompt length
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -27,15 +26,16 @@ from nlptools.inference.generation.continuation import (
     prefill,
     read_sources,
 )
+from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
-# Sources that are decoded together unless the user says how many: what makes so many rows of hypotheses or samples and so
-# many source tokens, but never fewer than that. Fewer rows leave products small, more of them leave the cache.
+# Sources that are decoded together by default: as many as make so many rows of hypotheses or samples, and so many source
+# tokens, but at least the last number. With fewer rows products are small, with more they leave the cache.
 _MOST_ROWS, _MOST_TOKENS, _FEWEST_SOURCES = 320, 4096, 8
 
 
 @torch.inference_mode()
 def generate(
-    model: Any,
+    model: LanguageModel,
     prompts: Sequence[Sequence[int]],
     settings: Generate,
     backend: Backend,
@@ -69,7 +69,7 @@ def generate(
 
 @torch.inference_mode()
 def translate(
-    model: Any,
+    model: EncoderDecoder,
     sources: Sequence[Sequence[int]],
     settings: Generate,
     backend: Backend,
@@ -85,9 +85,9 @@ def translate(
     """`settings.count` outputs of an encoder-decoder for each source, in the order of the sources.
 
     Sources (without end token) of like length are decoded together. They are numbered from `first` for seeding.
-    `prefixes`: what each output has to begin with. Returns None when `stop()` turned true.
+    `prefixes`: the tokens that each output has to begin with. Returns None when `stop()` turned true.
     """
-    found: list[list[Continuation]] = [[] for _ in sources]
+    continuations: list[list[Continuation]] = [[] for _ in sources]
     for group in _alike(sources, settings):
         if stop is not None and stop():
             return None
@@ -112,12 +112,12 @@ def translate(
             coverage_penalty=coverage_penalty,
         )
         for i, outputs in zip(group, done, strict=True):
-            found[i] = outputs
-    return found
+            continuations[i] = outputs
+    return continuations
 
 
 def _alike(sources: Sequence[Sequence[int]], settings: Generate) -> Iterator[list[int]]:
-    """Which sources are decoded together: the longest first, so that it is known at once whether memory suffices."""
+    """Groups of sources to decode together, the longest first, so that a lack of memory shows at once."""
     order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
     width = max(settings.beam or 1, settings.num_samples)
     begin = 0
@@ -130,7 +130,7 @@ def _alike(sources: Sequence[Sequence[int]], settings: Generate) -> Iterator[lis
 
 @torch.inference_mode()
 def decode(
-    model: Any,
+    model: Decoder,
     opening: Opening,
     settings: Generate,
     backend: Backend,
@@ -157,11 +157,11 @@ def decode(
 
 
 class _Rows:
-    """A batch of samples on their way, `settings.num_samples` of each input."""
+    """A batch of unfinished samples, `settings.num_samples` of each input."""
 
     def __init__(
         self,
-        model: Any,
+        model: Decoder,
         opening: Opening,
         settings: Generate,
         backend: Backend,
@@ -205,11 +205,11 @@ class _Rows:
         raw = logits.clone() if settings.logprobs and self.rules else logits
         inputs = [row // settings.num_samples for row in self.alive]
         if self.rules:
-            said = np.array([self.out[row].ids for row in self.alive], np.int64).reshape(len(self.alive), step)
+            past = np.array([self.out[row].ids for row in self.alive], np.int64).reshape(len(self.alive), step)
             for ban in self.rules:
-                ban(logits, Rows(step, inputs, said))
+                ban(logits, Rows(step, inputs, past))
         if settings.repetition_penalty != 1.0:
-            seen = [self.opening.said[i] + self.out[r].ids for i, r in zip(inputs, self.alive, strict=True)]
+            seen = [self.opening.prompts[i] + self.out[r].ids for i, r in zip(inputs, self.alive, strict=True)]
             logits = penalize(logits, seen, settings.repetition_penalty)
         if settings.temperature == 0:
             chosen = likeliest(logits)

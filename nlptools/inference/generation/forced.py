@@ -1,4 +1,4 @@
-"""Forced decoding: what an encoder-decoder makes of targets that are given, their probabilities and alignments.
+"""Forced decoding: the probabilities and alignments of given targets under an encoder-decoder.
 
 Shapes: B pairs, S source length, T target length.
 """
@@ -6,7 +6,6 @@ Shapes: B pairs, S source length, T target length.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -14,8 +13,9 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.inference.generation.continuation import padded
+from nlptools.models.contract import EncoderDecoder
 
-_ROWS = 512  # positions of which all logits are held at a time
+_ROWS = 512  # positions whose logits are held at a time
 
 Ids = Sequence[int] | np.ndarray
 Pair = tuple[Ids, Ids]  # source and target, without marks at their ends
@@ -23,7 +23,7 @@ Pair = tuple[Ids, Ids]  # source and target, without marks at their ends
 
 @torch.inference_mode()
 def pair_scores(
-    model: Any,
+    model: EncoderDecoder,
     pairs: Sequence[Pair],
     backend: Backend,
     *,
@@ -44,7 +44,7 @@ def pair_scores(
         real = torch.cat([row[:length] for row, length in zip(hidden, lengths, strict=True)])
         flat = backend.put(np.concatenate([row[:length] for row, length in zip(targets, lengths, strict=True)]))
         places = range(0, len(flat), _ROWS)
-        scores = [_chosen(model.head(real[p : p + _ROWS]), flat[p : p + _ROWS]) for p in places]
+        scores = [_chosen(model.output.logits(real[p : p + _ROWS]), flat[p : p + _ROWS]) for p in places]
         parts = np.split(torch.cat(scores).cpu().numpy(), np.cumsum(lengths)[:-1])
         for i, part in zip(group, parts, strict=True):
             out[i] = part
@@ -53,9 +53,9 @@ def pair_scores(
 
 @torch.inference_mode()
 def alignments(
-    model: Any, pairs: Sequence[Pair], backend: Backend, *, eos: int, batch_tokens: int = 4096
+    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, *, eos: int, batch_tokens: int = 4096
 ) -> list[np.ndarray]:
-    """For each target token the source token (its place, from 0) that the model attends to most when it says it: (T,)."""
+    """For each target token, the position (from 0) of the source token that the model attends to most to predict it: (T,)."""
     out: list[np.ndarray] = [np.zeros(0, np.int64)] * len(pairs)
     for group in _groups(pairs, batch_tokens):
         _, attention, _ = _forced(model, [pairs[i] for i in group], backend, eos, True)
@@ -63,13 +63,13 @@ def alignments(
         weights = attention.cpu().numpy()
         for row, i in enumerate(group):
             source, target = pairs[i]
-            # the end token of the source is nobody's translation
+            # no token is aligned to the end of the source
             out[i] = weights[row, : len(target), : max(1, len(source))].argmax(1)
     return out
 
 
 def _forced(
-    model: Any, pairs: Sequence[Pair], backend: Backend, eos: int, keeps_attention: bool
+    model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, eos: int, keeps_attention: bool
 ) -> tuple[Tensor, Tensor | None, np.ndarray]:
     """(hidden (B, T, D), attention (B, T, S) if wanted, targets (B, T) with the end token) of a batch of pairs."""
     source, mask = padded([[*source, eos] for source, _ in pairs], model.start_token)
@@ -88,7 +88,7 @@ def _chosen(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def _groups(pairs: Sequence[Pair], batch_tokens: int) -> Iterator[list[int]]:
-    """Pairs of like length together, at most `batch_tokens` with padding; numbers of the pairs."""
+    """Groups of pairs of similar length, by number; at most `batch_tokens` each, with padding."""
     lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
     group: list[int] = []
     for i in sorted(range(len(pairs)), key=lambda i: -lengths[i]):

@@ -10,6 +10,7 @@ Shapes: B batch, T length, E embedding, D hidden, V vocabulary, N positions, K l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -17,14 +18,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.encoders import EncoderConfig
-from nlptools.errors import DataError
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.errors import BundleError, DataError
 from nlptools.layers import packed
 from nlptools.layers.attention import SelfAttention
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
+from nlptools.layers.output import Projection
 from nlptools.layers.packed import Group
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.transformer import Block, Heads
@@ -32,6 +34,61 @@ from nlptools.models.contract import Hidden
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
 
 _ROWS = 64
+
+
+FAMILIES = ("bert", "electra")
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Sizes of a BERT (Devlin et al. 2019) or of an ELECTRA (Clark et al. 2020). Dropouts are those of training."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    intermediate_size: int
+    family: str = "bert"
+    embedding_size: int = 0  # of the embeddings, projected to the hidden size where it differs; 0: the hidden size
+    max_position_embeddings: int = 512
+    type_vocab_size: int = 2  # segments that a token can belong to
+    activation: str = "gelu"
+    layer_norm_eps: float = 1e-12
+    initializer_range: float = 0.02
+    hidden_dropout: float = 0.1
+    attention_dropout: float = 0.1
+    pad: int = 0
+
+    def __post_init__(self) -> None:
+        if self.embedding_size == 0:
+            object.__setattr__(self, "embedding_size", self.hidden_size)
+        check_sizes(
+            self,
+            vocab_size=1 << 22,
+            hidden_size=1 << 16,
+            num_hidden_layers=1024,
+            num_attention_heads=1024,
+            intermediate_size=1 << 18,
+            embedding_size=1 << 16,
+            max_position_embeddings=1 << 22,
+            type_vocab_size=1 << 10,
+        )
+        check_shares(self, "layer_norm_eps", "initializer_range", "hidden_dropout", "attention_dropout")
+        if self.hidden_size % self.num_attention_heads:
+            raise BundleError(
+                f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
+            )
+        if self.family not in FAMILIES:
+            raise BundleError(f"family is {self.family!r}, expected one of {', '.join(FAMILIES)}")
+        if self.family == "bert" and self.embedding_size != self.hidden_size:
+            raise BundleError("a BERT's embeddings are as wide as its hidden states")
+        if not isinstance(self.pad, int) or isinstance(self.pad, bool) or not 0 <= self.pad < self.vocab_size:
+            raise BundleError(f"pad is {self.pad!r}, expected a token of the vocabulary")
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        block = 4 * self.hidden_size**2 + 2 * self.hidden_size * self.intermediate_size
+        return self.num_hidden_layers * block + self.vocab_size * self.embedding_size
 
 
 class Bert(nn.Module):
@@ -208,11 +265,17 @@ class BertWithHeads(TaskHeads):
         self.replaced = ReplacedTokenHead(D, config.activation) if "replaced" in heads else None
         self.add_heads(dense=config.family == "electra")
 
+    @property
+    def output(self) -> Projection:
+        """The distribution over tokens, given what `masked` returns for a hidden state. The model has to have that head."""
+        masked = self.masked
+        assert masked is not None
+        return Projection(self.encoder.token_embedding, self.config.vocab_size, bias=lambda: masked.bias)
+
     def masked_logits(self, hidden: Tensor) -> Tensor:
-        """(N, D) hidden states -> (N, V). The model has to have the head."""
+        """(N, D) hidden states -> (N, V). The model has to have the head "masked"."""
         assert self.masked is not None
-        out: Tensor = self.masked.logits(hidden, self.encoder.token_embedding.weight)
-        return out
+        return self.output.logits(self.masked(hidden))
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
         """See `TaskHeads`."""

@@ -12,8 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from nlptools.configs.encoders import EncoderConfig
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 
 SHARED = ("token_embedding", "position_embedding", "type_embedding", "embedding_norm")
 
@@ -22,8 +21,8 @@ class Electra(nn.Module):
     """Both models. The discriminator owns the embeddings, so each weight is there once.
 
     Attributes:
-        generator: says which token stands at a masked position.
-        discriminator: says which tokens were replaced.
+        generator: predicts the token at a masked position.
+        discriminator: predicts which tokens were replaced.
     """
 
     runs_in_16_bits = True
@@ -40,7 +39,7 @@ class Electra(nn.Module):
                 a.shape == b.shape for a, b in zip(part.parameters(), getattr(borrower, name).parameters(), strict=True)
             )
             delattr(borrower, name)
-            borrower.__dict__[name] = part  # a plain attribute: seen by `forward`, by nobody who asks for weights
+            borrower.__dict__[name] = part  # a plain attribute: `forward` sees it, `parameters` and `state_dict` do not
 
     def initialize(self) -> None:
         """Draw all weights as BERT does."""
@@ -57,7 +56,7 @@ def generator_config(config: EncoderConfig, share: float) -> EncoderConfig:
 
 
 def parts(weights: Mapping[str, Tensor]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The weights of the generator and those of the discriminator, each with the embeddings, out of an `Electra`'s."""
+    """The weights of the generator and of the discriminator, each with the embeddings, from the weights of an `Electra`."""
     discriminator = {n.removeprefix("discriminator."): t for n, t in weights.items() if n.startswith("discriminator.")}
     generator = {n.removeprefix("generator."): t for n, t in weights.items() if n.startswith("generator.")}
     shared = tuple(f"encoder.{name}." for name in SHARED)

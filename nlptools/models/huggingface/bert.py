@@ -1,8 +1,8 @@
-"""The door to BERT and ELECTRA directories, with whatever heads of pretraining or of a task they hold.
+"""BERT and ELECTRA directories, with any heads of pretraining or of a task that they hold.
 
-One matrix of ours is three of theirs: queries, keys and values are stacked here. Names of old uploads are known: gamma and
-beta for the weights of a norm, no prefix where only the encoder was saved, buffers of positions. Copies of tied matrices
-are not written, and not needed when read.
+One matrix of ours is three of theirs: queries, keys and values are stacked here. Names of old uploads are accepted: gamma
+and beta for the weights of a norm, no prefix where only the encoder was saved, buffers of positions. Copies of tied
+matrices are not written, and not needed when read.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nlptools.configs.encoders import FAMILIES, EncoderConfig
 from nlptools.errors import BundleError
-from nlptools.models.encoders.bert import HEADS
+from nlptools.models.encoders.bert import FAMILIES, HEADS, EncoderConfig
 from nlptools.models.huggingface import checks
 
-KINDS = FAMILIES
-_SIZES = {  # ours: theirs, and what they take it for where it is not said; None: it has to be
+MODEL_TYPES = FAMILIES
+_SIZES = {  # ours: theirs, and their default; None: required
     "vocab_size": ("vocab_size", None),
     "hidden_size": ("hidden_size", None),
     "num_hidden_layers": ("num_hidden_layers", None),
@@ -92,11 +91,21 @@ _TASK_CLASSES = {
     "spans": "ForQuestionAnswering",
     "choice": "ForMultipleChoice",
 }
-_NORM = {"gamma": "weight", "beta": "bias"}  # what old uploads call them
+_NORM = {"gamma": "weight", "beta": "bias"}  # in old uploads
 _TIED = re.compile(r"cls\.predictions\.decoder\.(weight|bias)|generator_lm_head\.weight|embeddings\.position_ids")
 
 
-def config_to_hf(config: EncoderConfig, heads: tuple[str, ...]) -> dict[str, Any]:
+def architecture(data: Mapping[str, Any]) -> str:
+    """The same for both families, with any heads."""
+    return "bert"
+
+
+def can_express(config: EncoderConfig) -> bool:
+    """Always."""
+    return True
+
+
+def config_to_hf(config: EncoderConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
     """The content of config.json."""
     family = config.family.capitalize()
     task = [f"{family}{_TASK_CLASSES[head]}" for head in heads if head in _TASK_CLASSES]
@@ -137,35 +146,35 @@ def heads_in(
 ) -> tuple[str, ...]:
     """The heads that a directory's weights hold, in the order of `bert.HEADS`.
 
-    Weights of one name stand for different heads; `architectures` of config.json tells which. Without it, what has a
-    pooler is taken to judge sequences.
+    Weights of one name stand for different heads; `architectures` of config.json says for which. Without it, a model with
+    a pooler is taken for a classifier of sequences.
     """
     names = {_plain(name, config.family) for name in weights}
-    found = {"pooler"} if "pooler.dense.weight" in names else set()
+    heads = {"pooler"} if "pooler.dense.weight" in names else set()
     for ours, theirs in _HEADS[config.family].items():
         if f"{theirs}.weight" in names and ours != "masked" and theirs != "classifier":
-            found.add(ours.split(".")[0])
+            heads.add(ours.split(".")[0])
     if "classifier.weight" in names:
-        found -= {"choice", "sequence"}
-        found.add(_classifier_in(names, config.family, architectures))
-    if "tokens" in found and "crf.transitions" in names:
-        found.add("crf")
-    return tuple(name for name in HEADS if name in found)
+        heads -= {"choice", "sequence"}
+        heads.add(_classifier_in(names, config.family, architectures))
+    if "tokens" in heads and "crf.transitions" in names:
+        heads.add("crf")
+    return tuple(name for name in HEADS if name in heads)
 
 
 def _classifier_in(names: set[str], family: str, architectures: Sequence[str]) -> str:
-    """Which head the weights called `classifier` are."""
+    """The head that the weights called `classifier` belong to."""
     possible = ["tokens"]
     if family == "bert" and "pooler.dense.weight" in names:
         possible = ["sequence", "choice", "tokens"]  # old uploads have a pooler that nothing uses
     if "sequence_summary.summary.weight" in names:
         possible = ["choice"]
-    said = [head for head in possible for name in architectures if str(name).endswith(_TASK_CLASSES[head])]
-    return said[0] if said else possible[0]
+    named = [head for head in possible for name in architectures if str(name).endswith(_TASK_CLASSES[head])]
+    return named[0] if named else possible[0]
 
 
 def labels_in(weights: Mapping[str, Tensor], config: EncoderConfig) -> int:
-    """The number of labels that the head of a directory has; 2 where it has none."""
+    """The number of labels of the head in a directory; 2 without one."""
     for name, tensor in weights.items():
         if _plain(name, config.family) in ("classifier.weight", "classifier.out_proj.weight") and tensor.dim() == 2:
             return len(tensor)
@@ -209,16 +218,16 @@ def _fitted(name: str, theirs: list[str], tensors: list[Tensor], target: Tensor)
 
 
 def _names(name: str, family: str) -> list[str]:
-    """What a weight of ours is called outside: three names for stacked queries, keys and values."""
+    """Their names for a weight of ours: three for stacked queries, keys and values."""
     if name in checks.CRF:
         return [checks.CRF[name]]
     part, kind = name.rsplit(".", 1)
     if not part.startswith("encoder."):
         return [f"{_HEADS[family][part]}.{kind}"]
     part = part.removeprefix("encoder.")
-    found = re.fullmatch(r"blocks\.(\d+)\.(.+)", part)
-    if found:
-        layer, inner = found.groups()
+    in_block = re.fullmatch(r"blocks\.(\d+)\.(.+)", part)
+    if in_block:
+        layer, inner = in_block.groups()
         return [f"{family}.encoder.layer.{layer}.{theirs}.{kind}" for theirs in _BLOCK[inner]]
     return [f"{family}.{_ENCODER[part]}.{kind}"]
 
@@ -226,4 +235,4 @@ def _names(name: str, family: str) -> list[str]:
 def _plain(name: str, family: str) -> str:
     """A weight's name without prefixes, and with the names that norms have today."""
     name = checks.plain(name, f"{family}.")
-    return re.sub(r"LayerNorm\.(gamma|beta)$", lambda found: f"LayerNorm.{_NORM[found[1]]}", name)
+    return re.sub(r"LayerNorm\.(gamma|beta)$", lambda match: f"LayerNorm.{_NORM[match[1]]}", name)

@@ -1,4 +1,4 @@
-"""What every door needs: settings and weights that are checked as they come in."""
+"""Checks of configurations and weights in directories, for every family."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from nlptools.errors import BundleError
 
 _ROWS = 64  # models of ours pad their embeddings to a multiple of this in memory
-ACTIVATIONS = {  # what configurations call them: what they are here
+ACTIVATIONS = {  # in configurations: here
     "gelu": "gelu",
     "gelu_new": "gelu_new",
     "gelu_pytorch_tanh": "gelu_new",
@@ -22,7 +22,7 @@ ACTIVATIONS = {  # what configurations call them: what they are here
     "silu": "swish",
 }
 _EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight")
-OUR_HEADS = {  # heads that transformers has no word for: it leaves them out when it opens the directory
+OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens the directory
     "yes_no": "nlptools.yes_no",
     "mentions.dense": "nlptools.mentions.dense",
     "mentions.output": "nlptools.mentions.output",
@@ -58,12 +58,12 @@ def activation(name: Any) -> str:
 
 
 def plain(name: str, prefix: str) -> str:
-    """A weight's name without the prefixes that wrappers leave, and without its family's."""
+    """A weight's name without the prefixes of wrappers and of its family."""
     return re.sub(r"^(_orig_mod\.|module\.)*(" + re.escape(prefix) + ")?", "", name)
 
 
 def taken(weights: dict[str, Tensor], name: str) -> Tensor:
-    """Take a weight out of `weights`. Raises BundleError when it is not there."""
+    """Take a weight out of `weights`. Raises BundleError when it is missing."""
     tensor = weights.pop(name, None)
     if tensor is None:
         raise BundleError(f"model.safetensors: no weight {name}")
@@ -71,7 +71,7 @@ def taken(weights: dict[str, Tensor], name: str) -> Tensor:
 
 
 def check_rows(theirs: str, tensor: Tensor, target: Tensor, rows: int) -> None:
-    """Raise BundleError unless an embedding has the rows that the configuration says, or those of `target`."""
+    """Raise BundleError unless an embedding has as many rows as the configuration says, or as `target`."""
     if tensor.dim() == 2 and len(tensor) not in (rows, len(target)):
         raise BundleError(f"model.safetensors: {theirs} has {len(tensor)} rows, config.json says {rows}")
 
@@ -89,12 +89,12 @@ def fitted(name: str, theirs: str, tensor: Tensor, target: Tensor) -> Tensor:
 
 
 def refuse_unknown(names: list[str]) -> None:
-    """Raise BundleError for weights that nobody took."""
+    """Raise BundleError for weights that are left over."""
     if names:
         raise BundleError(f"model.safetensors: unknown weight {names[0]} (and {len(names) - 1} more)")
 
 
 def concatenated_in(weights: Mapping[str, Tensor]) -> int:
-    """How many layers the head "layer_concat" of a directory takes; 1 where there is none."""
-    found = weights.get(f"{OUR_HEADS['layer_concat']}.weight")
-    return 1 if found is None or found.dim() != 2 else max(1, found.shape[1] // max(1, found.shape[0]))
+    """How many layers the head "layer_concat" of a directory takes; 1 without one."""
+    weight = weights.get(f"{OUR_HEADS['layer_concat']}.weight")
+    return 1 if weight is None or weight.dim() != 2 else max(1, weight.shape[1] // max(1, weight.shape[0]))

@@ -1,4 +1,4 @@
-"""The door to GPT-2 directories, which keep linear maps as (in, out): those are transposed. Heads of tasks are not."""
+"""GPT-2 directories. They keep linear maps as (in, out), so those are transposed; heads of tasks are not."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from nlptools.configs.lm import GPTConfig
 from nlptools.errors import BundleError
 from nlptools.models.huggingface import checks
+from nlptools.models.language.gpt import GPTConfig
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
 
 _BLOCK = {
@@ -34,7 +34,8 @@ _TASK_CLASSES = {
     "tokens": "GPT2ForTokenClassification",
     "spans": "GPT2ForQuestionAnswering",
 }
-TASKS = "gpt-tasks"  # our name of the architecture with heads of tasks
+MODEL_TYPES = ("gpt2",)
+_TASKS = "gpt-tasks"  # our name of the architecture with heads of tasks
 _IGNORED = re.compile(r"h\.\d+\.attn\.(bias|masked_bias)|lm_head\.weight")
 _SIZES = {
     "vocab_size": "vocab_size",
@@ -84,30 +85,36 @@ def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
     return config
 
 
-def is_for_a_task(data: Mapping[str, Any]) -> bool:
-    """Whether a config.json is of a model with heads of tasks, ours or another's; else it is a language model."""
-    ours = data.get("nlptools")  # transformers keeps what we noted of a language model that it makes a classifier of
-    return (isinstance(ours, dict) and ours.get("arch") == TASKS) or bool(_named(data.get("architectures")))
+def architecture(data: Mapping[str, Any]) -> str:
+    """A language model, or one with heads of tasks, ours or another's."""
+    ours = data.get("nlptools")  # transformers keeps our note about a language model that it makes a classifier of
+    has_task = (isinstance(ours, dict) and ours.get("arch") == _TASKS) or bool(_named(data.get("architectures")))
+    return _TASKS if has_task else "transformer"
 
 
-def _named(said: Any) -> list[str]:
+def can_express(config: GPTConfig) -> bool:
+    """Always."""
+    return True
+
+
+def _named(architectures: Any) -> list[str]:
     """The heads that "architectures" in a config.json names."""
-    names = said if isinstance(said, list) else []
+    names = architectures if isinstance(architectures, list) else []
     return [head for head, name in _TASK_CLASSES.items() if name in names]
 
 
-def heads_in(weights: Mapping[str, Tensor], architectures: Sequence[str] = ()) -> tuple[str, ...]:
+def heads_in(weights: Mapping[str, Tensor], config: GPTConfig, architectures: Sequence[str] = ()) -> tuple[str, ...]:
     """The heads that a directory's weights hold, or that its config.json names, in the order of TASK_HEADS."""
     names = {checks.plain(name, "transformer.") for name in weights}
-    found = {ours.split(".")[0] for ours, theirs in _HEADS.items() if f"{theirs}.weight" in names}
-    found |= set(_named(architectures))
+    heads = {ours.split(".")[0] for ours, theirs in _HEADS.items() if f"{theirs}.weight" in names}
+    heads |= set(_named(architectures))
     if "crf.transitions" in names:
-        found.add("crf")
-    return tuple(name for name in (*TASK_HEADS, *BESIDE_HEADS) if name in found)
+        heads.add("crf")
+    return tuple(name for name in (*TASK_HEADS, *BESIDE_HEADS) if name in heads)
 
 
-def labels_in(weights: Mapping[str, Tensor]) -> int:
-    """The number of labels that the head of a directory has; 2 where it has none."""
+def labels_in(weights: Mapping[str, Tensor], config: GPTConfig) -> int:
+    """The number of labels of the head in a directory; 2 without one."""
     for name, tensor in weights.items():
         if checks.plain(name, "transformer.") in ("score.weight", "classifier.weight") and tensor.dim() == 2:
             return len(tensor)
@@ -127,7 +134,7 @@ def weights_to_hf(weights: Mapping[str, Tensor], config: GPTConfig) -> dict[str,
 
 
 def weights_from_hf(
-    weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: GPTConfig | None
+    weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor], config: GPTConfig
 ) -> dict[str, Tensor]:
     """The weights of a directory under our names, in the shapes of `wanted`. Raises BundleError."""
     left = {checks.plain(name, "transformer."): tensor for name, tensor in weights.items()}
@@ -135,7 +142,7 @@ def weights_from_hf(
     for name, target in wanted.items():
         theirs, transposed = _name(name)
         tensor = checks.taken(left, theirs)
-        if name.removeprefix("encoder.") == "token_embedding.weight" and config is not None:
+        if name.removeprefix("encoder.") == "token_embedding.weight":
             checks.check_rows(theirs, tensor, target, config.vocab_size)
         out[name] = checks.fitted(name.removeprefix("encoder."), theirs, tensor.t() if transposed else tensor, target)
     checks.refuse_unknown([name for name in left if not _IGNORED.fullmatch(name)])
@@ -150,9 +157,9 @@ def _name(name: str) -> tuple[str, bool]:
         part, kind = name.rsplit(".", 1)
         return f"{_HEADS[part]}.{kind}", False
     name = name.removeprefix("encoder.")
-    found = re.fullmatch(r"blocks\.(\d+)\.(.+)\.(weight|bias)", name)
-    if found:
-        layer, part, kind = found.groups()
+    in_block = re.fullmatch(r"blocks\.(\d+)\.(.+)\.(weight|bias)", name)
+    if in_block:
+        layer, part, kind = in_block.groups()
         linear = kind == "weight" and not part.endswith("norm")
         return f"h.{layer}.{_BLOCK[part]}.{kind}", linear
     part, kind = name.rsplit(".", 1)
@@ -160,5 +167,5 @@ def _name(name: str) -> tuple[str, bool]:
 
 
 def _is_of_a_head(name: str) -> bool:
-    """Whether a weight of ours belongs to a head."""
+    """Whether a weight, by our name, belongs to a head."""
     return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)

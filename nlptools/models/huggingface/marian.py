@@ -1,8 +1,8 @@
-"""The door to MarianMT directories (norm after each sublayer) and Pegasus ones (norm before, and after the last).
+"""MarianMT directories (norm after each sublayer) and Pegasus ones (norm before each, and after the last).
 
 Both families of Hugging Face are the Transformer of Vaswani et al. 2017 with computed positions. One matrix of ours is
-three of theirs: queries, keys and values are stacked here. Copies of tied matrices are not written, and checked when
-read. Pegasus always shares its embeddings and neither family says its epsilon: what they cannot say is no door's.
+three of theirs: queries, keys and values are stacked here. Copies of tied matrices are not written, and are checked when
+read. Pegasus always shares its embeddings, and neither family notes its epsilon (see `can_express`).
 Shapes: D hidden, V vocabulary.
 """
 
@@ -15,12 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from nlptools.configs.seq2seq import TransformerConfig
 from nlptools.errors import BundleError
 from nlptools.layers.positions import sinusoids
 from nlptools.models.huggingface import checks
+from nlptools.models.translation.transformer import TransformerConfig
 
-KINDS = {"marian": "post", "pegasus": "pre"}
+_NORMS = {"marian": "post", "pegasus": "pre"}
+MODEL_TYPES = tuple(_NORMS)
 _CLASSES = {"marian": "MarianMTModel", "pegasus": "PegasusForConditionalGeneration"}
 _NEVER = -1e4  # logit of a padding that has no probability here
 
@@ -35,7 +36,7 @@ _SIZES = {
     "encoder_intermediate_size": "encoder_ffn_dim",
     "decoder_intermediate_size": "decoder_ffn_dim",
 }
-_DEFAULTS = {  # ours: theirs, and what they take it for where it is not said
+_DEFAULTS = {  # ours: theirs, and their default
     "max_position_embeddings": ("max_position_embeddings", 1024),
     "scale_embedding": ("scale_embedding", False),
     "dropout": ("dropout", 0.1),
@@ -67,15 +68,20 @@ _ENCODER, _DECODER, _OUTPUT, _SHARED = (
 _POSITIONS = re.compile(r"(encoder|decoder)\.embed_positions\.weight")
 
 
-def has_a_name(config: TransformerConfig) -> bool:
-    """Whether one of the two families can say what this model is."""
+def architecture(data: Mapping[str, Any]) -> str:
+    """The same for both families."""
+    return "seq2seq-transformer"
+
+
+def can_express(config: TransformerConfig) -> bool:
+    """Whether one of the two families has words for this configuration."""
     known = config.layer_norm_eps == _EPSILON and config.activation in checks.ACTIVATIONS
     return known and (config.norm == "post" or config.share_embeddings)
 
 
-def config_to_hf(config: TransformerConfig) -> dict[str, Any]:
-    """The content of config.json."""
-    kind = next(kind for kind, norm in KINDS.items() if norm == config.norm)
+def config_to_hf(config: TransformerConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
+    """The content of config.json. There are no heads."""
+    kind = next(kind for kind, norm in _NORMS.items() if norm == config.norm)
     pre_norm = config.norm == "pre"
     separate = {"decoder_vocab_size": config.target_vocab_size,
                 "share_encoder_decoder_embeddings": config.share_embeddings}  # fmt: skip
@@ -104,12 +110,12 @@ def config_to_hf(config: TransformerConfig) -> dict[str, Any]:
 
 
 def config_from_hf(data: Mapping[str, Any]) -> TransformerConfig:
-    """The configuration in a config.json of one of the two families. Raises BundleError for a variant of another kind."""
+    """The configuration in a config.json of one of the two families. Raises BundleError for an unsupported variant."""
     if not data.get("static_position_embeddings", True):
         raise BundleError("config.json: learned positions (static_position_embeddings false) are not supported")
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
     values |= {ours: data.get(theirs, default) for ours, (theirs, default) in _DEFAULTS.items()}
-    values["norm"] = KINDS[data["model_type"]]
+    values["norm"] = _NORMS[data["model_type"]]
     values["share_embeddings"] = data.get("share_encoder_decoder_embeddings", True)
     size = data.get("decoder_vocab_size") if values["norm"] == "post" else None
     values["target_vocab_size"] = values.get("source_vocab_size") if size is None else size
@@ -170,24 +176,24 @@ def weights_from_hf(
 
 
 def _embedding(left: dict[str, Tensor], name: str, target: Tensor, config: TransformerConfig) -> Tensor:
-    """An embedding out of `left`, and with it its copies, which must be equal."""
+    """Take an embedding out of `left`, and its copies, which must be equal."""
     if config.share_embeddings:
         names, rows = [_SHARED, _ENCODER, _DECODER, _OUTPUT], config.target_vocab_size
     elif name == "source_embedding.weight":
         names, rows = [_ENCODER], config.source_vocab_size
     else:
         names, rows = [_DECODER, _OUTPUT], config.target_vocab_size
-    found = [name for name in names if name in left] or names[:1]
-    tensor = checks.taken(left, found[0])
-    for copy in found[1:]:
+    first, *copies = [name for name in names if name in left] or names[:1]
+    tensor = checks.taken(left, first)
+    for copy in copies:
         if not torch.equal(left.pop(copy), tensor):
-            raise BundleError(f"model.safetensors: {copy} is not {found[0]}: untied matrices are not supported")
-    checks.check_rows(found[0], tensor, target, rows)
-    return checks.fitted(name, found[0], tensor, target)
+            raise BundleError(f"model.safetensors: {copy} is not {first}: untied matrices are not supported")
+    checks.check_rows(first, tensor, target, rows)
+    return checks.fitted(name, first, tensor, target)
 
 
 def _check_positions(name: str, tensor: Tensor) -> None:
-    """Refuse positions that are not those that our models compute."""
+    """Raise BundleError for positions that our models do not compute."""
     if (
         tensor.dim() != 2
         or tensor.shape[1] % 2
@@ -197,10 +203,10 @@ def _check_positions(name: str, tensor: Tensor) -> None:
 
 
 def _names(name: str) -> list[str]:
-    """Their names for a weight of ours; for several, ours is all of them stacked."""
-    found = re.fullmatch(r"(encoder|decoder)\.(\d+)\.(.+)\.(weight|bias)", name)
-    if found:
-        stack, layer, part, kind = found.groups()
+    """Their names for a weight of ours; ours stacks those of several names."""
+    in_layer = re.fullmatch(r"(encoder|decoder)\.(\d+)\.(.+)\.(weight|bias)", name)
+    if in_layer:
+        stack, layer, part, kind = in_layer.groups()
         return [f"{stack}.layers.{layer}.{theirs}.{kind}" for theirs in _BLOCK[part]]
     part, kind = name.rsplit(".", 1)
     return [f"{_TOP[part]}.{kind}"]

@@ -8,18 +8,80 @@ Shapes: B batch, T length, S keys, D hidden, V vocabulary.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.lm import GPTConfig
-from nlptools.errors import DataError
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.lm import TrainLM
+from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import TiedProjection
+from nlptools.layers.output import Projection
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import Hidden
 
 _ROWS = 64
+
+
+@dataclass(frozen=True)
+class GPTConfig:
+    """Sizes of a GPT. Probabilities of dropout are those of training."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    num_attention_heads: int
+    max_position_embeddings: int
+    intermediate_size: int = 0  # 0: four times the hidden size
+    activation: str = "gelu_new"
+    layer_norm_eps: float = 1e-5
+    initializer_range: float = 0.02
+    embedding_dropout: float = 0.0
+    hidden_dropout: float = 0.0
+    attention_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.intermediate_size == 0:
+            object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
+        check_sizes(
+            self,
+            vocab_size=1 << 22,
+            hidden_size=1 << 16,
+            num_hidden_layers=1024,
+            num_attention_heads=1024,
+            max_position_embeddings=1 << 22,
+            intermediate_size=1 << 18,
+        )
+        check_shares(
+            self, "layer_norm_eps", "initializer_range", "embedding_dropout", "hidden_dropout", "attention_dropout"
+        )
+        if self.hidden_size % self.num_attention_heads:
+            raise BundleError(
+                f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
+            )
+
+    @classmethod
+    def from_options(cls, options: TrainLM, vocab_size: int) -> GPTConfig:
+        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        if options.hidden % options.heads:
+            raise UsageError(f"--hidden {options.hidden} is not a multiple of --heads {options.heads}")
+        p = options.dropout
+        return cls(
+            vocab_size,
+            options.hidden,
+            options.layers,
+            options.heads,
+            options.context,
+            embedding_dropout=p,
+            hidden_dropout=p,
+            attention_dropout=p,
+        )
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        return self.num_hidden_layers * 4 * self.hidden_size**2 + self.vocab_size * self.hidden_size
 
 
 class GPTState:
@@ -38,18 +100,16 @@ class GPTState:
 class GPT(nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
-    logit_bias = None
     streams = False
     runs_in_16_bits = True  # also on a CPU
 
     def __init__(self, config: GPTConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
         self.max_context = config.max_position_embeddings
         D = config.hidden_size
         self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, D)
-        self.projection = TiedProjection(self.token_embedding)
+        self.output = Projection(self.token_embedding, config.vocab_size)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, D)
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = nn.ModuleList(
@@ -106,7 +166,7 @@ class GPT(nn.Module):
         return self.norm(x).view(rows, T, -1), state
 
     def states(self, ids: Tensor) -> Hidden:
-        """(B, T) ids, padded on the right -> the hidden states of all layers, the last one behind the norm."""
+        """See `contract.LanguageModel`; the last layer is behind the norm."""
         T = ids.shape[1]
         if self.max_context < T:
             raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")
@@ -124,11 +184,3 @@ class GPT(nn.Module):
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""
         return GPTState(Cache.of(len(self.blocks), capacity))
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)[..., : self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.token_embedding.weight

@@ -7,14 +7,40 @@ Shapes: B batch, T length, D hidden, L layers, V vocabulary.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.lm import LSTMConfig
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.lm import TrainLM
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import TiedProjection
+from nlptools.layers.output import Projection
+from nlptools.models.contract import Hidden
+
+
+@dataclass(frozen=True)
+class LSTMConfig:
+    """Sizes of an LSTM language model."""
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int
+    hidden_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
+        check_shares(self, "hidden_dropout")
+
+    @classmethod
+    def from_options(cls, options: TrainLM, vocab_size: int) -> LSTMConfig:
+        """The sizes that a command's options ask for."""
+        return cls(vocab_size, options.hidden, options.layers, options.dropout)
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        return self.num_hidden_layers * 4 * self.hidden_size**2 + self.vocab_size * self.hidden_size
 
 
 class LSTMState(NamedTuple):
@@ -28,14 +54,13 @@ class LSTMState(NamedTuple):
         return LSTMState(self.hidden.index_select(1, rows), self.cell.index_select(1, rows))
 
     def detach(self) -> LSTMState:
-        """The same numbers, cut off from the graph that made them (truncated backpropagation)."""
+        """The same state, cut off from its graph (truncated backpropagation)."""
         return LSTMState(self.hidden.detach(), self.cell.detach())
 
 
 class LSTM(nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""
 
-    logit_bias = None
     streams = True
     runs_in_16_bits = False  # PyTorch trains nn.LSTM on a CPU in float32 only
     max_context = None
@@ -43,11 +68,10 @@ class LSTM(nn.Module):
     def __init__(self, config: LSTMConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.vocab_size
         D, L = config.hidden_size, config.num_hidden_layers
         self.token_embedding = nn.Embedding(config.vocab_size, D)
         self.layers = nn.ModuleList(nn.LSTM(D, D, batch_first=True) for _ in range(L))
-        self.projection = TiedProjection(self.token_embedding)
+        self.output = Projection(self.token_embedding, config.vocab_size)
         self.dropout = Dropout(config.hidden_dropout)
 
     @torch.no_grad()
@@ -76,19 +100,18 @@ class LSTM(nn.Module):
             cell.append(c)
         return x, None if state is None else LSTMState(torch.cat(hidden), torch.cat(cell))
 
+    def states(self, ids: Tensor) -> Hidden:
+        """See `contract.LanguageModel`; without dropout."""
+        layers = [self.token_embedding(ids)]
+        for layer in self.layers:
+            layers.append(layer(layers[-1])[0])
+        return Hidden(layers[-1], tuple(layers))
+
     def start(self, batch_size: int, capacity: int) -> LSTMState:
         """See `contract.LanguageModel`."""
         weight = self.token_embedding.weight
         zeros = weight.new_zeros(len(self.layers), batch_size, self.config.hidden_size)
         return LSTMState(zeros, zeros)
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.token_embedding.weight
 
     def _given(self, state: LSTMState | None, x: Tensor) -> LSTMState:
         return self.start(x.shape[0], 0) if state is None else state

@@ -1,8 +1,8 @@
-"""A GPT with heads of tasks in place of its next word.
+"""A GPT with heads of tasks in place of its output head.
 
-Radford et al. 2018, "Improving language understanding by generative pre-training": what the last token has seen stands for
-a whole row, and a linear layer without a bias judges it. For rows see `batches.encoder_rows`.
-Departures: the language model's loss is not learnt on beside the task's; the end-of-text token stands for all marks.
+Radford et al. 2018, "Improving language understanding by generative pre-training": the hidden state of the
+last token represents a whole row, and a linear layer without a bias classifies it. For rows see `batches.encoder_rows`.
+Departures: no language model loss beside the task's; the end-of-text token is used for all special tokens.
 Shapes: B batch, T length, N tokens of all sequences, D hidden.
 """
 
@@ -12,16 +12,15 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from nlptools.configs.lm import GPTConfig
 from nlptools.layers import packed
 from nlptools.layers.packed import Group
 from nlptools.models.contract import Hidden
-from nlptools.models.language.gpt import GPT
+from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.models.tasks.heads import TaskHeads
 
 
 class GPTWithHeads(TaskHeads):
-    """See the module's docstring. `encoder` is the `GPT`. Rows are padded on the right, where nobody sees it."""
+    """See the module's docstring. `encoder` is the `GPT`. Rows are padded on the right, where no position attends to it."""
 
     last_speaks = True
 
@@ -35,8 +34,8 @@ class GPTWithHeads(TaskHeads):
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
         """See `TaskHeads`. Raises DataError for rows longer than the context."""
-        found: Hidden = self.encoder.states(ids)
-        return found
+        hidden: Hidden = self.encoder.states(ids)
+        return hidden
 
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         """See `TaskHeads`."""
@@ -52,5 +51,5 @@ class GPTWithHeads(TaskHeads):
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
     ) -> Tensor:
         """See `TaskHeads`."""
-        (found,) = packed.by_group(lambda rows: (self.encoder(rows)[0][:, -1:],), ids, groups, range(1))
-        return found
+        (rows,) = packed.by_group(lambda ids: (self.encoder(ids)[0][:, -1:],), ids, groups, range(1))
+        return rows

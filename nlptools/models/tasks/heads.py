@@ -1,4 +1,4 @@
-"""Heads of tasks on top of hidden states: what a BERT, an ELECTRA and a GPT that are fine-tuned have in common.
+"""Heads of tasks on top of hidden states, for BERT, ELECTRA and GPT.
 
 Shapes: B batch, T length, N positions, D hidden, K labels.
 """
@@ -23,7 +23,7 @@ from nlptools.layers.pooling import choose
 from nlptools.models.contract import Hidden
 
 TASK_HEADS = ("sequence", "tokens", "spans", "choice", "yes_no", "mentions")
-LAYER_HEADS = ("layer_mix", "layer_concat")  # what makes one layer of several for them, where that is learnt
+LAYER_HEADS = ("layer_mix", "layer_concat")  # learned combinations of several layers into the one that they see
 BESIDE_HEADS = ("crf", *LAYER_HEADS)
 
 
@@ -38,12 +38,12 @@ class TaskHeads(nn.Module):
         yes_no: beside "spans", whether the answer is a span, yes or no, of the token that stands for no answer; or None.
         mentions: which name a pronoun means, of the vectors of all three; or None.
         crf: how well labels of neighbouring tokens go together, beside "tokens"; or None.
-        layer_mix: what the heads see is a weighted sum of all layers; or None.
-        layer_concat: it is a map of several layers side by side; or None.
+        layer_mix: the heads see a weighted sum of all layers; or None.
+        layer_concat: they see a linear map of several layers side by side; or None.
     """
 
     runs_in_16_bits = True
-    last_speaks = False  # whether the last token stands for its row, not the first
+    last_speaks = False  # whether the last token represents its row, not the first
 
     encoder: Any
     heads: tuple[str, ...]
@@ -63,7 +63,7 @@ class TaskHeads(nn.Module):
         self.concatenated = concatenated
 
     def add_heads(self, dense: bool = False, bias: bool = True) -> None:
-        """Make the heads of tasks. `dense`, `bias`: of those for whole sequences, see `SequenceHead`."""
+        """Create the heads of tasks. `dense`, `bias`: of the heads for whole sequences, see `SequenceHead`."""
         heads, K, D, dropout = self.heads, self.num_labels, self.config.hidden_size, self.config.hidden_dropout
         self.sequence = SequenceHead(D, K, dense, dropout, bias=bias) if "sequence" in heads else None
         self.choice = SequenceHead(D, 1, dense, dropout, first_dropout=False, bias=bias) if "choice" in heads else None
@@ -77,7 +77,7 @@ class TaskHeads(nn.Module):
         self.dropout = Dropout(dropout)
 
     def initialize(self) -> None:
-        """Draw all weights: those of heads as BERT does, those of the encoder as it does itself."""
+        """Draw all weights: of the heads as BERT does, of the encoder by its own `initialize`."""
         draw_as_bert(self, self.config.initializer_range)
         self.encoder.initialize()
 
@@ -87,10 +87,10 @@ class TaskHeads(nn.Module):
 
     @abstractmethod
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """(B, T) -> (B, 1, D): the last hidden state of the token that stands for each row."""
+        """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
 
     def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, T, D) -> (B, 1, D): that of the token that stands for each row. `mask` (B, T), True = real; None: all is."""
+        """(B, T, D) -> (B, 1, D): of the token that represents each row. `mask` (B, T), True = real; None: all is."""
         if not self.last_speaks:
             return hidden[:, :1]
         if mask is None:
@@ -108,10 +108,10 @@ class TaskHeads(nn.Module):
     def packed_rows(
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
     ) -> Tensor:
-        """(B, D): the last hidden state of the token that stands for each sequence, of sequences end to end."""
+        """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
 
     def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
-        """(..., D) of each layer -> (..., D): what the heads see of those that `which` names. Raises UsageError."""
+        """(..., D) of each layer -> (..., D): what the heads see of the layers `which`. Raises UsageError."""
         if self.layer_mix is not None:
             mixed: Tensor = self.layer_mix(states)
             return mixed
@@ -119,11 +119,11 @@ class TaskHeads(nn.Module):
         return chosen if self.layer_concat is None else self.layer_concat(chosen)
 
     def vectors(self, hidden: Tensor) -> Tensor:
-        """(B, 1 or more, D) -> (B, D): what the heads for whole sequences see, of the first position."""
+        """(B, 1 or more, D) -> (B, D): the input of the heads for whole sequences, from the first position."""
         return hidden[:, 0]
 
     def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
-        """(B, T, D) last hidden states -> what the head of TASK_HEADS gives, which the model has to have.
+        """(B, T, D) last hidden states -> the output of one of TASK_HEADS, which the model has to have.
 
         "sequence": (B, K); "choice": (B,), both of the first position, where the token has to be that stands for its row;
         "tokens": (B, T, K); "spans": (B, T, 2), begin and end,

@@ -12,6 +12,7 @@ Shapes: B batch, T length, E embedding, D hidden, F features of a text, K labels
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,7 +21,10 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels.embedding_bag import PendingGradients, bag_means
 from nlptools.compute.kernels.windows import windows
-from nlptools.configs.text_classifiers import TextClassifierConfig
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.text_classifiers import ARCHITECTURES, POOLINGS
+from nlptools.configs.word_vectors import lengths
+from nlptools.errors import BundleError, UsageError
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import SequenceHead
 from nlptools.layers.linear import Linear
@@ -29,6 +33,78 @@ from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
 
 _RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+@dataclass(frozen=True)
+class TextClassifierConfig:
+    """Sizes of a text classifier. Dropouts are those of training.
+
+    Attributes:
+        texts: 1, or 2 for pairs.
+        num_ngrams: rows of n-grams besides those of words (bag).
+        pooling, hidden_size and so on: where `arch` has use for them.
+    """
+
+    arch: str
+    vocab_size: int
+    embedding_size: int
+    num_labels: int
+    texts: int = 1
+    hidden_size: int = 128
+    num_hidden_layers: int = 1
+    num_attention_heads: int = 4
+    bidirectional: bool = True
+    pooling: str = "max"
+    kernel_sizes: tuple[int, ...] = (3, 4, 5)
+    dropout: float = 0.5
+    word_dropout: float = 0.0
+    num_ngrams: int = 0
+    word_ngrams: int = 1
+    char_ngrams: str | None = None
+    buckets: int = 2_000_000
+    unk: int = 1
+
+    def __post_init__(self) -> None:
+        if self.arch not in ARCHITECTURES:
+            raise BundleError(f"arch is {self.arch!r:.80}, expected one of {', '.join(ARCHITECTURES)}")
+        if self.pooling not in POOLINGS:
+            raise BundleError(f"pooling is {self.pooling!r:.80}, expected one of {', '.join(POOLINGS)}")
+        check_sizes(
+            self,
+            vocab_size=1 << 26,
+            embedding_size=1 << 16,
+            num_labels=1 << 20,
+            texts=2,
+            hidden_size=1 << 16,
+            num_hidden_layers=64,
+            num_attention_heads=1 << 10,
+            word_ngrams=16,
+            buckets=1 << 31,
+        )
+        check_shares(self, "dropout", "word_dropout")
+        widths = self.kernel_sizes
+        if (
+            not isinstance(widths, (list, tuple))
+            or not all(type(w) is int and 0 < w < 100 for w in widths)
+            or not widths
+        ):
+            raise BundleError(f"kernel_sizes is {widths!r:.80}, expected widths such as [3, 4, 5]")
+        object.__setattr__(self, "kernel_sizes", tuple(widths))
+        for name, most in (("num_ngrams", self.buckets), ("unk", self.vocab_size - 1)):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+                raise BundleError(f"{name} is {value!r:.80}, expected a whole number from 0 to {most}")
+        if self.char_ngrams is not None:
+            try:
+                lengths(str(self.char_ngrams))
+            except UsageError as error:
+                raise BundleError(f"char_ngrams: {error}") from None
+        if self.arch == "transformer" and self.hidden_size % (2 * self.num_attention_heads):
+            raise BundleError(f"hidden size {self.hidden_size} is no even multiple of {self.num_attention_heads} heads")
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        return (self.vocab_size + self.num_ngrams) * self.embedding_size
 
 
 class TextClassifier(nn.Module):
@@ -70,7 +146,7 @@ class TextClassifier(nn.Module):
             if reset is not None:
                 reset()
         weight = self.token_embedding.weight
-        # small: what is learnt of few texts has to outweigh what words began with (Kim 2014 takes 0.25)
+        # small, so that learning from few texts outweighs the initial values (Kim 2014 uses 0.25)
         bound = 1 / self.config.embedding_size if self.is_bag else 0.02
         weight.uniform_(-bound, bound)
         if self.is_bag:
@@ -148,10 +224,10 @@ def poolings(config: TextClassifierConfig) -> tuple[str, ...]:
 
 
 class Convolution(nn.Module):
-    """Windows of several widths, and what each filter finds at most and on average.
+    """Windows of several widths, and the maximum and mean over time of each filter.
 
     Windows reach over both ends, as in Kim 2014 (D14-1181), so that filters know where a text begins and ends. The mean is
-    a departure: sentences of SST-2 are told apart better with it.
+    a departure, which classifies the sentences of SST-2 better.
     """
 
     def __init__(self, config: TextClassifierConfig) -> None:
@@ -165,16 +241,16 @@ class Convolution(nn.Module):
         """(B, T, E) -> (B, D for each width and pooling)."""
         x = self.dropout(x) * mask[..., None]
         lengths = mask.sum(1, keepdim=True)
-        found = []
+        pooled = []
         for width, filters in zip(self.widths, self.filters, strict=True):
             scores = filters(windows(F.pad(x, (0, 0, width - 1, width - 1)), width), "relu")  # (B, T + width - 1, D)
             real = torch.arange(scores.shape[1], device=x.device) < (lengths + width - 1).clamp(min=1)
-            found.append(pool(scores, real, self.poolings))
-        return torch.cat(found, 1)
+            pooled.append(pool(scores, real, self.poolings))
+        return torch.cat(pooled, 1)
 
 
 class Recurrent(nn.Module):
-    """Layers that read word by word, and from the other end as well, where they are told to.
+    """Layers that read word by word, and also from the other end, where the configuration says so.
 
     Rows of different lengths are read from both ends without packing: for the way back each row is turned around by itself,
     so that the padding comes last on both ways.

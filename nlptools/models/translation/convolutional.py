@@ -13,21 +13,74 @@ size.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.configs.seq2seq import ConvolutionConfig
-from nlptools.errors import DataError
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import Linear, TiedProjection
+from nlptools.layers.linear import Linear
+from nlptools.layers.output import Projection
+from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 _ROWS = 64  # embeddings have a multiple of it, for aligned matrix products
 _HALF = 0.5**0.5  # a sum of two has the variance of one
 _EMBEDDING_STD = 0.1
+
+
+@dataclass(frozen=True)
+class ConvolutionConfig(Vocabularies):
+    """Sizes of a convolutional encoder-decoder (Gehring et al. 2017, ConvS2S)."""
+
+    hidden_size: int
+    embedding_size: int
+    encoder_layers: int
+    decoder_layers: int
+    kernel_size: int = 3
+    max_position_embeddings: int = 1024  # learned, so longer sequences cannot be read
+    share_embeddings: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(
+            self,
+            hidden_size=1 << 16,
+            embedding_size=1 << 16,
+            encoder_layers=1024,
+            decoder_layers=1024,
+            kernel_size=63,
+            max_position_embeddings=1 << 20,
+        )
+        check_shares(self, "dropout")
+        if self.kernel_size % 2 == 0:
+            raise BundleError(f"kernel size {self.kernel_size} is even: an encoder needs a middle")
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise BundleError("shared embeddings need one vocabulary for both sides")
+
+    @property
+    def max_positions(self) -> int | None:
+        """See `Vocabularies`."""
+        return self.max_position_embeddings
+
+    @classmethod
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> ConvolutionConfig:
+        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        if options.kernel % 2 == 0:
+            raise UsageError(f"--kernel {options.kernel} is even, expected an odd number")
+        embedding = options.embedding or options.hidden
+        return cls(**tokens, **common_sizes(options), embedding_size=embedding, kernel_size=options.kernel)
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        layers = self.encoder_layers + self.decoder_layers
+        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
 
 
 class Source(NamedTuple):
@@ -113,14 +166,12 @@ class DecoderLayer(nn.Module):
 class Convolution(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    logit_bias = None
     streams = False
     runs_in_16_bits = True  # also on a CPU
 
     def __init__(self, config: ConvolutionConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.num_classes
         self.max_context = config.max_position_embeddings
         self.start_token = config.pad
         D, E = config.hidden_size, config.embedding_size
@@ -128,7 +179,9 @@ class Convolution(nn.Module):
         self.source_embedding = (
             None if config.share_embeddings else nn.Embedding(_rounded(config.source_vocab_size), E, config.pad)
         )
-        self.projection = TiedProjection(self.target_embedding)
+        # where the padding has a probability, its row stays zero, as the start of a target has to be
+        frozen = config.pad if config.pad < config.num_classes else None
+        self.output = Projection(self.target_embedding, config.num_classes, frozen_row=frozen)
         self.source_positions = nn.Embedding(config.max_position_embeddings, E)
         self.target_positions = nn.Embedding(config.max_position_embeddings, E)
         self.encoder_input = Linear(E, D)
@@ -141,7 +194,7 @@ class Convolution(nn.Module):
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Draw the weights as the paper does (section 3.5); what comes out of dropout has more variance."""
+        """Draw the weights as the paper does (section 3.5); the output of dropout has more variance."""
         for module in self.modules():
             if isinstance(module, nn.Embedding):
                 module.weight.normal_(std=_EMBEDDING_STD)
@@ -197,26 +250,14 @@ class Convolution(nn.Module):
         embedded = self.dropout(self.target_embedding(ids) + self.target_positions(positions))
         real = None if mask is None else mask[..., None].to(embedded.dtype)
         x = self.decoder_input(embedded)
-        found = []
+        attention = []
         for i, layer in enumerate(self.decoder_layers):
             x, state.inputs[i], weights = layer(x, state.inputs[i], embedded, state.source, real)
             if state.keeps_attention:
-                found.append(weights.detach().float())
+                attention.append(weights.detach().float())
         state.size = past + T
-        state.attention = _mean(found) if found else None
+        state.attention = _mean(attention) if attention else None
         return self.dropout(self.decoder_output(x)), state
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)[..., : self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        weight = self.target_embedding.weight
-        if self.start_token < self.vocab_size and weight.requires_grad:
-            # padding that has a probability: without a gradient its row stays zero, as the start of a target has to be
-            weight = weight.index_fill(0, torch.tensor([self.start_token], device=weight.device), 0.0)
-        return weight
 
     def _check(self, length: int, what: str) -> None:
         if length > self.max_context:

@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.layers.output import LogProbabilities
+from nlptools.models.contract import EncoderDecoder
 
 
 class EnsembleState:
@@ -38,25 +40,24 @@ class EnsembleState:
 
     @property
     def attention(self) -> Tensor | None:
-        """The mean of what the members attend to."""
-        found = [state.attention for state in self.states]
-        return None if any(a is None for a in found) else torch.stack(found).mean(0)
+        """The mean over the members."""
+        each = [state.attention for state in self.states]
+        return None if any(a is None for a in each) else torch.stack(each).mean(0)
 
 
 class Ensemble:
-    """See the module's docstring; decodes as any `contract.EncoderDecoder`, and is not trained."""
+    """See the module's docstring; decodes as any `contract.EncoderDecoder`, and cannot be trained."""
 
-    logit_bias = None
     streams = False
 
-    def __init__(self, models: Sequence[Any]) -> None:
+    def __init__(self, models: Sequence[EncoderDecoder]) -> None:
         """Raises BundleError when the members do not have the same tokens."""
-        tokens = {(m.vocab_size, m.start_token, m.config.eos, m.config.source_vocab_size) for m in models}
+        tokens = {(m.output.vocab_size, m.start_token, m.config.eos, m.config.source_vocab_size) for m in models}
         if len(tokens) > 1:
             raise BundleError("the models of an ensemble need the same vocabularies")
         self.models = list(models)
         self.config = models[0].config
-        self.vocab_size, self.start_token = models[0].vocab_size, models[0].start_token
+        self.output, self.start_token = LogProbabilities(models[0].output.vocab_size), models[0].start_token
         contexts = [m.max_context for m in models if m.max_context is not None]
         self.max_context = min(contexts, default=None)
         self.runs_in_16_bits = all(m.runs_in_16_bits for m in models)
@@ -70,11 +71,7 @@ class Ensemble:
         logprobs, states = [], []
         for model, member in zip(self.models, state.states, strict=True):
             hidden, after = model(ids, member)
-            logprobs.append(model.head(hidden).float().log_softmax(-1))
+            logprobs.append(model.output.logits(hidden).float().log_softmax(-1))
             states.append(after)
         mean = torch.stack(logprobs).logsumexp(0) - math.log(len(logprobs))
         return mean, EnsembleState(states)
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return hidden

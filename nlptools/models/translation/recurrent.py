@@ -20,11 +20,60 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.seq2seq import RecurrentConfig
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import BundleError
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import Linear, TiedProjection
+from nlptools.layers.linear import Linear
+from nlptools.layers.output import Projection
 from nlptools.layers.recurrent import Cell, CellSteps, Step
 from nlptools.layers.source_attention import AttentionSteps, SourceAttention
+from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
+
+
+@dataclass(frozen=True)
+class RecurrentConfig(Vocabularies):
+    """Sizes of a recurrent encoder-decoder with attention (Bahdanau et al. 2015; Luong et al. 2015)."""
+
+    hidden_size: int
+    embedding_size: int
+    encoder_layers: int = 1
+    decoder_layers: int = 1
+    cell: str = "lstm"  # or gru
+    attention: str = "bahdanau"  # or luong
+    input_feeding: bool = True  # Luong's: the attentional hidden state is part of the next input
+    bidirectional: bool = True
+    share_embeddings: bool = True
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(self, hidden_size=1 << 16, embedding_size=1 << 16, encoder_layers=64, decoder_layers=64)
+        check_shares(self, "dropout")
+        if self.cell not in ("lstm", "gru"):
+            raise BundleError(f"cell is {self.cell!r}, expected lstm or gru")
+        if self.attention not in ("bahdanau", "luong"):
+            raise BundleError(f"attention is {self.attention!r}, expected bahdanau or luong")
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise BundleError("shared embeddings need one vocabulary for both sides")
+
+    @classmethod
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> RecurrentConfig:
+        """The sizes that a command's options ask for."""
+        return cls(
+            **tokens,
+            **common_sizes(options),
+            embedding_size=options.embedding or options.hidden,
+            cell=options.cell,
+            attention=options.attention,
+            input_feeding=options.input_feeding,
+            bidirectional=options.bidirectional,
+        )
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        layers = self.encoder_layers + self.decoder_layers
+        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
 
 
 class Source(NamedTuple):
@@ -69,12 +118,10 @@ class Recurrent(nn.Module):
     streams = False
     runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only
     max_context: int | None = None
-    logit_bias: Tensor | None = None
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.num_classes
         self.start_token = config.pad
         E, D, L = config.embedding_size, config.hidden_size, config.decoder_layers
         C = D * (1 + config.bidirectional)
@@ -84,7 +131,7 @@ class Recurrent(nn.Module):
         self.source_embedding = None
         if not config.share_embeddings:
             self.source_embedding = nn.Embedding(config.source_vocab_size, E, padding_idx=config.pad)
-        self.projection = TiedProjection(self.target_embedding)
+        self.output = Projection(self.target_embedding, config.num_classes)
         self.dropout = Dropout(config.dropout)
         self.encoder = Encoder(config)
         self.attention = SourceAttention(config.attention, D, C)
@@ -140,7 +187,7 @@ class Recurrent(nn.Module):
         """See `contract.EncoderDecoder`; the hidden that is returned has the embedding's size."""
         config = self.config
         x = self.target_embedding(ids)
-        if config.pad < self.vocab_size:  # a padding that is a word of the output has a row that moves
+        if config.pad < config.num_classes:  # a padding that is a word of the output has a row that moves
             x = x * (ids != config.pad)[..., None]
         x = self.dropout(x)
         real = None if mask is None or bool(mask.all()) else mask.t()[..., None]
@@ -173,14 +220,6 @@ class Recurrent(nn.Module):
             attentional = self.combined(torch.cat([contexts, tops], -1)).tanh()
         out = self.readout(self.dropout(attentional))
         return out
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.projection(hidden)[..., : self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.target_embedding.weight
 
 
 class Encoder(nn.Module):
@@ -234,7 +273,7 @@ class _Loop:
         self.feeds: list[Tensor] = []
 
     def step(self, base: Tensor) -> None:
-        """One position: what the embedding (R, E) gives to the gates (R, G)."""
+        """One position. `base` (R, G): the contribution of the embedding to the gates."""
         t = len(self.tops)
         x = None
         if self.additive:

@@ -10,25 +10,101 @@ Shapes: B batch, S source length, T target length, D hidden, V vocabulary, W hyp
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.seq2seq import TransformerConfig
+from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Source
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import TiedProjection
+from nlptools.layers.output import Projection
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
+from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
 _ROWS = 64
 _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can hold it
 
 
+@dataclass(frozen=True)
+class TransformerConfig(Vocabularies):
+    """Sizes of an encoder-decoder Transformer (Vaswani et al. 2017). Dropouts are those of training."""
+
+    hidden_size: int
+    encoder_layers: int
+    decoder_layers: int
+    encoder_heads: int
+    decoder_heads: int
+    encoder_intermediate_size: int
+    decoder_intermediate_size: int
+    norm: str = "post"  # before or after each sublayer
+    activation: str = "relu"
+    share_embeddings: bool = True  # one matrix for source, target and output; else one for target and output
+    scale_embedding: bool = True
+    max_position_embeddings: int = 512  # for other programs; positions are computed, without a limit
+    layer_norm_eps: float = 1e-5
+    dropout: float = 0.0
+    attention_dropout: float = 0.0
+    activation_dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_sizes(
+            self,
+            hidden_size=1 << 16,
+            encoder_layers=1024,
+            decoder_layers=1024,
+            encoder_heads=1024,
+            decoder_heads=1024,
+            encoder_intermediate_size=1 << 18,
+            decoder_intermediate_size=1 << 18,
+            max_position_embeddings=1 << 22,
+        )
+        check_shares(self, "layer_norm_eps", "dropout", "attention_dropout", "activation_dropout")
+        for heads in (self.encoder_heads, self.decoder_heads):
+            if self.hidden_size % heads:
+                raise BundleError(f"hidden size {self.hidden_size} is not a multiple of the {heads} attention heads")
+        if self.hidden_size % 2:
+            raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
+        if self.norm not in ("post", "pre"):
+            raise BundleError(f"norm is {self.norm!r}, expected post or pre")
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise BundleError("shared embeddings need one vocabulary for both sides")
+
+    @classmethod
+    def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> TransformerConfig:
+        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
+        if options.hidden % options.heads or options.hidden % 2:
+            raise UsageError(f"--hidden {options.hidden} is not an even multiple of --heads {options.heads}")
+        inner = options.intermediate or 4 * options.hidden
+        return cls(
+            **tokens,
+            **common_sizes(options),
+            encoder_heads=options.heads,
+            decoder_heads=options.heads,
+            encoder_intermediate_size=inner,
+            decoder_intermediate_size=inner,
+            norm=options.norm,
+            activation=options.activation,
+            attention_dropout=options.attention_dropout,
+            activation_dropout=options.activation_dropout,
+        )
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        D, layers = self.hidden_size, self.encoder_layers + self.decoder_layers
+        inner = self.encoder_layers * self.encoder_intermediate_size
+        inner += self.decoder_layers * self.decoder_intermediate_size
+        return (4 * layers + 4 * self.decoder_layers) * D**2 + 2 * inner * D + self.rows(self.share_embeddings) * D
+
+
 class TransformerState:
-    """What the decoder remembers: keys and values of its own, and those of the source."""
+    """The decoder's own keys and values, and those of the source."""
 
     def __init__(self, source: Source, cache: Cache | None) -> None:
         self.source = source
@@ -55,7 +131,6 @@ class Transformer(nn.Module):
     def __init__(self, config: TransformerConfig) -> None:
         super().__init__()
         self.config = config
-        self.vocab_size = config.num_classes
         self.start_token = config.pad
         D = config.hidden_size
         self.token_embedding = _embedding(config.target_vocab_size, D, config.pad)
@@ -63,7 +138,7 @@ class Transformer(nn.Module):
             self.source_embedding = _embedding(config.source_vocab_size, D, config.pad)
         self.output_bias: Tensor
         self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
-        self.projection = TiedProjection(self.token_embedding)
+        self.output = Projection(self.token_embedding, config.num_classes, bias=self._bias)
         self.positions = Sinusoids(D)
         self.dropout = Dropout(config.dropout)
         self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
@@ -71,7 +146,7 @@ class Transformer(nn.Module):
         if config.norm == "pre":
             self.encoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
             self.decoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
-        self._biased: bool | None = None  # whether any logit has a bias; None: not looked at since the weights came
+        self._biased: bool | None = None  # whether any logit has a bias; None: not known since weights were loaded
         self.register_load_state_dict_post_hook(_forget_bias)  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
@@ -126,29 +201,15 @@ class Transformer(nn.Module):
         x = self.decoder_norm(x) if self.config.norm == "pre" else x
         return x.view(rows, T, -1), state
 
-    def start(self, batch_size: int, capacity: int) -> TransformerState:
-        """Raises TypeError: a decoder begins with `encode`."""
-        raise TypeError("an encoder-decoder begins with encode()")
-
-    def head(self, hidden: Tensor) -> Tensor:
-        """See `contract.LanguageModel`."""
-        logits = self.projection(hidden)[..., : self.vocab_size]
-        return logits if self.logit_bias is None else logits + self.logit_bias[: self.vocab_size]
-
-    def output_weight(self) -> Tensor:
-        """See `contract.LanguageModel`."""
-        return self.token_embedding.weight
-
-    @property
-    def logit_bias(self) -> Tensor | None:
-        """See `contract.LanguageModel`."""
+    def _bias(self) -> Tensor | None:
+        """The bias of the logits, unless it is zero for all tokens that have a probability."""
         if self._biased is None:
-            self._biased = bool(self.output_bias[: self.vocab_size].any())
+            self._biased = bool(self.output_bias[: self.config.num_classes].any())
         return self.output_bias if self._biased else None
 
     @property
     def _alignment_layer(self) -> int:
-        """The last layer but one says best which words belong together (Garg et al. 2019, arXiv:1909.02074)."""
+        """The last layer but one, whose attention aligns words best (Garg et al. 2019, arXiv:1909.02074)."""
         return max(0, len(self.decoder) - 2)
 
     def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:

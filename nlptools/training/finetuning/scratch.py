@@ -24,10 +24,10 @@ from nlptools.batches.text_rows import Cut, NGrams, TextEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 from nlptools.configs.finetuning import Finetune
-from nlptools.configs.text_classifiers import Scratch, TextClassifierConfig
+from nlptools.configs.text_classifiers import Scratch
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import DataError, UsageError
-from nlptools.models.tasks.text_classifiers import TextClassifier
+from nlptools.models.tasks.text_classifiers import TextClassifier, TextClassifierConfig
 from nlptools.tasks import classifiers
 from nlptools.tasks.task import Task
 from nlptools.text import builtin

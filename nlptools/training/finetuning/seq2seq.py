@@ -44,7 +44,7 @@ def finetune(
     model = Path(str(settings.model))
     bundle.check_directory(model)
     arch, sizes = directories.config_from_hf(artifacts.read_json(model / "config.json"))
-    if arch not in registry.ENCODER_DECODERS:
+    if registry.find(arch).family != registry.ENCODER_DECODER:
         raise UsageError(
             f"--task seq2seq: {settings.model} is not an encoder-decoder", hint="train-seq2seq trains one from scratch"
         )

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from nlptools import bundle, messages
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.pretraining import TrainBert
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts
 from nlptools.models import registry
 from nlptools.models.encoders import electra
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.encoders.electra import Electra
 from nlptools.models.encoders.neighbor_attention import look_at_neighbors
 from nlptools.text.tokenizer import Tokenizer
@@ -155,7 +154,7 @@ def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Found:
     bundle.check_directory(directory)
     artifacts.verify(directory)
     arch, model = bundle.load_model(directory, artifacts.read_json(directory / "config.json"))
-    if arch not in registry.ENCODERS:
+    if registry.find(arch).family != registry.ENCODER:
         raise UsageError(f"--init {display(str(directory))} is no BERT and no ELECTRA")
     config = model.config
     if vocab_size > config.vocab_size:

@@ -18,7 +18,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.cross_entropy import chunk_rows
-from nlptools.layers.cross_entropy import summed_cross_entropy
 from nlptools.layers.query_positions import QueryPositions, position_arrays
 from nlptools.training.objective import Objective
 
@@ -149,8 +148,7 @@ def _attend(sequences: Tensor) -> Tensor | None:
 def masked_loss(model: BertWithHeads, hidden: Tensor, targets: Tensor) -> Tensor:
     """(M, D) last hidden states, and the tokens that stood there -> the sum of the losses, in nats."""
     assert model.masked is not None
-    rows, embeddings = model.masked(hidden), model.encoder.token_embedding.weight
-    return summed_cross_entropy(rows, embeddings, targets, model.config.vocab_size, bias_V=model.masked.bias)
+    return model.output.summed_loss(model.masked(hidden), targets)
 
 
 def next_sentence_logits(model: BertWithHeads, firsts: Tensor) -> Tensor:

@@ -29,6 +29,7 @@ class Reader:
     def __init__(self, looks: list[int]) -> None:
         self.looks = looks  # the source place that each target place attends to most
         self.shapes: list[tuple[torch.Size, Tensor | None]] = []
+        self.output = SimpleNamespace(logits=self.logits)
 
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
         assert capacity is None
@@ -45,7 +46,7 @@ class Reader:
         state.attention = weights if state.keeps_attention else None
         return torch.arange(1.0, ids.shape[1] + 1).expand(ids.shape)[..., None], state
 
-    def head(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Tensor) -> Tensor:
         scores = -hidden * torch.arange(1.0, PAD + 1)
         return torch.cat([scores, torch.log1p(-scores.exp().sum(-1, keepdim=True))], -1) + 7.0
 

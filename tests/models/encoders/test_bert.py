@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.layers.packed import Group
 from nlptools.layers.query_positions import QueryPositions, position_arrays
-from nlptools.models.encoders.bert import Bert
+from nlptools.models.encoders.bert import Bert, EncoderConfig
 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])

@@ -9,10 +9,9 @@ import pytest
 import torch
 
 from nlptools import bundle
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.errors import BundleError
 from nlptools.files import artifacts
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 

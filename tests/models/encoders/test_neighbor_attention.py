@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from nlptools.configs.encoders import EncoderConfig
-from nlptools.models.encoders.bert import Bert, BertWithHeads
+from nlptools.models.encoders.bert import Bert, BertWithHeads, EncoderConfig
 from nlptools.models.encoders.neighbor_attention import OFFSETS, look_at_neighbors
 
 SIZES = {  # hidden, heads, embedding

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from nlptools.configs.text_classifiers import ARCHITECTURES, TextClassifierConfig
+from nlptools.configs.text_classifiers import ARCHITECTURES
 from nlptools.errors import BundleError
-from nlptools.models.tasks.text_classifiers import TextClassifier, apart, turned
+from nlptools.models.tasks.text_classifiers import TextClassifier, TextClassifierConfig, apart, turned
 
 LENGTHS = [2, 3, 7, 2, 4]
 

@@ -10,11 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from nlptools.configs.seq2seq import ConvolutionConfig
 from nlptools.errors import DataError
-from nlptools.layers.cross_entropy import summed_cross_entropy
 from nlptools.models import registry
-from nlptools.models.translation.convolutional import Convolution
+from nlptools.models.translation.convolutional import Convolution, ConvolutionConfig
 from nlptools.training.engine.optimizers import AdamW
 
 PAD, EOS = 29, 0
@@ -54,7 +52,7 @@ def sources() -> tuple[Tensor, Tensor]:
 
 
 def decode(model: Convolution, targets: Tensor, source: Tensor, mask: Tensor | None = None) -> Tensor:
-    out: Tensor = model.head(model(targets, model.encode(source, mask))[0])
+    out: Tensor = model.output.logits(model(targets, model.encode(source, mask))[0])
     return out
 
 
@@ -91,7 +89,7 @@ def test_stepwise_equals_all_at_once_and_the_future_is_unknown(changes: dict[str
     state, parts = model.encode(*sources(), capacity=9), []
     for begin, end in ((0, 1), (1, 2), (2, 6), (6, 7), (7, 9)):
         hidden, state = model(targets[:, begin:end], state)
-        parts.append(model.head(hidden))
+        parts.append(model.output.logits(hidden))
     assert close(torch.cat(parts, 1), whole)
     changed = targets.clone()
     changed[:, 4] = targets[:, 4] % 28 + 1
@@ -222,28 +220,25 @@ def test_padding_may_stand_beyond_the_positions() -> None:
 def test_the_decoder_starts_from_zeros_also_after_training(pad: int, share: bool) -> None:
     model = tiny(pad=pad, share_embeddings=share, dropout=0.1).train()
     assert model.start_token == pad
-    assert model.vocab_size == (29 if pad == PAD else 30)
+    assert model.output.vocab_size == (29 if pad == PAD else 30)
     optimizer = AdamW(model)
-    before = model.output_weight().detach().clone()
+    before = model.target_embedding.weight.detach().clone()
     targets = torch.cat([torch.full((3, 1), pad), ids(3, 4)], 1)
     for _ in range(3):
         hidden, _ = model(targets, model.encode(ids(3, 5, seed=4)))
-        summed_cross_entropy(
-            hidden.flatten(0, 1), model.output_weight(), ids(3, 5).flatten(), model.vocab_size
-        ).backward()
+        model.output.summed_loss(hidden.flatten(0, 1), ids(3, 5).flatten()).backward()
         optimizer.step(1e-2)
-    rows = model.output_weight().detach()
+    rows = model.target_embedding.weight.detach()
     assert not rows[pad].any()
-    assert not model.target_embedding.weight[pad].any()
-    assert len(rows) >= model.vocab_size
-    others = [row for row in range(model.vocab_size) if row != pad]
+    assert len(rows) >= model.output.vocab_size
+    others = [row for row in range(model.output.vocab_size) if row != pad]
     assert (rows[others] != before[others]).any(1).all()
 
 
 def test_every_weight_learns_and_is_stored_once() -> None:
     model = tiny(share_embeddings=False)
     hidden, _ = model(ids(3, 5), model.encode(*sources()))
-    summed_cross_entropy(hidden.flatten(0, 1), model.output_weight(), ids(3, 5).flatten(), 29).backward()
+    model.output.summed_loss(hidden.flatten(0, 1), ids(3, 5).flatten()).backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, name
         assert parameter.grad.any(), name
@@ -275,7 +270,7 @@ def test_it_learns_to_reverse() -> None:
         source, targets = _reversals(32)
         inputs = torch.cat([torch.full((32, 1), 9), targets[:, :-1].clamp(min=0)], 1)
         hidden, _ = model(inputs, model.encode(source, source != 9))
-        loss = summed_cross_entropy(hidden.flatten(0, 1), model.output_weight(), targets.flatten(), 9)
+        loss = model.output.summed_loss(hidden.flatten(0, 1), targets.flatten())
         model.zero_grad(set_to_none=True)
         (loss / (targets >= 0).sum()).backward()
         optimizer.step(4e-3 * min(1.0, (step + 1) / 20, (250 - step) / 125))
@@ -285,7 +280,7 @@ def test_it_learns_to_reverse() -> None:
         token, said = torch.full((200, 1), 9), []
         for _ in range(6):
             hidden, state = model(token, state)
-            token = model.head(hidden).argmax(-1)
+            token = model.output.logits(hidden).argmax(-1)
             said.append(token)
     exact = ((torch.cat(said, 1) == targets) | (targets < 0)).all(1).float().mean()
     assert float(exact) > 0.95

@@ -35,7 +35,7 @@ def test_several_architectures_are_the_mean_of_their_probabilities() -> None:
     models = [tiny("transformer"), tiny("rnn"), tiny("convolution")]
     ensemble = Ensemble(models)
     assert ensemble.max_context == 100 and not ensemble.runs_in_16_bits
-    assert ensemble.vocab_size == models[0].vocab_size and ensemble.start_token == models[0].start_token
+    assert ensemble.output.vocab_size == models[0].output.vocab_size and ensemble.start_token == models[0].start_token
     found = translate(ensemble, SOURCES, Generate(beam=4, nbest=2, max_new_tokens=8), BACKEND, eos=EOS)
     assert found is not None
     pairs, outputs = [], []

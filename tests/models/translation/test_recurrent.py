@@ -8,9 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.seq2seq import RecurrentConfig
-from nlptools.layers.cross_entropy import summed_cross_entropy
-from nlptools.models.translation.recurrent import Recurrent
+from nlptools.models.translation.recurrent import Recurrent, RecurrentConfig
 from nlptools.training.engine.optimizers import AdamW
 
 PAD, EOS = 29, 0
@@ -56,7 +54,7 @@ def test_padding_of_the_source_changes_nothing_and_a_batch_is_its_rows(form: dic
     model, (ids, mask), said = tiny(form), sources(), targets()
     together, _ = model(said, model.encode(ids, mask))
     assert together.shape == (3, 6, 10)
-    assert model.head(together).shape == (3, 6, 29)
+    assert model.output.logits(together).shape == (3, 6, 29)
     other, _ = model(said, model.encode(ids.where(mask, 5), mask))
     assert torch.equal(together, other)
     for row in range(3):
@@ -148,7 +146,7 @@ def test_every_parameter_learns_and_the_padding_stays_zero(form: dict[str, Any])
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     for _ in range(2):
         hidden, _ = model(said, model.encode(ids, mask))
-        loss = summed_cross_entropy(hidden.flatten(0, 1), model.output_weight(), said.flatten() % 29, model.vocab_size)
+        loss = model.output.summed_loss(hidden.flatten(0, 1), said.flatten() % 29)
         loss.backward()
         optimizer.step(0.01)
     for name, parameter in model.named_parameters():
@@ -159,7 +157,7 @@ def test_every_parameter_learns_and_the_padding_stays_zero(form: dict[str, Any])
 
 def test_a_padding_that_is_a_word_of_the_output_is_still_zero_to_start_from() -> None:
     model = tiny(FORMS[0], pad=3)
-    assert model.vocab_size == 30 and model.start_token == 3
+    assert model.output.vocab_size == 30 and model.start_token == 3
     said = targets()
     said[:, 0] = 3
     before, _ = model(said, model.encode(*sources()))
@@ -175,7 +173,7 @@ def test_the_gradient_is_that_of_differences(form: dict[str, Any]) -> None:
     model, (ids, mask), said = tiny(form).double(), sources(), targets()
 
     def loss() -> Tensor:
-        return model.head(model(said, model.encode(ids, mask))[0]).log_softmax(-1)[..., 4].sum()
+        return model.output.logits(model(said, model.encode(ids, mask))[0]).log_softmax(-1)[..., 4].sum()
 
     loss().backward()
     generator = torch.Generator().manual_seed(3)
@@ -238,8 +236,7 @@ def train(model: Recurrent, batches: list[tuple[Tensor, Tensor, Tensor]], rate: 
     optimizer = AdamW(model, beta2=0.98, weight_decay=0.0)
     for step, (source, said, expected) in enumerate(batches):
         hidden, _ = model(said, model.encode(source, source != PAD))
-        flat, weight = hidden.flatten(0, 1), model.output_weight()
-        loss = summed_cross_entropy(flat, weight, expected.flatten(), model.vocab_size) / (expected >= 0).sum()
+        loss = model.output.summed_loss(hidden.flatten(0, 1), expected.flatten()) / (expected >= 0).sum()
         for parameter in model.parameters():
             parameter.grad = None
         loss.backward()
@@ -254,7 +251,7 @@ def share_right(model: Recurrent, source: Tensor, expected: Tensor) -> float:
     state, token, out = model.encode(source, source != PAD), torch.full((len(source), 1), PAD), []
     for _ in range(expected.shape[1]):
         hidden, state = model(token, state)
-        token = model.head(hidden[:, -1]).argmax(-1, keepdim=True)
+        token = model.output.logits(hidden[:, -1]).argmax(-1, keepdim=True)
         out.append(token)
     return float(((torch.cat(out, 1) == expected) | (expected < 0)).all(1).float().mean())
 

@@ -15,13 +15,12 @@ from nlptools import bundle
 from nlptools.batches.encoder_rows import Rows
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
-from nlptools.configs.encoders import EncoderConfig
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import layers
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.formats.examples import Place, TextExample
 from nlptools.inference.prediction import Predictor
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.classify.task import Classification

@@ -27,7 +27,6 @@ from nlptools.training.objectives import CausalLM
 
 BACKEND = Backend(torch.device("cpu"))
 RUN = Training(output="", steps=12, batch_size=4, lr=1e-2, warmup=0, save_every="never", valid_every="4")
-ARCHITECTURES = ["transformer", "lstm"]
 
 
 @pytest.fixture
@@ -48,67 +47,6 @@ def start(arch: str, data: Corpus, run: Training = RUN, backend: Backend = BACKE
     state.objective.train()
     state.working.train()
     return state
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_accumulated_batches_equal_one_large_batch(arch: str, data: Corpus) -> None:
-    """Also with batches that hold different numbers of targets, where a mean of means goes wrong."""
-    small, large = start(arch, data, replace(RUN, batch_size=2, accumulate=2)), start(arch, data)
-    if arch == "lstm":
-        small.source = large.source  # streams of 2 are not halves of streams of 4
-
-    def halves() -> Any:
-        for batch in source(arch, data, 4):
-            cut = np.where(np.arange(8) < 3, batch.targets[2:], -1)
-            yield replace(batch, ids=batch.ids[:2], targets=batch.targets[:2])
-            yield replace(batch, ids=batch.ids[2:], targets=cut)
-
-    def wholes() -> Any:
-        for batch in source(arch, data, 4):
-            cut = np.where(np.arange(8) < 3, batch.targets[2:], -1)
-            yield replace(batch, targets=np.concatenate([batch.targets[:2], cut]))
-
-    small.batches, large.batches = halves(), wholes()
-    a, b = small.step(), large.step()
-    assert a["loss"] == pytest.approx(b["loss"], rel=1e-5)
-    assert a["grad_norm"] == pytest.approx(b["grad_norm"], rel=1e-4)
-    assert a["targets"] == b["targets"]
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-@pytest.mark.parametrize("stop_at", [1, 4, 7, 11])
-def test_stopped_and_continued_is_never_stopped(arch: str, data: Corpus, tmp_path: Path, stop_at: int) -> None:
-    """Bit for bit: weights, with dropout and, for the LSTM, the carried state."""
-
-    def run(steps: int, directory: Path) -> Any:
-        objective = CausalLM(tiny(arch, hidden_dropout=0.2))
-        torch.manual_seed(4)
-        checkpoints = Checkpoints(directory, keep=2)
-        # the schedule must be that of the whole run
-        fit(objective, source(arch, data), BACKEND, replace(RUN, steps=steps, schedule="constant"),
-            checkpoints=checkpoints)  # fmt: skip
-        return objective.model.state_dict()
-
-    whole = run(12, tmp_path / "whole")
-    run(stop_at, tmp_path / "parts")
-    torch.manual_seed(999)
-    parts = run(12, tmp_path / "parts")
-    for name, tensor in whole.items():
-        assert torch.equal(tensor, parts[name]), name
-
-
-@pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_a_tiny_model_learns_ten_lines_by_heart(arch: str, tmp_path: Path) -> None:
-    rng = np.random.default_rng(1)
-    ids = np.concatenate([[1], *([*rng.integers(2, 50, 9), 1] for _ in range(10))]).astype("uint16")
-    (tmp_path / "ids").write_bytes(ids.tobytes())
-    text = Corpus(tmp_path / "ids", Counts(tokens=100), "", "uint16")
-    run = replace(RUN, steps=300, lr=1e-2, batch_size=4, weight_decay=0.0)
-    objective = CausalLM(tiny(arch, num_hidden_layers=1))
-    objective.model.initialize()
-    state = Fit(objective, source(arch, text, 4), BACKEND, run, None)
-    losses = [state.step()["loss"] for _ in range(300)]
-    assert losses[-1] < 0.5 < losses[0], losses[-1]
 
 
 def test_bf16_keeps_float32_master_weights(data: Corpus) -> None:

@@ -18,10 +18,10 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
 from nlptools.configs.export import Export
 from nlptools.configs.layers import layers
-from nlptools.configs.lm import GPTConfig
 from nlptools.errors import BundleError, UsageError
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.onnx_export import export
+from nlptools.models.language.gpt import GPTConfig
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.tasks import outputs
 from nlptools.training.finetuning import rates

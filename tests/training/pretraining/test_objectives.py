@@ -13,8 +13,7 @@ from torch import nn
 from nlptools.batches.pretraining import PretrainingBatch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
-from nlptools.configs.encoders import EncoderConfig
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.models.encoders.electra import Electra, generator_config, parts
 from nlptools.training.engine.loop import Fit
 from nlptools.training.pretraining import evaluation, objectives

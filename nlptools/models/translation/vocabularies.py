@@ -1,0 +1,56 @@
+"""What the encoder-decoders have in common: the tokens of both sides, and options that all of them follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nlptools.configs.checks import check_sizes
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import BundleError
+
+
+@dataclass(frozen=True)
+class Vocabularies:
+    """The tokens of both sides.
+
+    The last token of the target side may be the padding; the decoder starts from it, and it has no probability.
+    """
+
+    source_vocab_size: int
+    target_vocab_size: int
+    pad: int  # padding of both sides, and the token that the decoder starts from
+    eos: int  # end of sentence, of both sides
+
+    def __post_init__(self) -> None:
+        check_sizes(self, source_vocab_size=1 << 22, target_vocab_size=1 << 22)
+        smaller = min(self.source_vocab_size, self.target_vocab_size)
+        for name in ("pad", "eos"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < smaller:
+                raise BundleError(f"{name} is {value!r}, expected a token of both vocabularies")
+
+    @property
+    def num_classes(self) -> int:
+        """Tokens that have a probability: all of the target side but a padding at its end."""
+        return self.target_vocab_size - (self.pad == self.target_vocab_size - 1)
+
+    @property
+    def max_positions(self) -> int | None:
+        """Most positions that the model can read on either side; None: no limit."""
+        return None
+
+    def rows(self, shared: bool) -> int:
+        """Rows of all embeddings, for both sides, or one matrix that is `shared`."""
+        return self.target_vocab_size + (0 if shared else self.source_vocab_size)
+
+
+def common_sizes(options: TrainSeq2Seq) -> dict[str, Any]:
+    """The sizes that every encoder-decoder has, from a command's options."""
+    return {
+        "hidden_size": options.hidden,
+        "encoder_layers": options.layers,
+        "decoder_layers": options.decoder_layers or options.layers,
+        "share_embeddings": options.share_embeddings and options.target_tokenizer is None,
+        "dropout": options.dropout,
+    }
