@@ -15,11 +15,10 @@ from tiny_encoder_decoders import tiny
 
 from nlptools import bundle
 from nlptools.configs import Compute
-from nlptools.models.encoders.bert import EncoderConfig
 from nlptools.configs.lm import Generate
 from nlptools.errors import BundleError
 from nlptools.inference import loading
-from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import safetensors.torch
 import torch
-from tests.training.pretraining.test_objectives import VOCAB, batch, bert, electra
 
 from nlptools import bundle
 from nlptools.configs.pretraining import TrainBert
@@ -20,6 +19,7 @@ from nlptools.models.huggingface import bert as door
 from nlptools.text import huggingface, tokenizer
 from nlptools.training.pretraining import models, objectives
 from nlptools.training.pretraining.objectives import DISCRIMINATOR_WEIGHT, Masked, Replaced
+from tests.training.pretraining.test_objectives import VOCAB, batch, bert, electra
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference
