@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from nlptools.files import atomic
+
 CHANGES = ("replace", "mkdir", "unlink", "rmdir", "fsync")  # functions of os; shutil and pathlib call them too
 
 
@@ -24,6 +26,7 @@ class Fault:
     ) -> None:
         self.at, self.kill, self.calls = at, kill, 0
         self.where = ""  # the call that failed
+        monkeypatch.setattr(atomic, "_unfinished", {})  # a killed run leaves its temporary files behind
         for name in CHANGES:
             monkeypatch.setattr(os, name, self._wrapped(name, getattr(os, name), name in names))
 

@@ -118,14 +118,16 @@ def _product(dtype: torch.dtype) -> Callable[[], object]:
     """A product (M, K) x (K, N) in this type, as `layers.linear` computes it for inference."""
     import torch
 
-    x = torch.ones(_ROWS, _WIDTH, dtype=dtype)
-    weight = torch.ones(_WIDTH, _WIDTH, dtype=dtype)
-    try:
-        packed = torch.ops.mkldnn._reorder_linear_weight(weight, _ROWS)
-        torch.ops.mkldnn._linear_pointwise(x[:1], packed, None, "none", [], "")
-    except (AttributeError, RuntimeError):  # a PyTorch or a processor without packed weights
-        return lambda: torch.nn.functional.linear(x, weight)
-    return lambda: torch.ops.mkldnn._linear_pointwise(x, packed, None, "none", [], "")
+    from nlptools.compute.kernels.linear import PackedWeight
+
+    x, weight = torch.ones(_ROWS, _WIDTH, dtype=dtype), torch.ones(_WIDTH, _WIDTH, dtype=dtype)
+    packed = PackedWeight()
+
+    def product() -> object:
+        out = packed.product(x, weight, None, "none")
+        return torch.nn.functional.linear(x, weight) if out is None else out
+
+    return product
 
 
 def _read(path: Path) -> dict[str, dict[str, float]]:

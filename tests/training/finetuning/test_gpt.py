@@ -228,8 +228,8 @@ def test_what_else_is_done_with_the_directory(tmp_path: Path, base: Path) -> Non
     ]
     assert np.allclose(*made)  # the vectors of the language model, whose weights did not change
     assert type(nlptools.load(out, threads=1)).__name__ == "Predictor"
-    with pytest.raises(UsageError, match="a model for a task, which says no text"):
-        nlptools.inference.loading.load_speaking(out)
+    with pytest.raises(UsageError, match="a model for a task and cannot generate text"):
+        nlptools.load(out, settings=Generate())
     with pytest.raises(UsageError, match="export takes a BERT or an ELECTRA"):
         export(out, Export(output=str(tmp_path / "x.onnx")))
     described = nlptools.describe(out)
