@@ -192,7 +192,7 @@ def test_what_is_no_model_is_refused(call: Run, text: Path) -> None:
         ((), "--tokenizer"),
         (("-t", "tok", "--embedding", 8), "--embedding is for --objective electra"),
         (("-t", "tok", "--long-phase", "64"), "not a length and a share"),
-        (("-t", "tok", "--long-phase", "64:0.1"), "is not longer than --max-length 128"),
+        (("-t", "tok", "--long-phase", "64:0.1"), "must be more than --max-length 128"),
         (("-t", "tok", "--preset", "electra-small", "--objective", "bert"), "is an ELECTRA"),
         (("-t", "tok", "--preset", "huge"), "electra-base"),
     ],

@@ -253,7 +253,7 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--init", "missing.bin"], "a\n", 66, "missing.bin"),
         (["--subwords", "6-3"], "a\n", 2, "not a range of lengths: '6-3'"),
         (["--position-weights"], "a\n", 2, "--position-weights is for --model cbow"),
-        (["--lr", "0"], "a\n", 2, "--lr 0 learns nothing"),
+        (["--lr", "0"], "a\n", 2, "--lr must be greater than 0"),
         (["--max-time", "1h"], "a\n", 2, "--max-time has nowhere to save to"),
         (["-o", "v.odd"], "a\n", 2, "no format is known by this name"),
         (["--run", "kept", "--resume", "must"], "a\n", 73, "nothing to resume"),
