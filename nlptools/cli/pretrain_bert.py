@@ -38,13 +38,13 @@ the loss and accuracy per masked token, the accuracy per next sentence, and prec
 Nothing is written to standard output.
 
 Each preset except hour is a published training schedule. Its 1,000,000 steps (electra-base: 766,000) take about this many
-floating-point operations: tiny 1e17, mini 4e17, small 1.5e18, medium 3e18, electra-small 2e18, base and electra-base 1e20, large 3e20. A
-processor with 2 cores and bf16 units does about 1e16 in an hour, a GPU of 2023 about 1e18. For a shorter training, give
---steps: warm-up and decay follow. tiny to medium have the sizes of Turc et al. 2019 and the training of the small BERT of
-Clark et al. 2020 (128 sequences of 128 tokens); base and large follow Devlin et al. 2019 (256 sequences of 128 tokens; in the
-last tenth of the steps the sequences have 512 tokens, and a step the same number of tokens); the ELECTRAs follow Clark et al.
-2020. hour is for two cores and an hour or less: the sizes of mini, masked tokens only, 16,000 steps of 16 sequences of 64
-tokens, of which 30% are predicted. It has no dropout: give finetune --encoder-dropout 0.1 afterwards.""",
+floating-point operations: tiny 1e17, mini 4e17, small 1.5e18, medium 3e18, electra-small 2e18, base and electra-base 1e20,
+large 3e20. A processor with 2 cores and bf16 units does about 1e16 in an hour, a GPU of 2023 about 1e18. For a shorter
+training, give --steps: warm-up and decay follow. tiny to medium have the sizes of Turc et al. 2019 and the training of the
+small BERT of Clark et al. 2020 (128 sequences of 128 tokens); base and large follow Devlin et al. 2019 (256 sequences of 128
+tokens; in the last tenth of the steps the sequences have 512 tokens, and a step the same number of tokens); the ELECTRAs
+follow Clark et al. 2020. hour is for two cores and an hour or less: the sizes of mini, masked tokens only, 16,000 steps of 16
+sequences of 64 tokens, of which 30% are predicted. It has no dropout: give finetune --encoder-dropout 0.1 afterwards.""",
     examples=(
         (
             "Train a small BERT for at most an hour (status 75); the same command continues:",
