@@ -45,7 +45,7 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     """
     from nlptools.files import streams
 
-    # report errors before torch is loaded
+    # what is wrong is said before torch is loaded
     trainlm.check()
     training.check()
     streams.check_inputs(inputs, training.held_out)
