@@ -40,9 +40,11 @@ class Start:
 
     def model(self) -> BertWithHeads | Electra:
         """The model, on the CPU in float32. Draws random numbers."""
-        model: BertWithHeads | Electra = BertWithHeads(self.config, self.heads)
+        model: BertWithHeads | Electra
         if self.generator is not None:
             model = Electra(self.generator, self.config)
+        else:
+            model = BertWithHeads(self.config, self.heads)
         model.initialize()
         if self.looks_around:
             for part in (model.generator, model.discriminator) if isinstance(model, Electra) else (model,):
