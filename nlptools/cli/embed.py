@@ -15,7 +15,7 @@ from nlptools.configs.embed import Embed, EmbedWords
 if TYPE_CHECKING:
     from nlptools.files.streams import Block
 
-_WINDOW = 8192  # lines that are sorted by length together
+_WINDOW = 8192  # lines sorted by length together
 
 
 @make_command(
@@ -24,24 +24,25 @@ _WINDOW = 8192  # lines that are sorted by length together
     EmbedWords,
     Compute,
     Lines,
-    formats="""A line in, a vector out, in order; an empty line has one, too, of the model's special tokens. npy is one array of
-numpy, its header completed at the end, with the lines beside it (NAME.vocab.tsv); on a pipe, a whole array for every window
-of lines, one behind the other, which neighbors and project read as one. jsonl: {"text", "embedding"} on each line. tsv: the
-line and its numbers, between tabs. word2vec: the text format. --unit token writes {"text", "tokens", "vectors"} for each
-line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all of them in one array, and in --index FILE a line for
-each: number of the line, number in the line (both from 1), token or word, between tabs. Special tokens have none.""",
+    formats="""The output has one vector for each input line, in order; an empty line has the vector of the model's special
+tokens. npy: one numpy array, whose header is completed at the end, with the lines in NAME.vocab.tsv; on a pipe, consecutive
+arrays, one for every window of lines, which neighbors and project read as one. jsonl: {"text", "embedding"} on each line. tsv:
+the line and its numbers, separated by tabs. word2vec: the text format of word2vec. --unit token writes {"text", "tokens",
+"vectors"} for each line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all lines are in one array, and
+--index FILE has a line for each vector: line number, number of the token or word in its line (both from 1), and the token or
+word, separated by tabs. Special tokens are left out.""",
     examples=(
-        ("Vectors of lines, as numpy reads them:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
+        ("Write vectors of lines for numpy:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
         (
-            "Search a file by meaning; queries are any text:",
+            "Search a file by meaning, with any text as query:",
             "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy --model minilm/",
         ),
-        ("A map of lines:", "nlptools embed minilm/ lines.txt --to jsonl | nlptools project - -o map.html"),
+        ("Draw a map of lines:", "nlptools embed minilm/ lines.txt --to jsonl | nlptools project - -o map.html"),
         (
-            "Vectors of words, the last four layers side by side:",
+            "Write vectors of words, the concatenation of the last four layers:",
             "nlptools embed bert/ --unit word --layers concat:-4: --to jsonl < lines.txt",
         ),
-        ("The mean of word vectors:", "nlptools embed vectors.txt lines.txt --to tsv"),
+        ("Average word vectors:", "nlptools embed vectors.txt lines.txt --to tsv"),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
@@ -90,7 +91,7 @@ def command(
 
 
 def _check_outputs(embed: Embed, lines: Lines) -> None:
-    """Raise OutputError for a file that is there, and UsageError for binary data to a terminal, before a model is loaded."""
+    """Raise OutputError for an output file that exists, and UsageError for binary data to a terminal, before loading a model."""
     import os
 
     from nlptools.errors import OutputError, UsageError, display
@@ -109,7 +110,7 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
 
 
 def _windows(blocks: Iterable[Block], size: int) -> Iterator[list[str]]:
-    """The lines as they come, at most `size` at a time, in parts of like size."""
+    """The lines of the blocks in order, at most `size` at a time, each block in parts of nearly equal size."""
     for block in blocks:
         parts = -(-len(block.lines) // size)
         for i in range(parts):

@@ -26,27 +26,28 @@ if TYPE_CHECKING:
     Translate,
     Compute,
     Lines,
-    formats=r"""A prompt or source per line in, its continuation or output in one line out, in order; an empty source has an
-empty output. Newlines, tabs and backslashes in an output are written as \n, \t and \\. Several outputs of a line stand in one
-line, separated by tabs. --json writes a JSON object per line: "prompt" and "continuations", or "source" and "translations",
-each with "text", "finish" (length, eos, stop, context, empty), "score" where beam search ranked it, with --logprobs "tokens" and
-"logprobs" (the end of the text included), with --alignments "alignment". --json-input reads JSON objects with the text under
-"prompt" or "source" (and "prefix", what the output has to begin with); their other keys are passed on. --score-target writes
-the log-probability (nats) of each target and the number of tokens it counts, separated by a tab.""",
+    formats=r"""Input is one prompt or source per line; output is one line for each, in order, with its continuation or
+translation. An empty source has an empty output. Newlines, tabs and backslashes in an output are written as \n, \t and \\.
+Several outputs of one input are written on one line, separated by tabs. --json writes a JSON object per line: "prompt" and
+"continuations", or "source" and "translations", each with "text", "finish" (length, eos, stop, context, empty), "score" if it
+comes from beam search, "tokens" and "logprobs" with --logprobs (including the end-of-text token), and "alignment" with
+--alignments. --json-input reads JSON objects with the text under "prompt" or "source" (and "prefix", the text that the output
+must begin with); their other keys are copied to the output. --score-target writes the log-probability (nats) of each target
+and its number of tokens, separated by a tab.""",
     examples=(
         ("Continue a prompt:", "echo 'The import statement' | nlptools generate lm/ --top-p 0.9"),
         (
-            "Three different continuations, the same each time:",
+            "Sample three continuations, the same on every run:",
             "nlptools generate lm/ --num-samples 3 --seed 7 < prompts.txt",
         ),
-        ("The most likely continuation of each line, as JSON:", "nlptools generate lm/ --beam 4 --json < prompts.txt"),
-        ("Translate, and score it:", "nlptools generate en-de/ < test.en | nlptools bleu test.de"),
+        ("Write the most likely continuation as JSON:", "nlptools generate lm/ --beam 4 --json < prompts.txt"),
+        ("Translate, and score the translations:", "nlptools generate en-de/ < test.en | nlptools bleu test.de"),
         (
-            "Two models together, the three best translations of each line, with scores:",
+            "Write the three best translations by an ensemble of two models, with scores:",
             "nlptools generate run1/ run2/ test.en --nbest 3 --json",
         ),
         (
-            "One part of a job array; the same command goes on after it was stopped:",
+            "Translate one part of a job array; the same command continues after an interruption:",
             "nlptools generate en-de/ big.en --shard 3/40 --skip-done -o big.de.03",
         ),
     ),
@@ -65,9 +66,9 @@ def command(
 ) -> None:
     """Continue prompts with a language model, or translate.
 
-    MODEL is a directory that train-lm or train-seq2seq made, or a Hugging Face GPT-2 or MarianMT. Several directories of
-    encoder-decoders in a row are an ensemble. Lines are decoded many at a time, which does not change what comes out; each
-    has random numbers of its own, drawn from --seed and its number.
+    MODEL is a directory written by train-lm or train-seq2seq, or a Hugging Face GPT-2 or MarianMT. Several directories of
+    encoder-decoders form an ensemble. Lines are decoded in batches, which does not change the output: the random numbers of
+    each line depend only on --seed and its line number.
     """
     generate.check()
     translate.check(generate)
@@ -75,7 +76,7 @@ def command(
 
     more = [name for name in inputs if os.path.isfile(os.path.join(name, "config.json"))]
     if list(inputs[: len(more)]) != more:
-        more = []  # a directory among files: the readers say what is wrong with it
+        more = []  # a directory among files: the readers report the error
     names = streams.check_inputs(inputs[len(more) :])
     first, end = line_ranges.share(names, *shard(generate.shard)) if generate.shard else (0, None)
     if generate.skip_done:
@@ -108,9 +109,9 @@ def command(
 def _batches(
     blocks: Iterator[tuple[int, Block]], json_input: bool, key: str, size: int
 ) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """(number of the first, items with their other keys) for each batch of what the input has delivered.
+    """(number of the first item, items) for each batch of the input read so far; items keep their other JSON keys.
 
-    What stands before a line that is no good comes first, then the error.
+    Items before an invalid line are yielded first, then its error is raised.
     """
     for first, block in blocks:
         items, error = _good_items(block, json_input, key)
@@ -121,7 +122,7 @@ def _batches(
 
 
 def _good_items(block: Block, json_input: bool, key: str) -> tuple[list[dict[str, Any]], Exception | None]:
-    """The items before the first line that is no good, and what is wrong with it."""
+    """The items before the first invalid line, and its error; None if all lines are valid."""
     from nlptools.errors import DataError
 
     items: list[dict[str, Any]] = []
@@ -134,20 +135,25 @@ def _good_items(block: Block, json_input: bool, key: str) -> tuple[list[dict[str
 
 
 def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]:
-    """What each line asks for: a text under `key`; a "source", too, where that is "target"."""
+    """The item of each line: its text under `key`, and the source under "source" where `key` is "target".
+
+    Raises:
+        DataError: a line has the wrong number of fields, or a text is missing or not valid Unicode.
+    """
     from nlptools.errors import DataError
     from nlptools.files.line_records import fields, parse_json_object
+    from nlptools.messages import counted
 
     names = ("source", "target") if key == "target" else (key,)
     for number, line in enumerate(block.lines, block.start):
         if json_input:
             item = parse_json_object(line, block.path, number)
         elif key == "target":
-            found = fields(line)
-            if len(found) != 2:
-                told = f"{len(found)} field" + "s" * (len(found) != 1)
-                raise DataError(f"expected source TAB target, found {told}", path=block.path, line=number)
-            item = dict(zip(names, found, strict=True))
+            texts = fields(line)
+            if len(texts) != 2:
+                message = f"expected source TAB target, found {counted(len(texts), 'field')}"
+                raise DataError(message, path=block.path, line=number)
+            item = dict(zip(names, texts, strict=True))
         else:
             item = {key: line}
         for name in names + ("prefix",) * (key == "source" and "prefix" in item):
@@ -169,17 +175,17 @@ def _answer(
         loaded.generate_batch(prompts, generate, seed=seed, first=first, on_text=lambda text: out.write(escape(text)))
         out.write("\n")
         return
-    found = loaded.generate_batch(prompts, generate, seed=seed, first=first)
+    continuations = loaded.generate_batch(prompts, generate, seed=seed, first=first)
     if generate.json:
         rows = [
             {**item, "continuations": [_plain(c, generate.logprobs) for c in row]}
-            for item, row in zip(items, found, strict=True)
+            for item, row in zip(items, continuations, strict=True)
         ]
         out.write_lines(list(map(_json_line, rows)))
         return
     out.write_lines(
         "\t".join(escape((prompt if generate.echo else "") + c.text) for c in row)
-        for prompt, row in zip(prompts, found, strict=True)
+        for prompt, row in zip(prompts, continuations, strict=True)
     )
 
 
@@ -198,15 +204,15 @@ def _translate(
     if any("prefix" in item for item in items):
         prefixes = [item.get("prefix", translate.prefix or "") for item in items]
     sources = [item["source"] for item in items]
-    found = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
+    translations = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
     if generate.json:
         rows = [
             {**item, "translations": [_plain(t, generate.logprobs) for t in row]}
-            for item, row in zip(items, found, strict=True)
+            for item, row in zip(items, translations, strict=True)
         ]
         out.write_lines(list(map(_json_line, rows)))
         return
-    texts = ([escape(t.text) + _pharaoh(t.alignment) for t in row] for row in found)
+    texts = ([escape(t.text) + _pharaoh(t.alignment) for t in row] for row in translations)
     out.write_lines(
         "\t".join([*([escape(source)] if generate.echo else []), *row])
         for source, row in zip(sources, texts, strict=True)
@@ -231,20 +237,20 @@ def _pharaoh(alignment: list[tuple[int, int]] | None) -> str:
     return "" if alignment is None else "\t" + " ".join(f"{source}-{target}" for source, target in alignment)
 
 
-def _plain(found: Any, logprobs: bool) -> dict[str, Any]:
-    """A continuation or translation for JSON."""
-    row: dict[str, Any] = {"text": found.text, "finish": found.finish}
-    if getattr(found, "score", None) is not None:
-        row["score"] = found.score
+def _plain(result: Any, logprobs: bool) -> dict[str, Any]:
+    """The JSON object of a continuation or translation."""
+    row: dict[str, Any] = {"text": result.text, "finish": result.finish}
+    if getattr(result, "score", None) is not None:
+        row["score"] = result.score
     if logprobs:
-        row.update(tokens=found.tokens, logprobs=found.logprobs)
-    if getattr(found, "alignment", None) is not None:
-        row["alignment"] = found.alignment
+        row.update(tokens=result.tokens, logprobs=result.logprobs)
+    if getattr(result, "alignment", None) is not None:
+        row["alignment"] = result.alignment
     return row
 
 
 def _json_line(row: dict[str, Any]) -> str:
-    """JSON in one line, readable where UTF-8 can hold it."""
+    """JSON on one line, with non-ASCII characters unescaped unless UTF-8 cannot encode them."""
     import json
 
     line = json.dumps(row, ensure_ascii=False)
@@ -252,5 +258,5 @@ def _json_line(row: dict[str, Any]) -> str:
 
 
 def _is_text(text: str) -> bool:
-    """Whether UTF-8 can hold it: JSON's escapes can stand for half a surrogate pair."""
+    """Whether UTF-8 can encode `text`: JSON's escapes can produce half a surrogate pair."""
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     Score,
     Compute,
     Lines,
-    formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and the number of tokens
-it has, the end-of-text token included. --per token writes a line for each token, the token and its log-probability separated
+    formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and its number of
+tokens, including the end-of-text token. --per token writes a line for each token, the token and its log-probability separated
 by a tab, and an empty line after each input line. --per total writes one JSON object: perplexity per token, per word and per
-byte, bits per byte, what was counted, and the protocol (context, stride, the last window, what stands before the first
-token, unknown words, device and precision).""",
+byte, bits per byte, the counts, and the protocol (context, stride, the last window, the token before the first one, unknown
+words, device and precision).""",
     examples=(
-        ("The log-probability of each line:", "nlptools score lm/ < candidates.txt"),
-        ("The perplexity of a text, and how it was measured:", "nlptools score lm/ --per total held-out.txt"),
-        ("The most probable of some sentences:", "nlptools score lm/ < in.txt | paste - in.txt | sort -gr | head -1"),
+        ("Write the log-probability of each line:", "nlptools score lm/ < candidates.txt"),
+        ("Measure the perplexity of a text:", "nlptools score lm/ --per total held-out.txt"),
+        (
+            "Find the most probable of some sentences:",
+            "nlptools score lm/ < in.txt | paste - in.txt | sort -gr | head -1",
+        ),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
@@ -38,7 +41,7 @@ token, unknown words, device and precision).""",
 def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
     """Give the log-probability of lines, or the perplexity of a text.
 
-    MODEL is a directory that train-lm made, or a Hugging Face GPT-2. Lines are scored each on its own.
+    MODEL is a directory written by train-lm, or a Hugging Face GPT-2. Each line is scored on its own.
     """
     score.check()
     import json
@@ -57,7 +60,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
                 from nlptools.errors import DataError
 
                 raise DataError("no text to score: the input is empty")
-            # JSON has no infinity: a perplexity beyond what a float holds is null
+            # JSON has no infinity: a perplexity too large for a float becomes null
             plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
             out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
             return

@@ -14,22 +14,22 @@ from nlptools.configs.lm import PRESETS, TrainLM
     Training,
     Compute,
     presets=PRESETS,
-    formats="""Input is text. By default each line is a document of its own; --document says otherwise. The output is a model
-directory: config.json, model.safetensors and the tokenizer's files in the layout of Hugging Face (a transformer opens there
-as GPT-2), training.json (how it was made), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums),
-checkpoints/ and data/ (token ids, to continue from). With --valid the weights are those with the lowest validation loss,
-otherwise the last; --average may take the mean of several. Standard output stays empty.""",
+    formats="""Input is text. By default each line is one document; --document changes that. The output is a model directory:
+config.json, model.safetensors and the tokenizer's files in the layout of Hugging Face (a transformer opens there as GPT-2),
+training.json (the training record), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums),
+checkpoints/ and data/ (token ids, to continue from). With --valid the saved weights are those with the lowest validation
+loss, otherwise the last ones; --average can replace them by the mean of several. Nothing is written to standard output.""",
     examples=(
         (
-            "A small Transformer on a text file, with held-out text to measure on:",
+            "Train a small Transformer on a text file, with held-out text for validation:",
             "nlptools train-lm -t pieces.model --valid held-out.txt -o lm/ train.txt",
         ),
         (
-            "From standard input, for half an hour at most; the same command again goes on (status 75):",
+            "Train from standard input for at most half an hour (status 75); the same command continues:",
             "zcat corpus.gz | nlptools train-lm -t pieces.model --preset tiny --max-time 30m -o lm/",
         ),
         (
-            "On two processes:",
+            "Train with two processes:",
             "torchrun --nproc-per-node 2 -m nlptools train-lm -t pieces.model -o lm/ train.txt",
         ),
     ),
@@ -40,8 +40,8 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     """Train a language model on text.
 
     Text from files or standard input is encoded once into the output directory, then a Transformer (GPT-2's) or an LSTM is
-    trained on it. A run that was stopped, by a signal, a time limit or a crash, is continued by the same command and ends
-    with the weights it would have had anyway.
+    trained on it. If a run is stopped by a signal, a time limit or a crash, the same command continues it; the final
+    weights are the same as without the interruption.
     """
     from nlptools.files import streams
 

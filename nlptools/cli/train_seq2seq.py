@@ -14,30 +14,30 @@ from nlptools.configs.seq2seq import PRESETS, PairTraining, TrainSeq2Seq
     PairTraining,
     Compute,
     presets=PRESETS,
-    formats="""Input lines are `source TAB target`, tabs, line ends and backslashes inside a text written as \\t, \\n and \\\\;
-or --source and --target name two files that are read side by side. Pairs with an empty side are left out, and with
---max-source-length and --max-target-length those with a longer side, or it is cut; both are counted. The output is a model
-directory: a transformer opens in Hugging Face as MarianMT (--norm pre: Pegasus), with source.spm, target.spm and vocab.json
-where the tokenizer is SentencePiece; besides training.json (how it was made), log.jsonl (one JSON object per report),
-manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (token ids, to continue from). With --valid the weights are
-the best by --best, or the mean of the last validations with --average where that is better; otherwise the last. Standard
-output stays empty.""",
+    formats="""Input lines are `source TAB target`, where tabs, newlines and backslashes inside a text are written as \\t, \\n and
+\\\\; or --source and --target name two parallel files. Pairs with an empty side are skipped. Sides longer than
+--max-source-length or --max-target-length are cut, or their pairs skipped (see --long). All of these are counted and reported.
+The output is a model directory: a transformer opens in Hugging Face as MarianMT (--norm pre: Pegasus), with source.spm,
+target.spm and vocab.json if the tokenizer is SentencePiece. The directory also has training.json (the training record),
+log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (token ids, to continue
+from). With --valid the saved weights are the best by --best, or with --average the mean of those of the last validations if
+that is better; otherwise the last ones. Nothing is written to standard output.""",
     examples=(
         (
-            "A small Transformer, chosen by the BLEU of held-out pairs:",
+            "Train a small Transformer and keep the weights with the best BLEU on held-out pairs:",
             "paste train.en train.de | nlptools train-seq2seq -t pieces.model --preset multi30k --valid valid.tsv -o en-de/",
         ),
         (
-            "An RNN with Bahdanau's attention, each side with its own tokenizer, from two files:",
+            "Train an RNN with Bahdanau's attention from two files, each side with its own tokenizer:",
             "nlptools train-seq2seq --arch rnn -t en.model --target-tokenizer de.model --source train.en --target train.de"
             " -o rnn/",
         ),
         (
-            "Summaries: long sources, cut to 400 tokens:",
+            "Train a summarizer on long sources, cut to 400 tokens:",
             "nlptools train-seq2seq -t pieces.model --max-source-length 400 --long cut -o subjects/ mails.tsv",
         ),
         (
-            "Back-translation: a model the other way makes sources for text of the target language alone:",
+            "Back-translate monolingual target text with a model of the reverse direction, and train on it too:",
             "nlptools generate de-en/ --beam 0 < mono.de | paste - mono.de | cat - train.tsv |"
             " nlptools train-seq2seq -t pieces.model --valid valid.tsv -o better/",
         ),
@@ -50,11 +50,11 @@ def command(
 ) -> None:
     """Train a translation or summarization model on pairs of texts.
 
-    A Transformer, an RNN with attention or a convolutional model learns to say the target of a source. Pairs of like
-    length are trained on together; held-out pairs are translated at each validation. A run that was stopped, by a signal, a
-    time limit or a crash, is continued by the same command and ends with the weights it would have had anyway.
+    A Transformer, an RNN with attention or a convolutional model learns to generate the target of a source. Pairs of
+    similar length are batched together; held-out pairs are translated at each validation. If a run is stopped by a signal,
+    a time limit or a crash, the same command continues it; the final weights are the same as without the interruption.
     """
-    # what is wrong is said before torch is loaded
+    # report errors before torch is loaded
     trainseq2seq.check()
     pairtraining.check()
     from nlptools.training.translation import train_seq2seq

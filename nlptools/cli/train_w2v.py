@@ -10,45 +10,45 @@ from nlptools.configs.word_vectors import TrainW2V, VectorRun
 from nlptools.errors import UsageError
 
 FORMATS = f"""\
-Input is sequences, one per line, of tokens separated by spaces: words, items that were bought together, walks through a
-graph. Windows do not reach from one line into the next. A line of more than 1,000 tokens is cut into pieces of 1,000.
-Tokens are taken as they are: nlptools-tokenize(1) lowercases and separates punctuation. Words come out by falling count.
+Input is one sequence per line, of tokens separated by spaces: the words of a sentence, items bought together, walks through a
+graph. Windows do not cross line ends. A line of more than 1,000 tokens is cut into pieces of 1,000. Tokens are used as they
+are; use nlptools-tokenize(1) to lowercase text and separate punctuation. Words are written by descending count.
 
-The name of -o or --format determines the format of the output: {FILES}; see nlptools-convert(1). Standard output is
-word2vec. --format fasttext writes the .bin that fastText and gensim load. That and directories keep n-grams, which give
-vectors to unseen words, and output vectors, with which training can continue; all others have only the vectors of words.
+The file name of -o or --format selects the format of the output: {FILES}; see nlptools-convert(1). Standard output
+is word2vec. --format fasttext writes the .bin that fastText and gensim load. That format and directories store n-grams, which
+give unknown words a vector, and output vectors, from which training can continue; all other formats store word vectors only.
 
---init begins with vectors made before. Words that they lack and that are frequent enough are added; words that the text
-lacks stay. Options are not taken over: --dim must be the same, and n-grams are used with the same --subwords and --buckets,
-otherwise they begin anew. --loss hs has no output vectors to begin with.
+--init starts from existing vectors. Words that they lack are added if they are frequent enough; their words that do not occur
+in the text are kept. Options are not copied: --dim must be the same. N-grams are reused if --subwords and --buckets are the
+same, otherwise they are initialized anew. --loss hs cannot reuse output vectors.
 
---run DIR, or a directory as output, keeps the text as numbers, checkpoints, log.jsonl (see nlptools-plot(1)) and
-training.json. A run that is stopped, by a signal or by --max-time, saves all and ends with status 75; the same command, with
-the same text, continues. One that was killed continues from its last checkpoint (--save-every). --force begins anew.
+--run DIR, or a directory as output, stores the encoded text, checkpoints, log.jsonl (see nlptools-plot(1)) and training.json.
+A run that is stopped by a signal or by --max-time saves everything and ends with status 75; the same command with the same
+text continues it. A killed run continues from its last checkpoint (--save-every). --force starts anew.
 
-MODELS. Skip-gram and CBOW are those of Mikolov et al. 2013 (arXiv 1301.3781), with negative sampling and thinning out of
-frequent words as in Mikolov et al. 2013 (arXiv 1310.4546); hierarchical softmax (Morin and Bengio 2005) has the tree of
-Huffman; n-grams are those of Bojanowski et al. 2017 (arXiv 1607.04606), with fastText's numbers for them; CBOW gives each
-word of the mean its share of the gradient (Irsoy et al. 2021, arXiv 2012.15332), with --cbow-gradient legacy the whole, as
-word2vec; --position-weights is section 2.2 of Mikolov et al. 2018 (arXiv 1712.09405).
+MODELS. Skip-gram and CBOW are those of Mikolov et al. 2013 (arXiv 1301.3781), with negative sampling and subsampling of
+frequent words as in Mikolov et al. 2013 (arXiv 1310.4546); hierarchical softmax (Morin and Bengio 2005) uses a Huffman tree;
+n-grams are those of Bojanowski et al. 2017 (arXiv 1607.04606), hashed as in fastText. CBOW gives each word of the mean its
+share of the gradient (Irsoy et al. 2021, arXiv 2012.15332); with --cbow-gradient legacy it gives each word the whole gradient,
+as word2vec does. --position-weights is section 2.2 of Mikolov et al. 2018 (arXiv 1712.09405).
 
-What differs: 32 tokens that stand together share the negatives that are drawn, which are weighted as though each token had
-its own, --negative for each word that it predicts. Several processes (--workers) change the same vectors without locks, so
-their results differ a little from run to run; --deterministic, or one worker, gives the same bytes again on the same
-machine. The learning rate falls in a line to zero over all words of all epochs. With corpus_file and several workers gensim
-lowers it only by the share of each worker, so that its rate is higher on average; for that reason, and because
-the steps here hold many words, the rate begins at 0.045 where others begin at 0.025.
+Differences: 32 consecutive tokens share their sampled negatives, which are weighted as if each token had its own: --negative
+for each word that it predicts. Several processes (--workers) update the same vectors without locks, so their results differ
+slightly from run to run; --deterministic, or one worker, gives the same bytes every time on the same machine. The learning
+rate decays linearly to zero over all words of all epochs. With corpus_file and several workers, gensim lowers it by the share
+of each worker only, so its rate is higher on average. For that reason, and because a step here covers many words, the
+rate starts at 0.045 instead of the usual 0.025.
 
-PROGRESS on standard error: the loss, in nats, the rate, and words per second of training. These are words of the
-vocabulary, those that were thinned out too. The loss is the mean over the pairs of the epoch: of a word and a word of its
-window, with its negatives (CBOW: of a word and its window); without any learning it is 4.16 with 5 negatives, with --loss
-softmax the logarithm of the number of words. --valid gives the same for another text after each epoch. A loss that rises
-tells of too high a rate; if it is no number any more, the run ends with status 3 and writes nothing.
+PROGRESS on standard error: the loss in nats, the learning rate, and training speed in words per second. These are words of
+the vocabulary, including those that subsampling drops. The loss is the mean over the pairs of the epoch: a word and a word of
+its window, with its negatives (CBOW: a word and its window). Without any training it is 4.16 with 5 negatives; with --loss
+softmax it is the logarithm of the number of words. --valid reports the same for a held-out text after each epoch. A rising
+loss means that the learning rate is too high; if the loss is no longer finite, the run ends with status 3 and writes nothing.
 
-With --model glove the co-occurrences are counted first, in files beside the run (16 bytes for each pair of words, 12 in
-the end), and an epoch goes over them. Frequent words are not thinned out, and windows are not drawn: --sample,
---shrink-windows and --negative have no part in it. The vectors are the sums of those of words and of contexts, the loss is
-the mean over pairs of f(X) (w.c + b + b' - log X)^2 / 2. GloVe's own tools have --window 15 and --epochs 25."""
+With --model glove the co-occurrences are counted first, in files beside the run (16 bytes for each pair of words, 12 at the
+end), and an epoch is a pass over them. There is no subsampling, and window sizes are not drawn: --sample, --shrink-windows and
+--negative have no effect. The vectors are the sums of the word vectors and the context vectors; the loss is the mean over
+pairs of f(X) (w.c + b + b' - log X)^2 / 2. GloVe's own tools use --window 15 and --epochs 25."""
 
 
 @make_command(
@@ -59,35 +59,35 @@ the mean over pairs of f(X) (w.c + b + b' - log X)^2 / 2. GloVe's own tools have
     formats=FORMATS,
     examples=(
         (
-            "From text to vectors:",
+            "Train vectors on the words of a text:",
             "zcat novels.gz | nlptools tokenize -t words --lowercase | nlptools train-w2v -o vectors.bin",
         ),
         (
-            "With phrases as words:",
+            "Treat phrases as words:",
             "nlptools tokenize -t words novels.gz | nlptools phrases | nlptools train-w2v -o phrases.bin",
         ),
         (
-            "Vectors of the nodes of a graph; in a small one every node is frequent, so none is thinned out:",
+            "Train vectors of the nodes of a graph, without subsampling: in a small graph every node is frequent:",
             "nlptools walks graph.tsv | nlptools train-w2v --no-shrink-windows --sample 0 --min-count 1 -o nodes.bin",
         ),
         (
-            "With n-grams, in fastText's format:",
+            "Train with n-grams and write fastText's format:",
             "nlptools train-w2v --subwords 3-6 --format fasttext -o model.bin tokens.txt",
         ),
         (
-            "Going on with other text, new words included:",
+            "Continue training on other text, and add its new words:",
             "nlptools train-w2v --init model.bin --subwords 3-6 --format fasttext -o more.bin new.txt",
         ),
         (
-            "For an hour at most; the same command again goes on (status 75):",
+            "Train for at most an hour (status 75); the same command continues:",
             "nlptools train-w2v --run run/ --max-time 1h -o vectors.bin tokens.txt",
         ),
         (
-            "A directory, with held-out text to measure on, and its curves:",
+            "Write a directory, measure the loss on held-out text, and plot the curves:",
             "nlptools train-w2v --valid held-out.txt -o vectors/ tokens.txt && nlptools plot vectors/",
         ),
         (
-            "GloVe:",
+            "Train GloVe vectors:",
             "nlptools train-w2v --model glove --window 15 --epochs 25 -o glove.novels.txt tokens.txt",
         ),
     ),
@@ -100,7 +100,7 @@ def command(
     """Train word vectors on sequences of tokens.
 
     Reads sequences of tokens from files or standard input and writes vectors: skip-gram or CBOW with negative sampling,
-    hierarchical or full softmax, with n-grams of characters if asked, or GloVe.
+    hierarchical or full softmax, optionally with character n-grams, or GloVe.
     """
     from nlptools.files import streams
 

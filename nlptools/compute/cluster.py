@@ -1,4 +1,4 @@
-"""The processes of a distributed run: how they join, and what they say when one of them ends before the others."""
+"""The processes of a distributed run: joining, and the report when one of them ends before the others."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ import torch.distributed as dist
 
 from nlptools.errors import Stopped, Unavailable
 
-_GRACE = 5.0  # seconds in which the remaining processes report to each other
-_stores: list[Any] = []  # the key-value store over which the processes have joined
+_GRACE = 5.0  # seconds for the remaining processes to report to each other
+_stores: list[Any] = []  # the key-value store with which the processes have joined
 
 
 def join(device: torch.device, rank: int, world_size: int) -> None:
-    """Join the other processes, at the address that MASTER_ADDR and MASTER_PORT say.
+    """Join the other processes at the address in MASTER_ADDR and MASTER_PORT.
 
     Raises:
-        Unavailable: there is no address, or nobody answers there.
+        Unavailable: there is no address, or no answer.
     """
     kind = "nccl" if device.type == "cuda" else "gloo"
     options = {"device_id": device} if device.type == "cuda" else {}
@@ -39,17 +39,17 @@ def join(device: torch.device, rank: int, world_size: int) -> None:
 
 @contextlib.contextmanager
 def communication(rank: int, world_size: int) -> Iterator[None]:
-    """Context in which a process exchanges something with all others.
+    """Context in which a process communicates with all others.
 
     Raises:
-        Stopped: another process has ended; says which.
+        Stopped: another process has ended; the message has its rank.
     """
     try:
         yield
     except torch.OutOfMemoryError:
         raise
     except RuntimeError as error:
-        traceback.clear_frames(error.__traceback__)  # which hold the group of processes
+        traceback.clear_frames(error.__traceback__)  # the frames hold the process group
         missing = [str(other) for other in _missing(rank, world_size) if other != rank]
         plural = "s" if len(missing) > 1 else ""
         who = f"rank{plural} {', '.join(missing)}" if missing else "another process"
@@ -59,15 +59,15 @@ def communication(rank: int, world_size: int) -> Iterator[None]:
 
 
 def _missing(rank: int, world_size: int) -> list[int]:
-    """The ranks that do not report; after a few seconds, or at once where all but one report."""
+    """The ranks that do not report within a few seconds; returns at once when all but one have reported."""
     if dist.get_backend() == "gloo":
-        dist.destroy_process_group()  # processes that wait for this one notice it
+        dist.destroy_process_group()  # unblocks the processes that wait for this one
     until = time.monotonic() + _GRACE
     try:
-        # the store itself writes pages to standard error when nobody serves it any more
+        # check the server first: the store itself writes long messages to standard error when it has no server
         socket.create_connection((os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])), _GRACE).close()
         missing = _report("lost", rank, range(world_size), 1, until)
-        if rank == 0:  # it may serve the store: the others are to read it first
+        if rank == 0:  # it may serve the store, so it waits until the others have read it
             _report("known", rank, [other for other in range(world_size) if other not in missing], 0, until)
         else:
             _report("known", rank, [], 0, until)
@@ -77,7 +77,7 @@ def _missing(rank: int, world_size: int) -> list[int]:
 
 
 def _report(what: str, rank: int, ranks: Iterable[int], most: int, until: float) -> list[int]:
-    """Report, then wait until at most `most` of `ranks` have not; returns those that have not."""
+    """Report under the key `what`, then wait until at most `most` of `ranks` are missing; returns the missing ones."""
     store = _stores[0]
     store.set(f"{what}/{rank}", "")
     while True:

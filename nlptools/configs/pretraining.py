@@ -1,4 +1,4 @@
-"""Settings of pretraining encoders."""
+"""Settings of encoder pretraining."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _sizes(layers: int, hidden: int, heads: int, inner: int = 0) -> dict[str, An
     return {"layers": layers, "hidden": hidden, "heads": heads, "intermediate": inner or 4 * hidden}
 
 
-# What Devlin et al. 2019 did, A.2: a million steps of 256 sequences, 128 tokens long nine tenths of the time, then 512.
+# Devlin et al. 2019, A.2: a million steps of 256 sequences, of 128 tokens for the first 90% of the steps, then of 512.
 _BERT = {
     "lr": 1e-4,
     "warmup": 0.01,
@@ -29,9 +29,10 @@ _BERT = {
     "long_phase": "512:0.1",
     "dropout": 0.1,
 }
-# The small models of Turc et al. 2019 (arXiv:1908.08962) in size; trained as Clark et al. 2020 trained their small BERT.
+# The sizes of the small models of Turc et al. 2019 (arXiv:1908.08962), trained as the small BERT of Clark et al. 2020.
 _SMALL = {**_BERT, "lr": 5e-4, "batch_size": 128, "long_phase": None}
-# The sizes of mini, and what little time is best spent on: many small steps, many predictions, short sequences, no dropout.
+# The sizes of mini, with the best settings for a short training: many small steps, many predictions, short sequences, no
+# dropout.
 _HOUR = {
     "objective": "mlm",
     "mask_rate": 0.3,
@@ -77,11 +78,11 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 
 def long_phase(text: str) -> tuple[int, float]:
-    """(length, share of the steps at the end) of a text such as `512:0.1`. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,9}):(0?\.\d+|0|1|1\.0*|0\.0*)", text)
-    if not found or int(found[1]) < 8 or not 0 < float(found[2]) < 1:
+    """(sequence length, share of the steps at the end) of a text such as `512:0.1`. Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,9}):(0?\.\d+|0|1|1\.0*|0\.0*)", text)
+    if not match or int(match[1]) < 8 or not 0 < float(match[2]) < 1:
         raise UsageError(f"not a length and a share of the steps: {text!r}, expected something like 512:0.1")
-    return int(found[1]), float(found[2])
+    return int(match[1]), float(match[2])
 
 
 @dataclass(frozen=True)
@@ -90,20 +91,20 @@ class TrainBert:
 
     tokenizer: str | None = option(
         None,
-        "Tokenizer with [CLS], [SEP], [MASK] and [PAD]: a tokenizer.json, a vocab.txt, or a model directory; by default"
-        " that of --init.",
+        "Tokenizer with [CLS], [SEP], [MASK] and [PAD]: a tokenizer.json, a vocab.txt, or a model directory. Default:"
+        " the tokenizer of --init.",
         short="-t",
         metavar="PATH",
     )
     objective: str = option(
         "bert",
-        "What is learned: masked tokens and whether the second segment follows the first (bert; Devlin et al. 2019),"
-        " masked tokens alone (mlm), or which tokens a generator has replaced (electra; Clark et al. 2020).",
+        "Predict masked tokens and whether the second segment follows the first (bert; Devlin et al. 2019), masked"
+        " tokens only (mlm), or which tokens a generator has replaced (electra; Clark et al. 2020).",
         choices=OBJECTIVES,
     )
     preset: str | None = option(
         None,
-        "Sizes and published training with a name; --steps and --max-time make it shorter. FORMATS says what each costs.",
+        "Named sizes and training schedule; shorten it with --steps or --max-time. FORMATS lists the cost of each.",
         choices=tuple(PRESETS),
     )
     layers: int = option(4, "Layers.", low=1, metavar="N")
@@ -115,52 +116,55 @@ class TrainBert:
         0.25, "Width of ELECTRA's generator, as a share of --hidden.", low=0, high=1, metavar="SHARE"
     )
     dropout: float = option(
-        0.1, "Probability of dropout, that of the attention weights included.", low=0, high=0.9, metavar="P"
+        0.1, "Probability of dropout, including dropout of the attention weights.", low=0, high=0.9, metavar="P"
     )
     attention: str = option(
         "neighbors",
-        "What attention begins with in a new model: in its first block, with the tokens before and behind, which saves"
-        " thousands of steps (neighbors), or with chance alone, as published (random).",
+        "Initial attention of a new model: heads of the first block attend to neighboring tokens, which saves thousands"
+        " of steps (neighbors), or random weights, as published (random).",
         choices=("neighbors", "random"),
     )
     init: str | None = option(
         None,
-        "Go on from the weights and sizes of this BERT or ELECTRA directory; heads that it lacks are drawn anew.",
+        "Start from the weights and sizes of this BERT or ELECTRA directory; missing heads are initialized at random.",
         metavar="DIR",
     )
     sentences: str = option(
         "lines",
-        "Where sentences end: at line ends, or where running text has them (auto). Documents end at blank lines.",
+        "Where sentences end: at line ends (lines), or at detected sentence boundaries of running text (auto). Documents"
+        " end at blank lines.",
         choices=("lines", "auto"),
     )
-    max_length: int = option(128, "Tokens of a sequence, marks included.", low=8, metavar="N")
+    max_length: int = option(128, "Tokens of a sequence, special tokens included.", low=8, metavar="N")
     long_phase: str | None = option(
         None,
-        "Train the last share of the steps on longer sequences, such as 512:0.1; the tokens of a step stay as many.",
+        "Train on longer sequences for the last share of the steps, such as 512:0.1; the tokens per step stay the same.",
         metavar="LENGTH:SHARE",
         check=long_phase,
     )
-    short_rate: float = option(0.1, "Share of sequences of a random shorter length.", low=0, high=1, metavar="P")
-    mask_rate: float = option(0.15, "Share of the tokens to be predicted.", low=0.01, high=0.9, metavar="P")
+    short_rate: float = option(0.1, "Share of sequences with a random shorter length.", low=0, high=1, metavar="P")
+    mask_rate: float = option(0.15, "Share of the tokens to predict.", low=0.01, high=0.9, metavar="P")
     whole_word: bool = option(False, "Mask all pieces of a word or none.")
     span: bool = option(False, "Mask runs of words (Joshi et al. 2020) instead of single tokens.")
 
     def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raise UsageError for incompatible options."""
         if self.tokenizer is None and self.init is None:
-            raise UsageError("give a tokenizer with --tokenizer, or a model to go on from with --init")
+            raise UsageError("no tokenizer: give --tokenizer, or --init with a model to start from")
         if (self.preset or "").startswith("electra") and self.objective != "electra":
-            raise UsageError(f"--preset {self.preset} is an ELECTRA, --objective says {self.objective}")
+            raise UsageError(f"--preset {self.preset} needs --objective electra, not {self.objective}")
         if self.hidden % self.heads:
             raise UsageError(f"--hidden {self.hidden} is not a multiple of --heads {self.heads}")
         if self.embedding and self.objective != "electra":
-            raise UsageError("--embedding is for --objective electra: a BERT's embeddings are as wide as --hidden")
+            raise UsageError("--embedding needs --objective electra: the embeddings of a BERT have the width --hidden")
         if self.long_phase is not None and long_phase(self.long_phase)[0] <= self.max_length:
-            raise UsageError(f"--long-phase {self.long_phase} is not longer than --max-length {self.max_length}")
+            raise UsageError(
+                f"--long-phase {self.long_phase}: the length must be more than --max-length {self.max_length}"
+            )
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest sequences."""
+        """Number of tokens of the longest sequences."""
         return max(self.max_length, long_phase(self.long_phase)[0] if self.long_phase else 0)
 
 
@@ -168,7 +172,7 @@ class TrainBert:
 class Pretraining(Training):
     """Training options"""
 
-    valid: str | None = option(None, "Held-out text to measure on, with the same masks every time.", metavar="FILE")
+    valid: str | None = option(None, "Held-out text for validation, with the same masks every time.", metavar="FILE")
     batch_size: int = option(
         32, "Sequences of --max-length per step and process; shorter ones share a row.", low=1, metavar="N"
     )
@@ -178,7 +182,7 @@ class Pretraining(Training):
     lr: float = option(5e-4, "Peak learning rate.", low=0, metavar="X")
     min_lr: float = option(
         0.0,
-        "Final learning rate, as a share of the peak; constant and inverse-sqrt do not use it.",
+        "Final learning rate, as a share of the peak; not used by constant and inverse-sqrt.",
         low=0,
         high=1,
         metavar="X",
@@ -186,10 +190,10 @@ class Pretraining(Training):
     warmup: float = option(0.01, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS")
     schedule: str = option(
         "linear",
-        "Learning rate after the warm-up: trapezoid holds it and falls over the last fifth, inverse-sqrt falls with the"
-        " square root of the step (Vaswani et al. 2017).",
+        "Learning rate schedule after the warm-up: trapezoid is constant, then decays over the last fifth; inverse-sqrt"
+        " decays with the square root of the step (Vaswani et al. 2017).",
         choices=("linear", "cosine", "trapezoid", "constant", "inverse-sqrt"),
     )
-    weight_decay: float = option(0.01, "Decay of matrices (AdamW).", low=0, metavar="X")
+    weight_decay: float = option(0.01, "Weight decay of the matrices (AdamW).", low=0, metavar="X")
     beta2: float = option(0.999, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
-    log_every: str = option("50", "Report interval, as --save-every.", check=interval)
+    log_every: str = option("50", "Report interval, in the form of --save-every.", check=interval)

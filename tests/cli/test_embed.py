@@ -98,7 +98,7 @@ def test_invalid_text_is_told_with_its_place(call: Run, tmp_path: Path, model: P
 def test_cut_lines_are_counted(call: Run, model: Path) -> None:
     done = call("embed", model, "--to", "tsv", "--max-length", "4", stdin=TEXT)
     assert done.code == 0 and len(done.lines) == 4
-    assert "cut 2 lines longer than 4 tokens; --long window takes in all of them" in done.err
+    assert "cut 2 lines longer than 4 tokens; --long window uses all tokens" in done.err
 
 
 @pytest.mark.parametrize(

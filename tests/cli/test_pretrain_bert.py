@@ -186,20 +186,20 @@ def test_what_is_no_model_is_refused(call: Run, text: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("args", "said"),
+    ("args", "message"),
     [
         (("-t", "tok", "--hidden", 30, "--heads", 4), "is not a multiple of"),
         ((), "--tokenizer"),
-        (("-t", "tok", "--embedding", 8), "--embedding is for --objective electra"),
+        (("-t", "tok", "--embedding", 8), "--embedding needs --objective electra"),
         (("-t", "tok", "--long-phase", "64"), "not a length and a share"),
-        (("-t", "tok", "--long-phase", "64:0.1"), "is not longer than --max-length 128"),
-        (("-t", "tok", "--preset", "electra-small", "--objective", "bert"), "is an ELECTRA"),
+        (("-t", "tok", "--long-phase", "64:0.1"), "must be more than --max-length 128"),
+        (("-t", "tok", "--preset", "electra-small", "--objective", "bert"), "needs --objective electra"),
         (("-t", "tok", "--preset", "huge"), "electra-base"),
     ],
 )
-def test_options_that_do_not_go_together(call: Run, text: Path, args: tuple[Any, ...], said: str) -> None:
+def test_options_that_do_not_go_together(call: Run, text: Path, args: tuple[Any, ...], message: str) -> None:
     done = call("pretrain-bert", *args, "-o", "m", "train.txt")
-    assert done.code == 2 and said in done.err, done.err
+    assert done.code == 2 and message in done.err, done.err
     assert not (text / "m").exists()
 
 

@@ -119,7 +119,7 @@ def test_the_mean_of_checkpoints_survives_interruptions(call: Run, text: Path) -
 def test_without_held_out_text_the_mean_is_that_of_what_was_saved(call: Run, text: Path) -> None:
     args = ("--steps", 20, "--average", 2, "--save-every", 5, "--lr", "1e-2", "train.txt")
     done = call("train-lm", "-t", "vocab.tsv", *SMALL[:-1], *args, "-o", "lm")
-    assert done.code == 0 and "the mean of those of steps 15, 20" in done.err, done.err
+    assert done.code == 0 and "saved the mean of the weights of steps 15, 20" in done.err, done.err
     import safetensors.torch
 
     last = [safetensors.torch.load_file(text / f"lm/checkpoints/step-{s:06d}/weights.safetensors") for s in (15, 20)]
@@ -257,7 +257,7 @@ def test_odd_text_is_just_text(call: Run, text: Path) -> None:
 
 def test_divergence_ends_with_its_own_status(call: Run, text: Path) -> None:
     done = train(call, "--steps", 400, "--lr", "1e12", "--clip", 0, "--warmup", 0, "-o", "lm", "train.txt")
-    assert done.code == 3 and "8 steps running" in done.err, done.err
+    assert done.code == 3 and "8 consecutive steps" in done.err, done.err
 
 
 def test_dry_run_leaves_nothing(call: Run, text: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_disk_that_fills_up_loses_nothing(text: Path, call: Run) -> None:
 
 def test_the_output_directory_cannot_be_made(call: Run, text: Path) -> None:
     done = train(call, "--steps", 2, "-o", "/proc/nowhere/lm", "train.txt")
-    assert done.code == 73 and "cannot be made" in done.err
+    assert done.code == 73 and "cannot be created" in done.err
     assert os.path.exists(text / "train.txt")
 
 

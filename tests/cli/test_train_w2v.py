@@ -221,7 +221,7 @@ def test_growing_the_vocabulary(call: Run, tmp_path: Path) -> None:
     for word in old.words:
         assert np.allclose(old[word], new[word], atol=1e-3)
     wrong = call("train-w2v", "--init", "old.bin", "--dim", "7", stdin=sentences(count=10))
-    assert wrong.code == 78 and "old.bin: 6 dimensions, --dim says 7" in wrong.err
+    assert wrong.code == 78 and "old.bin: 6 dimensions, but --dim is 7" in wrong.err
 
 
 def test_a_given_vocabulary(call: Run, tmp_path: Path) -> None:
@@ -242,7 +242,7 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("args", "stdin", "code", "told"),
+    ("args", "stdin", "code", "message"),
     [
         ([], "", 65, "no training data: the input has no words"),
         ([], "\n\n  \n", 65, "no training data"),
@@ -253,8 +253,8 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--init", "missing.bin"], "a\n", 66, "missing.bin"),
         (["--subwords", "6-3"], "a\n", 2, "not a range of lengths: '6-3'"),
         (["--position-weights"], "a\n", 2, "--position-weights is for --model cbow"),
-        (["--lr", "0"], "a\n", 2, "--lr 0 learns nothing"),
-        (["--max-time", "1h"], "a\n", 2, "--max-time has nowhere to save to"),
+        (["--lr", "0"], "a\n", 2, "--lr must be greater than 0"),
+        (["--max-time", "1h"], "a\n", 2, "--max-time needs a directory to save to"),
         (["-o", "v.odd"], "a\n", 2, "no format has such a name"),
         (["--run", "kept", "--resume", "must"], "a\n", 73, "nothing to resume"),
         (["--format", "npy"], "a\n", 2, "npy is two files"),
@@ -262,10 +262,10 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--valid", "-"], "a\n", 2, "cannot both come from standard input"),
     ],
 )  # fmt: skip
-def test_refusals(call: Run, tmp_path: Path, args: list[str], stdin: str | bytes, code: int, told: str) -> None:
+def test_refusals(call: Run, tmp_path: Path, args: list[str], stdin: str | bytes, code: int, message: str) -> None:
     done = call("train-w2v", *args, stdin=stdin)
     assert (done.code, done.out) == (code, b""), done.err
-    assert told in done.err
+    assert message in done.err
     assert not (tmp_path / "kept").exists()
 
 
@@ -323,7 +323,7 @@ def test_a_directory_of_the_run_beside_one_of_vectors(call: Run, tmp_path: Path)
     assert "cat1" in load(tmp_path / "made") and not (tmp_path / "made/training.json").exists()
 
 
-def test_a_loss_above_that_of_empty_vectors_is_told(call: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_loss_above_that_of_untrained_vectors_warns(call: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     for loss in ("ns", "hs", "softmax"):
         done = call("train-w2v", "--loss", loss, "--epochs", "2", "-o", f"{loss}.bin", stdin=sentences())
         assert done.code == 0 and "lower --lr" not in done.err
@@ -333,14 +333,14 @@ def test_a_loss_above_that_of_empty_vectors_is_told(call: Run, monkeypatch: pyte
 
     def worse(self: Trainer, *args: object) -> None:
         prepare(self, *args)
-        assert 4 < self.unlearned < 5  # six yes or no, log 2 each
-        self.unlearned = 0.5
+        assert 4 < self.untrained_loss < 5  # six binary decisions, log 2 each
+        self.untrained_loss = 0.5
 
     monkeypatch.setattr(Trainer, "__init__", worse)
     done = call("train-w2v", "--epochs", "2", "-o", "w.bin", stdin=sentences())
-    assert done.code == 0 and "is above the 0.50 of vectors that know nothing: a lower --lr than 0.045?" in done.err
+    assert done.code == 0 and "is above 0.50, the loss of untrained vectors: try a lower --lr than 0.045" in done.err
 
 
-def test_n_grams_that_a_format_has_no_room_for_are_told(call: Run) -> None:
+def test_a_format_without_n_grams_says_so(call: Run) -> None:
     done = call("train-w2v", "--subwords", "3-4", "--buckets", "50", "--epochs", "1", stdin=sentences(count=50))
     assert done.code == 0 and "n-grams are left out" in done.err

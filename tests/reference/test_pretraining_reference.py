@@ -204,7 +204,7 @@ def test_going_on_with_a_bert_of_theirs(
     made = start.model()
     assert made.heads == ("pooler", "masked", "next_sentence")
     told = capsys.readouterr().err
-    assert ("drawn anew: " + new in told) if new else "drawn anew" not in told
+    assert ("initialized at random: " + new in told) if new else "initialized at random" not in told
     mine = door.weights_to_hf(made.state_dict(), made.config)
     for key, tensor in model.state_dict().items():
         key = key if key.startswith(("bert.", "cls.")) else f"bert.{key}"
@@ -219,7 +219,7 @@ def test_going_on_with_an_electra_of_theirs(tmp_path: Path, pieces: Any, capsys:
     model = published("ElectraForPreTraining", tmp_path / "m", pieces, **more)
     options = TrainBert(init=str(tmp_path / "m"), objective="electra", generator_size=0.5)
     made = models.start(options, VOCAB, 0).model()
-    assert "no generator, a new one is drawn" in capsys.readouterr().err
+    assert "no generator, a new one is initialized" in capsys.readouterr().err
     _, mine = parts(made.state_dict())
     mine = door.weights_to_hf(mine, made.discriminator.config)
     assert all(torch.equal(mine[key], tensor) for key, tensor in model.state_dict().items() if key in mine)
@@ -243,7 +243,11 @@ def test_a_discriminator_begins_as_a_masked_model(
     options = TrainBert(init=str(tmp_path / "m"), objective="electra", generator_size=0.5)
     made = models.start(options, VOCAB, 0).model()
     told = capsys.readouterr().err
-    assert "drawn anew: replaced tokens" in told and "left out: masked tokens" in told and "no generator" in told
+    assert (
+        "initialized at random: replaced tokens" in told
+        and "left out: masked tokens" in told
+        and "no generator" in told
+    )
     encoder = models.start(TrainBert(init=str(tmp_path / "m"), objective="mlm"), VOCAB, 0).model().encoder.state_dict()
     mine = made.discriminator.encoder.state_dict()
     assert mine.keys() == encoder.keys() and all(torch.equal(mine[name], tensor) for name, tensor in encoder.items())
@@ -277,13 +281,13 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, pieces: Any) -> No
         options = TrainBert(init=str(tmp_path / name), objective=objective, **more)
         return models.start(options, vocab_size, 0)
 
-    with pytest.raises(UsageError, match="knows no next sentence"):
+    with pytest.raises(UsageError, match="has no next-sentence prediction"):
         start("electra", "bert")
     with pytest.raises(UsageError, match="is a generator, expected a discriminator"):
         start("generator", "electra")
-    with pytest.raises(UsageError, match=r"256 tokens are longer than what .* has positions for, 128"):
+    with pytest.raises(UsageError, match=r"256 tokens are longer than the 128 positions of"):
         start("bert", "bert", max_length=256)
-    with pytest.raises(BundleError, match="has ids up to 70, the model 70 tokens"):
+    with pytest.raises(BundleError, match="has ids up to 70, but the model only 70 tokens"):
         start("bert", "bert", VOCAB + 1)
     config = json.loads((tmp_path / "bert" / "config.json").read_text())
     (tmp_path / "bert" / "config.json").write_text(json.dumps({**config, "type_vocab_size": 3}))

@@ -1,6 +1,6 @@
-"""Lines cut into what a model can see, and these in batches of sequences end to end, those of equal length together.
+"""Lines cut to the model's maximum length, in batches of concatenated sequences grouped by length.
 
-A piece is a line, or a window of a long one, with the special tokens around it.
+A piece is a line, or a window of a long line, with special tokens around it.
 Shapes: N tokens of a batch, B its sequences.
 """
 
@@ -27,19 +27,19 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Cutting:
-    """How lines become sequences of ids.
+    """The conversion of lines to sequences of ids.
 
     Attributes:
         before, after: special tokens around each piece.
-        alone: the sequence of an empty line, where the special tokens around it are none; or not to be pooled.
-        most: tokens of a piece, special ones included; None: any number.
+        alone: the sequence of an empty line, if there are no special tokens around it, or none that is pooled.
+        most: maximum number of tokens of a piece, including special tokens; None: no limit.
         windows: whether long lines become several pieces instead of being cut.
-        prompt: what is put before each line.
-        prompt_length: its tokens.
-        skips_before: whether `before` is left out when a piece is pooled; it stands for an empty line all the same.
-        skips_prompt: whether the prompt is left out, and `before` with it.
+        prompt: text that is put before each line.
+        prompt_length: number of its tokens.
+        skips_before: whether `before` is not pooled; an empty line is still represented by it.
+        skips_prompt: whether the prompt is not pooled, nor `before`.
         lowercase: whether lines are lower-cased first.
-        keeps_ids: whether the ids of the lines are asked for.
+        keeps_ids: whether the ids of the lines are needed.
     """
 
     tokenizer: Tokenizer
@@ -57,11 +57,11 @@ class Cutting:
 
     @classmethod
     def of(cls, loaded: Bundle, steps: SentenceSteps | None, settings: Embed, pools_prompt: bool) -> Cutting:
-        """How a model, its sentence-transformers directory (`steps`), and the settings want it.
+        """The cutting for a model, its sentence-transformers directory (`steps`), and the settings.
 
         Raises:
-            BundleError: no special tokens.
-            UsageError: a length that the model cannot see, or a prompt that leaves no room.
+            BundleError: the tokenizer of an encoder has no special tokens.
+            UsageError: a length beyond the model's maximum, or a prompt that leaves no room.
         """
         tokenizer = loaded.tokenizer
         vocab, model = tokenizer.vocab, encoder(loaded)
@@ -80,7 +80,7 @@ class Cutting:
         lowercase = steps is not None and steps.lowercase
         length = len(tokenizer.encode(prompt.lower() if lowercase else prompt)) if prompt else 0
         if most is not None and length + len(before) + len(after) >= most:
-            raise UsageError(f"the prompt has {length} tokens, the model sees {most}: no room for a line")
+            raise UsageError(f"the prompt has {length} tokens, the model's maximum is {most}: no room for a line")
         return cls(
             tokenizer,
             before,
@@ -99,31 +99,31 @@ class Cutting:
 
 @dataclass
 class Batch:
-    """Sequences end to end."""
+    """Concatenated sequences."""
 
     ids: Array  # (N,)
-    positions: Array  # (N,), each sequence's from 0
+    positions: Array  # (N,), from 0 in each sequence
     groups: list[Group]
-    skips: list[int]  # of each group, tokens at the beginning that are not pooled
+    skips: list[int]  # number of tokens at the beginning that are not pooled, for each group
     pieces: Array  # (B,) numbers of the pieces
-    firsts: list[int]  # of each group, the place of its first sequence in `pieces`
+    firsts: list[int]  # index in `pieces` of the first sequence of each group
 
 
 @dataclass
 class Prepared:
-    """The pieces of some lines; lists are by piece, but for `ids`."""
+    """The pieces of some lines. Lists have an entry per piece, except `ids`."""
 
-    lines: list[int] = field(default_factory=list)  # which line it is of
-    own: list[tuple[int, int]] = field(default_factory=list)  # where the line's own tokens stand in it: from, to
-    skips: list[int] = field(default_factory=list)  # tokens at the beginning that are not pooled
+    lines: list[int] = field(default_factory=list)  # number of the line
+    own: list[tuple[int, int]] = field(default_factory=list)  # range of the line's own tokens in the piece
+    skips: list[int] = field(default_factory=list)  # number of tokens at the beginning that are not pooled
     sequences: list[list[int]] = field(default_factory=list)
-    ids: list[list[int]] = field(default_factory=list)  # by line, if asked for: own tokens, cut
-    cut: int = 0  # lines
+    ids: list[list[int]] = field(default_factory=list)  # if needed, the line's own tokens after cutting, per line
+    cut: int = 0  # number of lines that were cut
     batches: list[Batch] = field(default_factory=list)
 
 
 def encoder(loaded: Bundle) -> Any:
-    """What gives the hidden states: an encoder without its heads, or a language model. Raises UsageError."""
+    """The model of the hidden states: an encoder without its heads, or a language model. Raises UsageError."""
     if loaded.is_encoder_decoder:
         raise UsageError(
             f"{display(str(loaded.path))} is an encoder-decoder",
@@ -134,52 +134,52 @@ def encoder(loaded: Bundle) -> Any:
 
 
 def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: int) -> Prepared:
-    """The pieces of `lines`, and batches of roughly `batch_tokens` of them, longest first."""
+    """The pieces of `lines`, in batches of about `batch_tokens` tokens, longest first."""
     texts = [cutting.prompt + line for line in lines] if cutting.prompt else lines
     if cutting.lowercase:
         texts = [text.lower() for text in texts]
-    found = Prepared()
+    prepared = Prepared()
     room = None if cutting.most is None else cutting.most - len(cutting.before) - len(cutting.after)
     for number, ids in enumerate(cutting.tokenizer.encode_lines(texts, threads)):
         prompt = min(cutting.prompt_length, len(ids))
         if room is not None and len(ids) > room:
             if cutting.windows:
                 for start in range(0, len(ids), room):
-                    _add(found, number, ids[start : start + room], prompt if start == 0 else 0, cutting)
+                    _add(prepared, number, ids[start : start + room], prompt if start == 0 else 0, cutting)
                 continue
             ids = ids[:room]
-            found.cut += 1
-        _add(found, number, ids, prompt, cutting)
-    found.batches = _batches(found, batch_tokens)
-    return found
+            prepared.cut += 1
+        _add(prepared, number, ids, prompt, cutting)
+    prepared.batches = _batches(prepared, batch_tokens)
+    return prepared
 
 
-def _add(found: Prepared, line: int, ids: list[int], prompt: int, cutting: Cutting) -> None:
-    """Make a piece of `ids`, of which the first `prompt` are not the line's own."""
+def _add(prepared: Prepared, line: int, ids: list[int], prompt: int, cutting: Cutting) -> None:
+    """Add a piece with `ids`, whose first `prompt` ids belong to the prompt."""
     begin = len(cutting.before)
-    found.lines.append(line)
-    found.own.append((begin + prompt, begin + len(ids)))
-    found.skips.append(begin if (cutting.skips_before and ids) else 0)
+    prepared.lines.append(line)
+    prepared.own.append((begin + prompt, begin + len(ids)))
+    prepared.skips.append(begin if (cutting.skips_before and ids) else 0)
     if cutting.skips_prompt and prompt:
-        found.skips[-1] = begin + prompt
-    found.sequences.append([*cutting.before, *ids, *cutting.after] or cutting.alone)
+        prepared.skips[-1] = begin + prompt
+    prepared.sequences.append([*cutting.before, *ids, *cutting.after] or cutting.alone)
     if cutting.keeps_ids:
-        if line == len(found.ids):
-            found.ids.append([])
-        found.ids[line] += ids[prompt:]
+        if line == len(prepared.ids):
+            prepared.ids.append([])
+        prepared.ids[line] += ids[prompt:]
 
 
-def _batches(found: Prepared, most: int) -> list[Batch]:
-    lengths = np.array([len(sequence) for sequence in found.sequences], np.int64)
-    # a skip that would leave nothing to be pooled leaves the last token
-    skips = np.minimum(np.array(found.skips, np.int64), lengths - 1)
+def _batches(prepared: Prepared, most: int) -> list[Batch]:
+    lengths = np.array([len(sequence) for sequence in prepared.sequences], np.int64)
+    # at least the last token is pooled
+    skips = np.minimum(np.array(prepared.skips, np.int64), lengths - 1)
     order = np.lexsort((skips, -lengths))
     batches, start = [], 0
     total = np.cumsum(lengths[order])
     while start < len(order):
         before = total[start - 1] if start else 0
         end = max(start + 1, int(np.searchsorted(total, before + most, "right")))
-        batches.append(_batch(found.sequences, order[start:end], lengths, skips))
+        batches.append(_batch(prepared.sequences, order[start:end], lengths, skips))
         start = end
     return batches
 
@@ -197,18 +197,18 @@ def _batch(sequences: list[list[int]], pieces: Array, lengths: Array, skips: Arr
     return Batch(ids, positions, groups, left[starts].tolist(), pieces, starts.tolist())
 
 
-def _most(sees: int | None, steps: SentenceSteps | None, asked: int) -> int | None:
-    """Tokens of a piece: as asked for, else as sentence-transformers says, else as many as the model can see."""
-    if asked and sees is not None and asked > sees:
-        raise UsageError(f"--max-length {asked} is more than the {sees} tokens that the model can see")
-    said = asked or (steps.max_length if steps is not None else None) or sees
-    return said if sees is None or said is None else min(said, sees)
+def _most(context: int | None, steps: SentenceSteps | None, requested: int) -> int | None:
+    """Maximum number of tokens of a piece: `requested`, else that of sentence-transformers, else that of the model."""
+    if requested and context is not None and requested > context:
+        raise UsageError(f"--max-length {requested} is more than the model's maximum of {context} tokens")
+    most = requested or (steps.max_length if steps is not None else None) or context
+    return most if context is None or most is None else min(most, context)
 
 
-def _prompt(asked: str | None, steps: SentenceSteps | None) -> str:
+def _prompt(requested: str | None, steps: SentenceSteps | None) -> str:
     """The text that is put before each line."""
     prompts = steps.prompts if steps is not None else {}
-    if asked is not None:
-        return prompts.get(asked, asked)
+    if requested is not None:
+        return prompts.get(requested, requested)
     default = steps.default_prompt if steps is not None else None
     return prompts[default] if default is not None else ""

@@ -1,4 +1,4 @@
-"""What turns lines into vectors: the contract of `embed`, whatever kind of model is behind it."""
+"""The contract of `embed`: turning lines into vectors with any kind of model."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ import numpy as np
 
 
 class Units(NamedTuple):
-    """The tokens or words of one line, and what each became."""
+    """The tokens or words of one line, and their vectors."""
 
     names: list[str]
     vectors: np.ndarray  # (n, D), float32
 
 
 class Embedder(Protocol):
-    """Lines to vectors, a window of lines at a time; results come in the order of the lines."""
+    """Turns lines into vectors, a window of lines at a time; results are in the order of the lines."""
 
     @property
     def dimensions(self) -> int:
-        """D, the width of the vectors that come out."""
+        """D, the width of the resulting vectors."""
 
     def prepare(self, lines: Sequence[str]) -> Any:
-        """What can be done for these lines beforehand and in another thread: their ids, say; None where nothing can."""
+        """Preprocessing of the lines that may run in another thread, such as tokenization; None if there is none."""
 
     def embed(self, lines: Sequence[str], prepared: Any = None) -> np.ndarray:
-        """One vector for each line, an empty one too: (N, D), float32. `prepared` is what `prepare` gave for them."""
+        """One vector per line, including empty lines: (N, D), float32. `prepared` is the result of `prepare`."""
 
     def embed_units(self, lines: Sequence[str], prepared: Any = None) -> list[Units]:
-        """The tokens or words of each line, as the settings say, with their vectors."""
+        """The tokens or words of each line (see the settings) with their vectors."""
 
     def finish(self) -> None:
-        """After the last line: say what was cut or unknown."""
+        """Called after the last line: report how much was cut or unknown."""

@@ -1,7 +1,7 @@
-"""What sentence-transformers directories say: how the states of an encoder become one vector.
+"""Reads sentence-transformers directories: the steps from the states of an encoder to one vector.
 
-Reimers & Gurevych 2019 (arXiv:1908.10084). `modules.json` lists the steps: a transformer, a pooling, perhaps dense layers
-and a normalization, each with a folder of its own; old and new spellings of their settings are known.
+Reimers & Gurevych 2019 (arXiv:1908.10084). `modules.json` lists the steps: a transformer, a pooling, optional dense layers
+and an optional normalization, each with its own folder. Old and new names of their settings are supported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from nlptools.errors import BundleError, display
 from nlptools.files import artifacts
 
 MODULES = "modules.json"
-_POOLINGS = {  # new spelling: ours
+_POOLINGS = {  # new name -> name in `layers.pooling`
     "cls": "cls",
     "max": "max",
     "mean": "mean",
@@ -24,7 +24,7 @@ _POOLINGS = {  # new spelling: ours
     "weightedmean": "weighted-mean",
     "lasttoken": "last",
 }
-_OLD_POOLINGS = {  # old spelling: ours; several may be true, and stand side by side in this order
+_OLD_POOLINGS = {  # old name -> name in `layers.pooling`; several may be true, and are concatenated in this order
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
     "pooling_mode_mean_tokens": "mean",
@@ -37,27 +37,27 @@ _ACTIVATIONS = {"Tanh": "tanh", "Identity": "none", "ReLU": "relu", "GELU": "gel
 
 @dataclass(frozen=True)
 class Dense:
-    """A linear map after the pooling, and what comes after it: tanh, relu, gelu, none."""
+    """A linear layer after the pooling."""
 
     weight: Tensor  # (out, in)
     bias: Tensor | None
-    activation: str
+    activation: str  # tanh, relu, gelu or none
 
 
 @dataclass(frozen=True)
 class SentenceSteps:
-    """What happens to the hidden states of an encoder.
+    """The steps from the hidden states of an encoder to a vector.
 
     Attributes:
         encoder: the folder of the transformer.
-        pooling: kinds of `layers.pooling.POOLINGS`, side by side.
-        include_prompt: whether the tokens of a prompt are pooled, too.
-        dense: linear maps, in order.
-        normalize: whether the vector is given length 1.
-        max_length: tokens, special ones included, that are looked at; None: as many as the encoder can.
+        pooling: kinds of `layers.pooling.POOLINGS`, whose results are concatenated.
+        include_prompt: whether the tokens of the prompt are pooled too.
+        dense: linear layers, in order.
+        normalize: whether the vector is scaled to length 1.
+        max_length: maximum number of tokens, including special tokens; None: as many as the encoder supports.
         lowercase: whether text is lower-cased first.
-        prompts: texts to put before others, by name.
-        default_prompt: the name of the prompt that is always put there.
+        prompts: texts to put before each line, by name.
+        default_prompt: the name of the prompt that is used by default.
     """
 
     encoder: Path
@@ -72,16 +72,16 @@ class SentenceSteps:
 
 
 def read(directory: Path) -> SentenceSteps | None:
-    """The steps that a directory lists, None where it is no such directory.
+    """The steps of a sentence-transformers directory; None if `directory` is not one.
 
     Raises:
-        BundleError: a step of a kind that is not known, or settings that cannot be.
+        BundleError: an unsupported kind of step, or invalid settings.
     """
     if not (directory / MODULES).is_file():
         return None
     kinds = [(kind, directory / path) for kind, path in _modules(directory / MODULES)]
     if not kinds or kinds[0][0] != "Transformer":
-        raise BundleError(f"{display(str(directory / MODULES))}: the first step is no transformer")
+        raise BundleError(f"{display(str(directory / MODULES))}: the first step is not a transformer")
     pooling: tuple[str, ...] = ()
     include_prompt, normalize, dense = True, False, []
     for kind, folder in kinds[1:]:
@@ -93,7 +93,7 @@ def read(directory: Path) -> SentenceSteps | None:
             normalize = True
         else:
             raise BundleError(
-                f"{display(str(directory / MODULES))}: a step {kind!r:.80} in this place is not supported"
+                f"{display(str(directory / MODULES))}: a step {kind!r:.80} at this position is not supported"
             )
     if not pooling:
         raise BundleError(f"{display(str(directory / MODULES))}: no pooling")
@@ -111,13 +111,13 @@ def _modules(path: Path) -> list[tuple[str, str]]:
 
     try:
         rows = json.loads(path.read_bytes())
-        found = [(str(row["type"]).rsplit(".", 1)[-1], str(row["path"])) for row in rows]
+        steps = [(str(row["type"]).rsplit(".", 1)[-1], str(row["path"])) for row in rows]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise BundleError(f"{display(str(path))}: expected a list of steps with type and path") from None
-    for _, folder in found:
+    for _, folder in steps:
         if folder and not artifacts.is_inside(folder):
             raise BundleError(f"{display(str(path))}: not a plain folder name: {folder!r:.80}")
-    return found
+    return steps
 
 
 def _pooling(path: Path) -> tuple[tuple[str, ...], bool]:
@@ -131,7 +131,7 @@ def _pooling(path: Path) -> tuple[tuple[str, ...], bool]:
         kinds = [kind for name, kind in _OLD_POOLINGS.items() if data.get(name) is True]
     known = tuple(kind for kind in kinds if kind is not None)
     if not known or len(known) < len(kinds) or not isinstance(include, bool):
-        raise BundleError(f"{display(str(path))}: no pooling that is known")
+        raise BundleError(f"{display(str(path))}: expected a supported pooling mode")
     return known, include
 
 
@@ -144,12 +144,12 @@ def _dense(folder: Path) -> Dense:
     weight, bias = tensors.get("linear.weight"), tensors.get("linear.bias")
     shape = (data.get("out_features"), data.get("in_features"))
     if weight is None or tuple(weight.shape) != shape or (bias is not None and tuple(bias.shape) != shape[:1]):
-        raise BundleError(f"{display(str(folder))}: weights that config.json does not describe")
+        raise BundleError(f"{display(str(folder))}: the weights do not have the sizes in config.json")
     return Dense(weight.float(), None if bias is None else bias.float(), _ACTIVATIONS[name])
 
 
 def _reading(encoder: Path) -> tuple[int | None, bool]:
-    """(most tokens, whether to lower-case) of the transformer's step."""
+    """(maximum number of tokens, whether to lower-case) of the transformer step."""
     path = encoder / "sentence_bert_config.json"
     data = artifacts.read_json(path) if path.is_file() else {}
     length, lowercase = data.get("max_seq_length"), data.get("do_lower_case", False)

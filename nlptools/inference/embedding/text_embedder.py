@@ -1,10 +1,10 @@
-"""Lines to vectors by an encoder or a language model.
+"""Vectors of lines from an encoder or a language model.
 
-Reimers & Gurevych 2019 (arXiv:1908.10084) for vectors of sentences from the states of an encoder; Devlin et al. 2019,
-section 5.3, for vectors of tokens. What is cut into ids by one thread while another computes (`prepare`) comes as batches
-of sequences of equal length, end to end, so that nothing is padded.
-An empty line becomes the vector of the special tokens. A language model's states are pooled over the text's own tokens,
-not over the end-of-text token before them, unless the line is empty.
+Reimers & Gurevych 2019 (arXiv:1908.10084) for sentence vectors from the states of an encoder; Devlin et al. 2019, section
+5.3, for token vectors. Lines are tokenized (`prepare`) in one thread while another computes. Batches concatenate sequences
+grouped by length, so there is no padding.
+An empty line has the vector of the special tokens. The states of a language model are pooled over the tokens of the text,
+without the end-of-text token before them, unless the line is empty.
 Shapes: N tokens of a batch, B sequences, D dimensions.
 """
 
@@ -35,18 +35,18 @@ _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 
 
 class TextEmbedder:
-    """See the module's docstring; fulfils `embedder.Embedder`."""
+    """See the module's docstring. Implements `contract.Embedder`."""
 
     def __init__(
         self, loaded: bundle.Bundle, steps: SentenceSteps | None, backend: Backend, settings: Embed | None = None
     ) -> None:
         """
         Args:
-            steps: what a sentence-transformers directory says, or None.
+            steps: the steps of a sentence-transformers directory, or None.
 
         Raises:
-            UsageError: settings that this model cannot follow.
-            BundleError: an encoder whose tokenizer has no special tokens.
+            UsageError: the model does not support the settings.
+            BundleError: the tokenizer of an encoder has no special tokens.
         """
         self.settings = settings = settings or Embed()
         self.bundle, self.backend = loaded, backend.for_model(loaded.model)
@@ -65,12 +65,12 @@ class TextEmbedder:
     # -- lines --------------------------------------------------------------------------------------------------
 
     def prepare(self, lines: Sequence[str]) -> Prepared:
-        """The ids of the lines, in batches."""
+        """Tokenize the lines and arrange them in batches."""
         return batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
 
     @torch.inference_mode()
     def embed(self, lines: Sequence[str], prepared: Prepared | None = None) -> np.ndarray:
-        """See `embedder.Embedder`."""
+        """See `contract.Embedder`."""
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
         rows: np.ndarray | None = None
@@ -86,7 +86,7 @@ class TextEmbedder:
 
     @torch.inference_mode()
     def embed_units(self, lines: Sequence[str], prepared: Prepared | None = None) -> list[Units]:
-        """See `embedder.Embedder`. Special tokens are left out, and so is what was cut off."""
+        """See `contract.Embedder`. Special tokens, and tokens beyond the maximum length, are left out."""
         prepared = prepared or self.prepare(lines)
         self._cut += prepared.cut
         parts: list[np.ndarray] = [np.empty((0, self.dimensions), np.float32)] * len(prepared.lines)
@@ -106,14 +106,14 @@ class TextEmbedder:
         ]
 
     def finish(self) -> None:
-        """Say how many lines were cut."""
+        """Report how many lines were cut."""
         if self._cut:
             messages.warn(
                 f"cut {messages.counted(self._cut, 'line')} longer than {self.cutting.most} tokens; "
-                "--long window takes in all of them"
+                "--long window uses all tokens"
             )
 
-    # -- inside -------------------------------------------------------------------------------------------------
+    # -- internals ----------------------------------------------------------------------------------------------
 
     def _dimensions(self) -> int:
         width: int = self.model.config.hidden_size
@@ -130,7 +130,7 @@ class TextEmbedder:
         return self.settings.truncate_dim or width
 
     def _states(self, batch: Batch) -> torch.Tensor:
-        """The states (N, D) that are asked for."""
+        """The states (N, D) of the requested layers."""
         states = hidden_states.of(self.model, self.bundle.is_encoder, batch, self.layers, self.backend)
         if len(states) == 1 and self.mix is None:
             return states[0]
@@ -138,24 +138,24 @@ class TextEmbedder:
         return pooling.choose([state.float() for state in states], Layers(kind), self.mix)
 
     def _finished(self, vectors: torch.Tensor) -> torch.Tensor:
-        """Cut to the dimensions asked for, and of length 1 if asked for."""
+        """The vectors cut to the requested dimensions, and scaled to length 1 if requested."""
         vectors = vectors[:, : self.dimensions]
         return F.normalize(vectors, dim=-1) if self.settings.normalize else vectors.contiguous()
 
     def _units(self, line: str, ids: Sequence[int], states: np.ndarray) -> Units:
-        """The tokens of a line, or its words, of the states (n, D) of its first n tokens."""
+        """The tokens or words of a line, with vectors from the states (n, D) of its first n tokens."""
         names, vectors = self._tokens(ids), states
         if self.settings.unit == "word":
             names, vectors = self._words(line, states)
         return Units(names, self._finished(torch.from_numpy(vectors)).numpy())
 
     def _words(self, line: str, states: np.ndarray) -> tuple[list[str], np.ndarray]:
-        """The words of a line up to where it was cut, and their vectors; zeros for a word without tokens."""
+        """The words of a line up to the point where it was cut, and their vectors; zeros for a word without tokens."""
         text = line.lower() if self.cutting.lowercase else line
         spans = self.bundle.tokenizer.offsets(text)
         words = list(re.finditer(r"\S+", text))
         starts = [word.start() for word in words]
-        # the last character tells: the space before a word may be in its first token
+        # the last character of a token decides: the first token of a word may include the space before it
         places = [bisect.bisect_right(starts, max(begin, end - 1)) - 1 for begin, end in spans[: len(states)]]
         if len(states) < len(spans):
             words = words[: max(places, default=-1) + 1]
@@ -178,14 +178,14 @@ class TextEmbedder:
 
 
 def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:
-    """What a sentence-transformers directory does with pooled vectors (B, D): dense layers, a length of 1."""
+    """Apply the steps after pooling to vectors (B, D): dense layers and normalization."""
     for dense in steps.dense:
         vectors = _ACTIVATIONS[dense.activation](F.linear(vectors, dense.weight, dense.bias))
     return F.normalize(vectors, dim=-1) if steps.normalize else vectors
 
 
 def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:
-    """The layers to keep, in order, of `count`; and the weights of a mix of them."""
+    """The selected layers, in order, of a model with `count` layers; and the weights of a mix of them, or None."""
     everything = range(count)
     if which.kind != "mix":
         chosen = everything[which.begin : which.end]
@@ -198,7 +198,7 @@ def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:
 
 
 def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:
-    """Vectors of pieces (P, D) to those of lines (count, D): the mean, weighted by tokens."""
+    """The vectors of lines (count, D) from those of pieces (P, D): the mean, weighted by numbers of tokens."""
     if len(rows) == count:
         return rows
     lines = np.asarray(prepared.lines)

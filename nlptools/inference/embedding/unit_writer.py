@@ -1,4 +1,4 @@
-"""Vectors of the tokens or words of lines, written as they are made: JSON lines, or one `.npy` and an index of it."""
+"""Streaming writer of the vectors of tokens or words: JSON lines, or one `.npy` file with an index."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 class UnitWriter:
-    """As JSON lines, `{"text", "tokens" or "words", "vectors"}` for each line. As npy, the vectors of all lines in one
-    array, and in the index `line TAB number TAB unit` for each, both numbers from 1. Use as a context manager.
+    """Writes the vectors of tokens or words. Use as a context manager.
+
+    JSON lines: `{"text", "tokens" or "words", "vectors"}` for each line. npy: the vectors of all lines in one array, and in
+    the index `line TAB number TAB unit` for each vector, both numbers from 1.
     """
 
     def __init__(
@@ -39,11 +41,11 @@ class UnitWriter:
         """
         Args:
             path: the file; `-` is standard output.
-            form: "jsonl", or "npy", which takes an `index`.
+            form: "jsonl", or "npy", which needs an `index`.
             unit: "token" or "word".
 
         Raises:
-            OutputError: a file exists and `force` is not set, or cannot be made.
+            OutputError: a file exists and `force` is not set, or cannot be created.
         """
         self._key, self._count = f"{unit}s", 0
         with contextlib.ExitStack() as stack:
@@ -57,21 +59,26 @@ class UnitWriter:
                 )
             self._stack = stack.pop_all()
 
-    def write(self, found: Sequence[Units], lines: Sequence[str]) -> None:
-        """Write what some lines became, and flush. Raises BundleError for a number that is not finite, StreamError."""
+    def write(self, results: Sequence[Units], lines: Sequence[str]) -> None:
+        """Write the units of some lines, and flush.
+
+        Raises:
+            BundleError: a number is not finite.
+            StreamError: disk full or another write error.
+        """
         if self._lines is not None:
-            self._lines.write_lines([self._record(*pair) for pair in zip(found, lines, strict=True)])
+            self._lines.write_lines([self._record(*pair) for pair in zip(results, lines, strict=True)])
         if self._array is not None and self._index is not None:
             rows = [
                 f"{self._count + number}\t{place}\t{escape(name)}"
-                for number, units in enumerate(found, 1)
+                for number, units in enumerate(results, 1)
                 for place, name in enumerate(units.names, 1)
             ]
-            names = [name for units in found for name in units.names]
+            names = [name for units in results for name in units.names]
             if names:
-                self._array.write(np.concatenate([units.vectors for units in found]), names)
+                self._array.write(np.concatenate([units.vectors for units in results]), names)
             self._index.write_lines(rows)
-        self._count += len(found)
+        self._count += len(results)
 
     def _record(self, units: Units, line: str) -> str:
         if not np.isfinite(units.vectors).all():

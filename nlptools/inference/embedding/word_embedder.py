@@ -1,19 +1,20 @@
-"""Lines to vectors by a file of word vectors: the mean of the words, as they are, or with weights.
+"""Vectors of lines from a file of word vectors: the plain or weighted mean of their words.
 
-tf-idf: each word counts by its inverse document frequency, ln((1 + N) / (1 + n)) + 1 for a word in n of N documents.
+tf-idf: the weight of a word is its inverse document frequency, ln((1 + N) / (1 + n)) + 1 for a word in n of N documents.
 sif: smooth inverse frequency (Arora et al. 2017, "A simple but tough-to-beat baseline for sentence embeddings"): a word of
-probability p counts by a / (a + p), a = 1e-3, and what all lines have in common is taken away: the share of their first
-principal component (of the vectors as they are, not centred).
+probability p has the weight a / (a + p), a = 1e-3, and the common component of all lines is removed: the projection onto
+their first principal component (of the vectors as they are, not centered).
 
-Departures. That component is of the lines that words are counted in (the first 100,000), not of the lines that are embedded:
-a line has the same vector whatever lines are around it. Without counts, probabilities are those of the vectors' own counts,
-or follow the ranks of words by Zipf's law, and the component is that of lines of ten words drawn independently. tf-idf gives
-the mean by weight, not the sum.
+Departures. The common component is computed from the lines in which words are counted (the first 100,000), not from the
+embedded lines: the vector of a line does not depend on the other lines. Without a file of counts, probabilities come from the
+counts in the file of vectors, or from the ranks of the words by Zipf's law, and the component is that of lines of ten words
+drawn independently. tf-idf computes the weighted mean, not the sum.
 
-A word that the file does not have is looked for in other letter cases (all lower, all upper, one capital), of which the most
-frequent counts, then made of its n-grams where the file has them, else left out. Lines of which nothing is known are zeros.
+A word that is not in the file is looked up in other letter cases (all lower, all upper, capitalized), of which the most
+frequent is used; otherwise its vector is computed from n-grams if the file has them; otherwise the word is left out. Lines
+without any known word have zero vectors.
 
-Shapes: N lines, D dimensions, R rows of words that have been met.
+Shapes: N lines, D dimensions, R rows of words that have occurred so far.
 """
 
 from __future__ import annotations
@@ -41,14 +42,14 @@ from nlptools.vectors.rows import Floats
 from nlptools.vectors.table import Vectors
 
 SMOOTH = 1e-3  # the a of Arora et al.
-_SAMPLE = 100_000  # lines, and words, that the common component is of
-_DRAWN = 10  # words of the lines that are imagined where there are none
-_BLOCK = 256  # lines added up at a time: their sums stay in the cache
-_ROWS = 1 << 24  # numbers of words that are kept at hand
+_SAMPLE = 100_000  # number of lines, or words, from which the common component is computed
+_DRAWN = 10  # words of a random line, where there is no text
+_BLOCK = 256  # lines summed at a time: their sums stay in the cache
+_ROWS = 1 << 24  # maximum size of the table of cached rows, in numbers
 
 Array = np.ndarray[Any, Any]
 Longs = np.ndarray[Any, np.dtype[np.int64]]
-Weigh = Callable[[str, int], float]  # of a word, and its row in the file (-1: of n-grams)
+Weigh = Callable[[str, int], float]  # (word, its row in the file, or -1 if computed from n-grams) -> weight
 
 
 class Words(NamedTuple):
@@ -60,12 +61,12 @@ class Words(NamedTuple):
 
 @dataclass(frozen=True)
 class Counts:
-    """How often words occur in a text.
+    """Counts of the words of a text.
 
     Attributes:
-        words: occurrences of each word.
-        lines: of each word, the lines that have it.
-        total: of lines.
+        words: number of occurrences of each word.
+        lines: number of lines that contain each word.
+        total: number of lines.
     """
 
     words: Counter[str]
@@ -74,7 +75,7 @@ class Counts:
 
 
 def is_vectors(path: str) -> bool:
-    """Whether `path` is a file of word vectors by its name, or a directory of them."""
+    """Whether `path` has the name of a file of word vectors, or is a directory of word vectors."""
     if os.path.isdir(path):
         try:
             with open(os.path.join(path, "config.json"), "rb") as stream:
@@ -91,9 +92,9 @@ def load(
     """The embedder of a file or directory of word vectors.
 
     Raises:
-        UsageError: settings that word vectors cannot follow.
+        UsageError: word vectors do not support the settings.
         InputError, BundleError: see `nlptools.vectors.files.formats.load` and `nlptools.text.tokenizer.load`.
-        DataError: nothing to count in the file of counts, or it is not UTF-8.
+        DataError: the file of counts has no words, or is not UTF-8.
     """
     settings, words = settings or Embed(), words or EmbedWords()
     check(settings, words)
@@ -113,14 +114,17 @@ def load(
 
 
 def check(settings: Embed, words: EmbedWords) -> None:
-    """Raises UsageError for what word vectors cannot do."""
+    """Raise UsageError for settings that word vectors do not support."""
     refusals = (
         (settings.layers != "last", "--layers: word vectors have one layer"),
-        (settings.pooling not in (None, "mean"), f"--pooling {settings.pooling}: word vectors have means"),
-        (bool(settings.prompt), "--prompt: word vectors know no order, a prompt would only blur the lines"),
+        (settings.pooling not in (None, "mean"), f"--pooling {settings.pooling}: word vectors support only mean"),
+        (
+            bool(settings.prompt),
+            "--prompt: word vectors ignore word order, a prompt would add the same words to all lines",
+        ),
         (words.weights == "tf-idf" and words.counts is None, "--weights tf-idf needs --counts FILE"),
-        (words.counts == "-", "--counts is read twice, which standard input cannot be"),
-        (words.weights != "uniform" and settings.unit != "sentence", "--weights is for whole lines: --unit sentence"),
+        (words.counts == "-", "--counts is read twice: it cannot be standard input"),
+        (words.weights != "uniform" and settings.unit != "sentence", "--weights needs --unit sentence"),
         (words.weights == "uniform" and words.counts is not None, "--counts is for --weights tf-idf and sif"),
     )
     for found, message in refusals:
@@ -129,7 +133,7 @@ def check(settings: Embed, words: EmbedWords) -> None:
 
 
 def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
-    """The words of a text, of which each line is a document; memory grows with its vocabulary. Raises DataError."""
+    """Count the words of a text whose lines are documents; memory grows with its vocabulary. Raises DataError."""
     words, lines, total = Counter[str](), Counter[str](), 0
     for block in streams.blocks(path, errors):
         found = tokenizer.tokens_lines(block.lines)
@@ -142,23 +146,23 @@ def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
 
 
 class WordEmbedder:
-    """See the module's docstring; fulfils `nlptools.inference.embedding.contract.Embedder`."""
+    """See the module's docstring. Implements `nlptools.inference.embedding.contract.Embedder`."""
 
     def __init__(self, vectors: Vectors, tokenizer: Tokenizer | None = None, settings: Embed | None = None) -> None:
-        """Plain means until `weigh_by_documents` or `smooth` is called. Raises UsageError, see `check`."""
+        """Uses plain means until `weigh_by_documents` or `smooth` is called. Raises UsageError, see `check`."""
         self.vectors = vectors
         self.tokenizer = tokenizer or tokenizers.load("whitespace")
         self.settings = settings or Embed()
         check(self.settings, EmbedWords())
         self._weigh: Weigh | None = None
-        self._by_weight = False  # whether sums are divided by their weights, or by their words
+        self._by_weight = False  # whether sums are divided by their total weight, or by their number of words
         self._common: Floats | None = None  # (D,), of length 1
         self._windows = self._words = self._missing = self._composed = self._lines = self._blank = 0
         self._forget()
 
     @property
     def dimensions(self) -> int:
-        """Numbers of the vectors that come out."""
+        """D, the width of the resulting vectors."""
         return min(self.settings.truncate_dim or self.vectors.dimensions, self.vectors.dimensions)
 
     def prepare(self, lines: Sequence[str]) -> Words:
@@ -167,14 +171,14 @@ class WordEmbedder:
         return Words(list(chain.from_iterable(found)), np.fromiter(map(len, found), np.int64, len(found)))
 
     def embed(self, lines: Sequence[str], prepared: Any = None) -> Floats:
-        """A vector for each line, float32 (N, D). Raises BundleError if a vector of the file is not finite."""
+        """One vector per line, float32 (N, D). Raises BundleError if a vector of the file is not finite."""
         rows, counts = self._known(prepared or self.prepare(lines))
         self._lines += len(counts)
         self._blank += int((counts == 0).sum())
         return self._finished(self._means(rows, counts))
 
     def embed_units(self, lines: Sequence[str], prepared: Any = None) -> list[Units]:
-        """The words of each line and their vectors; those that are not known have zeros."""
+        """The words of each line and their vectors; unknown words have zeros."""
         flat, counts = prepared or self.prepare(lines)
         table = self._rows_of(flat)
         vectors = self._scaled(self._table[table])
@@ -183,7 +187,7 @@ class WordEmbedder:
         return [Units(flat[start:end], vectors[start:end]) for start, end in spans]
 
     def finish(self) -> None:
-        """Tell how many words had no vector, and how many lines had none that has."""
+        """Report how many words had no vector, and how many lines had no known word."""
         if self._missing:
             messages.warn(f"{self._missing:,} of {self._words:,} words have no vector and were left out")
         if self._composed:
@@ -194,17 +198,18 @@ class WordEmbedder:
     # -- weights ------------------------------------------------------------------------------------------------------
 
     def weigh_by_documents(self, counts: Counts) -> None:
-        """Count each word by its inverse document frequency from now on."""
+        """Weight words by inverse document frequency from now on."""
         lines, total = counts.lines, counts.total
         self._weigh, self._by_weight = lambda word, _: float(np.log((1 + total) / (1 + lines[word])) + 1), True
         self._forget()
 
     def smooth(self, counts: Counts | None = None, text: Iterable[Sequence[str]] = ()) -> None:
-        """Count words by smooth inverse frequency from now on, and take away what lines have in common.
+        """Weight words by smooth inverse frequency from now on, and remove the common component of lines.
 
         Args:
-            counts: how often words occur; None: the vectors' own counts, or Zipf's law.
-            text: blocks of the lines they occur in, with `counts`; else lines are imagined, of words drawn by their counts.
+            counts: counts of words; None: the counts in the file of vectors, or Zipf's law.
+            text: blocks of the lines in which `counts` were counted; without `counts`, random lines are assumed, whose words
+                are drawn by their probabilities.
         """
         self._common, self._by_weight = None, False
         if counts is not None:
@@ -226,7 +231,7 @@ class WordEmbedder:
         kept = np.array(self.vectors.counts or [], np.float64)
         if kept.sum() > 0:
             return np.asarray(kept / kept.sum())
-        messages.note(f"{display(self.vectors.path)} holds no counts: words get frequencies by their rank (Zipf's law)")
+        messages.note(f"{display(self.vectors.path)} has no counts: using word frequencies by rank (Zipf's law)")
         ranks = 1 / np.arange(1, len(self.vectors) + 1, dtype=np.float64)
         return np.asarray(ranks / ranks.sum())
 
@@ -244,7 +249,7 @@ class WordEmbedder:
         return moment
 
     def _moment_drawn(self, shares: Array) -> Array:
-        """The same, of what can be expected of a line of words drawn independently."""
+        """The expected outer product of the vector of a line of words drawn independently, float64 (D, D)."""
         size = self.vectors.dimensions
         each, mean = np.zeros((size, size)), np.zeros(size)
         for start, rows in self.vectors.blocks(_SAMPLE):
@@ -257,15 +262,15 @@ class WordEmbedder:
     # -- words to rows ------------------------------------------------------------------------------------------------
 
     def _forget(self) -> None:
-        """Begin with no words at hand. Row 0 is of those without a vector."""
+        """Empty the cache of rows. Row 0 is for words without a vector."""
         self._places: dict[str, int] = {}
         self._table: Floats = np.zeros((1, self.vectors.dimensions), np.float32)
         self._weights: Floats = np.zeros(1, np.float32)
         self._used = 1
-        self._made: set[int] = set()  # rows made of n-grams
+        self._made: set[int] = set()  # rows computed from n-grams
 
     def _known(self, words: Words) -> tuple[Longs, Longs]:
-        """The rows of the words that have vectors, and how many of them each line has, (N,)."""
+        """The rows of the words that have vectors, and the number of such words in each line, (N,)."""
         rows = self._rows_of(words.flat)
         known = rows > 0
         if known.all():
@@ -280,7 +285,7 @@ class WordEmbedder:
         rows = np.fromiter((get(word, -1) for word in flat), np.int64, len(flat))
         new = rows < 0
         if new.any():
-            if max(len(self._places), self._used) * self.vectors.dimensions > _ROWS:  # room for those of today
+            if max(len(self._places), self._used) * self.vectors.dimensions > _ROWS:  # the cache is full
                 self._forget()
             fresh = dict.fromkeys(flat) if not self._places else dict.fromkeys(flat[i] for i in np.flatnonzero(new))
             self._meet(list(fresh))
@@ -293,9 +298,9 @@ class WordEmbedder:
         return rows
 
     def _meet(self, words: list[str]) -> None:
-        """Give each of these words a row, or 0."""
+        """Assign a row to each of these new words; 0 to words without a vector."""
         self._windows += 1
-        if self._windows == 2:  # more than a question or two: an index pays
+        if self._windows == 2:  # with more than one window of lines, an index is worth its cost
             self.vectors.words.hold_index()
         cases = {word: (word, *_cases(word)) for word in words}
         found = self.vectors.words.find(chain.from_iterable(cases.values()))
@@ -317,7 +322,7 @@ class WordEmbedder:
                 self._keep(list(names), np.stack(vectors), [-1] * len(made))
 
     def _keep(self, words: list[str], rows: Array, places: list[int]) -> None:
-        """Add rows, times their weights, to the table."""
+        """Append rows, times their weights, to the table."""
         end = self._used + len(words)
         if end > len(self._table):
             size = max(end, len(self._table) * 3 // 2)
@@ -334,9 +339,9 @@ class WordEmbedder:
     # -- rows to vectors ----------------------------------------------------------------------------------------------
 
     def _means(self, rows: Longs, counts: Longs) -> Floats:
-        """The mean, by weight if need be, of the rows of each line, float32 (N, D).
+        """The plain or weighted mean of the rows of each line, float32 (N, D).
 
-        The first words of many lines are added at a time, then the second ones, so that a line's sum has one order.
+        Adds the first words of many lines at once, then the second words, and so on: the order of a line's sum is fixed.
         """
         out = np.zeros((len(counts), self.vectors.dimensions), np.float32)
         room = np.empty((_BLOCK, self.vectors.dimensions), np.float32)
@@ -351,10 +356,10 @@ class WordEmbedder:
             begins, lengths = starts[here][order], counts[here][order]
             sums = np.zeros((len(order), out.shape[1]), np.float32)
             for word in range(int(lengths[0])):
-                active = int(np.searchsorted(-lengths, -word))  # lines that have more words than this
+                active = int(np.searchsorted(-lengths, -word))  # number of lines with more words than this
                 np.take(self._table, rows[begins[:active] + word], axis=0, out=room[:active], mode="clip")
                 sums[:active] += room[:active]
-            sums *= shares[here][order, None]  # here, where they are in the cache
+            sums *= shares[here][order, None]  # here, while they are in the cache
             out[first + order] = sums
         return out
 
@@ -364,7 +369,7 @@ class WordEmbedder:
         return self._scaled(rows)
 
     def _scaled(self, rows: Floats) -> Floats:
-        """The first dimensions, at length 1 if the settings say so; rows of zeros stay."""
+        """The first dimensions, scaled to length 1 if the settings ask for it; rows of zeros remain zero."""
         rows = np.ascontiguousarray(rows[:, : self.dimensions])
         if not self.settings.normalize:
             return rows

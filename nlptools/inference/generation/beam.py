@@ -1,10 +1,10 @@
-"""Beam search over the language-model contract, for prompts and for sources, many at a time.
+"""Beam search over the language-model contract, for batches of prompts or sources.
 
 Graves 2012 (arXiv:1211.3711). Hypotheses are ranked by log-probability divided by length to the power of the length
 penalty, or by the form of Wu et al. 2016 (GNMT, arXiv:1609.08144, section 7) with its coverage penalty. The search of an
-input ends when as many hypotheses have ended as the beam is wide and none that is alive is better than the worst of them
-at its present length; that is when `transformers` ends it. With `early_stopping` as many are enough. Where the limit of
-new tokens ends it, what has not ended comes in only if fewer have ended than are asked for (`transformers` ranks all
+input ends when K hypotheses (the beam width) have ended and no live hypothesis scores better at its present length than
+the worst of them, as in `transformers`. With `early_stopping` it ends as soon as K hypotheses have ended. If the limit of
+new tokens ends the search, live hypotheses are returned only if fewer have ended than requested (`transformers` ranks all
 together). A beam of 1 is greedy search.
 Shapes: n inputs still searched, K hypotheses of each, V vocabulary, S source positions.
 """
@@ -24,7 +24,7 @@ from nlptools.inference.generation.constraints import Ban, Rows, penalize
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
 from nlptools.models.contract import Decoder
 
-_COMPACT = 8  # finished inputs leave the batch when they are one in so many
+_COMPACT = 8  # finished inputs leave the batch when they are at least 1/8 of it
 
 
 @torch.inference_mode()
@@ -47,15 +47,15 @@ def beam_search(
 
 @dataclass
 class _Candidates:
-    """The best ways to go on of each input, best first: (n, C) arrays."""
+    """The best next tokens of the hypotheses of each input, best first: (n, C) arrays."""
 
     totals: np.ndarray  # log-probability of the whole hypothesis
     logprobs: np.ndarray  # of the new token
     tokens: np.ndarray
-    parents: np.ndarray  # which of the K hypotheses it continues
+    parents: np.ndarray  # index of the hypothesis that it continues
 
     def take(self, order: np.ndarray) -> _Candidates:
-        """Those at the places `order` (n, K) of each input."""
+        """The candidates at the indices `order` (n, K) of each input."""
         arrays = (self.totals, self.logprobs, self.tokens, self.parents)
         return _Candidates(*(np.take_along_axis(a, order, 1) for a in arrays))
 
@@ -80,18 +80,18 @@ class _Search:
         n = len(opening.limits)
         self.inputs = np.arange(n)
         self.limits = np.array(opening.limits)
-        # at first each input has one hypothesis; the others appear with the first token
+        # each input starts with one hypothesis; the first token makes K of it
         self.width = 1
         self.totals = np.zeros((n, 1), np.float32)
         self.ids = np.zeros((n, 1, 0), np.int64)
         self.logprobs = np.zeros((n, 1, 0), np.float32)
-        self.coverage: Tensor | None = None  # (n * K, S) attention that each source position has had
-        self.over = np.zeros(n, np.bool_)  # inputs that are done but still in the batch
+        self.coverage: Tensor | None = None  # (n * K, S) total attention to each source position
+        self.over = np.zeros(n, np.bool_)  # inputs that are finished but still in the batch
         self.done: list[list[Continuation]] = [[] for _ in range(n)]
         self.results: dict[int, list[Continuation]] = {}
 
     def step(self) -> bool:
-        """One more token for every hypothesis; False when all inputs are done."""
+        """Extend every hypothesis by one token; returns False when all inputs are finished."""
         length = self.ids.shape[2] + 1
         if self.coverage_penalty:
             self._cover()
@@ -114,7 +114,7 @@ class _Search:
         return True
 
     def _candidates(self) -> _Candidates:
-        """The 2K best of all continuations of each input's hypotheses."""
+        """The 2K best continuations of the hypotheses of each input."""
         n, width, V = len(self.inputs), self.width, self.logits.shape[1]
         logits = self.logits
         if self.settings.repetition_penalty != 1.0:
@@ -151,7 +151,7 @@ class _Search:
             self.done[i].append(Continuation(self.ids[i, parent].tolist(), logprobs, "eos", score))
 
     def _score(self, total: float, length: int, i: int, parent: int) -> float:
-        """What a hypothesis of `length` tokens, the end included, is ranked by."""
+        """The ranking score of a hypothesis of `length` tokens, including the end token."""
         score = total / self._norm(length)
         if self.coverage is not None:
             covered = self.coverage[i * self.width + parent].clamp(max=1.0)
@@ -186,7 +186,7 @@ class _Search:
         self.results[int(self.inputs[i])] = sorted(ranked, key=_score, reverse=True)[: self.settings.count]
 
     def _advance(self, alive: _Candidates) -> None:
-        """Feed the new tokens. Inputs that are done leave when enough of them have come together, or one has no room."""
+        """Feed the new tokens. Finished inputs leave the batch when there are enough of them, or one is at its limit."""
         stay = ~self.over
         full = self.opening.full == "context" and bool((self.limits <= self.ids.shape[2]).any())
         if not full and len(stay) > _COMPACT * int(self.over.sum()):
@@ -205,7 +205,7 @@ class _Search:
         self.logits = next_logits(self.model, hidden)
 
     def _cover(self) -> None:
-        """Add the attention that led to the present logits."""
+        """Add the attention of the last position to the coverage."""
         attention = self.state.attention[:, -1]
         self.coverage = attention if self.coverage is None else self.coverage + attention
 

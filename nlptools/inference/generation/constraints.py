@@ -17,7 +17,7 @@ from nlptools.configs.lm import Generate
 
 @dataclass(frozen=True)
 class Rows:
-    """What is known of the rows when their next token is chosen."""
+    """The state of the rows when their next token is chosen."""
 
     step: int  # tokens so far
     inputs: Sequence[int]  # (N,) the input that each row belongs to
@@ -30,7 +30,7 @@ Ban = Callable[[Tensor, Rows], None]  # sets the scores (N, V) of forbidden toke
 def bans(
     settings: Generate, eos: int, forbidden: Sequence[int], prefixes: Sequence[Sequence[int]] | None = None
 ) -> list[Ban]:
-    """The functions that `settings` ask for.
+    """The constraints of `settings`.
 
     Args:
         forbidden: tokens that are never chosen: unknown, padding, ...
@@ -42,7 +42,7 @@ def bans(
     if settings.no_repeat_ngram:
         out.append(_no_repeat(settings.no_repeat_ngram))
     if settings.min_new_tokens:
-        out.append(_not_before(settings.min_new_tokens, eos))  # after the others, to see what they leave
+        out.append(_not_before(settings.min_new_tokens, eos))  # last, because it depends on what the others forbid
     if prefixes is not None and any(prefixes):
         return [_begin_with(prefixes, out)]
     return out
@@ -58,7 +58,7 @@ def _never(tokens: Sequence[int]) -> Ban:
 
 
 def _not_before(least: int, eos: int) -> Ban:
-    """No end before `least` tokens, unless nothing else may come."""
+    """No end token before `least` tokens, unless all other tokens are forbidden."""
 
     def ban(scores: Tensor, rows: Rows) -> None:
         if rows.step < least:
@@ -70,7 +70,7 @@ def _not_before(least: int, eos: int) -> Ban:
 
 
 def _no_repeat(n: int) -> Ban:
-    """No n tokens in a row twice (Paulus et al. 2018, arXiv:1705.04304)."""
+    """No repeated n-gram (Paulus et al. 2018, arXiv:1705.04304)."""
 
     def ban(scores: Tensor, rows: Rows) -> None:
         if rows.step < n:
@@ -101,7 +101,10 @@ def _begin_with(prefixes: Sequence[Sequence[int]], others: Sequence[Ban]) -> Ban
 
 
 def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> Tensor:
-    """Logits of tokens already seen divided by `penalty` when positive, multiplied when negative (Keskar et al. 2019)."""
+    """A copy of `logits` with those of tokens already seen divided by `penalty` if positive, multiplied if negative.
+
+    Keskar et al. 2019 (arXiv:1909.05858).
+    """
     logits = logits.clone()
     for row, ids in enumerate(seen):
         index = torch.tensor(sorted(set(ids)), dtype=torch.int64, device=logits.device)

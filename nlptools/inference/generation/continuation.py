@@ -16,17 +16,17 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
-_ROOM = 16  # target tokens that memory is taken for at first; it grows as they come
+_ROOM = 16  # initial capacity of decoder states in target tokens; it grows on demand
 
 
 @dataclass
 class Continuation:
-    """New tokens after a prompt. The end-of-text token is not among them, but its log-probability counts."""
+    """New tokens after a prompt, without the end-of-text token; `logprobs` includes that of the end-of-text token."""
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)  # natural logs, under the model before any filter
     finish: str = "length"  # why it ended: length (--max-new-tokens), eos, stop (a stop text), context
-    score: float | None = None  # what beam search ranked it by
+    score: float | None = None  # ranking score of beam search
 
 
 Watch = Callable[[int, Continuation], bool]  # (row, its continuation so far) -> whether to end the row
@@ -34,7 +34,7 @@ Watch = Callable[[int, Continuation], bool]  # (row, its continuation so far) ->
 
 @dataclass
 class Opening:
-    """Inputs that a model has read, ready for their first new token."""
+    """Inputs that a model has read, ready for the first new token."""
 
     logits: Tensor  # (B, V) of the first new token, in the model's type
     state: Any

@@ -1,8 +1,8 @@
-"""Decoding for every language model alike: greedy, sampling, beam search over (ids, state) -> (hidden, state).
+"""Decoding for all language models: greedy, sampling and beam search over (ids, state) -> (hidden, state).
 
-Prompts are decoded together, padded on the left, and sources, padded on the right; rows that are finished leave the batch.
-Each row draws from a generator of its own, seeded by (seed, number of the prompt, number of the sample), so its
-continuation does not depend on its batch mates. Shapes: B rows, T prompt length, S source length, V vocabulary.
+Prompts are decoded in batches padded on the left, sources in batches padded on the right; finished rows leave the batch.
+Each row has its own random generator, seeded by (seed, number of the prompt, number of the sample), so its continuation
+does not depend on the other rows. Shapes: B rows, T prompt length, S source length, V vocabulary.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ def generate(
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
 ) -> list[list[Continuation]]:
-    """`settings.count` continuations of each prompt; a prompt is never empty (it begins with the start token).
+    """`settings.count` continuations of each prompt. Prompts must not be empty: they begin with the start token.
 
     Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
-    leave too little room in the model's context are cut (see `cut`), and rows that reach its end finish there.
+    leave too little room in the model's context are cut (see `cut`), and rows end when they fill the context.
     """
     most = model.max_context
     kept = [list(p) if most is None else cut(p, most, settings.room) for p in prompts]
@@ -142,7 +142,7 @@ def decode(
     forbidden: Sequence[int] = (),
     coverage_penalty: float = 0.0,
 ) -> list[list[Continuation]]:
-    """`settings.count` continuations of each input that a model has read; `first` are the numbers of the inputs."""
+    """`settings.count` continuations of each input in `opening`; `first` holds the numbers of the inputs for seeding."""
     rules = bans(settings, eos, forbidden, opening.prefixes)
     if settings.beam:
         return beam_search(model, opening, settings, backend, eos=eos, bans=rules, coverage_penalty=coverage_penalty)
@@ -199,7 +199,7 @@ class _Rows:
         return self.out
 
     def _choose(self, logits: Tensor, step: int) -> Tensor:
-        """The next token of each live row (B,); remembers its log-probability."""
+        """The next token of each live row (B,); stores its log-probability."""
         settings = self.settings
         logits = logits.float()
         raw = logits.clone() if settings.logprobs and self.rules else logits
@@ -223,7 +223,7 @@ class _Rows:
         return chosen
 
     def _record(self, chosen: Tensor) -> set[int]:
-        """Add the tokens to their rows; returns the rows that ended."""
+        """Append the tokens to their rows; returns the rows that end."""
         ended = set()
         for row, token in zip(self.alive, chosen.tolist(), strict=True):
             out = self.out[row]
@@ -243,7 +243,7 @@ class _Rows:
 
 
 def likeliest(logits: Tensor) -> Tensor:
-    """The token with the highest logit in each row (B,), of several the first. On a CPU numpy looks five times as fast."""
+    """The token with the highest logit in each row (B,), the first one of equals. On a CPU numpy is five times as fast."""
     if logits.device.type == "cpu" and logits.dtype == torch.float32:
         return torch.from_numpy(logits.numpy().argmax(-1))
     return logits.argmax(-1)
@@ -252,7 +252,7 @@ def likeliest(logits: Tensor) -> Tensor:
 def sample(logits: Tensor, settings: Generate, uniform: Tensor) -> Tensor:
     """A token per row (B,) by inversion of the cumulative distribution at `uniform` (B,), float64 in [0, 1).
 
-    Filters in this order: temperature, top-k, top-p (the token that crosses the threshold stays), min-p. Tokens are
+    Filters in this order: temperature, top-k, top-p (the token that crosses the threshold is kept), min-p. Tokens are
     ordered by probability, ties by id.
     """
     probabilities = torch.softmax(logits / settings.temperature, -1)
@@ -262,16 +262,16 @@ def sample(logits: Tensor, settings: Generate, uniform: Tensor) -> Tensor:
     if settings.top_k:
         top = top / top.sum(-1, keepdim=True)
     before = top.cumsum(-1) - top
-    top = torch.where((before < settings.top_p) | (before == 0), top, 0.0)  # the likeliest always stays
+    top = torch.where((before < settings.top_p) | (before == 0), top, 0.0)  # the likeliest is always kept
     top = torch.where(top >= settings.min_p * top[:, :1], top, 0.0)
     place = _invert(top.cumsum(-1), uniform)
     return ids.gather(1, place[:, None]).squeeze(1)
 
 
 def _likeliest(probabilities: Tensor, settings: Generate) -> tuple[Tensor, Tensor]:
-    """(probabilities in falling order, float64; ids) of all tokens that may pass the filters, and perhaps more.
+    """(probabilities in descending order, float64; ids) of all tokens that can pass the filters, and perhaps more.
 
-    Sorting a whole vocabulary takes longer than the model, and the first thousand nearly always hold enough.
+    Sorting a whole vocabulary takes longer than the model, and the first thousand tokens are nearly always enough.
     """
     k = min(settings.top_k or probabilities.shape[-1], probabilities.shape[-1])
     top, ids = probabilities.topk(min(k, 1024))

@@ -18,7 +18,7 @@ from nlptools.models.contract import EncoderDecoder
 _ROWS = 512  # positions whose logits are held at a time
 
 Ids = Sequence[int] | np.ndarray
-Pair = tuple[Ids, Ids]  # source and target, without marks at their ends
+Pair = tuple[Ids, Ids]  # source and target, without end tokens
 
 
 @torch.inference_mode()
@@ -33,7 +33,7 @@ def pair_scores(
 ) -> list[np.ndarray] | None:
     """The log-probability (nats, float32) of each target token and of the end token, given the source: (T + 1,) each.
 
-    Returns None when `stop()` turned true.
+    Returns None if `stop()` became true.
     """
     out: list[np.ndarray] = [np.zeros(0, np.float32)] * len(pairs)
     for group in _groups(pairs, batch_tokens):
@@ -71,7 +71,7 @@ def alignments(
 def _forced(
     model: EncoderDecoder, pairs: Sequence[Pair], backend: Backend, eos: int, keeps_attention: bool
 ) -> tuple[Tensor, Tensor | None, np.ndarray]:
-    """(hidden (B, T, D), attention (B, T, S) if wanted, targets (B, T) with the end token) of a batch of pairs."""
+    """(hidden (B, T, D), attention (B, T, S) if requested, targets (B, T) with the end token) of a batch of pairs."""
     source, mask = padded([[*source, eos] for source, _ in pairs], model.start_token)
     targets, _ = padded([[*target, eos] for _, target in pairs], model.start_token)
     inputs = np.concatenate([np.full((len(targets), 1), model.start_token), targets[:, :-1]], 1)

@@ -1,7 +1,7 @@
-"""Means of weights: the last checkpoints of a run together are often better than any one of them.
+"""Checkpoint averaging: the mean of the last checkpoints of a run is often better than any single one.
 
 Vaswani et al. 2017 (arXiv:1706.03762, section 6.1) average the last 5 checkpoints of a Transformer. Here the mean is
-measured like any other weights and taken only where it is no worse than the best single checkpoint.
+validated like any other weights, and saved only if it is no worse than the best single checkpoint.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from nlptools.training.engine.checkpoint import Checkpoints
 
 @dataclass(frozen=True)
 class Average:
-    """The mean of the last checkpoints of a run, and whether it is what the run ends with."""
+    """The mean of the last checkpoints of a run."""
 
     steps: tuple[int, ...]
     weights: dict[str, Tensor]
-    numbers: dict[str, float]  # of its validation; empty without held-out data
-    taken: bool
+    numbers: dict[str, float]  # results of its validation; empty without held-out data
+    taken: bool  # whether the run saves the mean instead of its best single checkpoint
 
 
 def mean_weights(checkpoints: Checkpoints, steps: Iterable[int]) -> tuple[dict[str, Tensor], tuple[int, ...]]:
-    """The mean of the weights at `steps`, and the steps it was made of: damaged checkpoints are told about and left out.
+    """The mean of the weights at `steps`, and the steps that it includes: damaged checkpoints are skipped with a warning.
 
-    Sums are in float64, the mean is in the type of the weights; what is not floating point is that of the last step.
+    Sums are float64, and the mean has the type of the weights. Tensors that are not floating point come from the last step.
     """
     sums: dict[str, Tensor] = {}
     last: dict[str, Tensor] = {}

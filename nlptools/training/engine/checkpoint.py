@@ -1,10 +1,10 @@
-"""Checkpoints: everything a run needs to go on as if it had never stopped.
+"""Checkpoints: all state that a run needs to continue as if it had never stopped.
 
 `checkpoints/step-000500/` holds the master weights, the optimizer's state, the random states, the position in the data and
-the counters of the loop, as safetensors and JSON. The directory is built under a temporary name and renamed when its
-manifest is in place, so a name never stands for half a checkpoint; an old one goes only after the new one has been
-verified. Which step had the best validation is in the record of the checkpoint and nowhere else, so that it is saved in the
-same moment as the weights.
+the counters of the loop, as safetensors and JSON. The directory is written under a temporary name and renamed when its
+manifest is complete, so a directory with the final name is never incomplete. Old checkpoints are removed only after the new
+one has been verified. The step of the best validation is stored only in the record of the checkpoint, and so is saved
+together with the weights.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Checkpoints:
     def __init__(self, directory: Path, keep: int) -> None:
         self.directory = directory / "checkpoints"
         self.keep = keep
-        self._written: set[int] = set()  # steps whose checkpoints this process has written, or found to be intact
+        self._written: set[int] = set()  # steps whose checkpoints this process has written or verified
 
     def save(
         self,
@@ -43,10 +43,10 @@ class Checkpoints:
         record: dict[str, Any],
         held: Collection[int] = (),
     ) -> Path:
-        """Write the checkpoint of `step`, verify it, then remove old ones, except those of the steps `held`.
+        """Write the checkpoint of `step`, verify it, then remove all but the last `keep`, except the steps in `held`.
 
         Raises:
-            StreamError: disk full or another write error; what was there before is untouched.
+            StreamError: disk full or another write error; existing checkpoints are unchanged.
         """
         final = self.path(step)
         if final.is_dir():
@@ -73,14 +73,14 @@ class Checkpoints:
         return final
 
     def path(self, step: int) -> Path:
-        """The directory of the checkpoint of `step`, which may not exist."""
+        """The directory of the checkpoint of `step`, whether or not it exists."""
         return self.directory / f"step-{step:06d}"
 
     def marked_best(self) -> dict[str, Any] | None:
-        """The record of the checkpoint that the file `best` of version 0.1.0 names, if there are both.
+        """The record of the checkpoint named in the file `best` of version 0.1.0; None if either is missing.
 
-        That version wrote `best` after the checkpoint. Killed in between, it later pruned the checkpoint that its records
-        call the best, and kept the one that the file names.
+        That version wrote `best` after the checkpoint. If it was killed in between, it later removed the checkpoint that its
+        records call the best, and kept the one named in the file.
         """
         with contextlib.suppress(OSError, ValueError, BundleError):
             name = (self.directory / "best").read_text(encoding="utf-8").strip()
@@ -89,7 +89,7 @@ class Checkpoints:
         return None
 
     def load_last(self) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]] | None:
-        """(weights, state, record) of the newest checkpoint that is intact, or None; damaged ones are told about."""
+        """(weights, state, record) of the newest intact checkpoint, or None; damaged ones are skipped with a warning."""
         for path in reversed(self._all()):
             try:
                 return self.load(path)
@@ -98,29 +98,24 @@ class Checkpoints:
         return None
 
     def load(self, path: Path) -> tuple[dict[str, torch.Tensor], dict[str, torch.Tensor], dict[str, Any]]:
-        """(weights, state, record) of one checkpoint. Raises BundleError when it is damaged."""
-        if not artifacts.verify(path):
-            raise BundleError(f"{path}: no {artifacts.MANIFEST}")
-        weights, state = artifacts.load_tensors(path / WEIGHTS), artifacts.load_tensors(path / STATE)
-        return weights, state, artifacts.read_json(path / RECORD)
+        """(weights, state, record) of one checkpoint. Raises BundleError when it is missing or damaged."""
+        weights = _verified_weights(path)
+        return weights, artifacts.load_tensors(path / STATE), artifacts.read_json(path / RECORD)
 
     def weights(self, step: int) -> dict[str, torch.Tensor]:
-        """The weights of the checkpoint of `step`. Raises BundleError when it is not there, or damaged."""
-        path = self.path(step)
-        if not artifacts.verify(path):
-            raise BundleError(f"{path}: no {artifacts.MANIFEST}")
-        return artifacts.load_tensors(path / WEIGHTS)
+        """The weights of the checkpoint of `step`. Raises BundleError when it is missing or damaged."""
+        return _verified_weights(self.path(step))
 
     def clean(self) -> None:
-        """Remove what a killed run left half-written."""
+        """Remove the incomplete checkpoints of a killed run."""
         for path in self.directory.glob(".tmp-*"):
             shutil.rmtree(path, ignore_errors=True)
 
     def _all(self) -> list[Path]:
         if not self.directory.is_dir():
             return []
-        found = [p for p in self.directory.iterdir() if _NAME.fullmatch(p.name) and p.is_dir()]
-        return sorted(found, key=lambda p: int(p.name[5:]))
+        paths = [p for p in self.directory.iterdir() if _NAME.fullmatch(p.name) and p.is_dir()]
+        return sorted(paths, key=lambda p: int(p.name[5:]))
 
     def _is_intact(self, path: Path) -> bool:
         try:
@@ -134,7 +129,13 @@ class Checkpoints:
                 self._remove(path)
 
     def _remove(self, path: Path) -> None:
-        # renamed first: a directory half removed must not look like a checkpoint
-        doomed = path.with_name(f".tmp-old-{path.name}")
-        os.replace(path, doomed)
-        shutil.rmtree(doomed, ignore_errors=True)
+        # renamed first: a partly removed directory must not look like a checkpoint
+        renamed = path.with_name(f".tmp-old-{path.name}")
+        os.replace(path, renamed)
+        shutil.rmtree(renamed, ignore_errors=True)
+
+
+def _verified_weights(path: Path) -> dict[str, torch.Tensor]:
+    if not artifacts.verify(path):
+        raise BundleError(f"{path}: no {artifacts.MANIFEST}")
+    return artifacts.load_tensors(path / WEIGHTS)

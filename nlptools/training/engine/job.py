@@ -1,8 +1,8 @@
-"""A training run from its inputs to a bundle, whatever is trained: `run_job` does a `Task`.
+"""A training run from its inputs to a bundle: `run_job` runs a `Task`.
 
-Here is what all training commands have in common: the lock on the output directory and whether the run in it may go on,
-the processes (one leads and writes, the others follow), dry runs, reports, the choice of the weights, the record in
-training.json and the last messages. What differs is behind `Task`, and nothing here knows which one it is.
+This module has everything that the training commands share: the lock on the output directory and the check whether its run
+may continue, the processes (the main one leads and writes, the others follow), dry runs, reports, the choice of the final
+weights, the record in training.json and the final messages. Everything else is behind the `Task` protocol.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from nlptools.training.engine.log import Log
 from nlptools.training.engine.loop import Evaluate, Fit, Progress, Result, fit, total_steps
 from nlptools.training.objective import Objective
 
-# Settings that do not make it another run: how long, how often, how fast.
+# Settings that may change when a run is continued: how long, how often, how fast.
 _FREE = (
     *("steps", "epochs", "max_time", "save_every", "valid_every", "log_every", "keep", "patience"),
     *("average", "resume", "force", "track", "dry_run", "output", "threads", "compile", "device"),
@@ -35,10 +35,10 @@ _FREE = (
 
 
 class Data(run_directory.Data, Protocol):
-    """What a task has read, for all processes."""
+    """The data of a task, readable by all processes."""
 
     def paths(self) -> list[str | None]:
-        """What `Task.open` needs in another process: plain JSON."""
+        """The argument of `Task.open` in another process: plain JSON."""
 
 
 class Part(Protocol):
@@ -60,7 +60,7 @@ P = TypeVar("P", bound=Part)
 
 @dataclass(frozen=True)
 class Spooled(Generic[P]):
-    """Data in files, to train on and to measure on, and the names that it was read from; fulfils `Data`."""
+    """Training data and validation data in files, and the names of their inputs. Implements `Data`."""
 
     train: P
     valid: P | None
@@ -74,78 +74,78 @@ class Spooled(Generic[P]):
         return [str(self.train.path), str(self.valid.path) if self.valid else None]
 
     def record(self) -> dict[str, Any]:
-        def told(part: P, names: Sequence[str]) -> dict[str, Any]:
+        def describe(part: P, names: Sequence[str]) -> dict[str, Any]:
             return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
 
-        valid = told(self.valid, self.held_out) if self.valid else None
-        return {"train": told(self.train, self.inputs), "valid": valid}
+        valid = describe(self.valid, self.held_out) if self.valid else None
+        return {"train": describe(self.train, self.inputs), "valid": valid}
 
 
 D = TypeVar("D", bound=Data)
 
 
 class Task(Protocol[D]):
-    """What is trained, on what. `run_job` calls each of these once per process, in this order where it matters."""
+    """A model and its data. `run_job` calls each method once per process, in this order where it matters."""
 
     @property
     def unit(self) -> str:
-        """What targets are, and what speed counts: "tokens", "examples"."""
+        """The name of a training target, for counts and speed: "tokens", "examples"."""
 
     @property
     def criterion(self) -> Criterion:
-        """Which number of a validation says how good it is."""
+        """The validation metric that selects the best checkpoint."""
 
     @property
     def measures(self) -> tuple[str, ...]:
-        """Which numbers of the best validation go into the record; the last of them is told at the end."""
+        """The metrics of the best validation that are recorded; the last one is reported at the end."""
 
     def settings(self) -> dict[str, Any]:
-        """All that was chosen besides `Training` and `Compute`; continuing a run takes the same."""
+        """All settings besides `Training` and `Compute`; they must be the same when a run continues."""
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> D:
-        """Read and encode the inputs into files of `directory`; without `held_out`, only what is trained on.
+        """Read and encode the inputs into files of `directory`; without `held_out`, only the training data.
 
         Raises:
-            InputError, DataError: nothing to train on, or it is malformed.
+            InputError, DataError: the training data are empty or malformed.
             StreamError: disk full or another write error.
         """
 
     def open(self, paths: list[str | None]) -> D:
-        """What `spool` made in another process."""
+        """Open the data that `spool` has written in another process."""
 
     def announce(self, data: D, seconds: float) -> None:
-        """Say what was read, in so many seconds."""
+        """Report the size of the data and the seconds that reading took."""
 
     def model(self) -> Any:
-        """The model to begin with, on the CPU in float32: the same weights in every process."""
+        """The initial model, on the CPU in float32, with the same weights in every process."""
 
     def objective(self, model: Any) -> Objective:
-        """What is minimised."""
+        """The training objective of `model`."""
 
     def source(self, data: D, model: Any, backend: Backend) -> Source:
-        """The training batches of this process; they may be sampled from the model that is being trained."""
+        """The training batches of this process; they may be sampled from the model being trained."""
 
     def evaluate(self, data: D, backend: Backend) -> Evaluate | None:
-        """How the model is measured on the held-out data; None without them."""
+        """The validation function, or None without held-out data."""
 
     def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        """Write the bundle of `model` with these `weights` and `record` as training.json."""
+        """Write the bundle of `model` with these `weights`, and `record` as training.json."""
 
     def advice(self, name: str) -> str:
-        """What to do with the model in the directory `name`: a command or two."""
+        """One or two commands that use the model in the directory `name`."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run left behind."""
+    """The result of a run."""
 
     directory: Path
     steps: int
-    metrics: dict[str, Any]  # what training.json has under this name
+    metrics: dict[str, Any]  # the object "metrics" of training.json
 
 
 def run_job(task: Task[D], run: Training, compute: Compute, invocation: Mapping[str, Any] | None = None) -> Trained:
-    """Train into `run.output`, or go on with what was stopped there. `invocation` goes into the training record.
+    """Train into `run.output`, or continue the run that was stopped there. `invocation` goes into the training record.
 
     Raises:
         UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
@@ -169,7 +169,7 @@ def run_job(task: Task[D], run: Training, compute: Compute, invocation: Mapping[
 
 @dataclass(frozen=True)
 class _Job:
-    """A training run, as one process sees it."""
+    """One process of a training run."""
 
     task: Task[Any]
     run: Training
@@ -182,7 +182,7 @@ class _Job:
         return Path(self.run.output)
 
     def lead(self) -> Trained:
-        """The main process: spools the data, keeps the record, saves the bundle."""
+        """The main process: spool the data, keep the record, train, save the bundle."""
         marks = self._fingerprint()
         data, before = run_directory.begin(
             self.directory, self.run.resume, self.run.force, marks, lambda place: self._spool(place, True)
@@ -200,16 +200,16 @@ class _Job:
         return data
 
     def follow(self) -> Trained:
-        """The other processes: open what the main one spooled, and train along."""
+        """The other processes: open the data that the main process has spooled, and train."""
         lead = self.backend.broadcast(None)
         return self._continuing(lead["backend"])._train(self.task.open(lead["paths"]), {})
 
     def _continuing(self, before: Mapping[str, Any]) -> _Job:
-        """This run, in the precision of `before`, what the record says of its backend so far."""
+        """This run in the precision of `before`, the backend in the record of the run."""
         return replace(self, backend=self.backend.continuing(before))
 
     def dry_run(self) -> Trained:
-        """Build everything, take two steps, report; write nothing that stays."""
+        """Build everything, take two steps, and report size and speed; no file is kept."""
         with atomic.scratch_directory("nlptools-dry-") as scratch:
             data = self._spool(scratch, False)
             model, backend = self._model()
@@ -259,7 +259,7 @@ class _Job:
         return self._finish(model, checkpoints, result, record)
 
     def _model(self) -> tuple[Any, Backend]:
-        """The model on the device, and how to compute with it."""
+        """The model on the device, and the backend with the precision that the model trains in."""
         model, backend = self.task.model(), self.backend
         backend.seed(self.compute.seed)
         if getattr(model, "trains_in_16_bits", True):
@@ -269,13 +269,13 @@ class _Job:
         return model.to(backend.device), backend
 
     def _finish(self, model: Any, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
-        """Save the bundle: the mean where it is taken, else the weights of the best validation, else the last."""
+        """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""
         progress, average, main = result.progress, result.average, self.backend.is_main
         taken = average if average is not None and average.taken else None
         numbers = progress.best_valid if taken is None else taken.numbers
-        found = {name: numbers[name] for name in self.task.measures if name in numbers}
+        measures = {name: numbers[name] for name in self.task.measures if name in numbers}
         metrics: dict[str, Any] = {"steps": progress.step, self.task.unit: progress.tokens, "seconds": progress.seconds}
-        metrics.update({f"valid_{name}": value for name, value in found.items()})
+        metrics.update({f"valid_{name}": value for name, value in measures.items()})
         if average is not None:
             metrics["average"] = {"steps": list(average.steps), "taken": average.taken, **average.numbers}
         trained = Trained(self.directory, progress.step, metrics)
@@ -288,15 +288,15 @@ class _Job:
             record.update(status="finished" if result.finished else "stopped", metrics=metrics)
             self.task.save(self.directory, model, weights, record)
         if result.stopped is not None:
-            if main:  # the one that says how to go on
+            if main:  # only the main process prints how to continue
                 raise run_directory.stopped(self.directory, result.stopped, progress.step, self.run.force)
             raise Stopped(f"stopped ({result.stopped})")
         if main:
             if average is not None:
-                messages.note(_told(average, progress, self.task.criterion.name))
+                messages.note(_describe_average(average, progress, self.task.criterion.name))
             name = display(str(self.directory))
-            said = "".join([f", validation {kind} {value:.2f}" for kind, value in found.items()][-1:])
-            messages.note(f"{name}: {messages.counted(progress.step, 'step')} in {_clock(progress.seconds)}{said}")
+            last = "".join([f", validation {kind} {value:.2f}" for kind, value in measures.items()][-1:])
+            messages.note(f"{name}: {messages.counted(progress.step, 'step')} in {_clock(progress.seconds)}{last}")
             messages.note(f"try: {self.task.advice(name)}")
         return trained
 
@@ -319,15 +319,15 @@ class _Job:
         )
 
 
-def _told(average: Average, progress: Progress, criterion: str) -> str:
-    """What became of the mean of the last weights."""
+def _describe_average(average: Average, progress: Progress, criterion: str) -> str:
+    """The message that compares the mean of the last weights with the best single checkpoint."""
     steps = ", ".join(map(str, average.steps))
     if not average.numbers or progress.best is None:
-        return f"the weights are the mean of those of steps {steps}"
+        return f"saved the mean of the weights of steps {steps}"
     return (
         f"mean of the weights of steps {steps}: validation {criterion} {average.numbers[criterion]:.4f};"
-        f" best of single steps, {progress.best_step}: {progress.best:.4f};"
-        f" the {'mean' if average.taken else 'best single one'} is taken"
+        f" best single step {progress.best_step}: {progress.best:.4f};"
+        f" saved the {'mean' if average.taken else 'best single step'}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Reports of a run: one JSON object each in log.jsonl, a bar on a terminal, a plain line now and then elsewhere."""
+"""Reports of a run: JSON objects in log.jsonl, and a progress bar on a terminal or occasional plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,34 +13,35 @@ from nlptools import messages
 from nlptools.errors import StreamError, Unavailable, reason
 from nlptools.files import atomic
 
-PLAIN_SECONDS = 10.0  # between plain lines
+PLAIN_SECONDS = 10.0  # between plain progress lines
 
 
 class Log:
-    """Where a run reports to. Only the main process has one that writes."""
+    """The log of a run. Only in the main process does it write anything."""
 
     def __init__(
         self, directory: Path | None, total: int, *, track: str = "none", unit: str = "tokens", show: bool | None = None
     ) -> None:
         """Args:
-        directory: where `log.jsonl` goes; None: nowhere.
+        directory: the directory of `log.jsonl`; None writes no file.
         total: steps of the whole run.
-        unit: what is counted per second.
-        show: whether to tell the progress; by default with a directory.
+        track: "tensorboard" also writes event files.
+        unit: the unit of speed, such as "tokens".
+        show: whether to report progress on standard error; by default if there is a directory.
         """
         self.total, self.unit = total, unit
         self._file: IO[str] | None = None
         self._board: Any = None
         self._bar: Any = None
         self._last_line = 0.0
-        self._seconds: list[tuple[float, int]] = []  # recent (time, step), for the time still to go
+        self._seconds: list[tuple[float, int]] = []  # recent (time, step), to estimate the remaining time
         if directory is not None and track == "tensorboard":
             self._board = _tensorboard(directory / "tensorboard")
         self._path = None if directory is None else directory / "log.jsonl"
         self._show = directory is not None if show is None else show
 
     def begin(self, step: int) -> None:
-        """Start reporting after `step`; what an interrupted run reported beyond it is made again."""
+        """Start reporting after `step`; later reports of an interrupted run are removed, its steps are repeated."""
         if self._path is not None:
             _truncate(self._path, step)
             self._file = open(self._path, "a", encoding="utf-8")  # noqa: SIM115  open for the whole run
@@ -54,19 +55,19 @@ class Log:
         self._progress(row)
 
     def valid(self, row: dict[str, Any], decides: str = "loss") -> None:
-        """Report a validation, in which the number called `decides` says how good it is."""
+        """Report a validation; the metric `decides` selects the best one."""
         self._write({"kind": "valid", **row})
         if self._show:
-            told = [name for name in dict.fromkeys(("perplexity", decides)) if name in row and name != "loss"]
-            more = "".join(f", {name} {row[name]:.2f}" for name in told)
+            shown = [name for name in dict.fromkeys(("perplexity", decides)) if name in row and name != "loss"]
+            more = "".join(f", {name} {row[name]:.2f}" for name in shown)
             messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}{more}")
 
     def event(self, name: str, **more: Any) -> None:
-        """Report something that happened once, such as a skipped step."""
+        """Report a single event, such as a skipped step."""
         self._write({"kind": name, **more})
 
     def close(self) -> None:
-        """End the bar and the files."""
+        """Close the progress bar and the files."""
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -115,7 +116,7 @@ class Log:
             from rich.console import Console
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            # redirect_*=False: rich would take over standard output, which is not ours to touch
+            # redirect_*=False: rich would otherwise redirect standard output, which belongs to the user's data
             self._bar = Progress(
                 TextColumn("training"),
                 BarColumn(),
@@ -133,7 +134,7 @@ class Log:
 
 
 def _truncate(path: Path, step: int) -> None:
-    """Drop the reports of steps after `step`: a continued run makes them again."""
+    """Remove the reports of steps after `step`, which a continued run repeats."""
     if not path.is_file():
         return
     kept = []

@@ -1,4 +1,4 @@
-"""The one training loop: `fit`. What varies comes in as arguments; nothing here knows what is being trained."""
+"""The training loop: `fit`. It is independent of the model: the objective, the batches and the validation are arguments."""
 
 from __future__ import annotations
 
@@ -26,48 +26,48 @@ from nlptools.training.engine.stop import Stop
 from nlptools.training.objective import Objective
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
-MOST_BAD_STEPS = 8  # updates refused in a row before a run counts as diverged
+MOST_BAD_STEPS = 8  # consecutive skipped updates after which a run counts as diverged
 
 
 @dataclass
 class Progress:
-    """Where a run stands; everything in it is in the checkpoint."""
+    """The counters of a run; all of them are in the checkpoint."""
 
     step: int = 0
     tokens: int = 0  # targets seen
     seconds: float = 0.0  # of training, over all parts of an interrupted run
-    bad_steps: int = 0  # refused in a row
-    best: float | None = None  # what the criterion was at the best validation
+    bad_steps: int = 0  # consecutive skipped updates
+    best: float | None = None  # value of the criterion at the best validation
     best_step: int = 0
-    best_valid: dict[str, float] = field(default_factory=dict)  # all numbers of that validation
-    since_best: int = 0  # validations since the best
+    best_valid: dict[str, float] = field(default_factory=dict)  # all metrics of that validation
+    since_best: int = 0  # validations since the best one
     last_valid: dict[str, float] = field(default_factory=dict)
-    averaged: list[int] = field(default_factory=list)  # steps whose checkpoints the mean is made of
-    valid_pending: bool = False  # a validation was due and has not been done, or was cut short by a signal
+    averaged: list[int] = field(default_factory=list)  # steps whose checkpoints are averaged
+    valid_pending: bool = False  # a validation is due but not done, or was interrupted by a signal
 
     @property
     def held(self) -> list[int]:
-        """Steps whose checkpoints are still needed: the one of the best validation, and those of the mean."""
+        """Steps whose checkpoints are still needed: the step of the best validation, and those to average."""
         return [*self.averaged] if self.best is None else [self.best_step, *self.averaged]
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a run ended."""
+    """The end of a run."""
 
     progress: Progress
-    stopped: str | None  # the reason, when it ended before its time
+    stopped: str | None  # the reason, if the run stopped early
     finished: bool
-    average: Average | None = None  # of a finished run, where one was asked for
+    average: Average | None = None  # of a finished run, if `run.average` asks for one
 
 
 def total_steps(source: Source, run: Training) -> int:
-    """Optimizer steps of the whole run: `run.steps`, or as many as `run.epochs` take."""
+    """Optimizer steps of the whole run: `run.steps`, or the number of steps in `run.epochs`."""
     return run.steps or max(1, math.ceil(source.batches_per_epoch * run.epochs / run.accumulate))
 
 
 class Fit:
-    """The state of a run, and its step. Use `fit`."""
+    """The state of a run, and a single step. Use `fit` to train."""
 
     def __init__(
         self, objective: Objective, source: Source, backend: Backend, run: Training, checkpoints: Checkpoints | None
@@ -84,7 +84,10 @@ class Fit:
         self.total = total_steps(source, run)
 
     def step(self) -> dict[str, float]:
-        """One update: gradients of the mean loss over all targets of all accumulated batches of all processes."""
+        """One update with the gradient of the mean loss over all targets of all accumulated batches and all processes.
+
+        The update is skipped if the loss or the gradient is not finite. Returns loss, lr, grad_norm and targets.
+        """
         begin = time.perf_counter()
         batches = [next(self.batches) for _ in range(self.run.accumulate)]
         counts = self._counts(batches)
@@ -130,7 +133,7 @@ class Fit:
         self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
 
     def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
-        """Go back to a checkpoint. Every process does, with the random state of its own rank drawn anew from it."""
+        """Load a checkpoint. Every process does; those of rank > 0 get a new random state, derived from the checkpoint."""
         self.load_weights(weights)
         self.optimizer.restore(state, int(record["updates"]))
         self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
@@ -141,12 +144,12 @@ class Fit:
         self.source.restore(record["source"])
         self.progress = Progress(**record["progress"])
         self._find_best()
-        if self.progress.best is not None and not self.progress.best_valid:  # written before there was such a field
+        if self.progress.best is not None and not self.progress.best_valid:  # a checkpoint older than this field
             self.progress.best_valid = {"loss": self.progress.best}
         self.batches = iter(self.source)
 
     def _find_best(self) -> None:
-        """Make sure that the checkpoint of the best validation exists: version 0.1.0 could lose it (`marked_best`)."""
+        """Check that the checkpoint of the best validation exists: version 0.1.0 could lose it (see `marked_best`)."""
         progress, checkpoints = self.progress, self.checkpoints
         if checkpoints is None or progress.best is None or checkpoints.path(progress.best_step).is_dir():
             return
@@ -158,12 +161,12 @@ class Fit:
         progress.best_valid = before.get("best_valid", {})
 
     def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Put `weights` into the model, and into the copy that is computed with."""
+        """Load `weights` into the model, and into the copy that training computes with."""
         self.objective.model.load_state_dict(weights)
         self.backend.refresh(self.masters, self.copies)
 
     def run_seed(self, record: dict[str, Any]) -> int:
-        """A seed for the dropout of the other processes, whose generators are not in the checkpoint."""
+        """The seed of the other processes (dropout), whose random states are not in the checkpoint."""
         return int(record["progress"]["step"]) * 7919
 
     def _counts(self, batches: list[Batch]) -> dict[str, float]:
@@ -189,19 +192,19 @@ def fit(
     log: Log | None = None,
     criterion: Criterion = LOSS,
 ) -> Result:
-    """Minimise `objective` over the batches of `source` until `run` is over or the process is told to stop.
+    """Minimize `objective` over the batches of `source` until `run` is complete or the process is asked to stop.
 
-    `evaluate(model, stop)` gives the numbers of a validation, with "loss" and that of `criterion` among them, or None when
-    `stop()` turned true on the way. With `checkpoints`, a run goes on from the newest one that is there; they are also
-    needed for `run.average`. The model is left with its last weights, whichever are the best.
+    `evaluate(model, stop)` returns the metrics of a validation, including "loss" and that of `criterion`, or None if
+    `stop()` became true meanwhile. With `checkpoints`, the run continues from the newest one; `run.average` needs
+    them too. At the end the model has its last weights, not the best ones.
 
     Raises:
-        Diverged: loss or gradient were not finite for several steps running; those updates were not applied.
+        Diverged: loss or gradient was not finite in several consecutive steps; these updates were skipped.
     """
     state = Fit(objective, source, backend, run, checkpoints)
-    found = checkpoints.load_last() if checkpoints is not None else None
-    if found is not None:
-        state.restore(*found)
+    checkpoint = checkpoints.load_last() if checkpoints is not None else None
+    if checkpoint is not None:
+        state.restore(*checkpoint)
     if log is not None:
         log.begin(state.progress.step)
     with Stop(None if run.max_time is None else duration(run.max_time)) as stop:
@@ -209,7 +212,7 @@ def fit(
 
 
 class _Loop:
-    """What happens between steps: reports, validations, checkpoints, stopping."""
+    """The loop over steps, with reports, validations, checkpoints and stopping in between."""
 
     def __init__(
         self, state: Fit, evaluate: Evaluate | None, log: Log | None, stop: Stop, criterion: Criterion
@@ -252,7 +255,7 @@ class _Loop:
         return patience > 0 and self.state.progress.since_best >= patience
 
     def _stop_everywhere(self) -> bool:
-        """Whether any process was told to stop: all leave at the same step."""
+        """Whether any process was asked to stop: all processes stop after the same step."""
         return self.state.backend.sum([float(self.stop.requested)])[0] > 0
 
     def _check(self, row: dict[str, float]) -> None:
@@ -261,11 +264,11 @@ class _Loop:
             return
         if self.log is not None:
             self.log.event("skipped", step=progress.step, loss=str(row["loss"]), grad_norm=str(row["grad_norm"]))
-        messages.warn(f"step {progress.step}: loss or gradient not finite, update refused", kind="update refused")
+        messages.warn(f"step {progress.step}: loss or gradient not finite, update skipped", kind="update skipped")
         if progress.bad_steps >= MOST_BAD_STEPS:
             raise Diverged(
-                f"loss or gradient not finite {MOST_BAD_STEPS} steps running, up to step {progress.step}",
-                hint="use a smaller --lr or a longer --warmup; the last checkpoint is from before",
+                f"loss or gradient not finite in {MOST_BAD_STEPS} consecutive steps, up to step {progress.step}",
+                hint="use a smaller --lr or a longer --warmup; the last checkpoint is older than these steps",
             )
 
     def _report(self, row: dict[str, float]) -> None:
@@ -317,24 +320,24 @@ class _Loop:
         self.state.working.eval()
         with torch.inference_mode():
             numbers = self.evaluate(self.state.working.model, lambda: self.stop.requested)
-        self.state.working.train()  # here, not at every step: to visit all modules is 5% of a step of a bag of words
+        self.state.working.train()  # here, not in every step: visiting all modules takes 5% of a step of a bag of words
         if numbers is None:
             return None
-        # a loss beyond all bounds is the worst there is, and JSON has no infinity
+        # an infinite loss counts as the largest float: JSON has no infinity
         return {name: value if math.isfinite(value) else sys.float_info.max for name, value in numbers.items()}
 
     def _hold(self) -> None:
-        """Let the weights of this step be part of the mean, and those of older ones no longer."""
+        """Add this step to the steps to average, and drop the oldest beyond `run.average`."""
         progress, count = self.state.progress, self.state.run.average
         held = [*(step for step in progress.averaged if step != progress.step), progress.step]
         progress.averaged = held[-count:] if count > 1 else []
 
     def _average(self) -> Average | None:
-        """The mean of the last weights, measured; None when there is none, or when a signal cut it short."""
+        """The mean of the last checkpoints, validated; None if there is none, or if a signal interrupted the validation."""
         state, progress = self.state, self.state.progress
         if state.run.average == 1 or state.checkpoints is None or progress.valid_pending:
             return None
-        state.backend.barrier()  # the main process may still be writing the last one
+        state.backend.barrier()  # the main process may still be writing the last checkpoint
         weights, steps = mean_weights(state.checkpoints, progress.averaged[-state.run.average :])
         if len(steps) < 2:
             return None
@@ -345,7 +348,7 @@ class _Loop:
         numbers = self._measure()
         state.load_weights(last)
         if numbers is None:
-            progress.valid_pending = True  # not in the checkpoint: the continued run measures the mean again
+            progress.valid_pending = True  # not in the checkpoint: the continued run validates the mean again
             return None
         value, best = numbers[self.criterion.name], progress.best
         taken = best is None or value == best or self.criterion.better(value, best)
@@ -357,7 +360,7 @@ def _intervals(run: Training) -> dict[str, str]:
 
 
 class _Due:
-    """Whether an interval of steps, seconds or epochs is over."""
+    """A recurring interval of steps, seconds or epochs."""
 
     def __init__(self, every: Interval, state: Fit) -> None:
         self.every, self.state = every, state
@@ -365,6 +368,7 @@ class _Due:
         self.last_epoch = state.source.epoch
 
     def now(self) -> bool:
+        """Whether the interval has passed since it was last due."""
         every = self.every
         if every.steps is not None:
             return self.state.progress.step % every.steps == 0

@@ -14,29 +14,30 @@ from nlptools.configs import Training
 
 
 class Optimizer(Protocol):
-    """What updates parameters from their gradients."""
+    """Updates parameters from their gradients."""
 
     steps: int  # updates so far
 
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
         """Update all parameters with the learning rate `rate`, from gradients multiplied by `scale`.
 
-        `factors`: what the rate of a parameter is multiplied with, 1 for those that are not there.
+        `factors`: a factor on the learning rate by name of the parameter; 1 for names that are not in it.
         """
 
     def state(self) -> dict[str, Tensor]:
-        """What it has learned of the gradients so far, for a checkpoint; names begin with `optimizer.`."""
+        """The optimizer's state for a checkpoint; names begin with `optimizer.`."""
 
     def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
-        """Go back to a `state()` after `steps` updates."""
+        """Load the `state()` after `steps` updates."""
 
 
 @dataclass
 class AdamW:
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv:1711.05101), in one fused kernel per group.
 
-    The kernel is PyTorch's; its class around it is not used, because it imports the compiler (seconds at every start) and
-    cannot clip on the way: `scale` saves a pass over all gradients. Only matrices are decayed, not biases and norms.
+    The kernel is PyTorch's. PyTorch's optimizer class is not used because it imports the compiler (seconds at every start)
+    and cannot clip during the update: `scale` saves a pass over all gradients. Only matrices are decayed, not biases and
+    norms.
     """
 
     module: nn.Module
@@ -57,7 +58,7 @@ class AdamW:
 
     @torch.no_grad()
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
-        """See `Optimizer`. With a factor of 0 a parameter stays as it is, and only its moments go on."""
+        """See `Optimizer`. With a factor of 0 a parameter is unchanged, and only its moments are updated."""
         self.steps += 1
         groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
         for name, parameter in self.module.named_parameters():
@@ -70,7 +71,7 @@ class AdamW:
 
     def _update(self, chosen: list[tuple[str, nn.Parameter]], rate: float, decay: float, scale: float) -> None:
         device = chosen[0][1].device
-        # the kernel divides gradients by its scale; it takes its numbers as tensors, one step count per parameter
+        # the kernel divides gradients by grad_scale; it takes scalars as tensors, and a step count for each parameter
         count = torch.full((), float(self.steps), device=device)
         divisor = None if scale == 1.0 else torch.full((), 1.0 / scale, device=device)
         torch._fused_adamw_(
@@ -96,7 +97,7 @@ class AdamW:
         return {**means, **{f"optimizer.square.{name}": tensor for name, tensor in self.squares.items()}}
 
     def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
-        """Go back to a `state()` after `steps` updates."""
+        """Load the `state()` after `steps` updates."""
         self.steps = steps
         for name in self.means:
             self.means[name].copy_(tensors[f"optimizer.mean.{name}"])
@@ -104,11 +105,11 @@ class AdamW:
 
 
 def learning_rate(step: int, total: int, run: Training) -> float:
-    """The rate of optimizer step `step` (from 0) of `total`: linear warm-up, then what `run.schedule` says.
+    """The learning rate of optimizer step `step` (from 0) of `total`: linear warm-up, then `run.schedule`.
 
-    `run.warmup` below 1 is a share of all steps. cosine and linear end at `run.min_lr` times the peak; trapezoid holds
-    the peak and falls there over the last fifth (Hägele et al. 2024, arXiv:2405.18392). inverse-sqrt (Vaswani et al.
-    2017, arXiv:1706.03762, section 5.3) falls with the square root of the step, whatever `total` is, and has no end.
+    `run.warmup` below 1 is a share of all steps. cosine and linear decay to `run.min_lr` times the peak; trapezoid holds
+    the peak and decays to it over the last fifth (Hägele et al. 2024, arXiv:2405.18392). inverse-sqrt (Vaswani et al.
+    2017, arXiv:1706.03762, section 5.3) decays with the square root of the step, independently of `total`.
     """
     warmup = math.ceil(run.warmup * total) if run.warmup < 1 else int(run.warmup)
     if step < warmup:

@@ -1,8 +1,8 @@
-"""Learning of a large table of rows, of which a step uses few: AdaGrad with one sum of squares for each row.
+"""AdaGrad with one sum of squares per row, for a large table of which each step uses few rows.
 
-Duchi, Hazan & Singer 2011, "Adaptive subgradient methods". Departure: the sum is that of the mean square of a row's gradient,
-a number for each row instead of one for each weight, and each use of a row in a step counts by itself.
-Shapes: P uses of rows, E numbers of a row.
+Duchi, Hazan & Singer 2011, "Adaptive subgradient methods". Departures: the sum adds up the mean square of a row's gradient,
+one number per row instead of one per weight, and each use of a row in a step is added separately.
+Shapes: P uses of rows, E columns of the table.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from nlptools.compute.kernels.embedding_bag import PendingGradients
 
-_EPS = 0.1  # of a gradient; what a row has learnt from so far has to be more for its steps to become shorter
+_EPS = 0.1  # added to the root of the sum; the steps of a row only become shorter when its root exceeds this
 
 
 class RowAdaGrad:
-    """Steps of a table, and of all else by AdaGrad too; has what `optim.AdamW` has."""
+    """AdaGrad per row for a table, and per weight for all other parameters. Implements `optimizers.Optimizer`."""
 
     def __init__(self, module: Any, table: Tensor, pending: PendingGradients) -> None:
         self.table, self.pending = table, pending
@@ -53,7 +53,7 @@ class RowAdaGrad:
         return {"optimizer.rows": self.sums, **{f"optimizer.square.{n}": t for n, t in self.squares.items()}}
 
     def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
-        """Go back to a `state()` after `steps` updates."""
+        """Load the `state()` after `steps` updates."""
         self.steps = steps
         self.sums.copy_(tensors["optimizer.rows"])
         for name, square in self.squares.items():

@@ -21,17 +21,17 @@ from nlptools.files import artifacts, atomic
 
 RECORD = "training.json"
 LOCK = ".lock"
-READING = "reading"  # status of a run that has not begun: its text is being read, or could not be
+READING = "reading"  # status of a run that is still reading its text, or failed to
 
 
 class Data(Protocol):
-    """What a run has read: its training data, and held-out data if any."""
+    """The data of a run: training data, and held-out data if any."""
 
     def digests(self) -> dict[str, str | None]:
-        """SHA-256 of each part, None for a part that is not there. A run goes on only where they are the same."""
+        """SHA-256 of each part, None for a missing part. A run continues only if they are unchanged."""
 
     def record(self) -> dict[str, Any]:
-        """What training.json says about it: names, sums, counts of each part."""
+        """The description in training.json: names, checksums and counts of each part."""
 
 
 D = TypeVar("D", bound=Data)
@@ -39,14 +39,14 @@ D = TypeVar("D", bound=Data)
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the directory, made if need be, for one run; the lock goes with the process, whatever ends it.
+    """Lock the directory for one run, and create it if necessary. The lock ends with the process, however it ends.
 
-    A directory that was made for this and is empty at the end is removed with its lock.
+    A directory that was created here and is empty at the end is removed with its lock.
 
     Raises:
-        OutputError: it cannot be made, or another run holds it (says host, process and start).
+        OutputError: it cannot be created, or another run has locked it; the message has host, process and start time.
     """
-    made = not directory.exists()
+    created = not directory.exists()
     with _lock(directory) as handle:
         holder = f"host {socket.gethostname()}, process {os.getpid()}, since {time.strftime('%Y-%m-%dT%H:%M:%S')}\n"
         with contextlib.suppress(OSError):  # the disk may be full; the lock holds without its text
@@ -57,7 +57,7 @@ def locked(directory: Path) -> Iterator[None]:
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(directory / LOCK)
-                if made:
+                if created:
                     os.rmdir(directory)
 
 
@@ -69,10 +69,10 @@ def _lock(directory: Path) -> IO[str]:
             directory.mkdir(parents=True, exist_ok=True)
             handle = open(path, "a+", encoding="utf-8")  # noqa: SIM115  held for the whole run
         except OSError as error:
-            raise OutputError(f"{name}: cannot be made: {reason(error)}") from None
+            raise OutputError(f"{name}: cannot be created: {reason(error)}") from None
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with contextlib.suppress(FileNotFoundError):  # a run that has ended since removed it
+            with contextlib.suppress(FileNotFoundError):  # another run has ended meanwhile and removed the file
                 if os.path.samestat(os.fstat(handle.fileno()), os.stat(path)):
                     return handle
             handle.close()
@@ -86,18 +86,18 @@ def _lock(directory: Path) -> IO[str]:
 
 
 def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The record of the run to continue in `directory`, or None for a fresh start.
+    """The record of the run to continue in `directory`, or None to start a new one.
 
-    `fingerprint` holds the settings that make it the same run. With `force` whatever run was there is removed; a run that
+    `fingerprint` holds the settings that must be the same to continue. With `force` any existing run is removed; a run that
     ended before it had read its text is always removed.
 
     Raises:
-        OutputError: something else is there, or nothing is although `resume` is "must".
+        OutputError: the directory holds something else, or nothing although `resume` is "must".
     """
     name = display(str(directory))
     record = _read_record(directory)
-    for left in atomic.unfinished(directory / RECORD):  # all that a run leaves that is killed while it begins
-        atomic.discard(left)
+    for leftover in atomic.unfinished(directory / RECORD):  # the only files of a run that was killed at its start
+        atomic.discard(leftover)
     if record is None and not any(p.name != LOCK for p in directory.iterdir()):
         if resume == "must":
             raise OutputError(f"{name}: nothing to resume")
@@ -114,7 +114,7 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
     if resume == "never":
         raise OutputError(f"{name}: exists", hint="--force replaces it")
     marks = record.get("fingerprint", {})
-    # an option that a run before its time knows nothing of is off
+    # an option that is newer than the recorded run counts as off
     different = [key for key, value in fingerprint.items() if (marks[key] != value if key in marks else bool(value))]
     if different:
         raise OutputError(
@@ -126,17 +126,18 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
 
 @contextlib.contextmanager
 def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]:
-    """Context in which a run reads its text into the folder that this gives; `before` is what `previous` gave.
+    """Context in which a run reads its text into the directory it yields; `before` is the result of `previous`.
 
-    A run that begins here is known as one from the first moment on. If it cannot read its text it leaves nothing.
+    A new run writes its record first, so that its files are always known to belong to a run. If reading fails, a new run
+    removes all its files.
     """
     try:
         if before is None:
             artifacts.write_json(directory / RECORD, {"status": READING})
         place = directory / "data"
         place.mkdir(exist_ok=True)
-        for left in place.glob(".*"):  # what a killed run left half-written
-            left.unlink()
+        for leftover in place.glob(".*"):  # incomplete files of a killed run
+            leftover.unlink()
         yield place
     except BaseException:
         if before is None:
@@ -147,15 +148,15 @@ def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]
 def begin(
     directory: Path, resume: str, force: bool, marks: Mapping[str, Any], read: Callable[[Path], D]
 ) -> tuple[D, dict[str, Any] | None]:
-    """The data of the run in `directory`, which is locked, and the record of the run that it continues, if it does.
+    """The data of the run in the locked `directory`, and the record of the run that it continues, or None.
 
     Args:
-        marks: see `previous`.
-        read: reads the data, into files of the folder that it is given.
+        marks: the `fingerprint` of `previous`.
+        read: reads the data into files of the directory that it is given.
 
     Raises:
-        OutputError: see `previous`; or the run was on other data.
-        What `read` raises.
+        OutputError: see `previous`; or the data are not those of the run to continue.
+        Any error of `read`.
     """
     before = previous(directory, resume, force, marks)
     with reading(directory, before) as place:
@@ -166,11 +167,11 @@ def begin(
 
 
 def record(before: Mapping[str, Any] | None, data: Data, marks: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """What training.json says while a run goes on: enough to know, and to repeat, how the model was made.
+    """The content of training.json during a run: everything needed to reproduce the model.
 
     Args:
-        before: the record of the run that it continues.
-        more: what else the trainer records, such as settings.
+        before: the record of the run that is continued, or None.
+        more: further entries of the trainer, such as settings.
     """
     import numpy as np
     import torch
@@ -188,14 +189,14 @@ def record(before: Mapping[str, Any] | None, data: Data, marks: Mapping[str, Any
         "fingerprint": dict(marks),
         "data": data.record(),
         "data_sha256": data.digests(),
-        # when each part of an interrupted run began
+        # start times of the parts of an interrupted run
         "parts": [*(before or {}).get("parts", []), time.strftime("%Y-%m-%dT%H:%M:%S%z")],
         "metrics": {},
     }
 
 
 def stopped(directory: Path, reason: str, step: int, force: bool) -> Stopped:
-    """The error that ends a run that was stopped with everything saved; `force`: it was begun with --force."""
+    """The error for a run that was stopped with everything saved; `force`: the command had --force."""
     return Stopped(
         f"stopped by {reason} after step {step}, everything is saved in {display(str(directory))}",
         hint="the same command continues" + (", without --force" if force else ""),
@@ -210,7 +211,7 @@ def _read_record(directory: Path) -> dict[str, Any] | None:
 
 
 def clear(directory: Path) -> None:
-    """Remove what a run leaves, and nothing else; its record last, so that what is left is always known to be a run's."""
+    """Remove the files of a run and nothing else; its record last, so that remaining files are known to belong to a run."""
     for name in ("checkpoints", "data", "tensorboard"):
         shutil.rmtree(directory / name, ignore_errors=True)
     manifest = {}
@@ -223,10 +224,10 @@ def clear(directory: Path) -> None:
             with contextlib.suppress(OSError):
                 os.unlink(path)
                 if path.parent != directory:
-                    os.rmdir(path.parent)  # with its last file; before, it is not empty and stays
+                    os.rmdir(path.parent)  # fails until its last file is removed
 
 
 def fingerprint(settings: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    """`settings` and `more` as JSON would give them back."""
+    """`settings` and `more` after a round trip through JSON."""
     plain: dict[str, Any] = json.loads(json.dumps({**settings, **more}, default=str))
     return plain

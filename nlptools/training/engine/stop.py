@@ -1,4 +1,4 @@
-"""When a run has to stop early: signals and time limits, as a flag that training looks at between steps."""
+"""Early stopping by signals and time limits, as a flag that training checks between steps."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
 
 class Stop:
-    """Context in which SIGTERM, SIGINT and SIGUSR1 set a flag; a second one ends the process at once.
+    """Context in which SIGTERM, SIGINT and SIGUSR1 set a flag; a second signal ends the process at once.
 
-    The last good checkpoint stays. Outside of the main thread, where Python refuses handlers, only time limits count.
+    The last good checkpoint is kept. Outside of the main thread Python allows no signal handlers: only time limits apply.
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:
@@ -35,7 +35,7 @@ class Stop:
                 self._before[number] = signal.signal(number, self._handle)
             except ValueError:
                 return self
-        # a closed pipe behind our messages must not end a training run
+        # a closed pipe on standard error must not end a training run
         self._before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         return self
 

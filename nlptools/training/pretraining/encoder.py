@@ -23,6 +23,8 @@ from nlptools.corpora.documents import Counts, Documents
 from nlptools.errors import UsageError
 from nlptools.files import streams
 from nlptools.metrics.criterion import LOSS, Criterion
+from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.encoders.electra import Electra
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine.job import Spooled, Trained, run_job
@@ -32,8 +34,8 @@ from nlptools.training.pretraining.evaluation import NAMES, measure
 from nlptools.training.pretraining.models import Start
 from nlptools.training.pretraining.objectives import Masked, Replaced
 
-_MARKS = 3  # [CLS], and [SEP] after each segment
-_MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
+_SPECIAL_TOKENS = 3  # [CLS], and [SEP] after each segment
+_MANY_UNKNOWN = 0.05  # share of unknown pieces above which a warning is printed
 
 
 def train_bert(
@@ -47,7 +49,7 @@ def train_bert(
 ) -> Trained:
     """Pretrain an encoder on the text of `inputs` (files; none or `-`: standard input) into `run.output`.
 
-    The same call continues a run that was stopped. `invocation` goes into the training record.
+    The same call continues a stopped run. `invocation` goes into the training record.
 
     Raises:
         UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
@@ -63,7 +65,7 @@ def train_bert(
         bundle.check_directory(Path(settings.init))
     tokenizer = tokenizers.load(str(settings.tokenizer or settings.init))
     if tokenizer.vocab is None:
-        raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab makes one")
+        raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab creates one")
     vocab = masking.vocabulary(tokenizer)
     start = models.start(settings, len(vocab), vocab.pad)
     task = _Pretraining(settings, run, compute.seed, inputs, tokenizer, vocab, start, encoding_errors)
@@ -72,7 +74,7 @@ def train_bert(
 
 @dataclass(frozen=True)
 class _Pretraining:
-    """Masked tokens, next sentences or replaced tokens, as `training.engine.job.Task`."""
+    """Pretraining on masked tokens, next sentences or replaced tokens. Implements `training.engine.job.Task`."""
 
     options: TrainBert
     run: Pretraining
@@ -100,20 +102,20 @@ class _Pretraining:
         return Spooled(train, valid, self.inputs, self.run.held_out)
 
     def _spool(self, inputs: Sequence[str], path: Path, backend: Backend, what: str) -> Documents:
-        found = documents.spool(
+        spooled = documents.spool(
             streams.all_blocks(inputs, self.encoding_errors),
             path,
             self.tokenizer,
-            longest=self.options.max_length - _MARKS,
+            longest=self.options.max_length - _SPECIAL_TOKENS,
             sentences=self.options.sentences,
             threads=backend.threads,
             what=what,
         )
         try:
-            check(found, self.options.max_length, self.options.objective == "bert")
+            check(spooled, self.options.max_length, self.options.objective == "bert")
         except UsageError as error:
             raise UsageError(f"{what}: {error}", hint=error.hint) from None
-        return found
+        return spooled
 
     def open(self, paths: list[str | None]) -> Spooled[Documents]:
         train, valid = (None if p is None else documents.open_spooled(Path(p)) for p in paths)
@@ -121,29 +123,29 @@ class _Pretraining:
         return Spooled(train, valid, self.inputs, self.run.held_out)
 
     def announce(self, data: Spooled[Documents], seconds: float) -> None:
-        held_out = f"; validation: {_told(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {_told(data.train.counts)}{held_out} ({seconds:.1f} s)")
+        held_out = f"; validation: {_summary(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {_summary(data.train.counts)}{held_out} ({seconds:.1f} s)")
         counts = data.train.counts
         if counts.unknown > _MANY_UNKNOWN * counts.tokens:
             messages.warn(
                 f"{counts.unknown / counts.tokens:.0%} of the pieces are unknown to the tokenizer;"
-                " was it learnt on text of this language?"
+                " was it trained on text of this language?"
             )
 
-    def model(self) -> Any:
+    def model(self) -> BertWithHeads | Electra:
         torch.manual_seed(self.seed)
         return self.start.model()
 
-    def objective(self, model: Any) -> Masked | Replaced:
-        return Replaced(model) if self.options.objective == "electra" else Masked(model)
+    def objective(self, model: BertWithHeads | Electra) -> Masked | Replaced:
+        return Replaced(model) if isinstance(model, Electra) else Masked(model)
 
     def source(self, data: Spooled[Documents], model: Any, backend: Backend) -> PretrainingBatches:
         where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
-        made = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
+        short = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
         if self.options.long_phase is None:
-            return made
+            return short
         length, share = long_phase(self.options.long_phase)
-        batches = total_steps(made, self.run) * self.run.accumulate
+        batches = total_steps(short, self.run) * self.run.accumulate
         two = self._phases([(self.options.max_length, 1 - share), (length, share)], batches)
         return PretrainingBatches(data.train, self._layout(), two, **where)
 
@@ -154,7 +156,7 @@ class _Pretraining:
     def _layout(self) -> Layout:
         options = self.options
         unit = "span" if options.span else "word" if options.whole_word else "token"
-        # ELECTRA puts no random tokens in: Clark et al. mask 85 % and leave the others
+        # ELECTRA uses no random tokens: Clark et al. mask 85% and keep the others
         shares = (0.85, 0.0) if options.objective == "electra" else (0.8, 0.1)
         return Layout(
             self.vocab,
@@ -174,7 +176,7 @@ class _Pretraining:
     def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         if record.get("metrics", {}).get("valid_replaced_f1") == 0:
             messages.warn(
-                "the discriminator says of every token that it was not replaced: begin it as a masked language model"
+                "the discriminator classifies every token as not replaced: train it as a masked language model first"
                 " (--objective mlm, then --init)"
             )
         models.save(directory, model, weights, self.tokenizer, record)
@@ -183,11 +185,11 @@ class _Pretraining:
         return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"
 
 
-def _told(counts: Counts) -> str:
-    """What was read, and what of it was left out or cut."""
+def _summary(counts: Counts) -> str:
+    """The size of a text, and how much of it is unknown, cut or left out."""
     tokens, sentences = messages.counted(counts.tokens, "token"), messages.counted(counts.sentences, "sentence")
-    said = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]
-    said += [f"{counts.unknown:,} unknown"] if counts.unknown else []
-    said += [f"{messages.counted(counts.cut, 'sentence')} cut in pieces"] if counts.cut else []
-    said += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
-    return ", ".join(said)
+    parts = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]
+    parts += [f"{counts.unknown:,} unknown"] if counts.unknown else []
+    parts += [f"{messages.counted(counts.cut, 'sentence')} cut in pieces"] if counts.cut else []
+    parts += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
+    return ", ".join(parts)

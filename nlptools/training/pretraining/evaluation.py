@@ -1,13 +1,13 @@
-"""How good an encoder is at what it is pretrained on, on held-out text with the same masks every time.
+"""Validation of an encoder on its pretraining objective, on held-out text with the same masks every time.
 
-Losses are in nats per masked token, per sequence (the next sentence) and per token (replaced ones); of replaced tokens
-precision, recall and F1 are given, because nine in ten tokens are as they were. Shares of processes are added up.
+Losses are in nats per masked token, per sequence (next sentence) and per token (replaced tokens). Replaced tokens are
+measured by precision, recall and F1, because nine in ten tokens are not replaced. Sums are added over processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import chunk_rows, log_sum_exp
 from nlptools.layers.query_positions import QueryPositions
+from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.encoders.electra import Electra
 from nlptools.training.pretraining.objectives import (
     DISCRIMINATOR_WEIGHT,
@@ -31,7 +32,7 @@ from nlptools.training.pretraining.objectives import (
 if TYPE_CHECKING:
     from nlptools.batches.pretraining import PretrainingBatch
 
-NAMES = {  # which numbers of the best validation are kept, by objective; the last is told at the end
+NAMES = {  # recorded metrics of the best validation, by objective; the last one is reported at the end
     "bert": ("loss", "masked_loss", "next_sentence_loss", "next_sentence_accuracy", "masked_accuracy"),
     "mlm": ("loss", "masked_loss", "masked_accuracy"),
     "electra": (
@@ -43,17 +44,20 @@ _SEED = 20
 
 _MASKED = ("masked_loss", "masked_right", "masked")
 _NEXT = ("next_sentence_loss", "next_sentence_right", "sequences")
-_REPLACED = ("replaced_loss", "replaced_right", "replaced_said", "replaced", "tokens")
+_REPLACED = ("replaced_loss", "replaced_right", "replaced_predicted", "replaced", "tokens")
 
 Sums = dict[str, float]
 
 
 def measure(
-    batches: Callable[[], Iterator[PretrainingBatch]], backend: Backend, model: Any, stop: Callable[[], bool]
+    batches: Callable[[], Iterator[PretrainingBatch]],
+    backend: Backend,
+    model: BertWithHeads | Electra,
+    stop: Callable[[], bool],
 ) -> dict[str, float] | None:
-    """The numbers in `NAMES` over the batches that this process is given; None when `stop` turned true."""
+    """The metrics in `NAMES` over the batches of all processes; None if `stop` became true meanwhile."""
     random = torch.Generator(backend.device).manual_seed(_SEED)
-    total = dict.fromkeys(_kinds(model), 0.0)  # in a process without batches, too
+    total = dict.fromkeys(_kinds(model), 0.0)  # also in a process without batches
     for batch in batches():
         if backend.world_size == 1 and stop():
             return None
@@ -62,45 +66,45 @@ def measure(
     return numbers(dict(zip(total, backend.sum(list(total.values())), strict=True)))
 
 
-def _kinds(model: Any) -> tuple[str, ...]:
-    """The sums that a model has."""
+def _kinds(model: BertWithHeads | Electra) -> tuple[str, ...]:
+    """The names of the sums for a model."""
     if isinstance(model, Electra):
         return (*_MASKED, *_REPLACED)
     return _MASKED if model.next_sentence is None else (*_MASKED, *_NEXT)
 
 
-def _sums(model: Any, batch: PretrainingBatch, backend: Backend, random: torch.Generator) -> Sums:
+def _sums(model: BertWithHeads | Electra, batch: PretrainingBatch, backend: Backend, random: torch.Generator) -> Sums:
     if isinstance(model, Electra):
         return electra_sums(model, [backend.put(a) for a in Replaced(model).arrays(batch)], random)
     return bert_sums(model, [backend.put(a) for a in Masked(model).arrays(batch)])
 
 
 def numbers(sums: Sums) -> dict[str, float]:
-    """What sums over all batches come to."""
+    """The metrics, from sums over all batches."""
 
     def ratio(part: float, whole: float) -> float:
         return part / whole if whole else 0.0
 
-    found = {
+    metrics = {
         "masked_loss": ratio(sums["masked_loss"], sums["masked"]),
         "masked_accuracy": ratio(sums["masked_right"], sums["masked"]),
     }
-    loss = found["masked_loss"]
+    loss = metrics["masked_loss"]
     if "sequences" in sums:
-        found["next_sentence_loss"] = ratio(sums["next_sentence_loss"], sums["sequences"])
-        found["next_sentence_accuracy"] = ratio(sums["next_sentence_right"], sums["sequences"])
-        loss += found["next_sentence_loss"]
+        metrics["next_sentence_loss"] = ratio(sums["next_sentence_loss"], sums["sequences"])
+        metrics["next_sentence_accuracy"] = ratio(sums["next_sentence_right"], sums["sequences"])
+        loss += metrics["next_sentence_loss"]
     if "tokens" in sums:
-        found["replaced_loss"] = ratio(sums["replaced_loss"], sums["tokens"])
-        found["replaced_precision"] = ratio(sums["replaced_right"], sums["replaced_said"])
-        found["replaced_recall"] = ratio(sums["replaced_right"], sums["replaced"])
-        found["replaced_f1"] = ratio(2 * sums["replaced_right"], sums["replaced_said"] + sums["replaced"])
-        loss += DISCRIMINATOR_WEIGHT * found["replaced_loss"]
-    return {"loss": loss, **found}
+        metrics["replaced_loss"] = ratio(sums["replaced_loss"], sums["tokens"])
+        metrics["replaced_precision"] = ratio(sums["replaced_right"], sums["replaced_predicted"])
+        metrics["replaced_recall"] = ratio(sums["replaced_right"], sums["replaced"])
+        metrics["replaced_f1"] = ratio(2 * sums["replaced_right"], sums["replaced_predicted"] + sums["replaced"])
+        loss += DISCRIMINATOR_WEIGHT * metrics["replaced_loss"]
+    return {"loss": loss, **metrics}
 
 
-def bert_sums(model: Any, arrays: list[Tensor]) -> Sums:
-    """Sums over a batch, as `Masked.arrays` has it."""
+def bert_sums(model: BertWithHeads, arrays: list[Tensor]) -> Sums:
+    """The sums over a batch in the form of `Masked.arrays`."""
     ids, types, positions, sequences, queries, wanted, targets, next_sentence = arrays
     hidden = encoded_at(model, ids, types, positions, sequences, QueryPositions(queries, wanted))
     sums = _masked_sums(model, hidden[: len(targets)], targets)
@@ -113,7 +117,7 @@ def bert_sums(model: Any, arrays: list[Tensor]) -> Sums:
 
 
 def electra_sums(model: Electra, arrays: list[Tensor], random: torch.Generator) -> Sums:
-    """Sums over a batch, as `Replaced.arrays` has it."""
+    """The sums over a batch in the form of `Replaced.arrays`."""
     ids, types, positions, sequences, queries, wanted, masked, targets, real = arrays
     places = QueryPositions(queries, wanted)
     hidden = encoded_at(model.generator, ids, types, positions, sequences, places)
@@ -121,18 +125,18 @@ def electra_sums(model: Electra, arrays: list[Tensor], random: torch.Generator) 
     drawn = sample(model.generator, hidden, random)
     replaced, labels = replacements(ids, masked, targets, drawn)
     logits, labels = replaced_logits(model.discriminator, replaced, types, positions, sequences, real), labels[real]
-    said = logits > 0
+    predicted = logits > 0
     return {
         **sums,
         "replaced_loss": float(F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")),
-        "replaced_right": float(labels[said].sum()),
-        "replaced_said": float(said.sum()),
+        "replaced_right": float(labels[predicted].sum()),
+        "replaced_predicted": float(predicted.sum()),
         "replaced": float(labels.sum()),
         "tokens": len(real),
     }
 
 
-def _masked_sums(model: Any, hidden: Tensor, targets: Tensor) -> Sums:
+def _masked_sums(model: BertWithHeads, hidden: Tensor, targets: Tensor) -> Sums:
     loss = right = 0.0
     size = chunk_rows(model.encoder.token_embedding.weight)
     for start in range(0, len(hidden), size):

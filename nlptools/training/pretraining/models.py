@@ -1,7 +1,7 @@
-"""The models of pretraining: new ones, what a directory holds to go on from, and the directories that they become.
+"""Models for pretraining: creating new ones, starting from a directory, and saving.
 
-A BERT, or one for masked tokens alone, is a `BertWithHeads`; an ELECTRA is a pair, whose discriminator is the directory
-and whose generator is the directory `generator` in it.
+A BERT, with or without next-sentence prediction, is a `BertWithHeads`. An ELECTRA is saved as a pair: the discriminator in
+the directory itself, the generator in its subdirectory `generator`.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from nlptools.models.encoders.electra import Electra
 from nlptools.models.encoders.neighbor_attention import look_at_neighbors
 from nlptools.text.tokenizer import Tokenizer
 
-GENERATOR = "generator"  # name of the folder
+GENERATOR = "generator"  # name of the subdirectory
 HEADS = {"bert": ("pooler", "masked", "next_sentence"), "mlm": ("masked",)}
 _LEAST_POSITIONS = 512
 
 
 @dataclass(frozen=True)
 class Start:
-    """What training begins with: sizes, and the weights that there are already, by their names in the model."""
+    """The starting point of training: sizes, and existing weights by their names in the model."""
 
     config: EncoderConfig  # of the model, or of the discriminator
     heads: tuple[str, ...] = ()
@@ -37,10 +37,11 @@ class Start:
     weights: Mapping[str, Any] = field(default_factory=dict)
     looks_around: bool = False  # see `models.encoders.neighbor_attention`
 
-    def model(self) -> Any:
+    def model(self) -> BertWithHeads | Electra:
         """The model, on the CPU in float32. Draws random numbers."""
+        model: BertWithHeads | Electra
         if self.generator is not None:
-            model: Any = Electra(self.generator, self.config)
+            model = Electra(self.generator, self.config)
         else:
             model = BertWithHeads(self.config, self.heads)
         model.initialize()
@@ -53,9 +54,13 @@ class Start:
 
 
 def start(options: TrainBert, vocab_size: int, pad: int) -> Start:
-    """What `options` ask for. Raises UsageError, InputError, BundleError when --init does not go with the rest."""
+    """The starting point that `options` describe.
+
+    Raises:
+        UsageError, InputError, BundleError: --init is unreadable, or does not fit the other options.
+    """
     if options.init is not None:
-        return _given(options, Path(options.init), vocab_size)
+        return _from_directory(options, Path(options.init), vocab_size)
     family = "electra" if options.objective == "electra" else "bert"
     config = EncoderConfig(
         vocab_size,
@@ -78,7 +83,11 @@ def start(options: TrainBert, vocab_size: int, pad: int) -> Start:
 
 
 def save(
-    directory: Path, model: Any, weights: Mapping[str, Any], tokenizer: Tokenizer, record: Mapping[str, Any]
+    directory: Path,
+    model: BertWithHeads | Electra,
+    weights: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    record: Mapping[str, Any],
 ) -> None:
     """Write the bundle of `model` with these `weights`. Raises StreamError."""
     if isinstance(model, Electra):
@@ -89,59 +98,65 @@ def save(
     bundle.save_encoder(directory, model, weights, tokenizer, training=record)
 
 
-# -- going on from a directory ------------------------------------------------------------------------------------------
+# -- starting from a directory ------------------------------------------------------------------------------------------
 
 
-def _given(options: TrainBert, directory: Path, vocab_size: int) -> Start:
-    found = _load(directory, options, vocab_size)
+def _from_directory(options: TrainBert, directory: Path, vocab_size: int) -> Start:
+    encoder = _load(directory, options, vocab_size)
     if options.objective == "electra":
-        return _given_pair(options, directory, found, vocab_size)
-    if options.objective == "bert" and found.config.family == "electra":
+        return _electra_from_directory(options, directory, encoder, vocab_size)
+    if options.objective == "bert" and encoder.config.family == "electra":
         raise UsageError(
-            f"--init {options.init} is an ELECTRA, which knows no next sentence",
-            hint="--objective electra or mlm goes on with it",
+            f"--init {options.init} is an ELECTRA, which has no next-sentence prediction",
+            hint="continue it with --objective electra or mlm",
         )
     heads = HEADS[options.objective]
-    _tell(directory, found.heads, heads)
-    return Start(found.config, heads, None, found.weights)
+    _report_heads(directory, encoder.heads, heads)
+    return Start(encoder.config, heads, None, encoder.weights)
 
 
-def _given_pair(options: TrainBert, directory: Path, found: _Found, vocab_size: int) -> Start:
-    """A discriminator, and its generator where the folder holds one that fits; or the discriminator that begins as a masked
-    language model: Clark et al. 2020, section 3.2, saw some learn nothing at all when they did not begin with one.
+def _electra_from_directory(options: TrainBert, directory: Path, encoder: _Encoder, vocab_size: int) -> Start:
+    """A discriminator, with the generator of its subdirectory if there is one, else a new generator.
+
+    The discriminator may be a masked language model: Clark et al. 2020, section 3.2, report discriminators that learn
+    nothing at all unless they start from one.
     """
-    if found.config.family == "electra" and "masked" in found.heads:
+    if encoder.config.family == "electra" and "masked" in encoder.heads:
         raise UsageError(
-            f"--init {options.init} is a generator, expected a discriminator", hint="--objective mlm goes on with it"
+            f"--init {options.init} is a generator, expected a discriminator", hint="continue it with --objective mlm"
         )
-    _tell(directory, found.heads, ("replaced",))
-    sizes = replace(found.config, family="electra")
-    weights = {f"discriminator.{name}": tensor for name, tensor in found.weights.items()}
-    config = electra.generator_config(sizes, options.generator_size)
-    if not (directory / GENERATOR / "config.json").is_file():
-        messages.note(f"{display(str(directory))}: no generator, a new one is drawn")
+    _report_heads(directory, encoder.heads, ("replaced",))
+    sizes = replace(encoder.config, family="electra")
+    weights = {f"discriminator.{name}": tensor for name, tensor in encoder.weights.items()}
+    path = directory / GENERATOR
+    if not (path / "config.json").is_file():
+        messages.note(f"{display(str(directory))}: no generator, a new one is initialized")
         around = options.attention == "neighbors" and _began_with_neighbors(directory)
+        config = electra.generator_config(sizes, options.generator_size)
         return Start(sizes, generator=config, weights=weights, looks_around=around)
-    other = _load(directory / GENERATOR, options, vocab_size)
-    if "masked" not in other.heads:
-        raise BundleError(f"{display(str(directory / GENERATOR))}: no head for masked tokens: not a generator")
+    generator = _load(path, options, vocab_size)
+    if "masked" not in generator.heads:
+        raise BundleError(f"{display(str(path))}: no head for masked tokens: not a generator")
     same = ("vocab_size", "embedding_size", "max_position_embeddings", "type_vocab_size")
-    wrong = [name for name in same if getattr(other.config, name) != getattr(sizes, name)]
+    wrong = [name for name in same if getattr(generator.config, name) != getattr(sizes, name)]
     if wrong:
-        raise BundleError(f"{display(str(directory / GENERATOR))}: {wrong[0]} is not that of the discriminator")
-    weights |= {f"generator.{name}": tensor for name, tensor in other.weights.items()}
-    return Start(sizes, generator=other.config, weights=weights)
+        raise BundleError(f"{display(str(path))}: {wrong[0]} differs from that of the discriminator")
+    weights |= {f"generator.{name}": tensor for name, tensor in generator.weights.items()}
+    return Start(sizes, generator=generator.config, weights=weights)
 
 
 def _began_with_neighbors(directory: Path) -> bool:
-    """Whether the positions in a directory began as waves, which a new generator that shares them can look around by."""
+    """Whether the position embeddings in a directory were initialized as sinusoids.
+
+    A new generator shares them, and needs sinusoids for heads that attend to neighbors.
+    """
     record = directory / "training.json"
     settings = artifacts.read_json(record).get("settings", {}) if record.is_file() else {}
     return isinstance(settings, dict) and settings.get("attention") == "neighbors" and settings.get("init") is None
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Encoder:
     """An encoder in a directory."""
 
     config: EncoderConfig  # with the dropout of this run
@@ -149,7 +164,7 @@ class _Found:
     weights: dict[str, Any]
 
 
-def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Found:
+def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Encoder:
     """The encoder in a directory. Raises InputError, UsageError, BundleError."""
     bundle.check_directory(directory)
     artifacts.verify(directory)
@@ -159,23 +174,26 @@ def _load(directory: Path, options: TrainBert, vocab_size: int) -> _Found:
     config = model.config
     if vocab_size > config.vocab_size:
         raise BundleError(
-            f"{display(str(directory))}: the tokenizer has ids up to {vocab_size - 1}, the model {config.vocab_size} tokens"
+            f"{display(str(directory))}: the tokenizer has ids up to {vocab_size - 1}, but the model only"
+            f" {config.vocab_size} tokens"
         )
     if options.longest > config.max_position_embeddings:
         raise UsageError(
-            f"sequences of {options.longest} tokens are longer than what --init {display(str(directory))} has"
-            f" positions for, {config.max_position_embeddings}"
+            f"sequences of {options.longest} tokens are longer than the {config.max_position_embeddings} positions of"
+            f" --init {display(str(directory))}"
         )
     config = replace(config, hidden_dropout=options.dropout, attention_dropout=options.dropout)
-    return _Found(config, model.heads, dict(model.state_dict()))
+    return _Encoder(config, model.heads, dict(model.state_dict()))
 
 
-def _tell(directory: Path, has: tuple[str, ...], wanted: tuple[str, ...]) -> None:
-    """Say which heads are drawn anew, and which are not gone on with."""
+def _report_heads(directory: Path, has: tuple[str, ...], wanted: tuple[str, ...]) -> None:
+    """Report which heads are initialized at random, and which are left out."""
     names = {"masked": "masked tokens", "next_sentence": "the next sentence", "replaced": "replaced tokens"}
     new = [names.get(head, head) for head in wanted if head not in has]
     left = [names.get(head, head) for head in has if head not in wanted]
     if new:
-        messages.note(f"{display(str(directory))}: lacks a head, drawn anew: {', '.join(new)}")
+        messages.note(f"{display(str(directory))}: missing heads, initialized at random: {', '.join(new)}")
     if left:
-        messages.note(f"{display(str(directory))}: has a head that is not trained, left out: {', '.join(left)}")
+        messages.note(
+            f"{display(str(directory))}: heads that this objective does not train, left out: {', '.join(left)}"
+        )

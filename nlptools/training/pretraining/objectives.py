@@ -1,16 +1,16 @@
-"""What encoders are pretrained on: masked tokens, the next sentence, replaced tokens.
+"""Pretraining objectives of encoders: masked tokens, next sentences, replaced tokens.
 
 BERT: Devlin et al. 2019 (arXiv:1810.04805), section 3.1. ELECTRA: Clark et al. 2020 (arXiv:2003.10555), section 2.
-Losses are sums; training divides each by its count and adds them. Departures: several sequences stand
-in a row and see themselves only; only the positions to be predicted go through the last block (but for its keys and values),
-and the layer and the vocabulary of the head.
-ELECTRA's replacements are drawn by inverting the cumulative distribution, with one random number for each.
+Losses are sums; training divides each by its count and adds them. Departures: a row holds several sequences, each of which
+attends only to itself; only the predicted positions go through the last block (except for its keys and values), and through
+the layer and the vocabulary of the head.
+ELECTRA's replacements are drawn by inverting the cumulative distribution, with one random number each.
 Shapes: B rows, T positions of a row, M masked positions, N sequences, D hidden, V vocabulary.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -24,13 +24,14 @@ from nlptools.training.objective import Objective
 if TYPE_CHECKING:
     from nlptools.batches.pretraining import PretrainingBatch
     from nlptools.models.encoders.bert import BertWithHeads
+    from nlptools.models.encoders.electra import Electra
 
-DISCRIMINATOR_WEIGHT = 50.0  # of the loss of replaced tokens, beside 1 for the generator's
-_BLOCK = 64  # tokens whose probabilities are summed before one of them is looked for; a divisor of padded vocabularies
+DISCRIMINATOR_WEIGHT = 50.0  # weight of the discriminator's loss; the weight of the generator's loss is 1
+_BLOCK = 64  # tokens of a block whose probabilities are summed first in `draw`; a divisor of padded vocabulary sizes
 
 
 class Masked(Objective):
-    """Cross-entropy of masked tokens, and of the next sentence where the model has that head (BERT), in nats."""
+    """Cross-entropy of masked tokens, and of the next sentence if the model has that head (BERT), in nats."""
 
     def __init__(self, model: BertWithHeads) -> None:
         super().__init__(model)
@@ -43,7 +44,7 @@ class Masked(Objective):
         return counts
 
     def arrays(self, batch: PretrainingBatch) -> tuple[np.ndarray, ...]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arrays of a batch that `forward` takes."""
         wanted = [batch.masked] if self.model.next_sentence is None else [batch.masked, batch.firsts]
         return (
             *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
@@ -62,7 +63,10 @@ class Masked(Objective):
         targets: Tensor,
         next_sentence: Tensor,
     ) -> dict[str, Tensor]:
-        """See `PretrainingBatch`, and `QueryPositions` of what is masked, then of the first tokens -> the sums of the losses."""
+        """The sums of the losses. See `PretrainingBatch` for the arrays.
+
+        `queries` and `wanted` are the `QueryPositions` of the masked tokens, then of the first tokens of the sequences.
+        """
         hidden = encoded_at(self.model, ids, types, positions, sequences, QueryPositions(queries, wanted))
         losses = {"masked": masked_loss(self.model, hidden[: len(targets)], targets)}
         if self.model.next_sentence is not None:
@@ -72,12 +76,13 @@ class Masked(Objective):
 
 
 class Replaced(Objective):
-    """ELECTRA's: cross-entropy of the generator's masked tokens, and 50 times that of the discriminator, which says of each
-    real token whether the generator has put another in its place. Where it drew the very token, that counts as not replaced.
+    """ELECTRA: cross-entropy of the generator's masked tokens, plus 50 times the binary cross-entropy of the discriminator.
+
+    The discriminator predicts for each real token whether the generator has replaced it. A token counts as not replaced if
+    the generator drew the original token.
     """
 
-    def __init__(self, model: Any) -> None:
-        """`model`: a `models.encoders.electra.Electra`."""
+    def __init__(self, model: Electra) -> None:
         super().__init__(model)
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
@@ -85,7 +90,7 @@ class Replaced(Objective):
         return {"masked": len(batch.masked), "replaced": int((batch.sequences > 0).sum())}
 
     def arrays(self, batch: PretrainingBatch) -> tuple[np.ndarray, ...]:
-        """What `forward` needs of a batch, to be put on the device."""
+        """The arrays of a batch that `forward` takes."""
         real = np.flatnonzero(batch.sequences > 0)
         return (
             *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
@@ -105,8 +110,9 @@ class Replaced(Objective):
         targets: Tensor,
         real: Tensor,
     ) -> dict[str, Tensor]:
-        """See `PretrainingBatch`, and `QueryPositions` of what is masked; `real`: flat indexes of what is no padding -> the
-        sums of the losses, weighted.
+        """The weighted sums of the losses. See `PretrainingBatch` for the arrays.
+
+        `queries` and `wanted` are the `QueryPositions` of the masked tokens; `real`: flat indexes of the tokens without padding.
         """
         generator, discriminator = self.model.generator, self.model.discriminator
         hidden = encoded_at(generator, ids, types, positions, sequences, QueryPositions(queries, wanted))
@@ -118,16 +124,16 @@ class Replaced(Objective):
         return {"masked": loss, "replaced": DISCRIMINATOR_WEIGHT * wrong}
 
 
-# -- parts, for training and for validation -----------------------------------------------------------------------------
+# -- parts that training and validation share ---------------------------------------------------------------------------
 
 
 def visible(sequences: np.ndarray) -> np.ndarray:
-    """`sequences`, or nothing, (0, 0), where each row is one sequence without padding: all see all then."""
+    """`sequences`, or an empty (0, 0) array if each row is one sequence without padding, and needs no attention mask."""
     return sequences[:0, :0] if bool((sequences == 1).all()) else sequences
 
 
 def encoded(model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor) -> Tensor:
-    """(B, T) tokens, segments, positions, and numbers of sequences (see `visible`) -> last hidden states (B*T, D)."""
+    """(B, T) tokens, segments, positions, and sequence numbers (see `visible`) -> last hidden states (B*T, D)."""
     hidden: Tensor = model.encoder(ids, None, types, positions, _attend(sequences)).last
     return hidden.reshape(-1, hidden.shape[-1])
 
@@ -135,18 +141,18 @@ def encoded(model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor,
 def encoded_at(
     model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor, places: QueryPositions
 ) -> Tensor:
-    """As `encoded` -> (M, D): those of the places alone."""
+    """As `encoded`, but only at `places` -> (M, D)."""
     hidden: Tensor = model.encoder.at(ids, places, None, types, positions, _attend(sequences))
     return hidden
 
 
 def _attend(sequences: Tensor) -> Tensor | None:
-    """(B, 1, T, T): which positions see which."""
+    """(B, 1, T, T) attention mask, True = attend; None: no mask."""
     return sequences[:, None, :, None] == sequences[:, None, None] if sequences.numel() else None
 
 
 def masked_loss(model: BertWithHeads, hidden: Tensor, targets: Tensor) -> Tensor:
-    """(M, D) last hidden states, and the tokens that stood there -> the sum of the losses, in nats."""
+    """(M, D) last hidden states, and the original tokens (M,) -> the sum of the losses, in nats."""
     assert model.masked is not None
     return model.output.summed_loss(model.masked(hidden), targets)
 
@@ -160,7 +166,7 @@ def next_sentence_logits(model: BertWithHeads, firsts: Tensor) -> Tensor:
 
 @torch.no_grad()
 def sample(model: BertWithHeads, hidden: Tensor, random: torch.Generator | None = None) -> Tensor:
-    """(M, D) last hidden states -> a token for each (M), drawn as probable as the model says, in float32."""
+    """(M, D) last hidden states -> tokens (M,) drawn from the model's distribution, computed in float32."""
     drawn = torch.empty(len(hidden), dtype=torch.int64, device=hidden.device)
     chances = torch.rand(len(hidden), 1, dtype=torch.float64, device=hidden.device, generator=random)
     size = max(1, chunk_rows(model.encoder.token_embedding.weight) // 8)
@@ -171,9 +177,10 @@ def sample(model: BertWithHeads, hidden: Tensor, random: torch.Generator | None 
 
 
 def draw(logits: Tensor, chances: Tensor) -> Tensor:
-    """(M, V) logits, and (M, 1) numbers from 0 up to 1 -> (M) which token's share of the probabilities each falls into.
+    """(M, V) logits, and (M, 1) numbers in [0, 1) -> (M,) the token at that point of the cumulative distribution.
 
-    Block by block first, then within the block: the logits are visited twice, and nothing of their size is kept twice.
+    The block of the token is found first, then the token in the block: this reads the logits twice, and needs no second
+    tensor of their size.
     """
     logits = F.pad(logits.float(), (0, -logits.shape[1] % _BLOCK), value=-torch.inf)
     shares = logits.sub_(logits.amax(1, keepdim=True)).exp_().view(len(logits), -1, _BLOCK)
@@ -185,17 +192,17 @@ def draw(logits: Tensor, chances: Tensor) -> Tensor:
 
 
 def _find(sums: Tensor, chances: Tensor) -> tuple[Tensor, Tensor]:
-    """(M, n) rising sums and (M, 1) shares of the last of them -> in which step each lies, and how far in, from 0 up to 1."""
+    """(M, n) cumulative sums and (M, 1) shares of the last sum -> the step that each lies in, and its place in it, in [0, 1)."""
     last = sums[:, -1:]
     wanted = torch.minimum(chances * last, torch.nextafter(last, torch.zeros_like(last)))
-    # clamped for numbers that are none: the step of a training that diverges is refused, but has to come to its end
+    # clamped because of nan: the step of a diverging training is skipped later, but must not fail here
     step = torch.searchsorted(sums, wanted, right=True).clamp_max_(sums.shape[1] - 1)
     before = torch.where(step > 0, sums.gather(1, (step - 1).clamp_min(0)), 0.0)
     return step, (wanted - before) / (sums.gather(1, step) - before)
 
 
 def replacements(ids: Tensor, masked: Tensor, targets: Tensor, drawn: Tensor) -> tuple[Tensor, Tensor]:
-    """(B, T) ids with `drawn` in place of what was masked, and (B*T) float32 labels, 1 where that is another token."""
+    """(B, T) ids with `drawn` at the masked positions, and (B*T) float32 labels, 1 where the token differs from the target."""
     replaced = ids.reshape(-1).index_copy(0, masked, drawn).view_as(ids)
     labels = torch.zeros(ids.numel(), device=ids.device).index_copy_(0, masked, (drawn != targets).float())
     return replaced, labels
@@ -204,7 +211,7 @@ def replacements(ids: Tensor, masked: Tensor, targets: Tensor, drawn: Tensor) ->
 def replaced_logits(
     model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor, real: Tensor
 ) -> Tensor:
-    """Tokens, some of them replaced -> the float32 logits of the `real` ones, as flat indexes."""
+    """(B, T) tokens, some of them replaced -> float32 logits at the flat indexes `real`."""
     assert model.replaced is not None
     hidden = encoded(model, ids, types, positions, sequences)
     if len(real) < len(hidden):

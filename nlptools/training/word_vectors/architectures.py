@@ -1,11 +1,11 @@
-"""What is predicted from what: skip-gram and continuous bag of words, in tiles.
+"""Skip-gram and continuous bag of words, in tiles.
 
 Mikolov et al. 2013, "Efficient estimation of word representations in vector space" (arXiv:1301.3781).
-Both make a hidden vector for each token of a tile, and say which words it is to predict; the output layer (`outputs`)
-gives the gradient back. All gradients are closed forms.
+Both compute a hidden vector for each token of a tile and its target words; the output layer (`outputs`) returns the
+gradient. All gradients are in closed form.
 
-Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around them, D dimensions, J words that one tile
-has to predict (C for skip-gram, T for CBOW).
+Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around them, D dimensions, J target words of a tile
+(C for skip-gram, T for CBOW).
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ Inputs = WordRows | SubwordRows
 
 
 class Prediction(NamedTuple):
-    """What tiles predict, and from what."""
+    """The hidden vectors of tiles, and the weights of their targets."""
 
     hidden: Tensor  # (N, T, D)
-    weights: Tensor | None  # (N, T, J): how often token t wants target j; None: target t alone, if it wants any
-    totals: Tensor  # (N, T, 1): how many targets it wants
-    kept: tuple[Tensor, ...] = ()  # what `spread` needs
+    weights: Tensor | None  # (N, T, J): how often token t predicts target j; None: token t predicts target t or nothing
+    totals: Tensor  # (N, T, 1): number of targets of each token
+    kept: tuple[Tensor, ...] = ()  # tensors that `spread` needs
 
-    def wanted(self) -> Tensor:
-        """The weights (N, T, J), written out if they are those of None."""
+    def dense_weights(self) -> Tensor:
+        """The weights (N, T, J) as a tensor, also if `weights` is None."""
         if self.weights is not None:
             return self.weights
         return torch.diag_embed(self.totals[..., 0])
@@ -41,20 +41,20 @@ class Prediction(NamedTuple):
 class Architecture(Protocol):
     """Skip-gram or CBOW."""
 
-    number: float  # of targets of a token, on average
+    number: float  # mean number of targets of a token
     inputs: Inputs
 
     def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
-        """Prepare for steps that hold each word `tokens` (V,) times, each of its targets scored `scores` times."""
+        """Set the damping for steps that contain each word `tokens` (V,) times and score each target `scores` times."""
 
     def targets(self, tiles: Tiles) -> Tensor:
         """(N, J) int64 words to predict."""
 
     def predict(self, tiles: Tiles) -> Prediction:
-        """The hidden vectors, and which targets they have."""
+        """The hidden vectors and the weights of their targets."""
 
     def spread(self, tiles: Tiles, prediction: Prediction, gradient: Tensor, lr: float) -> None:
-        """Add the gradient of the hidden vectors (N, T, D) to the rows that they were made from."""
+        """Add the gradient of the hidden vectors (N, T, D) to the rows that they were computed from."""
 
 
 class SkipGram:
@@ -81,8 +81,8 @@ class Cbow:
     """The mean of the words of a window predicts the token in the middle.
 
     Args:
-        corrected: give each word of the window its share of the gradient, which is that of the mean; otherwise the
-            whole, as word2vec does (see Irsoy et al. 2021, arXiv:2012.15332).
+        corrected: give each word of the window its share of the gradient, as the derivative of the mean does; otherwise
+            the whole gradient, as word2vec does (see Irsoy et al. 2021, arXiv:2012.15332).
     """
 
     def __init__(self, windows: Windows, inputs: Inputs, *, corrected: bool = True) -> None:
@@ -106,12 +106,12 @@ class Cbow:
 
 
 class PositionWeightedCbow(Cbow):
-    """CBOW whose words are weighted, dimension by dimension, by how far they stand from the middle.
+    """CBOW that multiplies each context word, per dimension, by a learned weight of its position in the window.
 
     Mikolov et al. 2018, "Advances in pre-training distributed word representations" (arXiv:1712.09405), section 2.2.
 
     Args:
-        positions: (2w, D) float32, the weights of the places from w to the left to w to the right; changed in place.
+        positions: (2w, D) float32, the weights of the positions from -w to w without 0; changed in place.
     """
 
     def __init__(self, windows: Windows, inputs: Inputs, positions: Tensor, *, corrected: bool = True) -> None:
@@ -121,7 +121,7 @@ class PositionWeightedCbow(Cbow):
 
     def damp(self, tokens: Tensor, scores: float, lr: float) -> None:
         super().damp(tokens, scores, lr)
-        factor = damping((tokens.sum() * scores)[None], lr)  # every token uses every place
+        factor = damping((tokens.sum() * scores)[None], lr)  # every token uses every position
         self._damping = 1.0 if factor is None else float(factor)
 
     def predict(self, tiles: Tiles) -> Prediction:
@@ -142,7 +142,7 @@ class PositionWeightedCbow(Cbow):
         self.inputs.add(tiles.contexts, out, lr)
 
     def _places(self, tiles: Tiles) -> Iterator[tuple[int, slice, Tensor]]:
-        """(place, the contexts there, whether they are in the window (N, T, 1)) for each place but the middle."""
+        """(row of `positions`, its slice of the contexts, whether they are in the window (N, T, 1)) for each position."""
         w, T = self.windows.radius, tiles.tokens.shape[1]
         for offset in (*range(-w, 0), *range(1, w + 1)):
             inside = tiles.left >= -offset if offset < 0 else tiles.right >= offset

@@ -1,9 +1,9 @@
-"""Going through numbered chunks of work, epoch by epoch, by one process or by several over shared tables.
+"""Training over numbered chunks, epoch by epoch, by one process or by several with shared tables.
 
-The processes do not wait for each other (Recht et al. 2011, "Hogwild!"): updates of the same row at the same moment may be
-lost, which is rare and harmless as long as little is under way at once. Each takes the next chunk that nobody has, and
-draws all its random numbers from a generator seeded by the number of the chunk, so that what is drawn does not depend on
-who draws it. One process alone gives the same bytes every time.
+The processes do not wait for each other (Recht et al. 2011, "Hogwild!"): simultaneous updates of the same row may be lost,
+which is rare and harmless as long as the processes work on few pairs at a time. Each process takes the next free chunk and
+draws all random numbers from a generator seeded by the number of the chunk, so they do not depend on which process draws
+them. A single process gives the same bytes every time.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ import torch
 from nlptools.errors import Diverged
 from nlptools.training.word_vectors.processes import deal
 
-DONE, LOSS, WEIGHT, BAD = range(4)  # what the board tells of each process
-_LOWEST = 1e-4  # of the learning rate at the start
+DONE, LOSS, WEIGHT, BAD = range(4)  # columns of the shared board, which has a row for each process
+_LOWEST = 1e-4  # lowest learning rate, as a share of the initial one
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a text, or counts of pairs, are gone through."""
+    """The division of a text, or of counted pairs, into epochs and chunks."""
 
-    ids: int  # of the text, ends of sequences included; or pairs
+    ids: int  # number of ids of the text, ends of sequences included; or of pairs
     epochs: int
     lr: float
     seed: int
-    chunk: int = 1 << 16  # ids
-    tokens: int = 384  # of one step, at most
+    chunk: int = 1 << 16  # ids of a chunk
+    tokens: int = 384  # maximum number of tokens of a step
 
     @property
     def chunks(self) -> int:
@@ -49,25 +49,25 @@ class Plan:
 
 @dataclass
 class Progress:
-    """What has been done."""
+    """The progress of a run."""
 
-    chunk: int = 0  # the next one
-    done: int = 0  # in-vocabulary words, those that were thinned out too; or pairs
+    chunk: int = 0  # the next chunk
+    done: int = 0  # in-vocabulary words, including those that subsampling drops; or pairs
     seconds: float = 0.0
-    loss: float = math.nan  # mean over the pairs of the last part that was measured
+    loss: float = math.nan  # mean over the pairs since the last call of `Chunks.run`
 
 
 class Chunks(abc.ABC):
-    """Training that takes one chunk after the other.
+    """Training, chunk by chunk.
 
     Attributes:
-        unit: what `Progress.done` counts.
-        size: how many of them an epoch has.
-        unlearned: the loss of vectors that know nothing.
+        unit: the unit of `Progress.done`.
+        size: their number in an epoch.
+        untrained_loss: the loss of untrained vectors.
     """
 
     unit = "words"
-    unlearned = math.inf
+    untrained_loss = math.inf
     size: int
 
     def __init__(self, plan: Plan, workers: int) -> None:
@@ -75,7 +75,7 @@ class Chunks(abc.ABC):
         self._board = np.frombuffer(mmap.mmap(-1, 8 * 4 * workers), np.float64).reshape(workers, 4)
 
     def run(self, progress: Progress, last: int, report: Callable[[Progress], bool]) -> None:
-        """Train on the chunks from `progress.chunk` up to `last`, or until `report` says that it is enough.
+        """Train on the chunks from `progress.chunk` up to `last`, or until `report` returns True.
 
         Raises:
             Diverged: the loss is not finite.
@@ -86,26 +86,26 @@ class Chunks(abc.ABC):
         began = time.monotonic()
 
         def look() -> bool:
-            done, loss, weight, bad = self._board.sum(0).tolist()  # Python's numbers divide inf by inf without a word
+            done, loss, weight, bad = self._board.sum(0).tolist()  # Python floats divide inf by inf without a warning
             progress.done = before.done + int(done)
             progress.seconds = before.seconds + time.monotonic() - began
             progress.loss = loss / weight if weight else progress.loss
             if bad:
-                raise Diverged("the loss is not finite", hint=f"a lower --lr than {self.plan.lr:g}")
+                raise Diverged("the loss is not finite", hint=f"use a lower --lr than {self.plan.lr:g}")
             return report(progress)
 
         def work(chunk: int, rank: int) -> None:
             if self.workers > 1:
                 torch.set_num_threads(1)
-            with torch.inference_mode():  # a tenth of the time goes into what derivatives would need
+            with torch.inference_mode():  # autograd would take a tenth of the time
                 self._chunk(chunk, rank)
-            progress.chunk = chunk + 1  # one process: what `look` tells of
+            progress.chunk = chunk + 1  # for `look` when there is only one process
 
         progress.chunk = deal(progress.chunk, last, self.workers, work, look, lambda: bool(self._board[:, BAD].any()))
         look()
 
     def rate(self, done: float) -> float:
-        """The learning rate when this share of all chunks is done."""
+        """The learning rate after the share `done` of all chunks."""
         return self.plan.lr * max(_LOWEST, 1 - done)
 
     @abc.abstractmethod
@@ -114,4 +114,4 @@ class Chunks(abc.ABC):
 
     @abc.abstractmethod
     def held_out(self, ids: np.ndarray) -> float:
-        """Mean loss of a pair of words of another text; the same every time."""
+        """Mean loss per pair of words of a held-out text; the same every time."""

@@ -1,12 +1,12 @@
-"""How often words stand near each other: sparse counts of pairs, from token ids, in bounded memory.
+"""Co-occurrence counts of word pairs from token ids, sparse and in bounded memory.
 
-Pennington et al. 2014, "GloVe: Global vectors for word representation" (D14-1162), section 4.2: a pair of words d places
-apart counts 1/d, if d is at most the window; windows end with the sequence, and words outside the vocabulary are not there.
+Pennington et al. 2014, "GloVe: Global vectors for word representation" (D14-1162), section 4.2: a pair of words at distance d
+counts 1/d if d is at most the window; windows end with the sequence, and out-of-vocabulary words have been removed.
 
-Each stretch of text makes a run, a file of distinct pairs and their sums; the runs are then merged, a range of keys at a
-time. The key of a pair is a number that a one-to-one map has scrambled, so that ranges of equal width hold about equally
-many pairs, and so that pairs come out in an order that has nothing to do with their words: what training wants. The same
-text gives the same bytes, however many processes count.
+Each stretch of text is counted into a run, a file of distinct pairs and their sums; the runs are then merged, one range of
+keys at a time. The key of a pair is its number, scrambled by a one-to-one map: so ranges of equal width hold about the same
+number of pairs, and the order of the pairs is independent of their words, as training needs it. The same text gives the same
+bytes for any number of processes.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ Keys = np.ndarray[Any, np.dtype[np.uint64]]
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
 PAIR = np.dtype([("row", "<i4"), ("column", "<i4"), ("count", "<f4")])
-_BLOCK = 1 << 16  # tokens handled at a time
-_RUN = 1 << 24  # pairs of tokens that make a run, about
-_RANGE = 1 << 22  # entries of all runs that are merged at a time, about
+_BLOCK = 1 << 16  # tokens processed at a time
+_RUN = 1 << 24  # approximate number of token pairs in a run
+_RANGE = 1 << 22  # approximate number of entries merged at a time, over all runs
 _ODD = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio
 
 
 @dataclass(frozen=True)
 class Cooccurrences:
-    """Counts of pairs of words.
+    """Counts of word pairs.
 
     Attributes:
-        pairs: records of `PAIR`, memory-mapped, in scrambled order, each pair once. With `symmetric` counts row <= column,
-            and the count holds for (column, row) too; otherwise column is the word that stands to the left of row.
+        pairs: records of `PAIR`, memory-mapped, in scrambled order, each pair once. If `symmetric`, row <= column, and the
+            count is also that of (column, row); otherwise column is the word to the left of row.
     """
 
     pairs: np.ndarray[Any, Any]
@@ -55,18 +55,18 @@ def count(
     weighted: bool = True,
     workers: int = 1,
 ) -> Cooccurrences:
-    """Count the pairs of a text into the file `path`; files of runs stand beside it meanwhile.
+    """Count the pairs of a text into the file `path`, with temporary files of runs beside it.
 
     Args:
-        ids: int32 token ids; `words` ends a sequence, see `nlptools.corpora.word_sequences`.
-        window: places between the words of a pair, at most.
-        symmetric: count both words as context of the other; otherwise the left one as context of the right one.
-        weighted: a pair d places apart counts 1/d; otherwise 1.
-        workers: processes that count.
+        ids: int32 token ids; the id `words` ends a sequence, see `nlptools.corpora.word_sequences`.
+        window: maximum distance between the words of a pair.
+        symmetric: count each word as context of the other; otherwise only the left one as context of the right one.
+        weighted: a pair at distance d counts 1/d; otherwise 1.
+        workers: number of processes.
 
     Raises:
-        DataError: no two words stand together.
-        UsageError: too many words for such a window.
+        DataError: no sequence has two words.
+        UsageError: too many words for this window.
         StreamError: disk full or another write error.
     """
     scrambling = _Scrambling(words, window)
@@ -94,19 +94,19 @@ def count(
         for run in runs:
             run.unlink(missing_ok=True)
     if not os.path.getsize(path):
-        raise DataError("no two words of the vocabulary stand in one sequence: nothing to count")
+        raise DataError("no two words of the vocabulary occur in the same sequence: nothing to count")
     return Cooccurrences(np.memmap(path, PAIR, "r"), symmetric)
 
 
 class _Scrambling:
-    """A one-to-one map of pairs onto keys, and the distance of a pair packed behind its key."""
+    """A one-to-one map from pairs to keys; the distance of a pair is packed into the low bits below its key."""
 
     def __init__(self, words: int, window: int) -> None:
         self.words = np.uint64(words)
         self.bits = max(2, (words * words - 1).bit_length())  # of a key
         self.shift = np.uint64((window - 1).bit_length())  # of a distance
         if self.bits + int(self.shift) > 64:
-            raise UsageError(f"{words:,} words are too many for --window {window}", hint="a higher --min-count")
+            raise UsageError(f"{words:,} words are too many for --window {window}", hint="use a higher --min-count")
         self.low = np.uint64((1 << int(self.shift)) - 1)
         self._mask = np.uint64((1 << self.bits) - 1)
         self._half = np.uint64(-(-self.bits // 2))
@@ -114,7 +114,7 @@ class _Scrambling:
         self._inverse = np.uint64(pow(_ODD, -1, 1 << 64))
 
     def key(self, rows: Keys, columns: Keys) -> Keys:
-        """The keys of pairs: products, and the high half folded onto the low one between them."""
+        """The keys of pairs: two multiplications, with the high half folded onto the low half in between."""
         keys = (rows * self.words + columns) * self._odd & self._mask
         keys ^= keys >> self._half
         keys *= self._odd
@@ -122,7 +122,7 @@ class _Scrambling:
         return keys
 
     def pair(self, keys: Keys) -> tuple[Keys, Keys]:
-        """(rows, columns) of keys: the same steps back."""
+        """(rows, columns) of keys: the inverse of `key`."""
         keys = keys * self._inverse & self._mask
         keys ^= keys >> self._half
         keys = keys * self._inverse & self._mask
@@ -132,15 +132,15 @@ class _Scrambling:
 def _occurrences(
     ids: np.ndarray[Any, Any], start: int, window: int, symmetric: bool, scrambling: _Scrambling, end: int
 ) -> Keys:
-    """A number for each pair of tokens whose right one is in `start` to `end`: its key, then its distance less 1."""
-    found = np.empty((end - start) * window, np.uint64)
+    """For each pair of tokens whose right one is in `start` to `end`: its key, and its distance - 1 in the low bits."""
+    result = np.empty((end - start) * window, np.uint64)
     filled = 0
     for first in range(start, end, _BLOCK):
         before = max(0, first - window)
         tokens = np.asarray(ids[before : min(first + _BLOCK, end)]).astype(np.uint64)
         ends = tokens == scrambling.words
         sequence = ends.cumsum()
-        sequence[ends] = -1 - np.arange(int(ends.sum()))  # an end is in no sequence with anybody
+        sequence[ends] = -1 - np.arange(int(ends.sum()))  # an end is in a sequence of its own
         for distance in range(1, min(window, len(tokens) - 1) + 1):
             at = max(first - before, distance)
             right, left = tokens[at:], tokens[at - distance : len(tokens) - distance]
@@ -149,9 +149,9 @@ def _occurrences(
             packed = scrambling.key(right, left) << scrambling.shift | np.uint64(distance - 1)
             together = sequence[at:] == sequence[at - distance : len(tokens) - distance]
             packed = packed[together]
-            found[filled : filled + len(packed)] = packed
+            result[filled : filled + len(packed)] = packed
             filled += len(packed)
-    return found[:filled]
+    return result[:filled]
 
 
 def _reduced(keys: Keys, counts: Floats) -> tuple[Keys, Floats]:
@@ -173,7 +173,7 @@ def _merge(runs: list[Path], path: Path, symmetric: bool, scrambling: _Scramblin
             pairs = np.empty(len(keys), PAIR)
             pairs["row"], pairs["column"] = rows, columns
             if symmetric:
-                sums[rows == columns] *= 2  # two equal words are each the context of the other
+                sums[rows == columns] *= 2  # each of two equal words is a context of the other
             pairs["count"] = sums
             pairs.tofile(out)
 
@@ -185,7 +185,7 @@ def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
     sizes = [os.path.getsize(run) // 16 for run in runs]
     pieces = max(1, sum(sizes) // _RANGE)
     limits = np.array([(place << bits) // pieces for place in range(1, pieces)], np.uint64)
-    places = []  # where the ranges of each run begin and end
+    places = []  # the limits of the ranges in each run
     for run, size in zip(runs, sizes, strict=True):
         keys = np.memmap(run, np.uint64, "r", shape=(size,)) if size else np.empty(0, np.uint64)
         places.append([0, *np.searchsorted(keys, limits).tolist(), size])
@@ -194,6 +194,6 @@ def _ranges(runs: list[Path], bits: int) -> Iterator[tuple[Keys, Floats]]:
         keys = np.concatenate([np.fromfile(run, np.uint64, b - a, offset=8 * a) for run, _, a, b in parts])
         sums = np.concatenate([np.fromfile(run, np.float64, b - a, offset=8 * (n + a)) for run, n, a, b in parts])
         if len(parts) > 1:
-            order = np.argsort(keys, kind="stable")  # runs are sorted already, which this makes use of
+            order = np.argsort(keys, kind="stable")  # fast, because each run is sorted already
             keys, sums = _reduced(keys[order], sums[order])
         yield keys, sums

@@ -1,15 +1,15 @@
-"""GloVe: vectors whose products give the logarithms of co-occurrence counts.
+"""GloVe: vectors whose dot products approximate the logarithms of co-occurrence counts.
 
 Pennington et al. 2014, "GloVe: Global vectors for word representation" (D14-1162): minimise the sum over pairs (i, j) of
 f(X_ij) (w_i . c_j + b_i + b'_j - log X_ij)^2 / 2 with f(X) = min(1, (X / x_max)^alpha), by AdaGrad (Duchi et al. 2011) as
-in their C code: the squares that are summed up are those of the gradient times the learning rate, and the sums begin at 1,
-so that the first steps are taken at that very rate. The result is w + c.
+in their C code: the squares are those of the gradient times the learning rate, and their sums start at 1, so the first steps
+use the learning rate itself. The result is w + c.
 
-Departures: a step takes some hundred pairs, all with the values from before it, and a row that occurs in several gets the
-sum of their steps. A pair and its mirror image are in the same step. The sums of squares take in the gradients of the step
-before it is taken, as AdaGrad does and the C code does not; so no step is much longer than 1, and high learning rates are
-bad but not the end. Numbers are float32; the sums of squares are held less the 1 that they begin at, which keeps the small
-ones exact. There is no subsampling, as in the C code, and no row is added for unknown words.
+Departures: a step processes some hundred pairs, all with the values from before the step, and a row that occurs in several
+pairs gets the sum of their updates. A pair and its mirror image are in the same step. The sums of squares include the
+gradients of the current step, as in AdaGrad but not in the C code; so no update is much longer than 1, and a high learning
+rate is bad but does not diverge. Numbers are float32; the initial 1 of the sums of squares is stored separately, which keeps
+small sums exact. There is no subsampling, as in the C code, and no row for unknown words.
 
 Shapes: V words, D dimensions, K = D + 2, B pairs of a step, E entries of a step (2B with mirror images, else B).
 """
@@ -31,49 +31,49 @@ from nlptools.training.word_vectors.chunks import BAD, DONE, LOSS, WEIGHT, Chunk
 from nlptools.training.word_vectors.cooccurrences import Cooccurrences, count
 from nlptools.training.word_vectors.trainer import seeded
 
-_CHUNK = 1 << 15  # pairs
-_PAIRS = {"cpu": 256, "cuda": 1 << 14}  # of a step, at most: what a core's caches hold; what keeps a GPU busy
-# Sum of the weights f of the pairs with one word that are under way at once, times the learning rate. Up to 2 the loss on
-# English text falls as with single pairs, at 7 it falls more slowly; small vocabularies at high rates run away.
+_CHUNK = 1 << 15  # pairs of a chunk
+_PAIRS = {"cpu": 256, "cuda": 1 << 14}  # maximum number of pairs of a step: fits a core's caches; keeps a GPU busy
+# Maximum of the learning rate times the sum of the weights f of all pairs of one word that are processed at once. Up to 2 the
+# loss on English text falls as with single pairs, at 7 it falls more slowly; small vocabularies diverge at high rates.
 IN_FLIGHT = 1.0
-_SAMPLE = 1 << 20  # pairs that tell how often a word is in a pair
-_BEGINNING = 1.0  # of the sums of squares
+_SAMPLE = 1 << 20  # pairs from which the frequency of words in pairs is estimated
+_INITIAL_SQUARES = 1.0
 
 
 def shapes(words: int, dimensions: int) -> dict[str, tuple[int, int]]:
-    """The shapes of the tables: a row for each word, one for it as context, after it; and the sums of squares of both.
+    """The shapes of the tables: a row for each word, each followed by its row as context; and their sums of squares.
 
-    A row of a word is (w, b, 1), of a context (c, 1, b'): the product of the two is all that the loss needs.
+    The row of a word is (w, b, 1), that of a context (c, 1, b'): their dot product is the prediction w.c + b + b'.
     """
     return {"rows": (2 * words, dimensions + 2), "squares": (2 * words, dimensions + 2)}
 
 
-def initialize(made: dict[str, Tensor], generator: torch.Generator) -> None:
-    """Make the rows random and small."""
-    rows = made["rows"]
+def initialize(tables: dict[str, Tensor], generator: torch.Generator) -> None:
+    """Fill the rows with small random numbers."""
+    rows = tables["rows"]
     reach = 0.5 / (rows.shape[1] - 1)  # as in the C code, which counts the bias
     rows.uniform_(-reach, reach, generator=generator)
     rows[0::2, -1] = 1
     rows[1::2, -2] = 1
 
 
-def start_from(made: dict[str, Tensor], words: Tensor, vectors: Tensor) -> None:
-    """Give the int64 words (N,) vectors (N, D), as the sum of word and context, a small difference between the two."""
-    rows, D = made["rows"], vectors.shape[1]
+def start_from(tables: dict[str, Tensor], words: Tensor, vectors: Tensor) -> None:
+    """Set word + context to `vectors` (N, D) for the int64 `words` (N,), with a small random difference between the two."""
+    rows, D = tables["rows"], vectors.shape[1]
     words, vectors = words.to(rows.device), vectors.to(rows.device)
     differences = rows[2 * words, :D].clone()
     rows[2 * words, :D] = vectors / 2 + differences
     rows[2 * words + 1, :D] = vectors / 2 - differences
 
 
-def sums(made: dict[str, Tensor]) -> Tensor:
+def sums(tables: dict[str, Tensor]) -> Tensor:
     """(V, D) the sums of word and context vectors."""
-    rows = made["rows"]
+    rows = tables["rows"]
     return rows[0::2, :-2] + rows[1::2, :-2]
 
 
 def counted(settings: TrainW2V, text: Sequences, place: Path, workers: int = 1) -> Cooccurrences:
-    """The co-occurrences of a text, in a file at `place`. Raises as `cooccurrences.count`."""
+    """Count the co-occurrences of a text into the file `place`. Raises: see `cooccurrences.count`."""
     return count(
         text.ids,
         len(text.words),
@@ -89,47 +89,46 @@ def trainer(
     settings: TrainW2V,
     text: Sequences,
     valid: Sequences | None,
-    made: dict[str, Tensor],
+    tables: dict[str, Tensor],
     place: Path,
     seed: int,
     workers: int,
     counters: int,
 ) -> Glove:
-    """Count, into files in the directory `place`, by `counters` processes, and make ready to train by `workers`.
+    """Count co-occurrences into files of the directory `place` with `counters` processes, and create the trainer.
 
     Raises:
-        DataError: no two words stand together, in the text or the held-out one.
+        DataError: no sequence of the text, or of the held-out text, has two words.
         UsageError, StreamError: see `cooccurrences.count`.
     """
     began = time.monotonic()
-    found = counted(settings, text, place / "pairs.bin", counters)
-    messages.note(f"co-occurrences: {len(found.pairs):,} pairs ({time.monotonic() - began:.1f} s)")
+    cooccurrences = counted(settings, text, place / "pairs.bin", counters)
+    messages.note(f"co-occurrences: {len(cooccurrences.pairs):,} pairs ({time.monotonic() - began:.1f} s)")
     held_out = None
     if valid is not None:
-        times = text.tokens / max(1, valid.tokens)
-        held_out = (counted(settings, valid, place / "valid-pairs.bin", counters), times)
-    plan = Plan(len(found.pairs), settings.epochs, settings.rate, seed, chunk=_CHUNK)
-    return Glove(
-        made, found, plan, min(workers, plan.chunks), x_max=settings.x_max, alpha=settings.alpha, valid=held_out
-    )
+        ratio = text.tokens / max(1, valid.tokens)
+        held_out = (counted(settings, valid, place / "valid-pairs.bin", counters), ratio)
+    plan = Plan(len(cooccurrences.pairs), settings.epochs, settings.rate, seed, chunk=_CHUNK)
+    workers = min(workers, plan.chunks)
+    return Glove(tables, cooccurrences, plan, workers, x_max=settings.x_max, alpha=settings.alpha, valid=held_out)
 
 
 class Glove(Chunks):
     """Trains on co-occurrences, shuffled anew in each epoch.
 
     Args:
-        made: the tables, see `shapes`; changed in place.
+        tables: see `shapes`; changed in place.
         text: co-occurrences of the text.
-        x_max, alpha: of the weights f.
-        valid: those of a held-out text, and how many times as long the text is: the counts that the model is to predict
-            are so many times higher.
+        x_max, alpha: parameters of the weights f.
+        valid: co-occurrences of a held-out text, and the ratio of the two text lengths, by which the counts that the model
+            predicts are higher.
     """
 
     unit = "pairs"
 
     def __init__(
         self,
-        made: dict[str, Tensor],
+        tables: dict[str, Tensor],
         text: Cooccurrences,
         plan: Plan,
         workers: int,
@@ -139,15 +138,15 @@ class Glove(Chunks):
         valid: tuple[Cooccurrences, float] | None = None,
     ) -> None:
         super().__init__(plan, workers)
-        self.rows, self.squares, self.text, self.valid = made["rows"], made["squares"], text, valid
-        self.x_max, self.alpha, self.device = x_max, alpha, made["rows"].device
+        self.rows, self.squares, self.text, self.valid = tables["rows"], tables["squares"], text, valid
+        self.x_max, self.alpha, self.device = x_max, alpha, tables["rows"].device
         self.size = len(text.pairs)
         most = _PAIRS.get(self.device.type, _PAIRS["cpu"])
-        self.pairs = max(1, int(min(most, IN_FLIGHT / (plan.lr * workers * self._heaviest()))))  # of a step
+        self.pairs = max(1, int(min(most, IN_FLIGHT / (plan.lr * workers * self._heaviest()))))  # pairs of a step
         self._order = (-1, np.empty(0, np.int64))
 
     def rate(self, done: float) -> float:
-        """The learning rate; AdaGrad's falls by itself."""
+        """The constant learning rate: AdaGrad shortens the steps by itself."""
         return self.plan.lr
 
     def _chunk(self, chunk: int, rank: int) -> None:
@@ -165,13 +164,13 @@ class Glove(Chunks):
         board[DONE] += len(logs)
 
     def step(self, places: Tensor, logs: Tensor, weights: Tensor, losses: Tensor) -> None:
-        """One step down the gradient.
+        """One step of gradient descent.
 
         Args:
-            places: (2, E) int64 rows of words, and those of contexts.
+            places: (2, E) int64 rows of words and rows of contexts.
             logs: (E,) logarithms of the counts.
             weights: (E,) f of the counts.
-            losses: any shape of E numbers; becomes the loss of each entry before the step.
+            losses: any shape of E numbers; filled with the loss of each entry before the step.
         """
         used = places.flatten()
         vectors = self.rows.index_select(0, used).view(2, len(logs), -1)
@@ -180,18 +179,18 @@ class Glove(Chunks):
         torch.mul(error, difference, out=difference)
         torch.mul(difference.view_as(losses), 0.5, out=losses)
         error.mul_(-self.plan.lr)
-        gradient = torch.empty_like(vectors)  # the one that descends, times the rate
+        gradient = torch.empty_like(vectors)  # negative gradient times the learning rate
         torch.mul(vectors[1], error[:, None], out=gradient[0])
         torch.mul(vectors[0], error[:, None], out=gradient[1])
-        gradient[0, :, -1] = 0  # the ones that carry the bias of the other side stay as they are
+        gradient[0, :, -1] = 0  # the constant ones, which multiply the bias of the other side, do not change
         gradient[1, :, -2] = 0
         gradient = gradient.flatten(0, 1)
         self.squares.index_add_(0, used, gradient.square())
-        scale = self.squares.index_select(0, used).add_(_BEGINNING).rsqrt_()
+        scale = self.squares.index_select(0, used).add_(_INITIAL_SQUARES).rsqrt_()
         self.rows.index_add_(0, used, scale.mul_(gradient))
 
     def held_out(self, ids: np.ndarray) -> float:
-        """Mean loss of the pairs of the held-out text, f being that of its own counts."""
+        """Mean loss of the pairs of the held-out text, with the weights f of its own counts."""
         assert self.valid is not None
         text, scale = self.valid
         total, number = 0.0, 0
@@ -206,14 +205,14 @@ class Glove(Chunks):
         return total / number if number else math.nan
 
     def _heaviest(self) -> float:
-        """Mean weight that a pair has for the word for which that is most; pairs stand in random order."""
+        """The largest mean weight per pair of any word, from a sample of the pairs, which are in random order."""
         places, _, weights = self._entries(self.text, slice(0, _SAMPLE), 1.0, None)
         sums = torch.zeros(len(self.rows), dtype=torch.float64, device=self.device)
         sums.index_add_(0, places.flatten(), weights.double().expand(places.shape).flatten())
         return max(1e-9, float(sums.max()) / len(weights))
 
     def _place(self, chunk: int) -> slice:
-        """The pairs of a chunk: chunks are taken in another order in each epoch."""
+        """The pairs of a chunk; each epoch has a different order of chunks."""
         epoch, number = divmod(chunk, self.plan.chunks)
         if self._order[0] != epoch:
             self._order = (epoch, np.random.default_rng([self.plan.seed, epoch]).permutation(self.plan.chunks))
@@ -225,7 +224,7 @@ class Glove(Chunks):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """(places (2, N, M), logarithms (N, M), weights (N, M)) of N pairs, each with its M - 1 mirror images.
 
-        The pairs are shuffled by the generator; `scale` multiplies the counts behind the logarithms.
+        The generator shuffles the pairs, if given; `scale` multiplies the counts before taking logarithms.
         """
         pairs = text.pairs[part]
         ids = np.stack([pairs["row"], pairs["column"]]).astype(np.int64)
@@ -239,5 +238,5 @@ class Glove(Chunks):
         if not text.symmetric:
             return torch.stack([2 * rows[0], 2 * rows[1] + 1])[..., None], logs[:, None], weights[:, None]
         mirrored = weights * (rows[0] != rows[1])  # a pair of equal words is its own mirror image
-        places = torch.stack([2 * rows, 2 * rows.flip(0) + 1]).transpose(1, 2)  # word or context, pair, image
+        places = torch.stack([2 * rows, 2 * rows.flip(0) + 1]).transpose(1, 2)  # (word or context, pair, image)
         return places, torch.stack([logs, logs], 1), torch.stack([weights, mirrored], 1)

@@ -8,15 +8,15 @@ import numpy as np
 
 
 def huffman(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The way from the root of a Huffman tree to each word.
+    """The path from the root of a Huffman tree to each word.
 
     Args:
         counts: (V,) how often each word occurs.
 
     Returns:
-        lengths: (V,) int64 nodes on the way to each word.
-        nodes: int64, those of all words one after the other, from the root (V - 2) down; there are V - 1.
-        turns: int64, 0 or 1 for the way taken at each.
+        lengths: (V,) int64 number of nodes on the path to each word.
+        nodes: int64 nodes of the paths of all words, concatenated, from the root (V - 2) down; there are V - 1 nodes.
+        turns: int64, 0 or 1 for the branch taken at each.
     """
     V = len(counts)
     heap = [(int(count), word) for word, count in enumerate(counts)]
@@ -34,7 +34,7 @@ def huffman(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     ends = lengths.cumsum()
     nodes, turns = np.empty(int(lengths.sum()), np.int64), np.empty(int(lengths.sum()), np.int64)
     at, here = ends - 1, np.arange(V)
-    while True:  # from the words up, all at once
+    while True:  # upwards from all words at once
         going = lengths[np.arange(V)] > (ends - 1 - at)
         if not going.any():
             return lengths, nodes, turns

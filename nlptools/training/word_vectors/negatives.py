@@ -1,8 +1,8 @@
 """Negative samples: words drawn in proportion to a power of their counts.
 
 Mikolov et al. 2013 (arXiv:1310.4546) draw in proportion to count^0.75. Departure: many words are drawn at once by
-systematic sampling (Madow and Madow 1944): a word whose expected number among n is x is drawn floor(x) or ceil(x) times,
-and the order is random. The proportions are exact, and the noise of the numbers is gone.
+systematic sampling (Madow and Madow 1944): a word that is expected x times among n is drawn floor(x) or ceil(x) times, and
+the order is random. This keeps the proportions exact and removes the variance of the counts.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from torch import Tensor
 
 
 class Negatives:
-    """Draws words.
+    """Draws negative samples.
 
     Args:
         counts: (V,) how often each word occurs.
-        exponent: power of the counts.
+        exponent: exponent of the counts.
     """
 
     def __init__(self, counts: np.ndarray, exponent: float, device: torch.device) -> None:
@@ -29,7 +29,7 @@ class Negatives:
         self._ends[-1] = 1.0
 
     def draw(self, shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
-        """int64 words of this shape."""
+        """int64 words of the given shape."""
         n, device = math.prod(shape), self._ends.device
         offset = torch.rand(1, generator=generator, device=device, dtype=torch.float64)
         ends = (self._ends * n + offset).floor().long().clamp_(max=n)

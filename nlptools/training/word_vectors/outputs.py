@@ -1,7 +1,7 @@
-"""What a hidden vector is scored against: sampled words, the nodes of a tree, or all words.
+"""Output layers: negative sampling, hierarchical softmax, full softmax.
 
-Each gives back the gradient of the hidden vectors and adds its own, times the learning rate, to its table. Both are closed
-forms.
+Each returns the gradient of the hidden vectors, and adds the gradient of its table times the learning rate to the table. Both
+are in closed form.
 
 Shapes: N tiles, T tokens of a tile, J target words of a tile, D dimensions, V words, K negatives of a tile.
 """
@@ -21,29 +21,29 @@ from nlptools.training.word_vectors.damping import damping
 from nlptools.training.word_vectors.huffman import huffman
 from nlptools.training.word_vectors.negatives import Negatives
 
-_LOGITS = 1 << 22  # scores over all words that are held at a time
-# A target of the full softmax counts as so many pairs. By trial on 2 MB of English: with 2, training ran away after the
-# first of five epochs at the usual rate, with 8 it ended with a lower loss than with shorter steps in place of damping.
-_STEEP = 8.0
+_LOGITS = 1 << 22  # maximum number of logits in memory at a time
+# Number of pairs that a target of the full softmax counts as. On 2 MB of English with 2, training diverged after the first of
+# five epochs at the default rate; with 8 it ended with a lower loss than with shorter steps instead of damping.
+_PAIRS_PER_TARGET = 8.0
 
 
 class Output(Protocol):
     """An output layer."""
 
     table: Tensor
-    scores: float  # that a target takes, on average
+    scores: float  # mean number of scores that a target needs
 
-    def unlearned(self, shares: Tensor) -> float:
-        """Loss of a target, in nats, while all scores are zero, given the shares (V,) of words among the targets."""
+    def untrained_loss(self, shares: Tensor) -> float:
+        """Loss of a target, in nats, when all scores are zero, given the shares (V,) of words among the targets."""
 
     def damp(self, targets: Tensor, lr: float) -> None:
-        """Prepare for steps that have each word as a target `targets` (V,) times."""
+        """Set the damping for steps in which each word is a target `targets` (V,) times."""
 
     def choose(self, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
-        """What the tokens of tiles are scored against, given their targets (N, J): tensors with a row for each tile."""
+        """The words to score the tokens of tiles against, given their targets (N, J): tensors with a row per tile."""
 
     def step(self, prediction: Prediction, chosen: tuple[Tensor, ...], lr: float) -> Tensor:
-        """Learn; gives back the gradient (N, T, D) of the hidden vectors, down the loss."""
+        """Update the table; returns the negative gradient (N, T, D) of the hidden vectors."""
 
     def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
         """Sum over tokens and targets of weight times negative log-likelihood, in nats; a float64 scalar."""
@@ -52,14 +52,14 @@ class Output(Protocol):
 class NegativeSampling:
     """Targets against words drawn at random (Mikolov et al. 2013, arXiv:1310.4546).
 
-    The words drawn are shared by the tokens of a tile, and weighted so that the expected loss is that of `number`
-    negatives for each target, as Ji et al. 2016 (arXiv:1604.04661) share them in a window. Departure from word2vec: a
-    negative that happens to be the target counts.
+    The tokens of a tile share the sampled words, which are weighted so that the expected loss is that of `number` negatives
+    per target; Ji et al. 2016 (arXiv:1604.04661) share them in a window. Departure from word2vec: a negative that is equal
+    to the target is not skipped.
 
     Args:
         table: (V, D) float32, changed in place.
-        number: negatives for each target.
-        shared: negatives that are drawn for a tile.
+        number: negatives per target.
+        shared: negatives drawn per tile.
     """
 
     def __init__(self, table: Tensor, negatives: Negatives, number: int, shared: int) -> None:
@@ -67,7 +67,7 @@ class NegativeSampling:
         self.scores = 1.0 + number
         self._damping: Tensor | None = None
 
-    def unlearned(self, shares: Tensor) -> float:
+    def untrained_loss(self, shares: Tensor) -> float:
         return self.scores * math.log(2)
 
     def damp(self, targets: Tensor, lr: float) -> None:
@@ -97,9 +97,9 @@ class NegativeSampling:
         return below
 
     def _step_alone(self, prediction: Prediction, rows: Tensor, factors: Tensor) -> tuple[Tensor, Tensor]:
-        """As `step` where each token has one target: (gradient of hidden vectors, change of the rows (N, T+K, D)).
+        """`step` for at most one target per token: (negative gradient of hidden vectors, change of the rows (N, T+K, D)).
 
-        A token that has none changes nothing: its hidden vector is zero, and goes back to no word.
+        A token without a target changes nothing: its hidden vector is zero, and its gradient is added to no word.
         """
         hidden, each = prediction.hidden, -self.number / self.shared
         T = hidden.shape[1]
@@ -116,15 +116,15 @@ class NegativeSampling:
     def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
         J = chosen[0].shape[1] - self.shared
         scores = torch.bmm(prediction.hidden, self.table[chosen[0]].transpose(1, 2))
-        good = -(F.logsigmoid(scores[..., :J]) * prediction.wanted()).sum(dtype=torch.float64)
+        good = -(F.logsigmoid(scores[..., :J]) * prediction.dense_weights()).sum(dtype=torch.float64)
         each = -F.logsigmoid(-scores[..., J:]).mean(-1, keepdim=True) * self.number
         return good + (each * prediction.totals).sum(dtype=torch.float64)
 
 
 class HierarchicalSoftmax:
-    """A yes or no at each node from the root of a Huffman tree to the word (Morin and Bengio 2005; Mikolov et al. 2013).
+    """A binary decision at each node from the root of a Huffman tree to the word (Morin and Bengio 2005; Mikolov et al. 2013).
 
-    The nodes that the targets of a tile pass are scored once.
+    The nodes on the paths to the targets of a tile are scored once per tile.
 
     Args:
         table: (V - 1, D) float32 rows of nodes, changed in place.
@@ -139,7 +139,7 @@ class HierarchicalSoftmax:
         self.scores = float((lengths * torch.from_numpy(counts).to(lengths)).sum() / max(1, counts.sum()))
         self._damping: Tensor | None = None
 
-    def unlearned(self, shares: Tensor) -> float:
+    def untrained_loss(self, shares: Tensor) -> float:
         return float((self._lengths * shares).sum()) * math.log(2)
 
     def damp(self, targets: Tensor, lr: float) -> None:
@@ -150,7 +150,7 @@ class HierarchicalSoftmax:
         return (targets,)
 
     def step(self, prediction: Prediction, chosen: tuple[Tensor, ...], lr: float) -> Tensor:
-        hidden, weights = prediction.hidden, prediction.wanted()
+        hidden, weights = prediction.hidden, prediction.dense_weights()
         nodes, passing, left = self._passed(chosen[0])
         rows = self.table[nodes]  # N U D
         scores = torch.bmm(hidden, rows.transpose(1, 2)).sigmoid_()
@@ -163,13 +163,13 @@ class HierarchicalSoftmax:
     def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
         nodes, passing, left = self._passed(chosen[0])
         scores = torch.bmm(prediction.hidden, self.table[nodes].transpose(1, 2))
-        weights = prediction.wanted()
+        weights = prediction.dense_weights()
         lefts = torch.bmm(weights, left)
         rights = torch.bmm(weights, passing) - lefts
         return -(F.logsigmoid(scores) * lefts + F.logsigmoid(-scores) * rights).sum(dtype=torch.float64)
 
     def _passed(self, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """(nodes (N, U), whether target j passes node u (N, J, U), whether it turns left there (N, J, U))."""
+        """(distinct nodes (N, U), whether node u is on the path to target j (N, J, U), whether it turns left (N, J, U))."""
         N, J = targets.shape
         R = len(self.table)
         flat = targets.flatten()
@@ -178,12 +178,12 @@ class HierarchicalSoftmax:
         ends = lengths.cumsum(0)
         entries = torch.arange(len(owner), device=flat.device) + (self._starts[flat] - ends + lengths)[owner]
         tile = owner // J
-        found, inverse = torch.unique(tile * R + self._nodes[entries], return_inverse=True)
-        per_tile = torch.bincount(found // R, minlength=N)
-        place = torch.arange(len(found), device=flat.device) - (per_tile.cumsum(0) - per_tile)[found // R]
-        U = int(per_tile.max()) if len(found) else 0
+        distinct, inverse = torch.unique(tile * R + self._nodes[entries], return_inverse=True)
+        per_tile = torch.bincount(distinct // R, minlength=N)
+        place = torch.arange(len(distinct), device=flat.device) - (per_tile.cumsum(0) - per_tile)[distinct // R]
+        U = int(per_tile.max()) if len(distinct) else 0
         nodes = torch.zeros(N, U, dtype=torch.int64, device=flat.device)
-        nodes[found // R, place] = found % R
+        nodes[distinct // R, place] = distinct % R
         passing = torch.zeros(2, N, J, U, device=flat.device)
         at = owner * U + place[inverse]
         passing[0].view(-1)[at] = 1
@@ -192,31 +192,31 @@ class HierarchicalSoftmax:
 
 
 class FullSoftmax:
-    """Targets against all words: the p(o|c) of the textbooks.
+    """The softmax over all words: the p(o|c) of the textbooks.
 
     The scores of a hidden vector do not depend on its targets, so they are computed once for all of them.
 
     Args:
         table: (V, D) float32, changed in place.
-        dtype: number format of the products.
+        dtype: number format of the matrix products.
     """
 
     def __init__(self, table: Tensor, dtype: torch.dtype = torch.float32) -> None:
         self.table, self.dtype = table, dtype
-        self.scores = _STEEP
+        self.scores = _PAIRS_PER_TARGET
         self._damping: Tensor | None = None
 
-    def unlearned(self, shares: Tensor) -> float:
+    def untrained_loss(self, shares: Tensor) -> float:
         return math.log(len(self.table))
 
     def damp(self, targets: Tensor, lr: float) -> None:
-        self._damping = damping(_STEEP * targets, lr)
+        self._damping = damping(_PAIRS_PER_TARGET * targets, lr)
 
     def choose(self, targets: Tensor, generator: torch.Generator) -> tuple[Tensor, ...]:
         return (targets,)
 
     def step(self, prediction: Prediction, chosen: tuple[Tensor, ...], lr: float) -> Tensor:
-        hidden, weights = prediction.hidden, prediction.wanted().flatten(0, 1)  # M J
+        hidden, weights = prediction.hidden, prediction.dense_weights().flatten(0, 1)  # M J
         totals = prediction.totals.flatten(0, 1)  # M 1
         rows = hidden.flatten(0, 1).to(self.dtype)  # M D
         table = self.table.to(self.dtype)
@@ -236,7 +236,7 @@ class FullSoftmax:
 
     def loss(self, prediction: Prediction, chosen: tuple[Tensor, ...]) -> Tensor:
         total = torch.zeros((), dtype=torch.float64, device=self.table.device)
-        for vectors, words, wanted in zip(prediction.hidden, chosen[0], prediction.wanted(), strict=True):
+        for vectors, words, wanted in zip(prediction.hidden, chosen[0], prediction.dense_weights(), strict=True):
             logs = torch.log_softmax(vectors @ self.table.t(), -1)  # T V
             total -= (logs[:, words] * wanted).sum(dtype=torch.float64)
         return total

@@ -1,4 +1,4 @@
-"""Numbered pieces of work, dealt out to forked processes that share memory with this one."""
+"""Distribution of numbered pieces of work to forked processes that share memory with this one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def deal(
     look: Callable[[], bool] = lambda: False,
     broken: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Do the pieces `first` to `last` - 1, each process taking the next that nobody has; returns the next one to do.
+    """Process the pieces `first` to `last` - 1; each process takes the next free piece. Returns the next piece to process.
 
-    With one worker they are done here, one after the other.
+    With one worker the pieces are processed in this process, in order.
 
     Args:
-        work: work(piece, rank) does one; what it leaves behind is in shared memory or in files.
-        look: called here every now and then, and between pieces; tells whether it is enough.
-        broken: asked by each process before each piece; whether there is no point in going on.
+        work: work(piece, rank) processes one piece; its results are in shared memory or in files.
+        look: called in this process from time to time and, with one worker, after each piece; True stops the work.
+        broken: called in each process before each piece; True stops that process.
 
     Raises:
         NlptoolsError: a process has died.
@@ -40,9 +40,9 @@ def deal(
                 break
         return first
     context: Any = multiprocessing.get_context("fork")
-    counter, enough = context.Value("q", first), context.Value("b", 0)
+    counter, stopped = context.Value("q", first), context.Value("b", 0)
     processes = [
-        context.Process(target=_serve, args=(rank, work, broken, counter, last, enough, os.getpid()), daemon=True)
+        context.Process(target=_serve, args=(rank, work, broken, counter, last, stopped, os.getpid()), daemon=True)
         for rank in range(workers)
     ]
     try:
@@ -51,13 +51,13 @@ def deal(
         while any(process.is_alive() for process in processes):
             processes[0].join(0.1) if processes[0].is_alive() else time.sleep(0.02)
             if look():
-                enough.value = 1
+                stopped.value = 1
         for process in processes:
             process.join()
             if process.exitcode:
                 code = process.exitcode
-                told = f"was ended by signal {-code}" if code < 0 else f"ended with status {code}"
-                raise NlptoolsError(f"a worker process {told}")
+                end = f"was killed by signal {-code}" if code < 0 else f"ended with status {code}"
+                raise NlptoolsError(f"a worker process {end}")
     finally:
         for process in processes:
             if process.pid is not None:
@@ -71,13 +71,13 @@ def _serve(
     broken: Callable[[], bool],
     counter: Any,
     last: int,
-    enough: Any,
+    stopped: Any,
     parent: int,
 ) -> None:
-    """What one process does."""
+    """The main function of a worker process."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)  # the parent decides when it is enough
-    while not enough.value and os.getppid() == parent and not broken():
+        signal.signal(number, signal.SIG_IGN)  # the parent decides when to stop
+    while not stopped.value and os.getppid() == parent and not broken():
         with counter.get_lock():
             piece = counter.value
             if piece >= last:

@@ -50,11 +50,11 @@ def train_vectors(
 ) -> Vectors:
     """Train word vectors on the sequences of tokens in `inputs` (files; none or `-`: standard input).
 
-    Without `run` nothing is written. The same call continues a run that was stopped, if it has a directory.
+    Without `run` nothing is written. The same call continues a stopped run that has a directory.
 
     Raises:
         UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
-        OutputError: the output exists, or the directory of the run holds something else.
+        OutputError: the output exists, or the run directory holds something else.
         Stopped: by a signal or `run.max_time`, with everything saved.
         Diverged: the learning rate is too high.
     """
@@ -64,7 +64,7 @@ def train_vectors(
     inputs = streams.check_inputs(inputs, [] if run.valid is None else [run.valid])
     directory = run.run or (run.output if kind == "bundle" and write else None)
     if directory is None and run.max_time is not None:
-        raise UsageError("--max-time has nowhere to save to", hint="--run DIR, or -o DIR")
+        raise UsageError("--max-time needs a directory to save to", hint="give --run DIR, or -o DIR")
     if write and (directory is None or Path(directory) != Path(run.output)):
         formats.check_target(run.output, kind, run.force)
     # only the full softmax multiplies large matrices; everything else is float32
@@ -86,14 +86,14 @@ def train_vectors(
             vectors = job.vectors(trained)
     except _Interrupted as error:
         signal.raise_signal(error.signal)
-        raise Stopped("stopped", hint="--run DIR would have kept what was done") from None
+        raise Stopped("stopped", hint="with --run DIR the progress would have been saved") from None
     if write:
         job.save(vectors, trained, kind, None)
     return vectors
 
 
 class _Interrupted(Exception):
-    """A signal came, and there is nothing to go on from."""
+    """A signal stopped a run that has no directory to continue from."""
 
     def __init__(self, signal: signal.Signals) -> None:
         super().__init__(signal.name)
@@ -101,7 +101,7 @@ class _Interrupted(Exception):
 
 
 def output_format(run: VectorRun) -> str:
-    """The format that is written, by our names. Raises UsageError."""
+    """The output format by its name in `vectors.files.formats`. Raises UsageError."""
     if run.format is not None:
         return NAMES.get(run.format, run.format)
     return formats.format_of(run.output)
@@ -109,7 +109,7 @@ def output_format(run: VectorRun) -> str:
 
 @dataclass(frozen=True)
 class _Text:
-    """The ids of a text, and of a held-out one; see `rundir.Data`."""
+    """The ids of a text, and of a held-out text. Implements `run_directory.Data`."""
 
     train: Sequences
     valid: Sequences | None
@@ -124,13 +124,13 @@ class _Text:
 
 @dataclass(frozen=True)
 class _Trained:
-    """Tables, and how far their training has come."""
+    """Tables, and the progress of their training."""
 
     text: Sequences
     tables: Tables
     progress: Progress
     unit: str
-    stopped: str | None  # the reason, when it ended before its time
+    stopped: str | None  # the reason, if training stopped early
 
     @property
     def metrics(self) -> dict[str, Any]:
@@ -139,7 +139,7 @@ class _Trained:
 
 @dataclass(frozen=True)
 class _Job:
-    """A training run on its way from text to vectors; its directory has the lifecycle of every run (see `rundir`)."""
+    """A training run from text to vectors; its directory has the lifecycle of `run_directory`."""
 
     settings: TrainW2V
     run: VectorRun
@@ -147,14 +147,14 @@ class _Job:
     encoding_errors: str
     inputs: Sequence[str]
     backend: Backend
-    start: Vectors | None  # what it begins with (--init)
+    start: Vectors | None  # the vectors of --init
 
     @property
     def cores(self) -> int:
         return self.run.workers or available_cores()
 
     def train(self, place: Path) -> _Trained:
-        """Train in a directory that does not outlive this."""
+        """Train in a temporary directory, without checkpoints. Raises _Interrupted."""
         (place / "data").mkdir()
         trained = self._train(self._read(place / "data"), place, None)
         if trained.stopped is not None:
@@ -162,11 +162,11 @@ class _Job:
         return trained
 
     def train_in(self, directory: Path, invocation: Mapping[str, Any]) -> _Trained:
-        """Train in the directory of a run, or go on with the one that was stopped there.
+        """Train in a run directory, or continue the run that was stopped there.
 
         Raises:
-            OutputError: it holds something else.
-            Stopped: with everything saved.
+            OutputError: the directory holds something else.
+            Stopped: by a signal or `run.max_time`, with everything saved.
         """
         run, settings, devices = self.run, asdict(self.settings), asdict(self.devices)
         chosen = {**settings, **asdict(run), **devices}
@@ -195,7 +195,7 @@ class _Job:
         return replace(self, backend=self.backend.continuing(before)) if self.settings.loss == "softmax" else self
 
     def _read(self, place: Path) -> _Text:
-        """The ids of the texts, in files of `place`."""
+        """Encode the texts into files of `place`."""
         began = time.monotonic()
         settings = self.settings
         vocab = None if settings.vocab is None else Vocab.load(settings.vocab)
@@ -219,7 +219,7 @@ class _Job:
         return _Text(text, valid, self.inputs)
 
     def _train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
-        """Train new tables, or those of the last checkpoint, epoch by epoch; without `checkpoints` nothing is kept."""
+        """Train new tables, or those of the last checkpoint; without `checkpoints` nothing is saved."""
         tables = building.tables(self.settings, text.train, self.start, self.devices.seed, self.backend.device)
         trainer, progress = self._trainer(text, tables, place / "data"), Progress()
         plan = trainer.plan
@@ -243,11 +243,11 @@ class _Job:
         return _Trained(text.train, tables, progress, trainer.unit, reason)
 
     def vectors(self, trained: _Trained) -> Vectors:
-        """What has been learned."""
+        """The trained vectors."""
         return building.vectors(self.settings, trained.text, trained.tables, self.run.output)
 
     def _trainer(self, text: _Text, tables: Tables, place: Path) -> Chunks:
-        """What trains the tables; GloVe's counts go into files of `place`."""
+        """The trainer of the tables; GloVe's counts are written to files of `place`."""
         settings, seed, train, cores = self.settings, self.devices.seed, text.train, self.cores
         device = self.backend.device
         alone = self.devices.deterministic or settings.loss == "softmax" or device.type != "cpu"
@@ -260,7 +260,7 @@ class _Job:
         return Trainer(model, train.ids, len(train.words), plan, min(workers, plan.chunks), device)
 
     def save(self, vectors: Vectors, trained: _Trained, kind: str, directory: str | None) -> None:
-        """Write the vectors, and say what was made and what may come next; `directory` is that of the run, if any."""
+        """Write the vectors, and report the speed and a command to try; `directory` is the run directory, if any."""
         progress, unit, run = trained.progress, trained.unit, self.run
         if self.settings.subwords is not None and not FORMATS[kind].ngrams:
             messages.note("n-grams are left out: unknown words will have no vectors (--format fasttext keeps them)")
@@ -271,26 +271,26 @@ class _Job:
         speed = progress.done / max(1e-9, progress.seconds)
         messages.note(f"trained on {progress.done:,} {unit} in {progress.seconds:.1f} s, {speed:,.0f} {unit}/s")
         if run.output != "-":
-            # one that means something, in most texts
+            # in most texts this is a content word
             word = next((w for w in vectors.words[100:1000] if len(w) > 3), vectors.words[len(vectors) // 2])
             messages.note(f"try: echo {shlex.quote(word)} | nlptools neighbors {shlex.quote(display(run.output))}")
 
 
 def _check(trainer: Chunks, tables: Tables, progress: Progress) -> None:
-    """Warn of a loss that says that nothing was learned. Raises Diverged: there are numbers that are not finite."""
+    """Warn of a loss above that of untrained vectors. Raises Diverged: the tables contain numbers that are not finite."""
     lr = trainer.plan.lr
-    if progress.loss > 1.2 * trainer.unlearned:
+    if progress.loss > 1.2 * trainer.untrained_loss:
         messages.warn(
-            f"the loss, {progress.loss:.2f}, is above the {trainer.unlearned:.2f} of vectors that know nothing: "
-            f"a lower --lr than {lr:g}?"
+            f"the loss, {progress.loss:.2f}, is above {trainer.untrained_loss:.2f}, the loss of untrained vectors: "
+            f"try a lower --lr than {lr:g}"
         )
     if not all(bool(torch.isfinite(table).all()) for table in tables.values()):
-        raise Diverged("the vectors are not finite", hint=f"a lower --lr than {lr:g}")
+        raise Diverged("the vectors are not finite", hint=f"use a lower --lr than {lr:g}")
 
 
 @dataclass
 class _Epochs:
-    """The way through all epochs, with what happens between them."""
+    """The loop over all epochs, with reports, validations and checkpoints in between."""
 
     trainer: Chunks
     tables: Tables
@@ -301,7 +301,7 @@ class _Epochs:
     run: VectorRun
 
     def go(self, valid: Sequences | None) -> None:
-        """Train until all is done or it is time to stop; report, measure and save on the way."""
+        """Train until all epochs are done or a stop is requested; report, validate and save meanwhile."""
         plan, progress = self.trainer.plan, self.progress
         saves = interval(self.run.save_every)
         self._saved = self._reported = time.monotonic()
@@ -321,7 +321,7 @@ class _Epochs:
                 break
 
     def _look(self, progress: Progress) -> bool:
-        """Report; tells whether this part of the training should end."""
+        """Report; returns whether to interrupt training for a checkpoint or a stop."""
         self._report()
         return self.stop.requested or self._is_due()
 
@@ -335,7 +335,7 @@ class _Epochs:
         self._reported = now
         chunk = min(plan.total, int(progress.done / max(1, self.trainer.size) * plan.chunks))
         unit = self.trainer.unit
-        loss = {"loss": progress.loss} if math.isfinite(progress.loss) else {}  # nothing was left to learn from
+        loss = {"loss": progress.loss} if math.isfinite(progress.loss) else {}  # nan: there were no pairs to train on
         self.log.train(
             {
                 "step": chunk,

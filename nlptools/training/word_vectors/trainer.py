@@ -1,4 +1,4 @@
-"""Stochastic gradient descent over the text, chunk by chunk (see `chunks`), with tables that processes share."""
+"""Stochastic gradient descent over the text, chunk by chunk (see `chunks`), on tables that processes share."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from nlptools.training.word_vectors.damping import limited
 from nlptools.training.word_vectors.outputs import Output
 from nlptools.training.word_vectors.windows import Tiles, Windows
 
-# Pairs that are under way at once, in all processes together, times the learning rate: with any words, and with the most
-# frequent one. English held at 1,900 and ran away at 2,700 before changes were limited (see `damping`).
+# Maximum number of pairs processed at once, by all processes together, times the learning rate: of all words, and of the most
+# frequent word. On English 1,900 converged and 2,700 diverged before updates were limited (see `damping`).
 IN_FLIGHT, IN_FLIGHT_OF_ONE = 2000.0, 20.0
-_LOSS_EVERY = 32  # steps
+_LOSS_EVERY = 32  # steps between measurements of the loss
 
 
 @dataclass
 class Model:
-    """What is trained: an architecture over an output layer."""
+    """An architecture with an output layer."""
 
     windows: Windows
     architecture: Architecture
     output: Output
 
     def prepare(self, shares: Tensor, most: int, workers: int, lr: float) -> int:
-        """Settle how many tiles a step has, and how far rows may go in it.
+        """Choose the number of tiles of a step, and set the damping for it.
 
         Args:
-            shares: (V,) of each word among the tokens that are left after thinning out.
-            most: tokens of a step.
+            shares: (V,) share of each word among the tokens after subsampling.
+            most: maximum number of tokens of a step.
 
         Returns:
-            tiles of a step.
+            number of tiles of a step.
         """
-        pairs = lr * self.architecture.number * self.output.scores * workers  # of a token
+        pairs = lr * self.architecture.number * self.output.scores * workers  # per token, times the learning rate
         tokens = min(
             most, int(IN_FLIGHT / max(pairs, 1e-9)), int(IN_FLIGHT_OF_ONE / max(pairs * float(shares.max()), 1e-9))
         )
@@ -53,7 +53,7 @@ class Model:
 
 
 def shared(rows: int, columns: int) -> Tensor:
-    """float32 zeros that forked processes share."""
+    """A (rows, columns) float32 tensor of zeros in memory that forked processes share."""
     memory = mmap.mmap(-1, max(1, rows * columns * 4))
     return torch.frombuffer(memory, dtype=torch.float32, count=rows * columns).view(rows, columns)
 
@@ -62,9 +62,9 @@ class Trainer(Chunks):
     """Trains a model on token ids.
 
     Args:
-        ids: int32, those of the text; see `nlptools.corpora.word_sequences`.
+        ids: int32 ids of the text; see `nlptools.corpora.word_sequences`.
         end: the id that ends a sequence.
-        workers: processes; 1: this one.
+        workers: number of processes; with 1 this process trains.
     """
 
     def __init__(self, model: Model, ids: np.ndarray, end: int, plan: Plan, workers: int, device: torch.device) -> None:
@@ -74,17 +74,15 @@ class Trainer(Chunks):
         kept = (counts * model.windows.keep.double())[:end]
         shares = kept / kept.sum().clamp(min=1)
         self.tiles = model.prepare(shares, plan.tokens, workers, plan.lr)
-        self.unlearned = model.output.unlearned(shares)
-        self.size = int(counts[:end].sum())  # of an epoch
+        self.untrained_loss = model.output.untrained_loss(shares)
+        self.size = int(counts[:end].sum())
 
     def _chunk(self, chunk: int, rank: int) -> None:
         """Train on one chunk."""
         model, plan, board = self.model, self.plan, self._board[rank]
         generator = seeded(plan.seed, chunk, self.device)
         start = chunk % plan.chunks * plan.chunk
-        ids = torch.from_numpy(self.ids[start : start + plan.chunk].astype(np.int64)).to(self.device)
-        tiles = model.windows.tiles(ids, generator)
-        chosen = model.output.choose(model.architecture.targets(tiles), generator)
+        ids, tiles, chosen = self._tiles(self.ids[start : start + plan.chunk], generator)
         steps = -(-len(tiles.tokens) // self.tiles)
         for place, (part, against) in enumerate(_steps(tiles, chosen, self.tiles)):
             lr = self.rate((chunk + place / steps) / plan.total)
@@ -101,31 +99,32 @@ class Trainer(Chunks):
         board[DONE] += int((ids != self.end).sum())
 
     def held_out(self, ids: np.ndarray) -> float:
-        """Mean loss of a pair of words of another text, in nats; the same numbers are drawn every time."""
+        """Mean loss per pair of words of a held-out text, in nats; draws the same random numbers every time."""
         total, weight = 0.0, 0.0
-        for number, batch in enumerate(_parts(ids, self.plan.chunk)):
+        for number, start in enumerate(range(0, len(ids), self.plan.chunk)):
             generator = seeded(self.plan.seed, -1 - number, self.device)
-            tiles = self.model.windows.tiles(torch.from_numpy(batch.astype(np.int64)).to(self.device), generator)
-            chosen = self.model.output.choose(self.model.architecture.targets(tiles), generator)
+            _, tiles, chosen = self._tiles(ids[start : start + self.plan.chunk], generator)
             for part, against in _steps(tiles, chosen, 64):
                 prediction = self.model.architecture.predict(part)
                 total += float(self.model.output.loss(prediction, against))
                 weight += float(prediction.totals.sum())
         return total / weight if weight else math.nan
 
+    def _tiles(self, part: np.ndarray, generator: torch.Generator) -> tuple[Tensor, Tiles, tuple[Tensor, ...]]:
+        """(ids on the device, tiles, words to score them against) of a part of a text."""
+        ids = torch.from_numpy(part.astype(np.int64)).to(self.device)
+        tiles = self.model.windows.tiles(ids, generator)
+        return ids, tiles, self.model.output.choose(self.model.architecture.targets(tiles), generator)
+
 
 def _steps(tiles: Tiles, chosen: tuple[Tensor, ...], size: int) -> Iterator[tuple[Tiles, tuple[Tensor, ...]]]:
-    """Tiles and what they are scored against, `size` at a time."""
+    """(tiles, words to score them against), `size` tiles at a time."""
     if not len(tiles.tokens):
         return iter(())
     return zip(tiles.split(size), zip(*(torch.split(tensor, size) for tensor in chosen), strict=True), strict=True)
 
 
-def _parts(ids: np.ndarray, size: int) -> Iterator[np.ndarray]:
-    return (ids[start : start + size] for start in range(0, len(ids), size))
-
-
 def seeded(seed: int, part: int, device: torch.device) -> torch.Generator:
-    """A generator for one part of the work."""
+    """A random generator for part `part` of the work."""
     state = np.random.SeedSequence([seed, part & 0xFFFFFFFFFFFF]).generate_state(1, np.uint64)[0]
     return torch.Generator(device).manual_seed(int(state >> np.uint64(1)))

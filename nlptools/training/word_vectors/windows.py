@@ -1,8 +1,8 @@
-"""Token ids cut into tiles: consecutive tokens with the tokens around them, all that one block of products needs.
+"""Token ids cut into tiles: consecutive tokens and their contexts, the input of one batched matrix product.
 
-A tile is `T` consecutive tokens, after subsampling, together with the `w` tokens before and after them. The window of
-each token (Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality",
-arXiv:1310.4546, and their C code) is drawn anew every time, its radius uniform in 1..w, and ends with the sentence.
+A tile is `T` consecutive tokens, after subsampling, with the `w` tokens before and after them. The window of each token
+(Mikolov et al. 2013, "Distributed representations of words and phrases and their compositionality", arXiv:1310.4546, and
+their C code) is drawn anew every time, with a radius uniform in 1..w, and ends with the sentence.
 
 Shapes: N tiles, T tokens of a tile, w largest radius, C = T + 2w tokens around them.
 """
@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_LARGEST = 1 << 22  # numbers in the table of all windows that there are
+_LARGEST = 1 << 22  # maximum size of the table of all possible windows
 
 
 class Tiles(NamedTuple):
@@ -23,14 +23,14 @@ class Tiles(NamedTuple):
 
     tokens: Tensor  # (N, T) int64
     contexts: Tensor  # (N, C) int64: context c of token t is |t + w - c| tokens away
-    left: Tensor  # (N, T) int64: how many tokens to the left are in the window
-    right: Tensor  # (N, T) int64
-    counts: Tensor  # (N, T, 1) float32: how many are in the window
-    some: Tensor  # (N, T, 1) float32: 1 if there are any
-    pattern: Tensor  # (N, T) int64: which pattern of a tile the window is
+    left: Tensor  # (N, T) int64: number of tokens of the window to the left
+    right: Tensor  # (N, T) int64: number of tokens of the window to the right
+    counts: Tensor  # (N, T, 1) float32: number of tokens of the window
+    some: Tensor  # (N, T, 1) float32: 1 if the window is not empty
+    pattern: Tensor  # (N, T) int64: row of `_patterns` for the window
 
     def split(self, size: int) -> Iterator[Tiles]:
-        """Parts of `size` tiles."""
+        """Consecutive parts of at most `size` tiles."""
         return map(Tiles._make, zip(*(torch.split(tensor, size) for tensor in self), strict=True))
 
 
@@ -38,21 +38,20 @@ class Windows:
     """Cuts stretches of text into tiles.
 
     Args:
-        radius: largest distance between a token and its contexts.
+        radius: maximum distance between a token and its contexts.
         tile: tokens in a tile.
-        keep: (V + 1,) probability that a word is kept when frequent words are thinned out; the last, of the mark that
-            ends a sentence, must be 0.
-        shrink: draw the radius of each window; otherwise all have the full one.
+        keep: (V + 1,) probability that subsampling keeps a word; the last one, of the id that ends a sentence, must be 0.
+        shrink: draw the radius of each window; otherwise all windows have the maximum radius.
     """
 
     def __init__(self, radius: int, tile: int, keep: Tensor, *, shrink: bool = True) -> None:
         self.radius, self.tile, self.keep, self.shrink = radius, tile, keep, shrink
         self._patterns = _patterns(radius, tile, keep.device)
-        self._means: Tensor | None = None  # the same, each divided by its sum
+        self._means: Tensor | None = None  # the patterns, each divided by its sum
 
     @property
     def pairs(self) -> float:
-        """Words in the window of a token, on average."""
+        """Mean number of words in the window of a token."""
         return self.radius + 1.0 if self.shrink else 2.0 * self.radius
 
     def tiles(self, ids: Tensor, generator: torch.Generator) -> Tiles:
@@ -70,10 +69,10 @@ class Windows:
         radii = torch.full((count,), w, device=device)
         if self.shrink:
             radii = torch.randint(1, w + 1, (count,), generator=generator, device=device)
-        radii = torch.nn.functional.pad(radii, (0, N * T - count))  # what fills the last tile has no window
+        radii = torch.nn.functional.pad(radii, (0, N * T - count))  # the padding of the last tile has no window
         left, right = torch.zeros_like(radii), torch.zeros_like(radii)
         middle = sentences[w : w + N * T]
-        for distance in range(1, w + 1):  # sentences are numbered in order: equal ones stand together
+        for distance in range(1, w + 1):  # tokens with the same sentence number are consecutive
             left += sentences[w - distance : w - distance + N * T] == middle
             right += sentences[w + distance : w + distance + N * T] == middle
         order = torch.randperm(N, generator=generator, device=device)  # tiles of one step are not neighbours
@@ -92,7 +91,7 @@ class Windows:
         )
 
     def shares(self, tiles: Tiles) -> Tensor:
-        """(N, T, C) float32: the share that each context has in the mean of the window of a token."""
+        """(N, T, C) float32: the weight of each context in the mean of the window of a token."""
         if self._patterns is None:
             return self.inside(tiles) / tiles.counts.clamp(min=1)
         if self._means is None:
@@ -112,12 +111,12 @@ class Windows:
 
 
 def _offsets(w: int, T: int, device: torch.device) -> Tensor:
-    """(T, C) how far each context is to the right of each token."""
+    """(T, C) the offset of each context from each token; positive to the right."""
     return torch.arange(T + 2 * w, device=device) - torch.arange(T, device=device)[:, None] - w
 
 
 def _patterns(w: int, T: int, device: torch.device) -> Tensor | None:
-    """((w + 1)^2 * T, C): row (left * (w + 1) + right) * T + t has ones at the contexts of token t. None if it is large."""
+    """((w + 1)^2 * T, C): row (left * (w + 1) + right) * T + t has ones at the contexts of token t; None if too large."""
     if (w + 1) ** 2 * T * (T + 2 * w) > _LARGEST:
         return None
     reach, offset = torch.arange(w + 1, device=device), _offsets(w, T, device)

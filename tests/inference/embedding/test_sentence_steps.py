@@ -78,12 +78,12 @@ TRANSFORMER = ("Transformer", "", None)
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([("Pooling", "1_Pooling", MEAN)], "first step is no transformer"),
+        ([("Pooling", "1_Pooling", MEAN)], "first step is not a transformer"),
         ([TRANSFORMER], "no pooling"),
-        ([TRANSFORMER, ("Pooling", "p", {"pooling_mode": "median"})], "no pooling that is known"),
-        ([TRANSFORMER, ("Pooling", "p", {})], "no pooling that is known"),
-        ([TRANSFORMER, ("CNN", "c", {})], "a step 'CNN' in this place"),
-        ([TRANSFORMER, ("Normalize", "n", None), ("Pooling", "p", MEAN)], "a step 'Normalize' in this place"),
+        ([TRANSFORMER, ("Pooling", "p", {"pooling_mode": "median"})], "expected a supported pooling mode"),
+        ([TRANSFORMER, ("Pooling", "p", {})], "expected a supported pooling mode"),
+        ([TRANSFORMER, ("CNN", "c", {})], "a step 'CNN' at this position"),
+        ([TRANSFORMER, ("Normalize", "n", None), ("Pooling", "p", MEAN)], "a step 'Normalize' at this position"),
         ([TRANSFORMER, ("Pooling", "../p", MEAN)], "not a plain folder name"),
     ],
 )

@@ -241,7 +241,7 @@ def test_words_of_several_tokens(tmp_path: Path, how: str, rows: list[int]) -> N
     ("settings", "message"),
     [
         ({"layers": "7"}, "no such layers: the model has 3, numbered 0 to 2"),
-        ({"max_length": 99}, "--max-length 99 is more than the 12 tokens"),
+        ({"max_length": 99}, "--max-length 99 is more than the model's maximum of 12 tokens"),
         ({"truncate_dim": 9}, "the vectors have 8 dimensions"),
         ({"pooling": "model"}, "no sentence-transformers directory"),
         ({"prompt": "a " * 10}, "no room for a line"),

@@ -176,7 +176,7 @@ def test_lower_casing_and_other_tokenizers(tmp_path: Path) -> None:
         ({}, {"weights": "tf-idf"}, "--counts FILE"),
         ({}, {"weights": "sif", "counts": "-"}, "read twice"),
         ({}, {"counts": "text"}, "--counts is for"),
-        ({"unit": "word"}, {"weights": "sif"}, "whole lines"),
+        ({"unit": "word"}, {"weights": "sif"}, "--unit sentence"),
     ],
 )
 def test_what_word_vectors_cannot_do(embed: dict, words: dict, said: str) -> None:

@@ -197,7 +197,7 @@ def test_the_bundle_holds_the_mean_or_the_best(
     assert trained.metrics["valid_accuracy"] == (0.95 if taken else 0.9)
     err = capsys.readouterr().err
     assert f"mean of the weights of steps 20, 30, 40: validation accuracy {value:.4f}" in err
-    assert "best of single steps, 20: 0.9000" in err and ("the mean is taken" in err) == taken
+    assert "best single step 20: 0.9000" in err and ("saved the mean" in err) == taken
 
 
 SHORT = {"steps": 6, "valid_every": "2", "save_every": "3"}  # the loss falls: each validation is the best so far

@@ -307,11 +307,11 @@ def test_numbers_of_a_validation_are_those_of_the_objective() -> None:
 
 def test_precision_recall_and_f1_of_replaced_tokens() -> None:
     sums = {"masked_loss": 6.0, "masked_right": 1, "masked": 4, "replaced_loss": 5.0, "tokens": 50}
-    found = evaluation.numbers({**sums, "replaced_right": 2, "replaced_said": 5, "replaced": 4})
+    found = evaluation.numbers({**sums, "replaced_right": 2, "replaced_predicted": 5, "replaced": 4})
     assert found["replaced_precision"] == 0.4 and found["replaced_recall"] == 0.5
     assert found["replaced_f1"] == pytest.approx(2 * 0.4 * 0.5 / 0.9)
     assert found["loss"] == pytest.approx(1.5 + 50 * 0.1)
-    nothing = evaluation.numbers({**sums, "replaced_right": 0, "replaced_said": 0, "replaced": 0})
+    nothing = evaluation.numbers({**sums, "replaced_right": 0, "replaced_predicted": 0, "replaced": 0})
     assert nothing["replaced_f1"] == 0
 
 

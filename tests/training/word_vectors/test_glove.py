@@ -364,7 +364,7 @@ def test_going_on_from_vectors(call: Run, tmp_path: Path) -> None:
         found["nowhere"], np.arange(8, 0, -1), atol=1e-4
     )
     refused = call(*GLOVE, "--dim", "5", "--init", "start.txt", "-o", "w.txt", stdin=sentences())
-    assert refused.code == 78 and "8 dimensions, --dim says 5" in refused.err
+    assert refused.code == 78 and "8 dimensions, but --dim is 5" in refused.err
 
 
 @pytest.mark.parametrize("format", ["text", "binary", "fasttext", "glove", "vec", "npy", "bundle"])

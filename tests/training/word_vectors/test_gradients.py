@@ -104,7 +104,7 @@ def test_legacy_cbow_gives_each_word_the_whole_gradient() -> None:
                 if distance <= tiles.right[n, t]:
                     expected[tiles.contexts[n, t + W + distance]] += gradient[n, t]
     assert torch.allclose(legacy.inputs.table, expected, atol=1e-4)
-    assert prediction.wanted().diagonal(dim1=1, dim2=2).sum() == ((tiles.left + tiles.right) > 0).sum()
+    assert prediction.dense_weights().diagonal(dim1=1, dim2=2).sum() == ((tiles.left + tiles.right) > 0).sum()
 
 
 def test_a_word_with_n_grams_gets_the_gradient_in_each_of_its_rows() -> None:
