@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 
+from nlptools.text.flat_ids import flat_ids
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.tokenizer import Tokenizer
 
@@ -89,7 +89,7 @@ class WordCache:
         new = self._numbers.new
         if not new:
             return
-        ids, sizes = self._together(new) or _flat(self._tokenizer.encode_lines(new))
+        ids, sizes = self._together(new) or flat_ids(self._tokenizer.encode_lines(new), np.int32)
         self._offsets = np.concatenate([self._offsets, self._offsets[-1] + np.cumsum(sizes)])
         self._ids = np.concatenate([self._ids, ids])
         self._characters += sum(map(len, new)) + _PER_WORD * len(new)
@@ -102,17 +102,11 @@ class WordCache:
             return None
         mark = f" {mark} "
         texts = [mark.join(words[i : i + _TOGETHER]) + mark for i in range(0, len(words), _TOGETHER)]
-        ids, _ = _flat(self._tokenizer.encode_lines(texts))
+        ids, _ = flat_ids(self._tokenizer.encode_lines(texts), np.int32)
         ends = np.flatnonzero(ids == self._separator_id)
         if len(ends) != len(words):
             return None
         return ids[ids != self._separator_id], np.diff(ends, prepend=-1) - 1
-
-
-def _flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """All ids (int32), and how many each row has (int64)."""
-    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    return np.fromiter(chain.from_iterable(rows), np.int32, int(sizes.sum())), sizes
 
 
 class _Numbers(dict[str, int]):

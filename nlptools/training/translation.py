@@ -18,7 +18,7 @@ from nlptools.configs.lm import Generate
 from nlptools.configs.seq2seq import ConvolutionConfig, PairTraining, TrainSeq2Seq, TransformerConfig, Vocabularies
 from nlptools.corpora import parallel
 from nlptools.corpora import sentence_pairs as pairs
-from nlptools.corpora.parallel import Counts, ParallelCorpus
+from nlptools.corpora.parallel import ParallelCorpus, ParallelCounts
 from nlptools.corpora.segmentations import Sampling
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import artifacts, streams
@@ -350,7 +350,7 @@ def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> 
     )
 
 
-def _told(counts: Counts) -> str:
+def _told(counts: ParallelCounts) -> str:
     """What was read, and what of it was left out."""
     pairs = messages.counted(counts.pairs, "pair")
     said = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
@@ -360,7 +360,7 @@ def _told(counts: Counts) -> str:
     return ", ".join(said)
 
 
-def _warn_of_unknown(counts: Counts) -> None:
+def _warn_of_unknown(counts: ParallelCounts) -> None:
     """Say when a vocabulary does not fit the text: another script, for example."""
     for side, unknown, tokens in (
         ("source", counts.source_unknown, counts.source_tokens),

@@ -59,7 +59,7 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counts:
+class WordCounts:
     """How often words occur in a text.
 
     Attributes:
@@ -128,7 +128,7 @@ def check(settings: Embed, words: EmbedWords) -> None:
             raise UsageError(message)
 
 
-def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
+def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> WordCounts:
     """The words of a text, of which each line is a document; memory grows with its vocabulary. Raises DataError."""
     words, lines, total = Counter[str](), Counter[str](), 0
     for block in streams.blocks(path, errors):
@@ -138,7 +138,7 @@ def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
         total += len(found)
     if not words:
         raise DataError("no words to count", path=path)
-    return Counts(words, lines, total)
+    return WordCounts(words, lines, total)
 
 
 class WordEmbedder:
@@ -193,13 +193,13 @@ class WordEmbedder:
 
     # -- weights ------------------------------------------------------------------------------------------------------
 
-    def weigh_by_documents(self, counts: Counts) -> None:
+    def weigh_by_documents(self, counts: WordCounts) -> None:
         """Count each word by its inverse document frequency from now on."""
         lines, total = counts.lines, counts.total
         self._weigh, self._by_weight = lambda word, _: float(np.log((1 + total) / (1 + lines[word])) + 1), True
         self._forget()
 
-    def smooth(self, counts: Counts | None = None, text: Iterable[Sequence[str]] = ()) -> None:
+    def smooth(self, counts: WordCounts | None = None, text: Iterable[Sequence[str]] = ()) -> None:
         """Count words by smooth inverse frequency from now on, and take away what lines have in common.
 
         Args:

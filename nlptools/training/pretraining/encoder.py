@@ -19,7 +19,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
 from nlptools.corpora import documents
-from nlptools.corpora.documents import Counts, Documents
+from nlptools.corpora.documents import DocumentCounts, Documents
 from nlptools.errors import UsageError
 from nlptools.files import streams
 from nlptools.text import tokenizer as tokenizers
@@ -182,7 +182,7 @@ class _Pretraining:
         return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"
 
 
-def _told(counts: Counts) -> str:
+def _told(counts: DocumentCounts) -> str:
     """What was read, and what of it was left out or cut."""
     tokens, sentences = messages.counted(counts.tokens, "token"), messages.counted(counts.sentences, "sentence")
     said = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]

@@ -17,7 +17,7 @@ from nlptools import errors
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training, interval
-from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.training.engine import loop
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import LOSS, Criterion, Fit, fit
@@ -32,8 +32,7 @@ ARCHITECTURES = ["transformer", "lstm"]
 @pytest.fixture
 def data(tmp_path: Path) -> Corpus:
     ids = np.random.default_rng(0).integers(2, 50, 400).astype("uint16")
-    (tmp_path / "ids").write_bytes(ids.tobytes())
-    return Corpus(tmp_path / "ids", Counts(tokens=399), "", "uint16")
+    return Corpus(tmp_path / "ids", ids, TextCounts(tokens=399), "")
 
 
 def source(arch: str, data: Corpus, batch_size: int = 4) -> Any:
@@ -100,8 +99,7 @@ def test_stopped_and_continued_is_never_stopped(arch: str, data: Corpus, tmp_pat
 def test_a_tiny_model_learns_ten_lines_by_heart(arch: str, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     ids = np.concatenate([[1], *([*rng.integers(2, 50, 9), 1] for _ in range(10))]).astype("uint16")
-    (tmp_path / "ids").write_bytes(ids.tobytes())
-    text = Corpus(tmp_path / "ids", Counts(tokens=100), "", "uint16")
+    text = Corpus(tmp_path / "ids", ids, TextCounts(tokens=100), "")
     run = replace(RUN, steps=300, lr=1e-2, batch_size=4, weight_decay=0.0)
     objective = CausalLM(tiny(arch, num_hidden_layers=1))
     objective.model.initialize()
