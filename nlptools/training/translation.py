@@ -260,7 +260,7 @@ class _HeldOut:
         said = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
-        never = vocab.never_said(self.eos, model.vocab_size)
+        never = vocab.never_generated(self.eos, model.vocab_size)
         found = decoding.translate(model, said, settings, self.backend, eos=self.eos, forbidden=never, stop=stop)
         if found is None:
             return None
