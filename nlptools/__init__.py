@@ -3,11 +3,11 @@
 The public names are listed in `__all__` and resolve on first use, so that `import nlptools` costs nothing and a program
 that only wants BLEU never loads PyTorch.
 
-`load` opens model directories: a language model (`LanguageModel`), an encoder-decoder (`Translator`), what `finetune` made
+`load` opens model directories: a language model (`LanguageModel`), an encoder-decoder (`Translator`), a fine-tuned model
 (`Predictor`), an encoder or a sentence-transformers directory (`TextEmbedder`):
 
     nlptools.load("all-MiniLM-L6-v2").embed(["a sentence", "another"])  # an array of shape (2, 384)
-    for lines in nlptools.load("questions").lines(["test.txt"]):  # as the command `predict` writes them
+    for lines in nlptools.load("questions").lines(["test.txt"]):  # the output lines of the command `predict`
         ...
 """
 

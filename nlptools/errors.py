@@ -1,4 +1,4 @@
-"""What can go wrong, as a tree of exceptions; each class knows the exit status of the command line.
+"""Exceptions; each class has the exit status of the command line.
 
     NlptoolsError              1
     ├── CheckFailed            1   a check the user asked for failed (bleu --fail-under)
@@ -6,13 +6,13 @@
     ├── Diverged               3   loss or gradient not finite several steps running
     ├── DataError             65   malformed line, unequal line counts, invalid UTF-8, no training data
     ├── InputError            66   no such input, a directory, or unreadable
-    ├── Unavailable           69   device or optional package not there
-    ├── OutputError           73   output exists, cannot be made, or is locked by another run
+    ├── Unavailable           69   device or optional package not available
+    ├── OutputError           73   output exists, cannot be created, or is locked by another run
     ├── StreamError           74   disk full, standard output closed, read error
     ├── Stopped               75   stopped early with a checkpoint saved: the same command continues
     └── BundleError           78   bad model directory, tokenizer or configuration
 
-The message is one lower-case sentence that says what is wrong and what was expected. `hint` is shown on a line of its own.
+The message is one lower-case sentence: what is wrong and what was expected. `hint` is shown on a line of its own.
 """
 
 from __future__ import annotations
@@ -80,21 +80,21 @@ class BundleError(NlptoolsError):
 
 
 def display(path: str) -> str:
-    """`path` as messages show it: standard input by its name, control characters escaped."""
+    """`path` for a message: standard input as <stdin>, control characters escaped."""
     name = "<stdin>" if path == "-" else path
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)
 
 
 def reason(error: OSError) -> str:
-    """Why the system refused, in lower case: "no space left on device"."""
+    """The operating system's reason, in lower case: "no space left on device"."""
     return (error.strerror or str(error)).lower()
 
 
 @contextmanager
 def reading(path: object) -> Iterator[None]:
-    """Raise BundleError for whatever a library raises while it reads the model, tokenizer or configuration at `path`.
+    """Raise BundleError for any exception of a library that reads the model, tokenizer or configuration at `path`.
 
-    Checks of our own come first and say more; this is for what they leave. `--debug` shows where it came from.
+    Callers check what they can first, with better messages; this covers the rest. `--debug` shows the traceback.
     """
     try:
         yield
@@ -106,5 +106,5 @@ def reading(path: object) -> Iterator[None]:
 
 
 def shown(text: str, most: int = 60) -> str:
-    """`text` in quotes for a message, cut after `most` characters."""
+    """`text` in quotes for a message, truncated after `most` characters."""
     return repr(text if len(text) <= most else text[:most] + "…")

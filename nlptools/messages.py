@@ -1,4 +1,4 @@
-"""What commands say on standard error: notes, warnings, details. Data never passes through here.
+"""Messages of commands on standard error: notes, warnings, details. Data never passes through here.
 
 The command line sets `settings` once; library code only calls `note`, `warn` and `detail`.
 """
@@ -19,27 +19,27 @@ class Settings:
     command: str = ""
     quiet: bool = False
     verbose: bool = False
-    progress: str = "auto"  # auto: a bar on a terminal, a plain line now and then elsewhere
+    progress: str = "auto"  # auto: a bar on a terminal, else a plain line from time to time
     color: str = "auto"
     log_file: IO[str] | None = None
-    repeats: dict[str, int] = field(default_factory=dict)  # kind of warning -> how often
+    repeats: dict[str, int] = field(default_factory=dict)  # kind of warning -> number of warnings
 
 
 settings = Settings()
 
 
 def note(text: str) -> None:
-    """Say what happened and what to do next; silenced by --quiet."""
+    """Write what happened and what to do next; silenced by --quiet."""
     _write(text, show=not settings.quiet)
 
 
 def detail(text: str) -> None:
-    """Say what only --verbose users want to know."""
+    """Write a detail, shown only with --verbose."""
     _write(text, show=settings.verbose and not settings.quiet)
 
 
 def warn(text: str, kind: str | None = None, most: int = 3) -> None:
-    """Warn; of one `kind` only the first `most` are shown, the rest are counted by `finish`."""
+    """Write a warning. Only the first `most` warnings of a `kind` are shown; `finish` reports the number of the others."""
     if kind is not None:
         settings.repeats[kind] = settings.repeats.get(kind, 0) + 1
         if settings.repeats[kind] > most:
@@ -48,17 +48,17 @@ def warn(text: str, kind: str | None = None, most: int = 3) -> None:
 
 
 def error(text: str) -> None:
-    """Say why the command failed; never silenced."""
+    """Write why the command failed; never silenced."""
     _write(text, show=True)
 
 
 def counted(count: int, one: str, many: str = "") -> str:
-    """The count before its words: "1 line", "2,000 lines"; `many` where an s is not enough ("line was", "lines were")."""
+    """The count and its noun: "1 line", "2,000 lines"; `many` is for plurals that need more than an s ("lines were")."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def finish() -> None:
-    """Tell how many warnings of each kind were held back."""
+    """Report how many warnings of each kind were suppressed."""
     for kind, count in settings.repeats.items():
         if count > 3:
             _write(f"{_name()}: warning: {kind}: {count - 3} more", show=True)
@@ -66,7 +66,7 @@ def finish() -> None:
 
 
 def stderr_is_terminal() -> bool:
-    """Whether bars and colours make sense on standard error."""
+    """Whether standard error is a terminal that can show progress bars and colors."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
@@ -78,7 +78,7 @@ def bars() -> bool:
 
 
 def colored() -> bool:
-    """Whether standard error may carry colours (https://no-color.org)."""
+    """Whether to use colors on standard error (https://no-color.org)."""
     if settings.color != "auto":
         return settings.color == "always"
     return stderr_is_terminal() and not os.environ.get("NO_COLOR")
@@ -97,4 +97,4 @@ def _write(text: str, show: bool) -> None:
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
         except (OSError, ValueError):
-            pass  # nobody listens to our messages: the data still has to get through
+            pass  # standard error is closed; the command still writes its data

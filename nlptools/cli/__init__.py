@@ -1,4 +1,4 @@
-"""The command line: `main`, the lazy group, errors to exit codes.
+"""The command line: `main`, the group that imports commands lazily, and the mapping of errors to exit codes.
 
 The file of command `train-lm` is `cli/train_lm.py` and its object is `command`. A command file imports only click, the
 standard library, `cli.options` and `configs` at its top; the work is imported inside the callback.
@@ -19,9 +19,9 @@ from nlptools import __version__, messages
 from nlptools.errors import NlptoolsError, reason
 from nlptools.files import atomic, streams
 
-# Name -> (section, one-line help). A test holds the line equal to the first line of the command's own help.
+# Name -> (section, one-line help). A test checks that the line equals the first line of the command's help.
 COMMANDS = {
-    "tokenize": ("Text", "Split text into tokens or ids, or put it back together."),
+    "tokenize": ("Text", "Split text into tokens or ids, or join them again."),
     "build-vocab": ("Text", "Learn a vocabulary from text: words, or SentencePiece, WordPiece, byte-level BPE pieces."),
     "phrases": ("Text", "Join words that belong together into one token, such as new_york."),
     "extract": ("Text", "Summarize each line by its most important sentences."),
@@ -40,7 +40,7 @@ COMMANDS = {
     "align-vectors": ("Using models", "Rotate one language's word vectors onto another's."),
     "project": ("Using models", "Draw a map of word vectors: a table, a picture, a page or a projector bundle."),
     "export": ("Using models", "Write an encoder or a fine-tuned model as an ONNX file."),
-    "describe": ("Using models", "Tell what a model directory holds and whether its files are intact."),
+    "describe": ("Using models", "Show the contents of a model directory and check its files."),
     "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
     "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, texts, log-probabilities."),
     "eval-vectors": ("Evaluation", "Score word vectors on analogies and on word similarity."),
@@ -96,7 +96,7 @@ def group() -> None:
 
 
 def main() -> None:
-    """Run the command line and end the process with the status that conventions give the outcome."""
+    """Run the command line and exit with the status of the outcome (see `nlptools.errors`)."""
     streams.plug_closed_streams()
     _default_signals()
     if sys.stdout is None:
@@ -110,7 +110,7 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command and report what goes wrong on standard error; returns the exit status."""
+    """Run one command, report errors on standard error, and return the exit status."""
     messages.settings.command = next((a for a in arguments if not a.startswith("-")), "")
     code = 0
     try:
@@ -140,9 +140,9 @@ def run(arguments: list[str]) -> int:
 
 
 def _default_signals() -> None:
-    """Ctrl-C, SIGTERM and a closed pipe end a filter at once and in silence, as they end `cat`; unfinished files go.
+    """Let Ctrl-C, SIGTERM and a closed pipe end the process at once and silently, as with `cat`, and remove temporary files.
 
-    Training commands put their own handlers in place (training/engine/stop.py).
+    Training commands install their own handlers (training/engine/stop.py).
     """
     for number in (signal.SIGINT, signal.SIGPIPE):
         if signal.getsignal(number) is not signal.SIG_IGN or number == signal.SIGPIPE:
@@ -151,7 +151,7 @@ def _default_signals() -> None:
 
 
 def _die(number: signal.Signals) -> int:
-    """End by the signal itself, so that shells see the genuine status."""
+    """Terminate by the signal itself, so that shells see the real status."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
@@ -198,12 +198,12 @@ def _internal(error: Exception) -> int:
 
 
 def debugging() -> bool:
-    """Whether tracebacks are wanted."""
+    """Whether tracebacks are requested."""
     return "--debug" in sys.argv or os.environ.get("NLPTOOLS_DEBUG", "") not in ("", "0")
 
 
 def _leave(code: int) -> None:
-    """Exit; a standard output that cannot be flushed any more must not print a traceback on the way."""
+    """Exit, without a traceback if standard output can no longer be flushed."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

@@ -12,11 +12,11 @@ from nlptools.configs.text import BuildVocab
     "build-vocab",
     BuildVocab,
     formats=(
-        "Input is text, one sentence per line. words writes token TAB count, the special tokens first, then by falling "
-        "count; tab, newline and backslash inside a token as \\t, \\n, \\\\. unigram, bpe and char write NAME.model, "
-        "a SentencePiece model, and NAME.vocab, piece TAB score; ids 0 to 2 are <unk>, <s>, </s>. wordpiece and "
-        "byte-bpe write a directory with tokenizer.json, the classic files (vocab.txt, or vocab.json and merges.txt) "
-        "and tokenizer_config.json. The same text, options and seed give the same bytes."
+        "Input is text, one sentence per line. words writes lines of token TAB count, special tokens first, the others "
+        "sorted by descending count; tab, newline and backslash in a token are written \\t, \\n, \\\\. unigram, bpe and "
+        "char write NAME.model, a SentencePiece model, and NAME.vocab with lines of piece TAB score; ids 0 to 2 are "
+        "<unk>, <s>, </s>. wordpiece and byte-bpe write a directory with tokenizer.json, the classic files (vocab.txt, "
+        "or vocab.json and merges.txt) and tokenizer_config.json. The same text, options and seed give the same bytes."
     ),
     examples=(
         ("Count words", "nlptools build-vocab < text.txt > vocab.tsv"),
@@ -40,8 +40,8 @@ from nlptools.configs.text import BuildVocab
 def command(inputs: tuple[str, ...], buildvocab: BuildVocab, common: Common) -> None:
     """Learn a vocabulary from text: words, or SentencePiece, WordPiece, byte-level BPE pieces.
 
-    Reads the inputs one after the other, or standard input. Counting words takes memory for the different words only;
-    learning pieces takes memory for the text, which --max-lines bounds.
+    Reads the inputs in order, or standard input. Counting words needs memory for the distinct words only; learning
+    subword pieces needs memory for the text, which --max-lines limits.
     """
     from nlptools.text import tokenization
 

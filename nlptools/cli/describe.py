@@ -1,4 +1,4 @@
-"""nlptools describe: what a directory of a model or of vectors holds."""
+"""nlptools describe: the contents of a directory of a model or of vectors."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from nlptools.configs.describe import Describe
 @make_command(
     "describe",
     Describe,
-    formats="A line per fact, its name and its value separated by a tab; or, with --json, one JSON object.",
+    formats="One line per property: name, tab, value; or, with --json, one JSON object.",
     examples=(
-        ("What a model is and how it was trained:", "nlptools describe lm/"),
-        ("Words, dimensions and quantization of vectors that convert wrote:", "nlptools describe --json vectors/"),
-        ("Whether its files are intact, for a script:", "nlptools describe -q lm/ > /dev/null && echo intact"),
+        ("Architecture and training of a model:", "nlptools describe lm/"),
+        ("Size, dimensions and quantization of word vectors:", "nlptools describe --json vectors/"),
+        ("A check of the files in a script:", "nlptools describe -q lm/ > /dev/null && echo intact"),
     ),
     exit_codes=(0, 2, 66, 74, 78),
 )
 @click.argument("model", type=click.Path())
 def command(model: str, describe: Describe, common: Common) -> None:
-    """Tell what a model directory holds and whether its files are intact.
+    """Show the contents of a model directory and check its files.
 
-    Architecture, sizes, tokenizer, training; of a directory of word vectors the number of words, dimensions, how they are
-    quantized, n-grams. All files that the manifest lists are compared with their SHA-256 sums; a
-    damaged one ends with status 78.
+    Shows architecture, sizes, tokenizer and training; for a directory of word vectors, the number of words, the dimensions,
+    the quantization and the n-grams. Compares all files in the manifest with their SHA-256 sums; a damaged file ends the
+    command with status 78.
     """
     import json
 
     from nlptools.files import line_records, streams
-    from nlptools.inference.description import describe as look
+    from nlptools.inference.description import describe as describe_directory
 
     with streams.Output() as out:
-        facts = look(model)
+        facts = describe_directory(model)
         if describe.json:
             out.write(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
             return

@@ -12,14 +12,18 @@ from nlptools.configs.export import Export
 @make_command(
     "export",
     Export,
-    formats="""An ONNX file that holds graph and weights, float32, at most 2 GiB. Inputs, int64, any number of rows and any length
-that the model can see: input_ids (rows, tokens), attention_mask (1: a token, 0: padding), token_type_ids (0, or 1 in a second
-text); of --task choice (rows, choices, tokens). Outputs, float32: of an encoder last_hidden_state (rows, tokens,
-dimensions); of a sentence-transformers directory sentence_embedding (rows, dimensions), pooled and normalized; of a fine-tuned
-model logits: classify, pair, regress (rows, labels), tag and roles (rows, tokens, labels), choice (rows, choices), answer
-start_logits and end_logits (rows, tokens), and with --yes-no yes_no_logits (rows, 3). What stands for padding means nothing.
-The tokenizer stays where it is, in tokenizer.json or vocab.txt of MODEL, and so do the names of the labels, in config.json.
-A conditional random field (--crf), prompts, windows over long texts and a null threshold are no part of the graph.""",
+    formats="""An ONNX file with graph and weights, float32, at most 2 GiB.
+
+Inputs are int64, with any number of rows and any length up to the model's maximum: input_ids (rows, tokens), attention_mask
+(1: a token, 0: padding) and token_type_ids (0, or 1 in a second text); for --task choice, (rows, choices, tokens).
+
+Outputs are float32. Encoders: last_hidden_state (rows, tokens, dimensions). Sentence-transformers directories:
+sentence_embedding (rows, dimensions), pooled and normalized. Fine-tuned models: logits, for classify, pair and regress (rows,
+labels), for tag and roles (rows, tokens, labels), for choice (rows, choices); for answer, start_logits and end_logits (rows,
+tokens), and with --yes-no, yes_no_logits (rows, 3). Outputs at padding are meaningless.
+
+The tokenizer (tokenizer.json or vocab.txt) and the names of the labels (config.json) remain in MODEL. A conditional random
+field (--crf), prompts, windows over long texts and a null threshold are not part of the graph.""",
     examples=(
         ("A classifier for onnxruntime:", "nlptools export questions/ -o questions.onnx"),
         ("Vectors of sentences:", "nlptools export all-MiniLM-L6-v2/ -o minilm.onnx"),
@@ -31,10 +35,10 @@ A conditional random field (--crf), prompts, windows over long texts and a null 
 def command(model: str, export: Export, common: Common) -> None:
     """Write an encoder or a fine-tuned model as an ONNX file.
 
-    MODEL is a directory of a BERT or an ELECTRA, of sentence-transformers, or one that finetune made of one. The file is compared
-    with the model on batches of several sizes before it gets its name. Needs the packages onnx and onnxscript, and
-    onnxruntime to compare: pip install 'nlptools[onnx]'.
+    MODEL is the directory of a BERT or an ELECTRA, a sentence-transformers directory, or a model that finetune trained from
+    one of these. The graph is compared with the model on batches of several sizes before the file gets its name. Needs the
+    packages onnx and onnxscript, and onnxruntime for the comparison: pip install 'nlptools[onnx]'.
     """
-    from nlptools.inference.onnx_export import export as write
+    from nlptools.inference.onnx_export import export as export_onnx
 
-    write(model, export)
+    export_onnx(model, export)

@@ -1,4 +1,4 @@
-"""nlptools extract: summaries made of sentences of the text."""
+"""nlptools extract: extractive summarization."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from nlptools.configs.extract import Extract
     Extract,
     Lines,
     formats=(
-        "A text per line in, its summary in one line out, in order; an empty line stays empty. In a text \\n, \\t and \\\\ "
-        "stand for a line end, a tab and a backslash, as in a field of TSV; in a summary they are written so again.\n\n"
-        "A sentence ends with its line, at . ! ? and ... before white space, unless what follows begins in lower case or "
-        "the period belongs to an abbreviation or to initials, and at the full stops of Chinese and Japanese. The sentences "
-        "of a summary stand in the order of the text, separated by spaces; white space inside a sentence becomes one "
+        "Input is one text per line, output its summary, one per line, in order; an empty line stays empty. In both, \\n, "
+        "\\t and \\\\ represent a line end, a tab and a backslash, as in a field of TSV.\n\n"
+        "A sentence ends at a line end; at . ! ? and ... before white space, unless the next word begins in lower case or "
+        "the period belongs to an abbreviation or to initials; and at the full stops of Chinese and Japanese. The sentences "
+        "of a summary keep the order of the text and are separated by spaces; white space inside a sentence becomes one "
         "space.\n\n"
-        "textrank is PageRank on a graph of sentences, where those that share words are neighbors: the words that both "
-        "have, over the sum of the logarithms of their lengths. Of equals the earlier one is taken. Its time and memory "
-        "grow with the square of the number of sentences in one text, not with the number of texts."
+        "textrank is PageRank on a graph of sentences. Sentences that share words are neighbors; the weight is the number of "
+        "shared words over the sum of the logarithms of both lengths. Between equal scores the earlier sentence wins. Time "
+        "and memory grow with the square of the number of sentences in one text, not with the number of texts."
     ),
     examples=(
         ("The most central sentence of each text", "nlptools extract < texts.txt > summaries.txt"),
         (
-            "The first three: the baseline that is hard to beat for news",
+            "The first three sentences: a strong baseline for news",
             "nlptools extract --method lead --sentences 3 news.txt",
         ),
         (
@@ -35,7 +35,7 @@ from nlptools.configs.extract import Extract
             "cut -f 1 test.tsv | nlptools extract | nlptools evaluate -m rouge1,rouge2,rougeL -r gold.txt",
         ),
         (
-            "The whole of a file as one text",
+            "A whole file as one text",
             'awk \'{ gsub(/\\\\/, "&&"); printf "%s\\\\n", $0 }\' report.txt | nlptools extract --sentences 5',
         ),
     ),
@@ -45,8 +45,8 @@ from nlptools.configs.extract import Extract
 def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Common) -> None:
     """Summarize each line by its most important sentences.
 
-    Reads the inputs one after the other, or standard input. Nothing is learned and nothing is said that the text does not
-    say: a baseline for models that write summaries (train-seq2seq), and a summary where there is no such model.
+    Reads the inputs in order, or standard input. The summary consists of sentences of the text; nothing is trained. Useful
+    as a baseline for models that generate summaries (train-seq2seq), and where no such model is available.
     """
     from nlptools.files import line_records, streams
     from nlptools.text import extraction
@@ -56,5 +56,5 @@ def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Com
 
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
         for block in streams.all_blocks(inputs, common.encoding_errors):
-            if block.lines:  # a byte order mark alone is no line
+            if block.lines:  # a block has no lines if the file is only a byte order mark
                 output.write_lines(summary(line) for line in block.lines)

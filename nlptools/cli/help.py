@@ -19,8 +19,8 @@ TOPICS = {"formats": "nlptools-formats.5", "pipelines": "nlptools-pipelines.7"}
 def command(topic: str | None, common: object) -> None:
     """Show the manual page of a command.
 
-    Without an argument, the page of nlptools itself. The pages `formats` and `pipelines` describe what the commands
-    read and write, and how they are put together.
+    Without an argument, shows the page of nlptools itself. The page `formats` describes what the commands read and write;
+    the page `pipelines` shows how to combine them.
     """
     from nlptools.cli import COMMANDS, group
 
@@ -47,7 +47,7 @@ def command(topic: str | None, common: object) -> None:
 
 
 def _page(name: str) -> Path | None:
-    """The manual page in a checkout or an installation."""
+    """The manual page in a checkout or an installation, or None."""
     section = name.rsplit(".", 1)[1]
     checkout = Path(__file__).resolve().parents[2] / "man" / name
     installed = Path(sys.prefix) / "share" / "man" / f"man{section}" / name

@@ -1,4 +1,4 @@
-"""Options of commands from dataclass fields; config files, presets and where each value came from."""
+"""Command options from dataclass fields; config files, presets, and the origin of each value."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _SOURCES = {
 
 
 class Command(click.Command):
-    """A command whose options come in named groups, with what the manual page needs besides."""
+    """A command with named groups of options, and the formats, examples and exit codes of its manual page."""
 
     groups: tuple[type, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = {}
@@ -43,7 +43,7 @@ class Command(click.Command):
         return super().parse_args(ctx, self._with_bare_values(args))
 
     def _with_bare_values(self, args: list[str]) -> list[str]:
-        """`args`, in which an option that may stand without its number has one: what follows may be a file."""
+        """`args`, with the default number added to an option whose number is optional: the next argument may be a file."""
         bare = {
             name: field.metadata["bare"]
             for group in self.groups
@@ -91,11 +91,10 @@ def command(
     examples: tuple[tuple[str, str], ...] = (),
     exit_codes: tuple[int, ...] = (0, 2, 65, 66, 74, 130, 141, 143),
 ) -> Callable[[Callable[..., None]], Command]:
-    """Make a function a command.
+    """Decorator that turns a function into a command.
 
-    It is called with one instance of each settings class in `groups`, in that order, under the class's name in lower
-    case (`Tokenize` -> `tokenize`), besides the click arguments declared below this decorator. `Common` is always
-    among them.
+    The function receives one instance of each settings class in `groups` and of `Common`, as keyword arguments named after
+    the class in lower case (`Tokenize` -> `tokenize`), and the click arguments declared below this decorator.
     `presets` maps the values of an option `--preset`, or of `preset_option`, to values of other options.
     """
     groups = (*groups, Common)
@@ -106,13 +105,12 @@ def command(
             _apply_common(values)
             function(**_instances(groups, values))
 
-        made = click.command(name, cls=Command)(callback)
-        fields = [(group, field) for group in groups for field in dataclasses.fields(group)]
-        made.params.extend(_option(field) for _, field in fields)
-        made.params.extend(_config_options())
-        made.groups, made.presets, made.formats = groups, presets or {}, formats
-        made.preset_option, made.examples, made.exit_codes = preset_option, examples, exit_codes
-        return made
+        result = click.command(name, cls=Command)(callback)
+        result.params.extend(_option(field) for group in groups for field in dataclasses.fields(group))
+        result.params.extend(_config_options())
+        result.groups, result.presets, result.formats = groups, presets or {}, formats
+        result.preset_option, result.examples, result.exit_codes = preset_option, examples, exit_codes
+        return result
 
     return decorate
 
@@ -121,15 +119,15 @@ inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...", type=
 
 
 def without_blas_threads() -> None:
-    """Keep numpy's matrix products in one thread, for commands whose products are too small for more.
+    """Limit numpy's matrix products to one thread, for commands whose products are too small for several.
 
-    Only before numpy is imported; a setting of the user's own stays.
+    Call it before numpy is imported. A setting of the user takes precedence.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def invocation() -> dict[str, Any]:
-    """How the running command was called: argv, resolved settings and where each came from; for training records."""
+    """The invocation of the running command for training records: argv, resolved settings and the origin of each."""
     context = click.get_current_context()
     chosen = context.params.get(getattr(context.command, "preset_option", "preset"))
     preset = getattr(context.command, "presets", {}).get(chosen, {})
@@ -137,8 +135,8 @@ def invocation() -> dict[str, Any]:
     sources = {}
     for name in context.params:
         source = context.get_parameter_source(name)
-        said = _SOURCES.get(source, "default") if source else "default"
-        sources[name] = "preset" if said == "config" and name in preset and name not in from_file else said
+        origin = _SOURCES.get(source, "default") if source else "default"
+        sources[name] = "preset" if origin == "config" and name in preset and name not in from_file else origin
     return {"argv": ["nlptools", *sys.argv[1:]], "settings": dict(context.params), "sources": sources}
 
 
@@ -155,7 +153,7 @@ def _instances(groups: tuple[type, ...], values: dict[str, Any]) -> dict[str, An
 
 
 def _option(field: dataclasses.Field[Any]) -> click.Option:
-    """The click option that a settings field stands for."""
+    """The click option of a settings field."""
     data = field.metadata
     flag = "--" + (data["flag"] or field.name.replace("_", "-"))
     required = field.default is dataclasses.MISSING
@@ -174,7 +172,7 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
     shown = not required and field.default not in (None, "", ()) and data["bare"] is None
     return click.Option(
         names,
-        # a default of None would count as one: a required option must have none at all
+        # a required option must have no default at all, not even None
         **({"required": True} if required else {"default": field.default}),
         help=help_text,
         metavar=data["metavar"],
@@ -208,7 +206,7 @@ class CommaList(click.ParamType[Any]):
 
 
 class _Bounded:
-    """What whole numbers and fractions share: bounds from the field, and help that shows only those that it sets."""
+    """Shared by whole numbers and fractions: bounds from the field, of which help shows only the explicit ones."""
 
     kind: click.ParamType[Any]
 
@@ -268,7 +266,7 @@ def _config_options() -> list[click.Option]:
             is_eager=True,
             expose_value=False,
             callback=_read_config,
-            help="Take options from this file; flags and environment variables come before it.",
+            help="Read options from this file; flags and environment variables take precedence.",
         ),
         click.Option(
             ["--dump-config"],
@@ -276,13 +274,13 @@ def _config_options() -> list[click.Option]:
             is_eager=False,
             expose_value=False,
             callback=_request_dump,
-            help="Print the resolved options as such a file, and exit.",
+            help="Print the resolved options in the format of --config, and exit.",
         ),
     ]
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Merge preset and file, in that order, into click's default map."""
+    """Merge the preset and the file into click's default map; the file takes precedence."""
     values = _load_toml(value, ctx) if value else {}
     ctx.meta["nlptools.config"] = values
     presets = getattr(ctx.command, "presets", {})
@@ -294,13 +292,13 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
 def _preset_values(
     ctx: click.Context, presets: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """The values of the preset that flag, environment or file name, looked up before the options are parsed."""
+    """The values of the preset that a flag, the environment or the file names; called before the options are parsed."""
     by = getattr(ctx.command, "preset_option", "preset")
     option = next(p for p in ctx.command.params if p.name == by)
     flag = _flag_value(ctx.meta.get("nlptools.args", []), f"--{by}")
     name = flag or option.value_from_envvar(ctx) or values.get(by)
     if name is not None and name not in presets:
-        return {}  # the option's own type refuses it, with the list of those there are
+        return {}  # the type of the option rejects it later and lists the valid names
     return presets[str(name)] if name is not None else {}
 
 
@@ -336,7 +334,7 @@ def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
 
 
 def _text(option: click.Parameter, value: Any, path: str) -> Any:
-    """A value of a TOML file as the command line would give it, a string, so that the same checks hold."""
+    """A value of a TOML file as a string, as on the command line, so that the same checks apply."""
     several = option.multiple or isinstance(option.type, CommaList)
     if isinstance(value, dict) or (isinstance(value, list) and not several):
         raise UsageError(f"{path}: {option.name} is a {type(value).__name__}, expected one value")
@@ -370,7 +368,7 @@ def _toml(value: Any) -> str:
 
 
 def _apply_common(values: dict[str, Any]) -> None:
-    """Put the common options to work before the command begins."""
+    """Apply the common options before the command begins."""
     context = click.get_current_context()
     if context.meta.get("nlptools.dump"):
         _dump(context)

@@ -13,21 +13,21 @@ from nlptools.configs.text import Tokenize
     Tokenize,
     Lines,
     formats=(
-        "Input is text, one line after another; each line gives one line: tokens separated by single spaces, or ids as "
-        "decimals separated by single spaces. An empty line stays empty. With --nbest the alternatives of a line stand "
-        "on its line, best first, separated by tabs. With --decode it is the other way round. Tokens hold no spaces: "
-        "char writes a space as U+2581 and a U+2581 of the text with a backslash before it; SentencePiece begins words "
-        "with U+2581; bytes writes <0x00> to <0xFF>. --decode gives char, bytes and byte-level BPE back exactly, words "
-        "up to spacing, SentencePiece up to its normalization, and joins the tokens of whitespace, 13a and intl with "
-        "spaces. A vocabulary is a file of token TAB count lines; the id of a token is the number of its line, from 0."
+        "Input is text. Each input line gives one output line: tokens, or ids as decimal numbers, separated by single "
+        "spaces. An empty line stays empty. With --nbest, the segmentations of a line are on one line, best first, "
+        "separated by tabs. With --decode, input and output are swapped. Tokens contain no spaces: char writes a space "
+        "as U+2581, and a U+2581 in the text with a backslash before it; SentencePiece begins words with U+2581; bytes "
+        "writes <0x00> to <0xFF>. --decode restores the exact text for char, bytes and byte-level BPE, the text up to "
+        "spacing for words, and the normalized text for SentencePiece; it joins the tokens of whitespace, 13a and intl "
+        "with spaces. A vocabulary file has lines of token TAB count; the line number, counted from 0, is the id."
     ),
     examples=(
-        ("Cut text into words and punctuation", "nlptools tokenize < text.txt > words.txt"),
-        ("Put them back together", "nlptools tokenize --decode < words.txt"),
-        ("Ids of a SentencePiece model", "nlptools tokenize -t en.model --to ids < text.txt > ids.txt"),
+        ("Split text into words and punctuation", "nlptools tokenize < text.txt > words.txt"),
+        ("Join the tokens again", "nlptools tokenize --decode < words.txt"),
+        ("Token ids from a SentencePiece model", "nlptools tokenize -t en.model --to ids < text.txt > ids.txt"),
         ("Characters, with ids from a vocabulary", "nlptools tokenize -t char --vocab chars.tsv --to ids < text.txt"),
         (
-            "Another segmentation each time round (subword regularization)",
+            "A random segmentation, different for each seed (subword regularization)",
             "nlptools tokenize -t en.model --sample 0.1 --seed 2",
         ),
     ),
@@ -35,14 +35,14 @@ from nlptools.configs.text import Tokenize
 )
 @inputs_argument
 def command(inputs: tuple[str, ...], tokenize: Tokenize, lines: Lines, common: Common) -> None:
-    """Split text into tokens or ids, or put it back together.
+    """Split text into tokens or ids, or join them again.
 
-    Reads the inputs one after the other, or standard input, and writes one line for each line.
+    Reads the inputs in order, or standard input, and writes one output line per input line.
     """
     from nlptools.files import streams
     from nlptools.text import tokenization
 
-    found = tokenization.tokenize_files(inputs, tokenize, common.encoding_errors, lines.line_buffered)
+    texts = tokenization.tokenize_files(inputs, tokenize, common.encoding_errors, lines.line_buffered)
     with streams.Output(lines.output, force=lines.force) as output:
-        for text in found:
+        for text in texts:
             output.write(text + "\n")

@@ -34,16 +34,16 @@ def option(
     """A dataclass field that is also a command-line option.
 
     Args:
-        default: the value when nothing is said; `MISSING` makes the option required.
-        flag: the long name, when it is not the field's name with hyphens.
+        default: the value when the option is not given; `MISSING` makes the option required.
+        flag: the long name, if it is not the field's name with hyphens.
         short: one-letter form such as "-o".
         choices: the only values allowed.
         family: the only values allowed are the architectures of this family, see `models.registry`.
-        low, high: inclusive bounds of a number; `bounds` gives those that are not set.
-        check: called with the text of the option; raises UsageError when it is no good.
+        low, high: inclusive bounds of a number; for the defaults see `bounds`.
+        check: called with the text of the option; raises UsageError if the text is invalid.
         multiple: the option may be given several times; the value is a tuple.
-        bare: the value when the option is given without one.
-        also: another long name.
+        bare: the value of an option that is given without a value.
+        also: a second long name.
     """
     metadata = {
         "help": help,
@@ -62,15 +62,15 @@ def option(
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
-LARGEST = 2**31 - 1  # a whole number that every library takes, in an int of C
+LARGEST = 2**31 - 1  # fits a C int, which is what some libraries expect
 LARGEST_SEED = 2**63 - 1
 LARGEST_FLOAT = 1e12
 
 
 def bounds(field: Field[Any]) -> tuple[float, float] | None:
-    """The lowest and the highest value, both allowed, of an option that is a number; None for other options.
+    """Inclusive bounds of a numeric option, or None for other options.
 
-    A whole number without bounds of its own is from 0 to LARGEST, a fraction from -LARGEST_FLOAT to LARGEST_FLOAT.
+    The defaults are 0 to LARGEST for integers and -LARGEST_FLOAT to LARGEST_FLOAT for fractions.
     """
     low, high = field.metadata["low"], field.metadata["high"]
     kind = str(field.type).removesuffix(" | None")
@@ -137,22 +137,22 @@ def interval(text: str) -> Interval:
     return Interval(seconds=seconds)
 
 
-# -- options that every command, or every command of a kind, has -------------------------------------------------------
+# -- options shared by all commands, or by a group of commands ---------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Common:
     """Common options"""
 
-    quiet: bool = option(False, "Say nothing on standard error but warnings and errors.", short="-q")
-    verbose: bool = option(False, "Say more on standard error.", short="-v")
+    quiet: bool = option(False, "Write only warnings and errors to standard error.", short="-q")
+    verbose: bool = option(False, "Write more details to standard error.", short="-v")
     progress: str = option("auto", "Draw a progress bar.", choices=("auto", "always", "never"))
-    color: str = option("auto", "Color what goes to a terminal.", choices=("auto", "always", "never"))
-    log_file: str | None = option(None, "Append all messages to this file too.", metavar="FILE")
+    color: str = option("auto", "Use colors on a terminal.", choices=("auto", "always", "never"))
+    log_file: str | None = option(None, "Also append all messages to this file.", metavar="FILE")
     debug: bool = option(False, "Show tracebacks of errors.")
     encoding_errors: str = option(
         "strict",
-        "What to do about invalid UTF-8 in the input: strict ends with status 65.",
+        "Handling of invalid UTF-8 in the input: strict ends with status 65.",
         choices=("strict", "replace", "ignore"),
     )
     max_line: str = option(
@@ -167,18 +167,18 @@ class Common:
 class Lines:
     """Output options"""
 
-    output: str = option("-", "Where to write; - is standard output.", short="-o", metavar="FILE")
+    output: str = option("-", "Output file; - is standard output.", short="-o", metavar="FILE")
     force: bool = option(False, "Replace the output file if it exists.")
-    line_buffered: bool = option(False, "Write each line out as soon as it is ready.")
+    line_buffered: bool = option(False, "Write each line as soon as it is ready.")
 
 
 @dataclass(frozen=True)
 class Devices:
     """Compute options"""
 
-    device: str = option("auto", "Where to compute: auto, cpu, cuda, cuda:N or mps.", metavar="NAME")
+    device: str = option("auto", "Device: auto, cpu, cuda, cuda:N or mps.", metavar="NAME")
     deterministic: bool = option(
-        False, "Nothing that may differ from run to run, on a GPU or between processes; slower."
+        False, "Use only deterministic algorithms, also on a GPU and across processes; slower."
     )
     seed: int = option(1, "Seed of all random choices.", low=0, high=LARGEST_SEED, metavar="N")
 
@@ -189,13 +189,13 @@ class Compute(Devices):
 
     precision: str = option(
         "auto",
-        "Number format of the matrix products. auto: on a GPU bf16 if it has that; on a CPU bf16 if a short product is"
-        " faster in it than in fp32, measured once per processor and PyTorch version and kept in the user's cache"
-        " directory; a continued run keeps the format it began with.",
+        "Number format of matrix products. auto: bf16 on a GPU that supports it; on a CPU, bf16 if a short test product is"
+        " faster than in fp32 (measured once per processor and PyTorch version, stored in the user's cache directory)."
+        " A continued run keeps its format.",
         choices=("auto", "fp32", "bf16", "fp16"),
     )
     threads: int = option(
-        0, "CPU threads; 0 takes OMP_NUM_THREADS if it is set, else all cores this process may use.", low=0, metavar="N"
+        0, "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process.", low=0, metavar="N"
     )
     compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
 
@@ -205,57 +205,59 @@ class Training:
     """Training options"""
 
     output: str = option(MISSING, "Directory of the model and its training record.", short="-o", metavar="DIR")
-    valid: str | None = option(None, "Held-out text to measure on.", metavar="FILE")
+    valid: str | None = option(None, "Held-out text for validation.", metavar="FILE")
     batch_size: int = option(16, "Sequences per step and process.", low=1, metavar="N")
     epochs: float = option(1.0, "Passes over the data, unless --steps is given.", low=0, metavar="X")
-    steps: int = option(0, "Optimizer steps; 0 leaves it to --epochs.", low=0, metavar="N")
+    steps: int = option(0, "Optimizer steps; 0: determined by --epochs.", low=0, metavar="N")
     max_time: str | None = option(
-        None, "Stop after this long with everything saved (status 75).", metavar="TIME", check=duration
+        None, "Save a checkpoint and stop after this time (status 75).", metavar="TIME", check=duration
     )
     lr: float = option(1e-3, "Peak learning rate.", low=0, metavar="X")
     min_lr: float = option(
         0.1,
-        "Final learning rate, as a share of the peak; constant and inverse-sqrt do not use it.",
+        "Final learning rate as a fraction of the peak; not used by constant and inverse-sqrt.",
         low=0,
         high=1,
         metavar="X",
     )
-    warmup: float = option(0.02, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS")
+    warmup: float = option(
+        0.02, "Linear warm-up: number of steps, or a fraction of all steps if below 1.", low=0, metavar="STEPS"
+    )
     schedule: str = option(
         "cosine",
-        "Learning rate after the warm-up: trapezoid holds it and falls over the last fifth, inverse-sqrt falls with the"
+        "Learning rate after the warm-up: trapezoid is constant and decays over the last fifth, inverse-sqrt decays with the"
         " square root of the step (Vaswani et al. 2017).",
         choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt"),
     )
-    weight_decay: float = option(0.1, "Decay of matrices (AdamW).", low=0, metavar="X")
+    weight_decay: float = option(0.1, "Weight decay of matrices (AdamW).", low=0, metavar="X")
     beta2: float = option(0.95, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
     accumulate: int = option(1, "Batches per optimizer step.", low=1, metavar="N")
-    clip: float = option(1.0, "Largest norm of the gradient; 0 turns clipping off.", low=0, metavar="X")
+    clip: float = option(1.0, "Maximum norm of the gradient; 0: no clipping.", low=0, metavar="X")
     save_every: str = option("10m", "Checkpoint interval: steps, time (10m), epochs (1e), never.", check=interval)
     valid_every: str = option("1e", "Validation interval, as --save-every.", check=interval)
     log_every: str = option("10", "Report interval, as --save-every.", check=interval)
-    keep: int = option(2, "Checkpoints to keep, besides the best and those of --average.", low=2, metavar="N")
+    keep: int = option(
+        2, "Checkpoints to keep, besides the best one and those that --average needs.", low=2, metavar="N"
+    )
     average: int = option(
         1,
-        "End with the mean of the weights at the last N validations (without --valid, of the last N checkpoints of"
-        " --save-every), unless the best single ones measure better; 1 does not average.",
+        "Average the weights of the last N validations (without --valid: of the last N checkpoints of --save-every) at the"
+        " end, unless the best single weights score better; 1: no averaging.",
         low=1,
         metavar="N",
     )
-    patience: int = option(
-        0, "Stop after this many validations without a better score; 0 never does.", low=0, metavar="N"
-    )
+    patience: int = option(0, "Stop after this many validations without a better score; 0: never.", low=0, metavar="N")
     resume: str = option("auto", "Continue from a checkpoint in the output.", choices=("auto", "never", "must"))
     force: bool = option(False, "Replace a finished or different run in the output directory.")
-    track: str = option("none", "Where else to send the reports.", choices=("none", "tensorboard"))
-    dry_run: bool = option(False, "Build everything, take one step, report sizes and speed, write nothing.")
+    track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"))
+    dry_run: bool = option(False, "Build everything, take one step, report sizes and speed, and write nothing.")
 
     @property
     def held_out(self) -> list[str]:
-        """Files to measure on."""
+        """Files of held-out text."""
         return [] if self.valid is None else [self.valid]
 
     def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raise UsageError for options that cannot be combined."""
         if self.average > 1 and not self.held_out and self.save_every == "never":
-            raise UsageError("--average has nothing to average: give --valid, or a --save-every that is not never")
+            raise UsageError("--average needs --valid, or a --save-every other than never")

@@ -1,4 +1,4 @@
-"""Checks of sizes that come from outside, before anything is allocated for them."""
+"""Checks of sizes read from model files, made before memory is allocated for them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from nlptools.errors import BundleError
 
 
 def check_sizes(config: object, **most: int) -> None:
-    """Refuse sizes that no model has. Raises BundleError unless each is a whole number from 1 to its limit."""
+    """Raise BundleError unless each named size is a whole number from 1 to its limit."""
     for name, limit in most.items():
         value = getattr(config, name)
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
@@ -14,7 +14,7 @@ def check_sizes(config: object, **most: int) -> None:
 
 
 def check_shares(config: object, *names: str) -> None:
-    """Raise BundleError unless each of these is a number from 0 to 1."""
+    """Raise BundleError unless each named value is a number from 0 to 1."""
     for name in names:
         value = getattr(config, name)
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:

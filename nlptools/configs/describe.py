@@ -1,4 +1,4 @@
-"""Settings of describe."""
+"""Settings of `describe`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of `embed`: what becomes a vector, of which layers, and how it is written."""
+"""Settings of `embed`: the unit of text, the layers, the pooling and the output format."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class Embed:
 
     unit: str = option(
         "sentence",
-        "What becomes a vector: a whole line, each of its words (separated by white space), or each token of the model.",
+        "Unit of text for one vector: a line, a word (separated by white space) or a token of the model.",
         choices=("sentence", "token", "word"),
     )
     layers: str = option(
         "last",
         "Layers of the model: last, N, sum:A:B, mean:A:B, concat:A:B (as slices; `all` for A:B), or mix:FILE, a JSON list"
-        " with a weight for each layer. Layer 0 is what the embeddings give.",
+        " with a weight for each layer. Layer 0 is the output of the embeddings.",
         metavar="LAYERS",
         check=layers,
     )
     pooling: str | None = option(
         None,
-        "How the tokens of a line become one vector. model does what a sentence-transformers directory says, and is the"
-        " default there; elsewhere it is mean.",
+        "How the tokens of a line become one vector. model: as the sentence-transformers directory specifies, the default"
+        " for such directories; the default for others is mean.",
         choices=POOLINGS,
     )
     subword: str = option(
@@ -39,50 +39,50 @@ class Embed:
         "With --unit word: how the tokens of a word become one vector.",
         choices=("first", "mean", "last"),
     )
-    normalize: bool = option(False, "Give each vector length 1 (after --truncate-dim).")
+    normalize: bool = option(False, "Scale each vector to length 1 (after --truncate-dim).")
     truncate_dim: int = option(
-        0, "Keep the first N dimensions only, for models trained for it; 0 keeps all.", low=0, metavar="N"
+        0, "Keep only the first N dimensions, for models trained for this; 0: all.", low=0, metavar="N"
     )
     prompt: str | None = option(
         None,
-        "Put this before each line: the name of a prompt of the model, or a text. An empty one turns off the model's"
-        " own.",
+        "Prefix for each line: the name of a prompt of the model, or a text. An empty prefix turns off the model's default"
+        " prompt.",
         metavar="NAME|TEXT",
     )
     long: str = option(
         "cut",
-        "Lines longer than the model can see: cut them, or take windows of them and the mean of those, weighted by"
-        " length.",
+        "Lines longer than the model's maximum length: cut them, or embed them in windows and average the vectors, weighted"
+        " by length.",
         choices=("cut", "window"),
     )
     max_length: int = option(
-        0, "Most tokens that the model sees at once, special ones included; 0: as the model says.", low=0, metavar="N"
+        0, "Maximum number of tokens per sequence, including special tokens; 0: that of the model.", low=0, metavar="N"
     )
     to: str = option("npy", "Format of the output.", choices=STREAMED)
-    dtype: str = option("float32", "Numbers of npy.", choices=("float32", "float16"))
+    dtype: str = option("float32", "Number format of npy.", choices=("float32", "float16"))
     index: str | None = option(
         None,
-        "With --unit token or word and --to npy: write here, for each vector, the number of its line, its own number in"
-        " the line, and the token or word.",
+        "With --unit token or word and --to npy: file for one row per vector: the number of its line, its position in the"
+        " line, and the token or word.",
         metavar="FILE",
     )
-    batch_tokens: int = option(4096, "Tokens that the model reads at a time.", low=1, metavar="N")
+    batch_tokens: int = option(4096, "Tokens per batch.", low=1, metavar="N")
 
     def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raise UsageError for options that cannot be combined."""
         units = self.unit != "sentence"
         if units and self.pooling is not None:
-            raise UsageError(f"--pooling makes one vector of a line; --unit {self.unit} asks for more")
+            raise UsageError(f"--pooling cannot be combined with --unit {self.unit}: it makes one vector per line")
         if units and self.to not in ("npy", "jsonl"):
-            raise UsageError(f"--to {self.to} does not go with --unit {self.unit}", hint="--to jsonl and npy do")
+            raise UsageError(f"--to {self.to} cannot be combined with --unit {self.unit}", hint="use --to jsonl or npy")
         if units and self.to == "npy" and self.index is None:
-            raise UsageError(f"--unit {self.unit} --to npy needs --index FILE, to tell what the vectors are of")
+            raise UsageError(f"--unit {self.unit} --to npy needs --index FILE, which labels the vectors")
         if self.index is not None and not (units and self.to == "npy"):
-            raise UsageError("--index goes with --unit token or word and --to npy")
+            raise UsageError("--index needs --unit token or word and --to npy")
         if self.dtype != "float32" and self.to != "npy":
-            raise UsageError("--dtype goes with --to npy")
+            raise UsageError("--dtype needs --to npy")
         if 0 < self.max_length < 3:
-            raise UsageError("--max-length: expected at least 3, two of them special tokens")
+            raise UsageError("--max-length: expected at least 3, including two special tokens")
 
 
 @dataclass(frozen=True)
@@ -91,16 +91,16 @@ class EmbedWords:
 
     weights: str = option(
         "uniform",
-        "Where MODEL is a file of word vectors: what each word of a line weighs. tf-idf and sif (Arora et al. 2017) count"
-        " words in --counts.",
+        "If MODEL is a file of word vectors: weights of the words of a line. tf-idf and sif (Arora et al. 2017) need word"
+        " counts from --counts.",
         choices=("uniform", "tf-idf", "sif"),
     )
     counts: str | None = option(
         None,
-        "Where words are counted: text with a document per line.",
+        "Text for the word counts, one document per line.",
         metavar="FILE",
     )
     tokenizer: str = option(
-        "whitespace", "How lines are cut into the words of the file: a name or path of a tokenizer.", short="-t"
+        "whitespace", "Tokenizer (name or path) that splits lines into the words of the file.", short="-t"
     )
     lowercase: bool = option(False, "Lower-case the lines first.")

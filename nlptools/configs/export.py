@@ -15,13 +15,13 @@ class Export:
     force: bool = option(False, "Replace the output file if it exists.")
     result: str = option(
         "auto",
-        "What the graph computes: logits of a fine-tuned head, the vector of a sentence as a sentence-transformers directory"
-        " says, or the last hidden state of each token. auto: the first of these that the model has.",
+        "Output of the graph: logits of a fine-tuned head, the sentence vector of a sentence-transformers directory, or the"
+        " last hidden state of each token. auto: the first of these that the model has.",
         choices=("auto", "logits", "sentence", "hidden"),
     )
-    opset: int = option(18, "Version of ONNX's operators.", low=17, high=23, metavar="N")
+    opset: int = option(18, "Version of the ONNX operator set.", low=17, high=23, metavar="N")
     check: bool = option(
         True,
-        "Run the graph with onnxruntime, where that is installed, and compare it with the model. A difference is an error, and"
+        "Run the graph with onnxruntime, if installed, and compare the result with the model. A difference is an error, and"
         " nothing is written.",
     )

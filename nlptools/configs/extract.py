@@ -1,4 +1,4 @@
-"""Settings of summaries made of sentences of the text."""
+"""Settings of `extract`, extractive summarization."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ METHODS = ("textrank", "lead")
 class Extract:
     """Summary options"""
 
-    sentences: int = option(1, "Sentences of a summary; a text that has fewer is given whole.", low=1, metavar="N")
+    sentences: int = option(1, "Sentences per summary; a text with fewer sentences is kept whole.", low=1, metavar="N")
     method: str = option(
         "textrank",
-        "Which ones: those most like all the others (textrank: Mihalcea and Tarau 2004), or the first ones (lead).",
+        "Choice of the sentences: the most central ones (textrank: Mihalcea and Tarau 2004), or the first ones (lead).",
         choices=METHODS,
     )

@@ -1,4 +1,4 @@
-"""Settings of plots of training curves."""
+"""Settings of `plot`, which draws training curves."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from dataclasses import dataclass
 
 from nlptools.configs import option
 
-METRICS = ("loss", "lr", "tokens_per_second", "words_per_second", "pairs_per_second")  # default: those in the log
+METRICS = (
+    "loss",
+    "lr",
+    "tokens_per_second",
+    "words_per_second",
+    "pairs_per_second",
+)  # default: those present in the log
 
 
 @dataclass(frozen=True)
@@ -15,15 +21,15 @@ class Plot:
 
     output: str = option(
         "-",
-        "Image to write (.png, .svg, .pdf); - draws with characters on standard output.",
+        "Output image (.png, .svg, .pdf); - draws with characters on standard output.",
         short="-o",
         metavar="FILE",
     )
     force: bool = option(False, "Replace the output file if it exists.")
-    metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, a panel for each.", metavar="A,B,...")
+    metric: tuple[str, ...] = option(METRICS, "Keys of the log to draw, one panel each.", metavar="A,B,...")
     x: str = option(
         "step",
-        "Horizontal axis; time is since the start of the run.",
+        "Horizontal axis; time counts from the start of the run.",
         choices=("step", "time", "tokens", "words", "pairs"),
     )
     width: float = option(
@@ -32,4 +38,4 @@ class Plot:
     height: float = option(
         0.0, "Height of each panel in rows of text, or in inches of an image; 0: 10, or 2.5.", low=0, metavar="N"
     )
-    ascii: bool = option(False, "Draw with ASCII characters, not with Braille dots.")
+    ascii: bool = option(False, "Draw with ASCII characters instead of Braille dots.")

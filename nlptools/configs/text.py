@@ -1,4 +1,4 @@
-"""Settings of cutting text into tokens and of learning vocabularies."""
+"""Settings of `tokenize` and `build-vocab`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,31 @@ class Tokenize:
     """Tokenizer options"""
 
     tokenizer: str = option("words", TOKENIZER_HELP, short="-t", metavar="NAME|PATH")
-    to: str = option("pieces", "Write tokens or ids; with --decode, what is read.", choices=("pieces", "ids"))
-    decode: bool = option(False, "Put tokens (or ids, with --to ids) back together.")
+    to: str = option("pieces", "Output tokens or ids; with --decode, the input format.", choices=("pieces", "ids"))
+    decode: bool = option(False, "Join tokens (or ids, with --to ids) into text.")
     lowercase: bool = option(False, "Lower-case the text first.")
     bos: bool = option(False, "Begin each line with the beginning-of-sentence token (or [CLS]).")
     eos: bool = option(False, "End each line with the end-of-sentence token (or [SEP]).")
     sample: float | None = option(
         None,
-        "Draw a segmentation at random (SentencePiece): for unigram, with probabilities to the power of this; for BPE, "
-        "dropping each merge with this probability.",
+        "Draw a random segmentation (SentencePiece). unigram: with probabilities raised to this power; BPE: each merge is "
+        "dropped with this probability.",
         low=0,
         metavar="ALPHA",
     )
     nbest: int = option(
         0, "Write the N best segmentations of each line, separated by tabs (unigram).", low=0, metavar="N"
     )
-    vocab: str | None = option(None, "Ids for a tokenizer given by name: token TAB count.", metavar="FILE")
-    threads: int = option(0, "CPU threads; 0 takes all cores this process may use.", low=0, metavar="N")
+    vocab: str | None = option(
+        None, "Vocabulary (token TAB count) of a tokenizer that is given by name.", metavar="FILE"
+    )
+    threads: int = option(0, "CPU threads; 0: all cores available to this process.", low=0, metavar="N")
     seed: int = option(
-        1, "Seed of --sample; lines are drawn independently of each other.", low=0, high=LARGEST_SEED, metavar="N"
+        1,
+        "Seed of --sample; the segmentations of different lines are independent.",
+        low=0,
+        high=LARGEST_SEED,
+        metavar="N",
     )
 
 
@@ -48,34 +54,38 @@ class BuildVocab:
 
     kind: str = option(
         "words",
-        "What to learn: words; SentencePiece unigram, bpe or char; wordpiece (BERT); byte-bpe (GPT-2).",
+        "Kind of vocabulary: words; SentencePiece unigram, bpe or char; wordpiece (BERT); byte-bpe (GPT-2).",
         choices=KINDS,
     )
-    size: int = option(0, "Number of entries, special ones included; 0: all words, or 8000 pieces.", low=0, metavar="N")
+    size: int = option(
+        0, "Number of entries, including special tokens; 0: all words, or 8000 pieces.", low=0, metavar="N"
+    )
     min_count: int = option(
-        0, "Leave out words (wordpiece, byte-bpe: merges) that occur less often than this.", low=0, metavar="N"
+        0, "Omit words (wordpiece, byte-bpe: merges) that occur less often than this.", low=0, metavar="N"
     )
     coverage: float = option(
-        0.9995, "Share of the characters that SentencePiece models shall cover.", low=0.9, high=1, metavar="X"
+        0.9995, "Fraction of the characters that a SentencePiece model covers.", low=0.9, high=1, metavar="X"
     )
     special: tuple[str, ...] | None = option(
         None,
         "Special tokens, separated by commas. words, byte-bpe: instead of <unk>,<s>,</s> or <|endoftext|>. "
-        "Otherwise: besides those that the kind always has.",
+        "Other kinds: in addition to their standard ones.",
         metavar="A,B,...",
     )
-    lowercase: bool = option(False, "Lower-case the text; models that can do so will from then on lower-case theirs.")
-    tokenizer: str = option(
-        "whitespace", "Tokenizer that makes the words, for --kind words.", short="-t", metavar="NAME"
+    lowercase: bool = option(
+        False, "Lower-case the text; models that store this setting will also lower-case their input."
     )
-    max_lines: int = option(0, "Learn from this many lines drawn at random; 0: from all.", low=0, metavar="N")
+    tokenizer: str = option(
+        "whitespace", "Tokenizer that splits the text into words (--kind words).", short="-t", metavar="NAME"
+    )
+    max_lines: int = option(0, "Learn from a random sample of this many lines; 0: all lines.", low=0, metavar="N")
     threads: int = option(
-        0, "CPU threads; 0 takes all cores this process may use. The result does not depend on it.", low=0, metavar="N"
+        0, "CPU threads; 0: all cores available to this process. The result does not depend on it.", low=0, metavar="N"
     )
     seed: int = option(1, "Seed of --max-lines.", low=0, high=LARGEST_SEED, metavar="N")
     output: str = option(
         "-",
-        "Where to write: a file (words), NAME.model and NAME.vocab (SentencePiece), a directory (wordpiece, byte-bpe).",
+        "Output: a file (words), NAME.model and NAME.vocab (SentencePiece), or a directory (wordpiece, byte-bpe).",
         short="-o",
         metavar="PATH",
     )

@@ -1,8 +1,8 @@
-"""Token ids of a parallel text, in memory-mapped files, with what is needed to say whose ids they are.
+"""Token ids of a parallel text in memory-mapped files, with the counts and the SHA-256 of the text.
 
-Ids are uint16 when the vocabulary allows, else uint32, without marks at either end. With subword regularization the
-files hold the words of each sentence too, and the tables of their segmentations: see `nlptools.corpora.segmentations`.
-Memory grows with the number of different words of a text that is to be segmented at random, and with nothing else.
+Ids are uint16 if the vocabulary allows, else uint32, without special tokens. With subword regularization the files also
+hold the words of each sentence and the tables of their segmentations: see `nlptools.corpora.segmentations`. Memory use
+does not depend on the length of the text, except on the number of distinct words of a side with random segmentation.
 """
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
+from nlptools.corpora.counts import Counts
 from nlptools.corpora.segmentations import Sampling, Segmentations, Sentences, Words, offsets_of
 from nlptools.corpora.sentence_pairs import PairBlock
 from nlptools.errors import DataError
 from nlptools.files.line_records import escape
+from nlptools.text.flat_ids import flat_ids, id_type
 from nlptools.text.tokenizer import Tokenizer
 
 SIDES = ("source", "target")
@@ -28,28 +29,25 @@ _TABLES = ("first", "cumulative", "offsets", "ids")  # of Segmentations
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What a parallel text holds. Lengths and tokens count pieces, without marks at the ends."""
+class ParallelCounts(Counts):
+    """Counts of a parallel text. Tokens are counted without special tokens."""
 
-    pairs: int = 0  # that were kept
+    pairs: int = 0  # pairs that are kept
     source_tokens: int = 0
     target_tokens: int = 0
-    source_unknown: int = 0  # tokens that stand for what the vocabulary lacks
+    source_unknown: int = 0  # unknown tokens
     target_unknown: int = 0
-    empty: int = 0  # pairs left out because a side has no tokens
-    skipped: int = 0  # pairs left out because a side is too long
-    cut: int = 0  # pairs kept with a side, or both, cut short
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+    empty: int = 0  # pairs omitted because a side has no tokens
+    skipped: int = 0  # pairs omitted because a side is too long
+    cut: int = 0  # pairs kept with one or both sides truncated
 
 
 class ParallelCorpus:
-    """Pairs of sentences as token ids, memory-mapped; the best segmentations, or those of an epoch, drawn at random."""
+    """Pairs of sentences as token ids, memory-mapped: the best segmentations, or random ones for each epoch."""
 
     def __init__(self, path: Path, record: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
         self.path = path
-        self.counts = Counts(**record["counts"])
+        self.counts = ParallelCounts(**record["counts"])
         self.digest: str = record["sha256"]  # of the text, as lines of `source TAB target`
         self.sampling = Sampling(**record["sampling"]) if record["sampling"] else None
         self._limits: dict[str, int] = record["limits"]
@@ -59,13 +57,13 @@ class ParallelCorpus:
         )
 
     def __len__(self) -> int:
-        """Pairs."""
+        """Number of pairs."""
         return self.counts.pairs
 
     def draw(self, seed: int, epoch: int) -> tuple[Sentences, Sentences]:
-        """Source and target sentences of an epoch. A side without sampling is always the same, the best one.
+        """Source and target sentences of an epoch; a side without sampling always has its best segmentations.
 
-        A function of `seed` and `epoch`, and of the tables, which are part of the files.
+        The result depends only on `seed`, `epoch` and the tables in the files.
         """
         source, target = (self._draw(side, np.random.default_rng([seed, epoch, i])) for i, side in enumerate(SIDES))
         return source, target
@@ -80,10 +78,10 @@ class ParallelCorpus:
 
 
 def open_spooled(path: Path) -> ParallelCorpus:
-    """The corpus that `spool` left at `path`.
+    """Open the corpus that `spool` wrote to `path`.
 
     Raises:
-        InputError: there is none, or not all of it.
+        InputError: a file is missing.
         DataError: a file is damaged.
     """
     return ParallelCorpus(path, *open_arrays(path))
@@ -102,21 +100,21 @@ def spool(
     sampling: Sampling | None = None,
     what: str = "training data",
 ) -> ParallelCorpus:
-    """Encode pairs into files `path`.*, with counts and the text's SHA-256 in `path`.json, in place of what is there.
+    """Encode pairs into files `path`.*, with counts and the text's SHA-256 in `path`.json; existing files are replaced.
 
-    Pairs with an empty side are left out and counted.
+    Pairs with an empty side are omitted and counted.
 
     Args:
-        max_source_length, max_target_length: most tokens of a side; 0: no limit. They hold for segmentations drawn at
-            random, too.
-        long: what happens to a pair that is longer: "skip" leaves it out, "cut" keeps its beginning.
-        sampling: which sides are to be segmented at random; see `ParallelCorpus.draw`.
-        what: the name of the data where there is none.
+        max_source_length, max_target_length: maximum number of tokens of a side, also of random segmentations; 0: no
+            limit.
+        long: "skip" omits longer pairs, "cut" truncates them.
+        sampling: the sides with random segmentation; see `ParallelCorpus.draw`.
+        what: the name of the data in the message of an empty input.
 
     Raises:
-        DataError: no pair is left, and what `blocks` raises.
+        DataError: no pair is left; also the errors of `blocks`.
         StreamError: disk full or another write error.
-        UsageError: a tokenizer whose text cannot be segmented at random.
+        UsageError: a tokenizer that does not support random segmentation.
     """
     assert long in ("skip", "cut"), long
     limits = (max_source_length, max_target_length)
@@ -124,7 +122,7 @@ def spool(
         _Side(name, tokenizer, limit, getattr(sampling, name, None))
         for name, tokenizer, limit in zip(SIDES, (source_tokenizer, target_tokenizer), limits)
     ]
-    digest, counts = hashlib.sha256(), Counts()
+    digest, counts = hashlib.sha256(), ParallelCounts()
     with ArrayFiles(path) as files:
         for block in blocks:
             digest.update(_text(block))
@@ -145,29 +143,23 @@ def spool(
 
 
 class _Side:
-    """One of the two languages while it is written."""
+    """One of the two languages while its files are written."""
 
     def __init__(self, name: str, tokenizer: Tokenizer, limit: int, alpha: float | None) -> None:
         assert tokenizer.vocab is not None
         self.name, self.tokenizer, self.limit = name, tokenizer, limit
         self.unk = tokenizer.vocab.unk
-        self.dtype = "uint16" if len(tokenizer.vocab) <= 1 << 16 else "uint32"
+        self.dtype = id_type(len(tokenizer.vocab))
         self.words = None if alpha is None else Words(tokenizer, alpha, f"sampling the {name} side")
-
-    def encode(self, lines: list[str], threads: int) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of all lines, flat, and the length of each."""
-        encoded = self.tokenizer.encode_lines(lines, threads)
-        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        return np.fromiter(chain.from_iterable(encoded), np.int64, int(lengths.sum())), lengths
 
     def too_long(self, lengths: np.ndarray) -> np.ndarray:
         return lengths > self.limit if self.limit else np.zeros(len(lengths), np.bool_)
 
     def write(self, ids: np.ndarray, lengths: np.ndarray, kept: np.ndarray, files: ArrayFiles) -> tuple[int, int]:
-        """Write the kept sentences, cut to the limit; returns the number of their tokens and of the unknown ones."""
-        shown = np.where(kept, np.minimum(lengths, self.limit) if self.limit else lengths, 0)
-        places = np.arange(len(ids)) - np.repeat(offsets_of(lengths)[:-1], lengths)
-        ids, lengths = ids[places < np.repeat(shown, lengths)], shown[kept]
+        """Write the kept sentences, truncated to the limit; returns the numbers of their tokens and unknown tokens."""
+        written = np.where(kept, np.minimum(lengths, self.limit) if self.limit else lengths, 0)
+        positions = np.arange(len(ids)) - np.repeat(offsets_of(lengths)[:-1], lengths)
+        ids, lengths = ids[positions < np.repeat(written, lengths)], written[kept]
         files.append(f"{self.name}.ids", ids.astype(self.dtype))
         files.append(f"{self.name}.lengths", lengths.astype(np.uint32))
         if self.words is not None and len(lengths):
@@ -183,16 +175,16 @@ class _Side:
                     files.append(f"{self.name}.table.{name}", array)
 
 
-def _spool_block(block: PairBlock, sides: list[_Side], cuts: bool, threads: int, files: ArrayFiles) -> Counts:
+def _spool_block(block: PairBlock, sides: list[_Side], cuts: bool, threads: int, files: ArrayFiles) -> ParallelCounts:
     source, target = sides
-    source_ids, source_lengths = source.encode(block.sources, threads)
-    target_ids, target_lengths = target.encode(block.targets, threads)
+    source_ids, source_lengths = flat_ids(source.tokenizer.encode_lines(block.sources, threads))
+    target_ids, target_lengths = flat_ids(target.tokenizer.encode_lines(block.targets, threads))
     full = (source_lengths > 0) & (target_lengths > 0)
     long = full & (source.too_long(source_lengths) | target.too_long(target_lengths))
     kept = full if cuts else full & ~long
     source_tokens, source_unknown = source.write(source_ids, source_lengths, kept, files)
     target_tokens, target_unknown = target.write(target_ids, target_lengths, kept, files)
-    return Counts(
+    return ParallelCounts(
         pairs=int(kept.sum()),
         source_tokens=source_tokens,
         target_tokens=target_tokens,
@@ -205,14 +197,14 @@ def _spool_block(block: PairBlock, sides: list[_Side], cuts: bool, threads: int,
 
 
 def _text(block: PairBlock) -> bytes:
-    """The pairs as lines of a table, whichever way they came."""
+    """The pairs as lines of `source TAB target`, for both forms of input."""
     rows = [f"{escape(a)}\t{escape(b)}\n" for a, b in zip(block.sources, block.targets, strict=True)]
     return "".join(rows).encode("utf-8", "surrogatepass")
 
 
-def _no_data(counts: Counts, what: str) -> DataError:
+def _no_data(counts: ParallelCounts, what: str) -> DataError:
     if not (counts.empty or counts.skipped):
         return DataError(f"no {what}: the input has no pairs")
-    told = [f"{counts.empty} with an empty side"] * bool(counts.empty)
-    told += [f"{counts.skipped} with a side that is too long"] * bool(counts.skipped)
-    return DataError(f"no {what}: no pair is left ({', '.join(told)})")
+    reasons = [f"{counts.empty} with an empty side"] * bool(counts.empty)
+    reasons += [f"{counts.skipped} with a side that is too long"] * bool(counts.skipped)
+    return DataError(f"no {what}: no pair is left ({', '.join(reasons)})")

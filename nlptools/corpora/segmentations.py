@@ -27,6 +27,7 @@ import numpy as np
 
 from nlptools.errors import UsageError
 from nlptools.text import sampling, sentencepiece_file
+from nlptools.text.flat_ids import id_type
 from nlptools.text.marian import Marian
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer
@@ -169,7 +170,7 @@ class Words:
         }
         self._scores = {text: score for text, (score, _) in self._normal.items()}
         self._longest = max(map(len, self._normal), default=1)
-        self._dtype = np.dtype("uint16" if len(texts) <= 1 << 16 else "uint32")
+        self._dtype = id_type(len(texts))
         self._atomic = np.array(types) != sentencepiece_file.NORMAL
         self._check_boundaries()
         # characters by number; pairs of neighbours inside pieces as one number each

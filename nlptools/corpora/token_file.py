@@ -1,105 +1,116 @@
-"""Token ids of a text in one memory-mapped file, with what is needed to say whose ids they are.
+"""Token ids of a text in one memory-mapped file, with the counts and the SHA-256 of the text.
 
-The file holds uint16 when the vocabulary allows, else uint32. It begins with the end-of-text token and has one after each
-document, so that the first token of a document is predicted from it.
+`path`.ids holds uint16 if the vocabulary allows, else uint32. It begins with the end-of-text token and has one after each
+document, so that a model predicts the first token of a document from it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
 
-from nlptools.errors import DataError, StreamError, reason
-from nlptools.files import atomic
+from nlptools.corpora.array_files import ArrayFiles, open_arrays
+from nlptools.corpora.counts import Counts
+from nlptools.errors import DataError
 from nlptools.files.streams import Block
+from nlptools.text.flat_ids import flat_ids, id_type
 from nlptools.text.tokenizer import Tokenizer
 
-_CHUNK_CHARACTERS = 1 << 16  # of a long document that are encoded at a time
+_CHUNK_CHARACTERS = 1 << 16  # a long document is encoded in chunks of about this length
 
 
 @dataclass(frozen=True)
-class Counts:
-    """What a text holds. Tokens include one end-of-text token per document; words are what white space separates."""
+class TextCounts(Counts):
+    """Counts of a text. Tokens include one end-of-text token per document; words are separated by white space."""
 
     tokens: int = 0
     documents: int = 0
     lines: int = 0
     words: int = 0
-    bytes: int = 0  # of UTF-8, line ends included
-    unknown: int = 0  # tokens that stand for what the vocabulary lacks
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*(a + b for a, b in zip(asdict(self).values(), asdict(other).values(), strict=True)))
+    bytes: int = 0  # UTF-8, including line ends
+    unknown: int = 0  # unknown tokens
 
 
+@dataclass(frozen=True, eq=False)
 class Corpus:
-    """Token ids, memory-mapped."""
+    """Token ids of a text.
 
-    def __init__(self, path: Path, counts: Counts, digest: str, dtype: str) -> None:
-        self.path = path
-        self.counts = counts
-        self.digest = digest  # SHA-256 of the text
-        self.ids = np.memmap(path, dtype=dtype, mode="r")
+    Attributes:
+        path: common beginning of the file names.
+        ids: (counts.tokens + 1,) uint16 or uint32, memory-mapped.
+        counts: see `TextCounts`.
+        digest: SHA-256 of the text.
+    """
+
+    path: Path
+    ids: np.ndarray
+    counts: TextCounts
+    digest: str
 
     def __len__(self) -> int:
+        """Number of ids, including the first end-of-text token."""
         return len(self.ids)
 
 
-def spool(blocks: Iterable[Block], path: Path, tokenizer: Tokenizer, eos: int, document: str, threads: int) -> Corpus:
-    """Encode text into `path`, with its counts and SHA-256 in `path`.json, in place of what is there.
+def open_spooled(path: Path) -> Corpus:
+    """Open the corpus that `spool` wrote to `path`.
 
     Raises:
-        DataError: the text is empty.
+        InputError: a file is missing.
+        DataError: a file is damaged.
+    """
+    record, arrays = open_arrays(path)
+    return Corpus(path, arrays["ids"], TextCounts(**record["counts"]), record["sha256"])
+
+
+def spool(blocks: Iterable[Block], path: Path, tokenizer: Tokenizer, eos: int, document: str, threads: int) -> Corpus:
+    """Encode text into the files `path`.*, with its counts and SHA-256 in `path`.json; existing files are replaced.
+
+    Args:
+        eos: id of the end-of-text token.
+        document: "line", "paragraph" (paragraphs are separated by blank lines) or "file".
+        threads: CPU threads of the tokenizer.
+
+    Raises:
+        DataError: the text has no words.
         StreamError: disk full or another write error.
     """
     assert tokenizer.vocab is not None
-    dtype = "uint16" if max(len(tokenizer.vocab), eos + 1) <= 1 << 16 else "uint32"
-    handle, temporary = atomic.temporary_file(path)
-    digest = hashlib.sha256()
-    try:
-        with open(handle, "wb") as out:
-            out.write(np.array([eos], dtype).tobytes())
-            counts = Counts()
-            for ids, part in encode(_hashed(blocks, digest), tokenizer, eos, document, threads):
-                out.write(ids.astype(dtype).tobytes())
-                counts += part
+    dtype = id_type(max(len(tokenizer.vocab), eos + 1))
+    digest, counts = hashlib.sha256(), TextCounts()
+    with ArrayFiles(path) as files:
+        files.append("ids", np.array([eos], dtype))
+        for ids, part in encode(_hashed(blocks, digest), tokenizer, eos, document, threads):
+            files.append("ids", ids.astype(dtype))
+            counts += part
         if counts.words == 0:
             raise DataError("no training data: the input has no words")
-        atomic.publish(temporary, path)
-    except OSError as error:
-        raise StreamError(f"{path}: write failed: {reason(error)}") from None
-    finally:
-        atomic.discard(temporary)
-    record = {"dtype": dtype, "sha256": digest.hexdigest(), "counts": asdict(counts)}
-    atomic.write_whole(Path(f"{path}.json"), json.dumps(record, indent=2) + "\n")
-    return Corpus(path, counts, digest.hexdigest(), dtype)
+        files.commit({"sha256": digest.hexdigest(), "counts": asdict(counts)})
+    return open_spooled(path)
 
 
 def encode(
     blocks: Iterable[Block], tokenizer: Tokenizer, eos: int, document: str, threads: int
-) -> Iterator[tuple[np.ndarray, Counts]]:
-    """(ids, counts) of block after block; an end-of-text token closes each document.
+) -> Iterator[tuple[np.ndarray, TextCounts]]:
+    """The ids (int64) and the counts of each chunk of text; an end-of-text token follows each document.
 
-    A document of several lines keeps its line ends, as far as the tokenizer knows them, and is encoded in pieces.
+    A document of several lines keeps its line ends, if the tokenizer has a token for them; a long one is encoded in chunks.
     """
     for chunk in _chunks(blocks, document):
-        encoded = tokenizer.encode_lines([text for text, _ in chunk], threads)
-        lengths = np.fromiter((len(ids) for ids in encoded), np.int64, len(encoded))
-        closes = np.fromiter((closed for _, closed in chunk), np.bool_, len(chunk))
-        flat = np.fromiter((id for ids in encoded for id in ids), np.int64, int(lengths.sum()))
-        ids = np.insert(flat, lengths.cumsum()[closes], eos)
-        yield ids, _counts(chunk, flat, int(closes.sum()), tokenizer)
+        texts = [text for text, _ in chunk]
+        flat, lengths = flat_ids(tokenizer.encode_lines(texts, threads))
+        ends = np.fromiter((ends for _, ends in chunk), np.bool_, len(chunk))
+        ids = np.insert(flat, lengths.cumsum()[ends], eos)
+        yield ids, _counts(texts, flat, int(ends.sum()), tokenizer)
 
 
-def _counts(chunk: Sequence[tuple[str, bool]], flat: np.ndarray, documents: int, tokenizer: Tokenizer) -> Counts:
-    texts = [text for text, _ in chunk]
+def _counts(texts: Sequence[str], flat: np.ndarray, documents: int, tokenizer: Tokenizer) -> TextCounts:
     unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
-    return Counts(
+    return TextCounts(
         tokens=len(flat) + documents,
         documents=documents,
         lines=sum(text.count("\n") for text in texts) + documents,
@@ -142,9 +153,3 @@ def _hashed(blocks: Iterable[Block], digest: hashlib._Hash) -> Iterator[Block]:
     for block in blocks:
         digest.update(("\n".join(block.lines) + "\n").encode("utf-8", "surrogatepass"))
         yield block
-
-
-def open_spooled(path: Path) -> Corpus:
-    """The corpus that `spool` left at `path`."""
-    record = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
-    return Corpus(path, Counts(**record["counts"]), record["sha256"], record["dtype"])

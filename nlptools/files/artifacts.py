@@ -1,7 +1,7 @@
 """The files of a model directory: JSON, tensors, and a manifest with the size and SHA-256 of each.
 
-Files are written whole, nothing is unpickled, names stay inside the directory, and sizes are checked before memory is
-taken.
+Files are written atomically, nothing is unpickled, names stay inside the directory, and sizes are checked before memory is
+allocated.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ _JSON_BYTES = 64 << 20
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write JSON whole. Raises ValueError for numbers that are not finite: `read_json` would refuse them."""
+    """Write JSON atomically. Raises ValueError for numbers that are not finite, which `read_json` rejects."""
     text = json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False, default=str)
     atomic.write_whole(path, text + "\n")
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
-    """Write a safetensors file whole. Raises StreamError."""
+    """Write a safetensors file atomically. Raises StreamError."""
     from safetensors.torch import save as serialize
 
     atomic.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
@@ -71,7 +71,7 @@ def load_weights(directory: Path) -> dict[str, Any]:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The safetensors file of a directory, or its shards. Raises BundleError when there is none."""
+    """The safetensors file of a directory, or its shards. Raises BundleError if there is none."""
     index = directory / "model.safetensors.index.json"
     if (directory / "model.safetensors").is_file():
         return [directory / "model.safetensors"]
@@ -84,7 +84,7 @@ def weight_files(directory: Path) -> list[Path]:
                 raise BundleError(f"{display(str(index))}: not a plain file name: {name!r}")
         return [directory / name for name in sorted(set(places.values()))]
     pickles = [p.name for p in directory.glob("*.bin")] + [p.name for p in directory.glob("*.pt*")]
-    hint = "pickled weights run code when read; convert them to safetensors where you trust them"
+    hint = "reading pickled weights runs code; convert them to safetensors if you trust them"
     raise BundleError(
         f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
         hint=hint if pickles else None,
@@ -92,7 +92,7 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def load_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a safetensors file. Raises BundleError when it is damaged."""
+    """The tensors of a safetensors file. Raises BundleError if it is damaged."""
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -103,7 +103,7 @@ def load_tensors(path: Path) -> dict[str, Any]:
 
 
 def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object from a file of sane size, with finite numbers only. Raises BundleError."""
+    """The JSON object in a file of at most 64 MiB, with finite numbers only. Raises BundleError."""
     try:
         if path.stat().st_size > _JSON_BYTES:
             raise BundleError(f"{display(str(path))}: larger than {_JSON_BYTES >> 20} MiB")
@@ -118,7 +118,7 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def verify(directory: Path) -> dict[str, str]:
-    """What became of each file in the manifest: "ok" for all, or an error; empty without a manifest.
+    """Check the files in the manifest; returns "ok" for each, or nothing if there is no manifest.
 
     Raises:
         BundleError: a file is missing, or its size or sum differs.
@@ -154,11 +154,11 @@ def _finite(text: str) -> float:
 
 
 def is_inside(name: str) -> bool:
-    """Whether a name of a manifest stands for a file in the directory, or in a folder of it."""
+    """Whether a name in a manifest refers to a file in the directory, or in a folder of it."""
     names = name.split("/")
     return len(names) <= 2 and all(map(_is_plain, names))
 
 
 def _is_plain(name: str) -> bool:
-    """Whether a name stands for a file in the directory itself."""
+    """Whether a name refers to a file in the directory itself."""
     return name == os.path.basename(name) and name not in ("", ".", "..") and "\0" not in name

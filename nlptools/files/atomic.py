@@ -1,9 +1,9 @@
-"""Files that are written whole: a name never stands for half a file, whatever ends the process or the power.
+"""Atomic writes: a name never refers to an incomplete file, even after a crash or a power failure.
 
-What is being written stands beside its name under a hidden one, `.NAME.` and eight characters, until `publish` or `discard`.
-A signal that ends the process would leave it there, as no `finally` is run; the command line has it removed
-(`remove_on_signals`). A handler of Python's waits until a call into C returns, so there is one only while there is something to
-remove: at any other time such a signal ends the process at once.
+A file in progress has a hidden name in the same directory, `.NAME.` and eight characters, until `publish` or `discard`. A
+signal that ends the process runs no `finally` and would leave the hidden file; the command line removes it
+(`remove_on_signals`). A Python signal handler waits until a call into C returns, so it is installed only while there is
+something to remove; at other times such a signal ends the process at once.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nlptools.errors import StreamError, display, reason
 
 T = TypeVar("T")
 
-_unfinished: dict[str, int] = {}  # files and directories under temporary names, and the process that makes each
-_signals: tuple[signal.Signals, ...] = ()  # those that remove them; none in a library, whose caller has its own ways
+_unfinished: dict[str, int] = {}  # temporary files and directories -> process that writes them
+_signals: tuple[signal.Signals, ...] = ()  # signals that remove them; none if imported as a library
 
 
 # -- temporary names ----------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def temporary_directory(final: str | Path) -> str:
 
 @contextlib.contextmanager
 def scratch_directory(prefix: str) -> Iterator[Path]:
-    """A directory in the place for temporary files, removed at the end. Raises OSError."""
+    """A directory among the temporary files of the system, removed at the end. Raises OSError."""
     import tempfile  # slow to import
 
     name = _make(tempfile.gettempdir(), prefix, lambda name: os.mkdir(name, 0o700))[1]
@@ -53,13 +53,13 @@ def scratch_directory(prefix: str) -> Iterator[Path]:
 
 
 def discard(temporary: str | Path) -> None:
-    """Remove a temporary file or directory, if it is still there; what cannot be removed stays."""
+    """Remove a temporary file or directory if it exists; errors are ignored."""
     _remove(temporary)
     _forget(temporary)
 
 
 def unfinished(final: str | Path) -> list[Path]:
-    """The temporary files and directories of `final` that exist, such as those that a killed process left."""
+    """The existing temporary files and directories of `final`, such as those of a killed process."""
     folder, prefix = _hidden(final)
     end = re.compile("[0-9a-f]{8}")
     names = os.listdir(folder) if os.path.isdir(folder) else []
@@ -67,13 +67,13 @@ def unfinished(final: str | Path) -> list[Path]:
 
 
 def _hidden(final: str | Path) -> tuple[str, str]:
-    """The folder and the beginning of the name under which `final` is made."""
+    """The folder and the prefix of the temporary names of `final`."""
     folder, name = os.path.split(os.path.abspath(final))
     return folder, f".{name}."
 
 
 def _make(folder: str, prefix: str, make: Callable[[str], T]) -> tuple[T, str]:
-    """What `make` gives for a name that is free, and the name; it is known as unfinished before it is there."""
+    """Call `make` with a free name and return the result and the name, which is registered before the call."""
     while True:
         name = os.path.join(folder, prefix + os.urandom(4).hex())
         _unfinished[name] = os.getpid()
@@ -90,7 +90,7 @@ def _make(folder: str, prefix: str, make: Callable[[str], T]) -> tuple[T, str]:
 def _remove(temporary: str | Path) -> None:
     with contextlib.suppress(OSError):
         if os.path.isdir(temporary):
-            import shutil  # as slow to import as tempfile
+            import shutil  # slow to import
 
             shutil.rmtree(temporary, ignore_errors=True)
         else:
@@ -107,16 +107,17 @@ def _forget(temporary: str | Path) -> None:
 
 
 def remove_on_signals(*numbers: signal.Signals) -> None:
-    """From now on, as long as something is unfinished, these signals remove it before they end the process.
+    """From now on, these signals remove unfinished files before they end the process.
 
-    Only where nothing else is done about a signal when the first temporary file is made: handlers, as of training, stay.
+    Existing handlers, such as those of training, are kept: a signal is handled only if it has its default action when a
+    temporary file is created.
     """
     global _signals
     _signals = numbers
 
 
 def _handle_signals(before: object, handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
-    """Put `handler` in the place of `before`; other threads than the main one may not."""
+    """Replace the handler `before` by `handler`; only the main thread may do so."""
     if threading.current_thread() is threading.main_thread():
         for number in _signals:
             if signal.getsignal(number) == before:
@@ -124,7 +125,7 @@ def _handle_signals(before: object, handler: Callable[[int, FrameType | None], N
 
 
 def _end(number: int, frame: FrameType | None) -> None:
-    """Remove what this process, and not one it was forked from, has not finished; then end by the signal itself."""
+    """Remove the unfinished files of this process, not those of its parent; then terminate by the signal itself."""
     for name, process in reversed(list(_unfinished.items())):
         if process == os.getpid():
             _remove(name)
@@ -161,7 +162,7 @@ def sync_directory(directory: str | Path) -> None:
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:
-    """Write a file so that its name never stands for half of it.
+    """Write a file atomically: its name never refers to an incomplete file.
 
     Raises:
         StreamError: disk full or another write error.
@@ -170,13 +171,13 @@ def write_whole(path: str | Path, data: bytes | str) -> None:
 
 
 def copy_whole(source: str | Path, path: str | Path) -> None:
-    """Copy a file so that its new name never stands for half of it.
+    """Copy a file atomically: the new name never refers to an incomplete file.
 
     Raises:
         OSError: `source` cannot be opened.
         StreamError: disk full or another write error.
     """
-    import shutil  # with all its archives, slow to import
+    import shutil  # slow to import
 
     with open(source, "rb") as given:
         _fill(Path(path), lambda stream: shutil.copyfileobj(given, stream))

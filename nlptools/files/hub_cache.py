@@ -1,4 +1,4 @@
-"""Models in the local cache of Hugging Face's hub, by name. Nothing is downloaded."""
+"""Models in the local cache of the Hugging Face hub, by name. Nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 def locate(name: str | Path) -> Path:
     """The path `name` if it exists, else the cached snapshot of the model `name`, else the path again.
 
-    `ORGANISATION/MODEL`, `MODEL`, and the names of sentence-transformers without their organisation are known. Of several
-    snapshots the one that the branch `main` points to counts. The cache is where `huggingface_hub` keeps it: $HF_HUB_CACHE,
-    $HF_HOME/hub or ~/.cache/huggingface/hub.
+    A name is `ORGANIZATION/MODEL` or `MODEL`; for models of sentence-transformers, the organization can be omitted. If there
+    are several snapshots, that of the branch `main` is used. The cache is in the directory of `huggingface_hub`:
+    $HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub.
     """
     path = Path(name)
     if path.exists() or not _NAME.fullmatch(str(name)) or {".", ".."} & set(path.parts):

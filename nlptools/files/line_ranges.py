@@ -1,6 +1,6 @@
-"""Parts of an input's lines: the share of one job of many, and what an earlier run has not done yet.
+"""Ranges of input lines: the shard of one job of many, and the lines that an earlier run has not processed.
 
-Parts are ranges of lines, so that the outputs of all parts, one after another, are the output of the whole.
+Shards are consecutive ranges, so that the concatenated outputs of all shards are the output of the whole input.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ _PIECE = 1 << 20
 
 
 def share(names: Sequence[str], part: int, parts: int) -> tuple[int, int]:
-    """The lines (first, end) of all inputs together, numbered from 0, that part `part` (from 1) of `parts` takes.
+    """The range (first, end) of lines of part `part` (from 1) of `parts`; lines of all inputs together, counted from 0.
 
     Raises:
-        UsageError: standard input, whose lines cannot be counted beforehand.
+        UsageError: standard input, whose lines cannot be counted in advance.
         InputError, DataError: see `streams.blocks`.
     """
     if "-" in names:
-        raise UsageError("--shard needs files: the lines of standard input cannot be counted beforehand")
+        raise UsageError("--shard needs files: the lines of standard input cannot be counted in advance")
     count = sum(_count(name) for name in names)
     return count * (part - 1) // parts, count * part // parts
 
 
 def lines_from(blocks: Iterator[Block], first: int, end: int | None) -> Iterator[tuple[int, Block]]:
-    """The blocks of lines `first` to `end` (None: to the last), each with the number of its first line, from 0."""
+    """The blocks of lines `first` to `end` (exclusive; None: all), each with the number of its first line, from 0."""
     place = 0
     for block in blocks:
         if end is not None and place >= end:
@@ -43,11 +43,11 @@ def lines_from(blocks: Iterator[Block], first: int, end: int | None) -> Iterator
 
 
 def done_lines(path: str) -> int:
-    """Whole lines in the output file `path`, 0 where there is none; a line that an earlier run left half is cut off.
+    """Number of complete lines in the output file `path`, 0 if it does not exist; an incomplete last line is removed.
 
     Raises:
-        UsageError: standard output, or a compressed file, which cannot be gone on with.
-        OutputError: it cannot be read or cut.
+        UsageError: standard output, or a compressed file, which cannot be continued.
+        OutputError: the file cannot be read or truncated.
     """
     if path == "-" or Path(path).suffix in streams.COMPRESSED:
         raise UsageError("--skip-done needs an output file, not compressed: -o FILE")
@@ -68,7 +68,7 @@ def done_lines(path: str) -> int:
 
 
 def _count(name: str) -> int:
-    """Lines of an input, the last one perhaps without an end."""
+    """Number of lines of an input; the last one may lack its newline."""
     count, last = 0, b"\n"
     for chunk in streams.line_chunks(name, _PIECE):
         count += chunk.count(b"\n")

@@ -1,4 +1,4 @@
-"""Records that are one line each: fields between tabs, escaped so that they hold anything, and JSON objects."""
+"""Records of one line each: tab-separated fields, escaped so that they can contain any text, and JSON objects."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from nlptools.errors import DataError
 
 
 def fields(line: str) -> list[str]:
-    """The fields of a TSV line, with `\\t`, `\\n` and `\\\\` turned back into what they stand for."""
+    """The fields of a TSV line, unescaped."""
     return [unescape(field) for field in line.split("\t")]
 
 
 def escape(text: str) -> str:
-    """`text` for one field of one line: backslash, tab and newline (and carriage return) as two characters each."""
+    """`text` as a field of a TSV line: backslash, tab, newline and carriage return become two characters each."""
     if not any(c in text for c in "\\\t\n\r"):
         return text
     return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
@@ -37,7 +37,7 @@ def unescape(text: str) -> str:
 
 
 def parse_json_object(line: str, path: str, number: int) -> dict[str, Any]:
-    """One line of JSON as a dict. Raises DataError, with the place, for anything else."""
+    """Parse a line with a JSON object. Raises DataError, with file and line, for anything else."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:

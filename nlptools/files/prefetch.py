@@ -1,4 +1,4 @@
-"""One item of an iterator made in a second thread while the caller works on the one before."""
+"""An iterator that computes one item ahead in a second thread."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ T = TypeVar("T")
 
 
 def one_ahead(items: Iterable[T]) -> Iterator[T]:
-    """The items, in order; an error comes where the item would have come.
+    """The items, in order; an exception is raised in place of the item that caused it.
 
-    When the caller stops early the thread ends with the item that it is at. Nobody waits for it: its input may never come,
-    and must not keep the process from ending.
+    If the caller stops early, the thread ends after its current item. It is a daemon thread that is not joined, since its input
+    may never arrive and must not keep the process from ending.
     """
-    made: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
+    ready: queue.Queue[tuple[str, Any]] = queue.Queue(maxsize=1)
     stopped = threading.Event()
 
     def make() -> None:
         try:
             for item in items:
-                made.put(("item", item))
+                ready.put(("item", item))
                 if stopped.is_set():
                     return
-            made.put(("end", None))
-        except BaseException as error:  # whatever it is, the caller is to see it
-            made.put(("error", error))
+            ready.put(("end", None))
+        except BaseException as error:  # raised again in the thread of the caller
+            ready.put(("error", error))
 
     threading.Thread(target=make, daemon=True, name="one_ahead").start()
     try:
         while True:
-            kind, value = made.get()
+            kind, value = ready.get()
             if kind == "end":
                 return
             if kind == "error":
@@ -42,4 +42,4 @@ def one_ahead(items: Iterable[T]) -> Iterator[T]:
     finally:
         stopped.set()
         with contextlib.suppress(queue.Empty):
-            made.get_nowait()  # a thread that waits for room goes on, and ends
+            ready.get_nowait()  # lets a thread that waits for space continue and end

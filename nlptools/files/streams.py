@@ -1,8 +1,8 @@
-"""The one place that opens text: files, standard input and output, compressed or not, blocks of lines at a time.
+"""Text input and output: files, standard input and output, compressed or not, in blocks of lines.
 
-Lines end at `\\n` alone and one `\\r` before it is dropped; U+2028, U+0085, VT, FF are data. UTF-8 whatever the locale;
-a byte order mark at the start is dropped. A block is what one read gave, cut at the last line end, so that a filter
-answers as soon as a pipe delivers and memory does not grow with the input.
+Lines end only at `\\n`, and one `\\r` before it is dropped; U+2028, U+0085, VT and FF are data. The encoding is UTF-8 in every
+locale; a byte order mark at the start is dropped. A block is the result of one read, up to the last line end, so that a
+filter responds as soon as a pipe delivers data and memory does not grow with the input.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from nlptools.errors import DataError, InputError, OutputError, StreamError, Una
 from nlptools.files import atomic
 
 BLOCK_BYTES = 1 << 20
-MAX_LINE = 64 << 20  # bytes: more in one line is nearly always a wrong file, and ends some libraries in an abort
+MAX_LINE = 64 << 20  # bytes; a longer line is nearly always a wrong file, and makes some libraries abort
 BOM = b"\xef\xbb\xbf"
 _MODULES = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "zstandard"}  # suffix -> module with `open`
 COMPRESSED = tuple(_MODULES)  # suffixes of compressed files
 _limits = {"line": MAX_LINE}
-_closed_streams: set[int] = set()  # of 0, 1, 2: those that were closed when the process started
+_closed_streams: set[int] = set()  # which of 0, 1, 2 were closed when the process started
 
 
 class Block(NamedTuple):
@@ -44,7 +44,7 @@ class Block(NamedTuple):
 
 
 def limit_lines(size: int) -> None:
-    """From now on, reading a line of more than `size` bytes raises DataError (`--max-line`); `MAX_LINE` at first."""
+    """From now on, reading a line of more than `size` bytes raises DataError (`--max-line`); the default is `MAX_LINE`."""
     _limits["line"] = size
 
 
@@ -53,7 +53,7 @@ def blocks(
 ) -> Iterator[Block]:
     """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
 
-    `keep_bom`: a byte order mark at the start is the first character, U+FEFF, instead of being dropped.
+    `keep_bom`: keep a byte order mark at the start as the character U+FEFF.
 
     Raises:
         InputError: no such file, a directory, unreadable.
@@ -92,17 +92,17 @@ def all_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[Block]:
 
 
 def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str]:
-    """`paths`, or standard input when there is none, after a look at each, and at those of `held_out`: all can be opened.
+    """Check that all inputs, including `held_out`, can be opened; returns `paths`, or standard input if there are none.
 
     Raises:
         InputError: see `blocks`.
-        UsageError: `-` stands more than once.
+        UsageError: `-` occurs more than once.
     """
     names = [str(path) for path in paths] or ["-"]
-    looked_at = [*names, *map(str, held_out)]
-    if looked_at.count("-") > 1:
+    checked = [*names, *map(str, held_out)]
+    if checked.count("-") > 1:
         raise UsageError("'-' (standard input) may stand only once")
-    for name in looked_at:
+    for name in checked:
         if name == "-":
             _announce_terminal()
         else:
@@ -111,7 +111,7 @@ def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str
 
 
 def zip_blocks(paths: Sequence[str], errors: str = "strict", keep_bom: bool = False) -> Iterator[tuple[list[str], ...]]:
-    """Parallel lines of several inputs, as many at a time as are at hand: one list of lines for each (`blocks`).
+    """Parallel lines of several inputs, as many at a time as are available: one list of lines for each input (`blocks`).
 
     Raises:
         DataError: the inputs differ in their number of lines; all counts are named.
@@ -134,30 +134,30 @@ def zip_blocks(paths: Sequence[str], errors: str = "strict", keep_bom: bool = Fa
             count + len(held) + sum(len(block.lines) for block in source)
             for held, source in zip(waiting, sources, strict=True)
         ]
-        told = ", ".join(f"{display(str(path))} has {n}" for path, n in zip(paths, counts, strict=True))
-        raise DataError(f"unequal numbers of lines: {told}")
+        lengths = ", ".join(f"{display(str(path))} has {n}" for path, n in zip(paths, counts, strict=True))
+        raise DataError(f"unequal numbers of lines: {lengths}")
 
 
 def line_chunks(
     name: str, size: int, ends: Sequence[bytes] = (b"\n",), opened: io.BufferedReader | None = None
 ) -> Iterator[bytes]:
-    """Byte strings that each end at a line end, or another of `ends` (the last one perhaps without).
+    """Byte strings that each end with one of `ends`, except possibly the last one.
 
-    `opened` is the input where it is open already, and is closed at the end. No more than `size` bytes beyond the limit
-    of `limit_lines` are held.
+    `opened` is the input if it is already open; it is closed at the end. At most `size` bytes beyond the limit of
+    `limit_lines` are kept in memory.
 
     Raises:
         DataError: more bytes than the limit without one of `ends`, or damaged compressed data.
     """
     with opened or open_bytes(name) as stream:
         rest: list[bytes] = []
-        held, number = 0, 1  # bytes in `rest`, and the number of the line that they begin
+        held, number = 0, 1  # bytes in `rest`, and the number of the line that begins there
         while True:
             try:
                 data = stream.read1(size)
             except (EOFError, OSError, ValueError) as error:
                 _refuse_read(name, error)
-            except Exception as error:  # zlib.error, lzma.LZMAError, ZstdError: each library has its own
+            except Exception as error:  # zlib.error, lzma.LZMAError, ZstdError
                 raise DataError(f"damaged compressed data: {error}", path=name) from None
             if not data:
                 break
@@ -177,7 +177,7 @@ def line_chunks(
 
 
 def _check_lengths(name: str, number: int, held: int, data: bytes, ends: Sequence[bytes]) -> None:
-    """Refuse `data`, which continues the `held` bytes of line `number`, if a piece between `ends` is too long."""
+    """Raise DataError if a piece between `ends` is too long; `data` follows the `held` bytes of line `number`."""
     place = 0
     for piece in re.split(b"[%b]" % b"".join(ends), data):
         if held + len(piece) > _limits["line"]:
@@ -195,7 +195,7 @@ def open_bytes(name: str) -> io.BufferedReader:
     if name == "-":
         if 0 in _closed_streams:
             raise InputError("<stdin>: standard input is closed")
-        # closefd=False: leaving the reader must not close descriptor 0 for whoever opens a file next
+        # closefd=False: closing the reader must not free descriptor 0, which the next opened file would get
         return open(0, "rb", closefd=False)
     _check_readable(name)
     try:
@@ -205,7 +205,7 @@ def open_bytes(name: str) -> io.BufferedReader:
 
 
 def _codec(name: str) -> Callable[..., Any]:
-    """The `open` function for the compression that the suffix names."""
+    """The `open` function for the compression of the suffix."""
     module = _MODULES.get(Path(name).suffix)
     if module is None:
         return open
@@ -217,7 +217,7 @@ def _codec(name: str) -> Callable[..., Any]:
 
 
 def without_compression(path: str) -> str:
-    """`path` without the suffix of a compression."""
+    """`path` without a suffix for compression."""
     for suffix in COMPRESSED:
         path = path.removesuffix(suffix)
     return path
@@ -239,7 +239,7 @@ def _check_readable(name: str) -> None:
         raise InputError(f"{display(name)}: permission denied")
 
 
-@functools.cache  # a command looks at its inputs before torch is loaded, and the function it calls does so again
+@functools.cache  # inputs are checked before torch is imported, and again by the library function
 def _announce_terminal() -> None:
     if 0 not in _closed_streams and os.isatty(0):
         from nlptools import messages
@@ -273,12 +273,12 @@ def _refuse_read(name: str, error: Exception) -> None:
 class Output:
     """Lines to a file or standard output.
 
-    A file is written under a temporary name and renamed when whole; devices, pipes and standard output are written to
+    A file is written under a temporary name and renamed when complete; devices, pipes and standard output are written to
     directly. Use as a context manager. `line_buffered` flushes after every line, otherwise after every `write`; `append`
-    writes behind what the file has, at once.
+    writes directly to the end of an existing file.
 
     Raises:
-        OutputError: the file exists and `force` is not set, or cannot be made.
+        OutputError: the file exists and `force` is not set, or cannot be created.
         StreamError: a write failed (disk full), or standard output is closed.
     """
 
@@ -360,7 +360,7 @@ class Output:
             self._discard()
 
     def _discard(self) -> None:
-        """Close a file that is still open, and remove it if it has not got its name."""
+        """Close the file, and remove it if it is still under its temporary name."""
         if self.name != "<stdout>":
             with contextlib.suppress(OSError):
                 self._stream.close()
@@ -369,14 +369,14 @@ class Output:
 
 
 def stdout_bytes() -> IO[bytes]:
-    """Standard output for bytes. Raises StreamError when it was closed before the process started."""
+    """Standard output for bytes. Raises StreamError if it was closed before the process started."""
     if 1 in _closed_streams or sys.stdout is None:
         raise StreamError("<stdout>: standard output is closed")
     return cast(IO[bytes], sys.stdout.buffer)
 
 
 class ClosedOutput(io.StringIO):
-    """Stands for a standard output that was closed before the process started: writing to it is an error."""
+    """Replaces a standard output that was closed before the process started: writing to it is an error."""
 
     def write(self, text: str) -> int:
         """Raises StreamError."""
@@ -386,7 +386,7 @@ class ClosedOutput(io.StringIO):
 def plug_closed_streams() -> None:
     """Open /dev/null on each of descriptors 0 to 2 that is closed.
 
-    Else the next file opened would get that number, and whatever writes to standard output would write into it.
+    Otherwise the next opened file would get that number, and output for the standard streams would go into it.
     """
     for descriptor in range(3):
         try:

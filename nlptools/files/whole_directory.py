@@ -1,4 +1,4 @@
-"""Directories that are written whole: filled under a hidden name beside their own, and renamed when complete."""
+"""Atomic writes of directories: filled under a hidden name in the same place, and renamed when complete."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def check_target(path: str, kind: str, is_kind: Callable[[Path], bool], *, force
     """Check that a directory can be written at `path`: nothing is there, it is empty, or it may be replaced.
 
     Args:
-        kind: what the directory is to hold, for messages.
-        is_kind: whether an existing directory holds that, and nothing else that `force` should not replace.
+        kind: the contents of the directory, for messages.
+        is_kind: whether an existing directory has only such contents, so that `force` may replace it.
 
     Raises:
         OutputError: a file, an existing directory without `force`, or a directory with other contents.
@@ -28,15 +28,15 @@ def check_target(path: str, kind: str, is_kind: Callable[[Path], bool], *, force
         if not force:
             raise OutputError(f"{display(path)}: exists", hint="--force replaces it")
         if not is_kind(target):
-            raise OutputError(f"{display(path)}: holds something else than {kind}, and is not replaced")
+            raise OutputError(f"{display(path)}: contains something other than {kind} and is not replaced")
 
 
 @contextlib.contextmanager
 def replacing(path: str) -> Iterator[Path]:
-    """A new directory to fill, which takes the place of `path` if the context ends without an error.
+    """A new directory, which replaces `path` if the context ends without an error.
 
     Raises:
-        OutputError: it cannot be made or renamed.
+        OutputError: it cannot be created or renamed.
     """
     target = Path(path).absolute()
     try:

@@ -1,4 +1,4 @@
-"""What a directory of a model or of vectors holds, without loading it."""
+"""Description of a directory of a model or of vectors, without loading it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from nlptools.text.tokenizer import Tokenizer
 
 
 def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
-    """Facts in sections: model, tokenizer, training, files.
+    """Properties in sections: model, tokenizer, training, files.
 
-    An encoder-decoder with two tokenizers has a source tokenizer and a target tokenizer; a directory of vectors has
-    vectors and files, and between them training if train-w2v made it.
+    An encoder-decoder with two tokenizers has the sections source tokenizer and target tokenizer. A directory of vectors has
+    the sections vectors, training (if train-w2v wrote it) and files.
 
     Raises:
         InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
@@ -25,8 +25,8 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
     path = hub_cache.locate(directory)
     if (path / "training.json").is_file() and not (path / "config.json").is_file():
         raise BundleError(
-            f"{display(str(path))}: no config.json: a training run, and no model in it",
-            hint="nlptools plot draws its curves",
+            f"{display(str(path))}: no config.json: a training run without a model",
+            hint="nlptools plot draws its training curves",
         )
     bundle.check_directory(path)
     verified = artifacts.verify(path)
@@ -34,8 +34,8 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
     files = _files(path, verified)
     training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
     if config.get("kind") == "vectors":
-        told = {"training": _vector_training(training)} if training else {}
-        return {"vectors": _vectors(path, config), **told, "files": files}
+        trained = {"training": _vector_training(training)} if training else {}
+        return {"vectors": _vectors(path, config), **trained, "files": files}
     return {
         "model": _model(path, config),
         **_tokenizers(path, config),
@@ -47,17 +47,17 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
 def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
     from nlptools.text.tokenizer_pairs import FOLDER
 
-    found = {p.name: p for p in path.iterdir()}
-    found |= {f"{FOLDER}/{p.name}": p for p in (path / FOLDER).glob("*")}  # the target's tokenizer
+    paths = {p.name: p for p in path.iterdir()}
+    paths |= {f"{FOLDER}/{p.name}": p for p in (path / FOLDER).glob("*")}  # the tokenizer of the target
     return {
         name: f"{p.stat().st_size:,} bytes" + (f", {verified[name]}" if name in verified else ", not in the manifest")
-        for name, p in sorted(found.items())
+        for name, p in sorted(paths.items())
         if p.is_file() and not p.name.startswith(".")
     }
 
 
 def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
-    """Facts about a directory of vectors, which is opened, and so checked, but not read."""
+    """Properties of a directory of vectors, which is opened, and thereby checked, but not read."""
     from nlptools.vectors.files import directory as bundle_format
     from nlptools.vectors.product_quantization import ProductRows
 
@@ -72,8 +72,8 @@ def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
         codes, centroids, _ = table.rows.product
         facts |= {"subvectors": codes.shape[1], "centroids": len(centroids)}
     if table.subwords is not None and len(table.subwords.buckets):
-        kept = table.subwords
-        facts["subwords"] = {"shortest": kept.shortest, "longest": kept.longest, "rows": len(kept.buckets)}
+        ngrams = table.subwords
+        facts["subwords"] = {"shortest": ngrams.shortest, "longest": ngrams.longest, "rows": len(ngrams.buckets)}
     return facts
 
 
@@ -97,7 +97,7 @@ def _tensors(path: Path) -> list[tuple[list[int], str]]:
 
     try:
         with safe_open(path, framework="np") as file:
-            slices = [file.get_slice(name) for name in file.keys()]  # noqa: SIM118  it is not a dict
+            slices = [file.get_slice(name) for name in file.keys()]  # noqa: SIM118  not a dict
             return [(tensor.get_shape(), str(tensor.get_dtype())) for tensor in slices]
     except (SafetensorError, OSError, ValueError) as error:
         raise BundleError(f"{display(str(path))}: damaged: {error}") from None
@@ -154,11 +154,11 @@ def _vector_training(record: dict[str, Any]) -> dict[str, Any]:
 
     settings = _part(record, "settings")
     chosen = {field.name: settings[field.name] for field in fields(TrainW2V) if field.name in settings}
-    told = {name: value for name, value in _training(record).items() if name != "began"}
-    return {**told, "settings": chosen, "seed": record.get("seed")}
+    common = {name: value for name, value in _training(record).items() if name != "began"}
+    return {**common, "settings": chosen, "seed": record.get("seed")}
 
 
 def _part(record: dict[str, Any], name: str) -> dict[str, Any]:
-    """An object inside a record; an empty one for anything else."""
+    """The object `name` of a record; empty if it is missing or not an object."""
     value = record.get(name)
     return value if isinstance(value, dict) else {}

@@ -178,7 +178,7 @@ class LanguageModel:
 
     def _never_generated(self) -> list[int]:
         vocab = self.tokenizer.vocab
-        return [] if vocab is None else vocab.never_said(self.bundle.eos, self.model.output.vocab_size)
+        return [] if vocab is None else vocab.never_generated(self.bundle.eos, self.model.output.vocab_size)
 
     def _unk(self) -> int | None:
         return self.tokenizer.vocab.unk if self.tokenizer.vocab is not None else None

@@ -1,7 +1,7 @@
-"""Encoders and fine-tuned models as ONNX files, which many other runtimes read: `export`.
+"""Export of encoders and fine-tuned models to ONNX files, which many other runtimes read.
 
-The graph takes `input_ids`, `attention_mask` and `token_type_ids`, int64, and gives `last_hidden_state`,
-`sentence_embedding` or `logits`, float32, under the names that Hugging Face's optimum gives them. Batch and length are free.
+The graph takes `input_ids`, `attention_mask` and `token_type_ids`, int64, and returns `last_hidden_state`,
+`sentence_embedding` or `logits`, float32, with the names of Hugging Face's optimum. Batch size and length are dynamic.
 Shapes: B batch, C choices, T length, D hidden, K labels.
 """
 
@@ -36,19 +36,19 @@ from nlptools.tasks.task import seen_layers
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _HEADS = ("sequence", "tokens", "spans", "choice")  # heads that can be exported
 _HINT = "pip install 'nlptools[onnx]'"
-_MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: an ONNX file ends at 2 GiB, the graph included
-_CHECKS = ((1, 2), (3, 17), (5, 64))  # sizes of batches that are compared: rows, tokens
-_TOLERANCE = 1e-4  # largest difference, as a share of the largest number, or of 1
+_MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: an ONNX file is limited to 2 GiB, including the graph
+_CHECKS = ((1, 2), (3, 17), (5, 64))  # sizes of the batches of the comparison: rows, tokens
+_TOLERANCE = 1e-4  # maximum difference, relative to the largest value or to 1
 
 
 @dataclass(frozen=True)
 class Exported:
-    """What was written.
+    """Properties of an exported graph.
 
     Attributes:
         result: logits, sentence or hidden.
-        outputs: names of what the graph gives.
-        difference: largest one between a number of the graph and of the model; None where it was not looked for.
+        outputs: names of the outputs of the graph.
+        difference: maximum absolute difference between the graph and the model; None if they were not compared.
     """
 
     result: str
@@ -61,9 +61,9 @@ def export(model: str | Path, settings: Export) -> Exported:
 
     Raises:
         InputError, BundleError: see `bundle.load` and `sentence_steps.read`.
-        UsageError: no encoder, or one without what `settings.result` asks for.
+        UsageError: not an encoder, or one without the output `settings.result`.
         Unavailable: the package onnx or onnxscript is not installed.
-        CheckFailed: the graph does not compute what the model computes; nothing is written.
+        CheckFailed: the graph and the model differ; nothing is written.
         OutputError, StreamError: see `streams.Output`.
     """
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
@@ -74,7 +74,7 @@ def export(model: str | Path, settings: Export) -> Exported:
         data = _traced(graph, settings.opset)
         difference = None
         if settings.check and importlib.util.find_spec("onnxruntime") is None:
-            messages.note(f"not compared with the model: there is no onnxruntime ({_HINT})")
+            messages.note(f"not compared with the model: onnxruntime is not installed ({_HINT})")
         elif settings.check:
             difference = _difference(graph, data)
             messages.note(f"compared with the model: the largest difference is {difference:.2g}")
@@ -83,18 +83,18 @@ def export(model: str | Path, settings: Export) -> Exported:
 
 
 class Graph(nn.Module):
-    """What is exported: an encoder, and what happens to its hidden states."""
+    """The exported module: an encoder, and a head or pooling of its hidden states."""
 
     def __init__(
         self, model: BertWithHeads, result: str, which: Layers, steps: SentenceSteps | None, head: str | None
     ) -> None:
-        """`which`: the layers that the head sees. `steps`: of a sentence. `head`: of logits."""
+        """`which`: input layers of the head. `steps`: pooling steps, for sentence vectors. `head`: its name, for logits."""
         super().__init__()
         self.model, self.result, self.which, self.steps, self.head = model, result, which, steps, head
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Names of what `forward` gives."""
+        """Names of the outputs of `forward`."""
         if self.result != "logits":
             return ("sentence_embedding" if self.result == "sentence" else "last_hidden_state",)
         if self.head != "spans":
@@ -103,20 +103,20 @@ class Graph(nn.Module):
 
     @property
     def by_token(self) -> bool:
-        """Whether outputs are of each token, those of padding included."""
+        """Whether there is an output for each token, including padding."""
         return self.result == "hidden" or self.head in ("tokens", "spans")
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, token_type_ids: Tensor) -> tuple[Tensor, ...]:
-        """(B, T), or (B, C, T) with a head "choice" -> as `outputs` has them: (B, T, D), (B, D), (B, K), (B, T, K),
+        """(B, T), or (B, C, T) with a head "choice" -> the tensors named in `outputs`: (B, T, D), (B, D), (B, K), (B, T, K),
         (B, C), (B, T) beginnings and ends.
         """
         shape = input_ids.shape
         ids, mask, types = (x.reshape(-1, shape[-1]) for x in (input_ids, attention_mask, token_type_ids))
-        found = self.of_states(self.model.encoder.exported(ids, mask > 0, types), mask > 0)
-        return (found[0].view(shape[:-1]),) if len(shape) == 3 else found
+        results = self.of_states(self.model.encoder.exported(ids, mask > 0, types), mask > 0)
+        return (results[0].view(shape[:-1]),) if len(shape) == 3 else results
 
     def expected(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
-        """What `forward` has to give for rows (B, T), by the model as it is trained."""
+        """The reference for `forward` on rows (B, T), computed by the model in the form used for training."""
         return self.of_states(self.model.encoder(ids, mask, types).layers, mask)
 
     def of_states(self, states: Sequence[Tensor], mask: Tensor) -> tuple[Tensor, ...]:
@@ -136,43 +136,45 @@ class Graph(nn.Module):
 
 
 def _graph(path: Path, settings: Export) -> Graph:
-    """What is to be exported of a directory. Raises UsageError for what it does not have, or is too large."""
+    """The graph of a model directory. Raises UsageError if it lacks the requested output or is too large."""
     opened = open_model(path)
-    found, steps = opened.bundle, opened.steps
-    model: Any = found.model
+    bundle, steps = opened.bundle, opened.steps
+    model: Any = bundle.model
     if not isinstance(model, BertWithHeads):
         raise UsageError(
-            f"{display(str(path))}: export takes a BERT or an ELECTRA, a sentence-transformers directory, or what finetune"
-            " made of one"
+            f"{display(str(path))}: export needs a BERT or an ELECTRA, a sentence-transformers directory, or a fine-tuned"
+            " model of these"
         )
     heads = [head for head in model.heads if head in _HEADS]
     has = {"logits": bool(heads), "sentence": steps is not None, "hidden": True}
     result = next(name for name in has if has[name]) if settings.result == "auto" else settings.result
     if "mentions" in model.heads and settings.result in ("auto", "logits"):
         raise UsageError(
-            f"{display(str(path))}: judges names at given places, which no usual input of a graph says",
-            hint="--result hidden exports its encoder",
+            f"{display(str(path))}: the model classifies names at given positions, which are not an input of the graph",
+            hint="--result hidden exports the encoder",
         )
     if not has[result]:
-        what = "no head of a task" if result == "logits" else "no sentence-transformers directory"
-        raise UsageError(f"--result {result}: {display(str(path))} has {what}".replace("has no sent", "is no sent"))
+        lack = "has no head of a task" if result == "logits" else "is not a sentence-transformers directory"
+        raise UsageError(f"--result {result}: {display(str(path))} {lack}")
     size = sum(p.numel() * p.element_size() for p in model.parameters())
     if size > _MOST_BYTES:
-        raise UsageError(f"{display(str(path))}: weights of {size / 2**30:.1f} GiB, an ONNX file holds less than 2")
-    _tell(model, result, steps)
+        raise UsageError(
+            f"{display(str(path))}: weights of {size / 2**30:.1f} GiB, but an ONNX file is limited to 2 GiB"
+        )
+    _warn_of_limits(model, result, steps)
     model.requires_grad_(True).eval()
-    which = seen_layers(found)
+    which = seen_layers(bundle)
     return Graph(model, result, which, steps, heads[0] if result == "logits" else None)
 
 
-def _tell(model: BertWithHeads, result: str, steps: SentenceSteps | None) -> None:
-    """Say what the graph leaves to who calls it."""
+def _warn_of_limits(model: BertWithHeads, result: str, steps: SentenceSteps | None) -> None:
+    """Warn of parts of the model that are not in the graph."""
     if result == "logits" and model.crf is not None:
-        messages.warn("logits are those of each token by itself; the conditional random field is left out")
+        messages.warn("the graph computes the logits of each token, without the conditional random field")
     if result == "sentence" and steps is not None and steps.default_prompt is not None:
-        messages.warn(f"the graph knows no prompt: put {steps.prompts[steps.default_prompt]!r} before texts")
+        messages.warn(f"the graph has no prompt: put {steps.prompts[steps.default_prompt]!r} before each text")
         if not steps.include_prompt:
-            messages.warn("tokens of the prompt are pooled with the others, which the model does not do")
+            messages.warn("the graph also pools the tokens of the prompt, which the model excludes")
 
 
 def _traced(graph: Graph, opset: int) -> bytes:
@@ -184,7 +186,7 @@ def _traced(graph: Graph, opset: int) -> bytes:
     with _quiet():
         program: Any = torch.onnx.export(
             graph,
-            (ids, mask, torch.zeros_like(ids)),  # the same tensor twice would be one input
+            (ids, mask, torch.zeros_like(ids)),  # the same tensor twice would become one input
             input_names=INPUTS,
             output_names=graph.outputs,
             opset_version=opset,
@@ -194,14 +196,14 @@ def _traced(graph: Graph, opset: int) -> bytes:
         )
         proto = program.model_proto
     for part in (*proto.graph.node, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
-        del part.metadata_props[:]  # where each came from in source files of this machine
+        del part.metadata_props[:]  # paths of source files on this machine
     data: bytes = proto.SerializeToString()
     return data
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without what the exporter says about itself."""
+    """Suppress the log and the warnings of the exporter."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:
@@ -214,7 +216,7 @@ def _quiet() -> Iterator[None]:
 
 @torch.inference_mode()
 def _difference(graph: Graph, data: bytes) -> float:
-    """The largest difference between the graph's numbers and the model's. Raises CheckFailed when it is too large."""
+    """The maximum absolute difference between the graph and the model. Raises CheckFailed if it is too large."""
     import onnxruntime
 
     session = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
@@ -225,19 +227,19 @@ def _difference(graph: Graph, data: bytes) -> float:
         types = random.integers(0, config.type_vocab_size, (rows, tokens))
         mask = np.arange(tokens) < random.integers(1, tokens + 1, (rows, 1))
         mask[0] = True
-        given = dict(zip(INPUTS, (ids, mask.astype(np.int64), types), strict=True))
+        inputs = dict(zip(INPUTS, (ids, mask.astype(np.int64), types), strict=True))
         if graph.head == "choice":
-            given = {name: array[None] for name, array in given.items()}
-        wanted = graph.expected(*map(torch.from_numpy, (ids, mask, types)))
-        for name, found, tensor in zip(graph.outputs, session.run(None, given), wanted, strict=True):
+            inputs = {name: array[None] for name, array in inputs.items()}
+        references = graph.expected(*map(torch.from_numpy, (ids, mask, types)))
+        for name, output, tensor in zip(graph.outputs, session.run(None, inputs), references, strict=True):
             expected = tensor.numpy()
-            apart = np.abs(found.reshape(expected.shape) - expected)
+            differences = np.abs(output.reshape(expected.shape) - expected)
             if graph.by_token and name != "yes_no_logits":
-                apart = apart[mask]
-            difference = float(apart.max())
+                differences = differences[mask]
+            difference = float(differences.max())
             if not difference <= _TOLERANCE * max(1.0, float(np.abs(expected).max())):
                 raise CheckFailed(
-                    f"the graph's {name} is {difference:.3g} off what the model gives; nothing was written"
+                    f"{name} of the graph differs from the model by {difference:.3g}; nothing was written"
                 )
             largest = max(largest, difference)
     return largest

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from nlptools.compute.backend import Backend
-from nlptools.corpora.token_file import Counts
+from nlptools.corpora.token_file import TextCounts
 from nlptools.models.contract import LanguageModel
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
@@ -137,7 +137,7 @@ def _carried_scores(
 # -- perplexity -----------------------------------------------------------------------------------------------------
 
 
-def perplexities(log_probability: float, counts: Counts) -> dict[str, float]:
+def perplexities(log_probability: float, counts: TextCounts) -> dict[str, float]:
     """Perplexity per token, word and byte, and bits per byte, of a text with this total log-probability (nats)."""
     nats = -log_probability
     return {
@@ -151,19 +151,19 @@ def perplexities(log_probability: float, counts: Counts) -> dict[str, float]:
 
 def score_stream(
     model: LanguageModel,
-    encoded: Iterable[tuple[np.ndarray, Counts]],
+    encoded: Iterable[tuple[np.ndarray, TextCounts]],
     backend: Backend,
     *,
     eos: int,
     stride: int = 0,
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
-) -> tuple[float, Counts] | None:
+) -> tuple[float, TextCounts] | None:
     """(log-probability, counts) of a text given as chunks of ids in which `eos` ends each document.
 
     Documents are scored one by one, each from the `eos` token; those of a chunk side by side. Ranks share the work.
     """
-    total, counts = 0.0, Counts()
+    total, counts = 0.0, TextCounts()
     rest: list[np.ndarray] = []
     documents: list[np.ndarray] = []
     pending = 0

@@ -56,7 +56,7 @@ class Translator:
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
         self.eos = int(self.model.config.eos)
         assert self.target_tokenizer.vocab is not None and self.source_tokenizer.vocab is not None
-        self._never = self.target_tokenizer.vocab.never_said(self.eos, self.model.output.vocab_size)
+        self._never = self.target_tokenizer.vocab.never_generated(self.eos, self.model.output.vocab_size)
         self._pieces, self._unknown = 0, 0  # of the sources so far
 
     # -- translating --------------------------------------------------------------------------------------------------

@@ -22,19 +22,19 @@ from nlptools.configs.sequences import THRESHOLDS
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.sequences.bigrams import Packing, Words
-from nlptools.sequences.phrases import Counts, Rule
+from nlptools.sequences.phrases import PhraseCounts, Rule
 
 _MARK = "# phrases"
 _VERSION = 1
 
 
-def save(output: streams.Output, models: Sequence[tuple[Rule, Counts]]) -> None:
+def save(output: streams.Output, models: Sequence[tuple[Rule, PhraseCounts]]) -> None:
     """Write the results of all passes. Raises StreamError if the disk is full."""
     for rule, counts in models:
         output.write_lines(_section(rule, counts))
 
 
-def _section(rule: Rule, counts: Counts) -> list[str]:
+def _section(rule: Rule, counts: PhraseCounts) -> list[str]:
     header = {
         "version": _VERSION,
         "words": counts.total,
@@ -61,7 +61,7 @@ def _section(rule: Rule, counts: Counts) -> list[str]:
     return [f"{_MARK}\t{json.dumps(header, ensure_ascii=False)}", *(f"{text}\t{-number}" for number, text in rows)]
 
 
-def load(path: str, scoring: str | None = None, threshold: float | None = None) -> list[tuple[Rule, Counts]]:
+def load(path: str, scoring: str | None = None, threshold: float | None = None) -> list[tuple[Rule, PhraseCounts]]:
     """The results of all passes.
 
     Args:
@@ -109,7 +109,7 @@ def _sections(path: str) -> Iterator[list[Row]]:
         yield rows
 
 
-def _read_section(path: str, rows: list[Row]) -> tuple[Rule, Counts]:
+def _read_section(path: str, rows: list[Row]) -> tuple[Rule, PhraseCounts]:
     """Rule and counts of a section. Raises DataError."""
     number, _, header = rows[0]
     rule, total, entries = _read_header(line_records.parse_json_object(header, path, number), path, number)
@@ -149,7 +149,7 @@ def _counts(
     pairs: list[tuple[int, int, list[int]]],
     total: int,
     entries: int,
-) -> Counts:
+) -> PhraseCounts:
     packing = Packing(len(words), connectors)
     if connectors:
         keys = np.array([packing.pair(ids) for _, _, ids in pairs], np.int64)
@@ -164,7 +164,7 @@ def _counts(
     table = np.zeros(len(words), np.int64)
     table[list(singles)] = list(singles.values())
     counts = np.array([count for _, count, _ in pairs], np.int64)[order]
-    return Counts(words.ids, packing, table, keys, counts, total, entries)
+    return PhraseCounts(words.ids, packing, table, keys, counts, total, entries)
 
 
 def _read_header(settings: dict[str, Any], path: str, number: int) -> tuple[Rule, int, int]:

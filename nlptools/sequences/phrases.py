@@ -77,7 +77,7 @@ def _has_blank(text: str) -> bool:
     return any(c in text for c in " \t\r\n")
 
 
-class Counts(NamedTuple):
+class PhraseCounts(NamedTuple):
     """The counts of a pass over a text.
 
     Attributes:
@@ -132,7 +132,7 @@ class Joiner:
         phrases: the joined tokens (F,).
     """
 
-    def __init__(self, counts: Counts, rule: Rule) -> None:
+    def __init__(self, counts: PhraseCounts, rule: Rule) -> None:
         self._packing = counts.packing
         self._ids = counts.ids
         self._keys = counts.keys[counts.scores(rule) > rule.threshold]
@@ -242,7 +242,7 @@ def learn_and_join(
     rule: Rule,
     passes: int = 1,
     max_vocab: int = MAX_VOCAB,
-    learned: Callable[[list[tuple[Rule, Counts]]], None] | None = None,
+    learned: Callable[[list[tuple[Rule, PhraseCounts]]], None] | None = None,
 ) -> Iterator[str]:
     """Learn the phrases of a text and join them. Yields texts of many lines.
 
@@ -265,12 +265,12 @@ def _learn_and_join(
     rule: Rule,
     passes: int,
     max_vocab: int,
-    learned: Callable[[list[tuple[Rule, Counts]]], None] | None,
+    learned: Callable[[list[tuple[Rule, PhraseCounts]]], None] | None,
 ) -> Iterator[str]:
     words = Words()
     spool = stack.enter_context(Spool())
     spool.fill(ids for block in blocks for ids in words.encode("\n".join([*block.lines, ""])))
-    models: list[tuple[Rule, Counts]] = []
+    models: list[tuple[Rule, PhraseCounts]] = []
     for turn in range(passes):
         counts = learn(spool.windows(), words, rule, max_vocab)
         if not counts.total:
@@ -292,7 +292,7 @@ def _learn_and_join(
     yield from _texts(joined, words.texts())
 
 
-def learn(windows: Iterable[Ids], words: Words, rule: Rule, max_vocab: int = MAX_VOCAB) -> Counts:
+def learn(windows: Iterable[Ids], words: Words, rule: Rule, max_vocab: int = MAX_VOCAB) -> PhraseCounts:
     """Count words and pairs in a stream of ids."""
     connectors = [words.ids[word] for word in rule.connectors]
     size = len(words)
@@ -307,7 +307,7 @@ def learn(windows: Iterable[Ids], words: Words, rule: Rule, max_vocab: int = MAX
         )
     entries = int((counts > 0).sum()) + len(pairs.keys)
     # a copy, since later passes add tokens to `words`
-    return Counts(dict(words.ids), packing, counts, pairs.keys, pairs.counts, total, entries)
+    return PhraseCounts(dict(words.ids), packing, counts, pairs.keys, pairs.counts, total, entries)
 
 
 def _texts(windows: Iterable[Ids], texts: Sequence[str]) -> Iterator[str]:
@@ -324,7 +324,7 @@ def _texts(windows: Iterable[Ids], texts: Sequence[str]) -> Iterator[str]:
 # -- applying ---------------------------------------------------------------------------------------------------------
 
 
-def join(blocks: Iterable[Block], models: Sequence[tuple[Rule, Counts]]) -> Iterator[str]:
+def join(blocks: Iterable[Block], models: Sequence[tuple[Rule, PhraseCounts]]) -> Iterator[str]:
     """Join the phrases of models, one model after the other. Yields a text of whole lines per block."""
     joiners = [Joiner(counts, rule) for rule, counts in models]
     for block in blocks:

@@ -1,12 +1,12 @@
 """The tokenizers of BLEU over whole blocks of lines: 13a, intl, zh, char, none.
 
-Sources: mteval-v14.pl of NIST for `intl` and the script of Shujian Huang (2017) for `zh`, both in the reading of
-sacrebleu (Post 2018, W18-6319), whose tokens these are, quirks included. For `intl` that holds for the characters that
-the Unicode version of the running Python knows.
-Departure: the scripts are substitutions one after another, each of which looks at one character to either side. Here
-each byte of a block gets a class, and where two tokens part follows from the classes of neighbours. What is left of the
-order of the substitutions is a parity: of a run of points before a digit, every second ends a match of the first
-substitution, so that `a..5` becomes `a . .5` but `a...5` becomes `a . . . 5`.
+Sources: mteval-v14.pl of NIST for `intl` and the script of Shujian Huang (2017) for `zh`, both as implemented by sacrebleu
+(Post 2018, W18-6319). The tokens equal those of sacrebleu, including its quirks; for `intl`, this holds for the characters of
+the Unicode version of the running Python.
+Departure: the scripts are consecutive substitutions, each of which depends on one character to either side. Here each byte
+of a block gets a class, and the classes of neighboring bytes determine the token boundaries. The order of the substitutions
+matters only as a parity: in a sequence of points before a digit, every second point ends a match of the first substitution,
+so that `a..5` becomes `a . .5` but `a...5` becomes `a . . . 5`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from nlptools.text.mteval_blocks import separate_13a, separate_spaces
 Bytes = NDArray[np.uint8]
 Positions = NDArray[np.int64]
 
-# Classes of characters. A point stands apart except inside or before a number.
+# Classes of characters. A point is a separate token except inside or before a number.
 _NUMBER, _POINT, _ALONE, _DASH = 1, 2, 4, 8
 _REST = 16  # added for all bytes of a character but the first
 _UNKNOWN = 255
 _SPACE, _NEWLINE = 0x20, 0x0A
 
-# What counts as Chinese, first and last. The two long entries were meant to be U+20000 to U+2A6D6 and U+2F800 to
-# U+2FA1D. As comparisons of strings they hold for U+2001 to U+2A6D and U+2F81 to U+2FA1 instead.
+# Ranges of characters that count as Chinese (first, last). The two long entries were intended as U+20000 to U+2A6D6 and
+# U+2F800 to U+2FA1D; compared as strings, they match U+2001 to U+2A6D and U+2F81 to U+2FA1 instead.
 _CHINESE = (
     ("\u3400", "\u4db5"),
     ("\u4e00", "\u9fbb"),
@@ -71,7 +71,7 @@ def _class_zh(character: str) -> int:
 
 
 class _Classes:
-    """The class of every character; worked out when a character is first met."""
+    """The class of each character, computed at its first occurrence."""
 
     def __init__(self, classify: Callable[[str], int]) -> None:
         self._classify = classify
@@ -79,7 +79,7 @@ class _Classes:
         self._bytes = np.zeros(256, np.uint8)
         for code in range(128):
             self._bytes[code] = classify(chr(code))
-        self._bytes[_NEWLINE] = _NUMBER  # neither rule about points applies at the ends of a line
+        self._bytes[_NEWLINE] = _NUMBER  # no rule about points applies at the ends of a line
 
     def of(self, data: Bytes) -> Bytes:
         """The class of each byte of valid UTF-8 that ends with a newline; the later bytes of a character have _REST."""
@@ -93,47 +93,47 @@ class _Classes:
             codes = data[at].astype(np.int32) & (0x7F >> width)
             for k in range(1, width):
                 codes = codes << 6 | data[at + k] & 0x3F
-            found = self._look_up(codes)
-            at, found = at[found > 0], found[found > 0]
-            classes[at] = found
+            values = self._look_up(codes)
+            at, values = at[values > 0], values[values > 0]
+            classes[at] = values
             for k in range(1, width):
-                classes[at + k] = found | _REST
+                classes[at + k] = values | _REST
         return classes
 
     def _look_up(self, codes: NDArray[np.int32]) -> Bytes:
-        found: Bytes = self._table[codes]
-        unknown = codes[found == _UNKNOWN]
+        values: Bytes = self._table[codes]
+        unknown = codes[values == _UNKNOWN]
         if len(unknown):
             for code in set(unknown.tolist()):
                 self._table[code] = self._classify(chr(code))
-            found = self._table[codes]
-        return found
+            values = self._table[codes]
+        return values
 
 
 @cache
 def _classes(classify: Callable[[str], int]) -> _Classes:
-    """The table of one tokenizer, made when it is first used."""
+    """The table of one tokenizer, created on first use."""
     return _Classes(classify)
 
 
 def separate_intl(lines: list[str]) -> bytes:
-    """As `separate_spaces`, with white space around every token of mteval-v14, international."""
+    """Like `separate_spaces`, with white space around every token of mteval-v14, international."""
     return _separate(separate_spaces(lines), _classes(_class_intl))
 
 
 def separate_zh(lines: list[str]) -> bytes:
-    """As `separate_spaces`, with white space around every Chinese character and every token of the other text."""
+    """Like `separate_spaces`, with white space around every Chinese character and every token of other text."""
     return _separate(separate_spaces([line.strip() for line in lines]), _classes(_class_zh))
 
 
 def separate_char(lines: list[str]) -> bytes:
-    """As `separate_spaces`, with white space around every character."""
+    """Like `separate_spaces`, with white space around every character."""
     data = np.frombuffer(separate_spaces(lines), np.uint8)
     return _with_spaces(data, (data & 0xC0) != 0x80)
 
 
 def _separate(text: bytes, table: _Classes) -> bytes:
-    """`text` with a space wherever two tokens part."""
+    """`text` with a space at every token boundary."""
     data = np.frombuffer(text, np.uint8)
     classes = table.of(data)
     parts = np.zeros(len(data) + 1, np.bool_)  # whether a space goes before the byte
@@ -143,7 +143,7 @@ def _separate(text: bytes, table: _Classes) -> bytes:
     parts[alone + _widths(data[alone])] = True
 
     dashes = np.flatnonzero(classes == _DASH)
-    dashes = dashes[_isdigit(data[dashes - 1])]  # before the first byte stands the last, a newline
+    dashes = dashes[_isdigit(data[dashes - 1])]  # index -1 is the last byte, a newline
     parts[dashes] = True
     parts[dashes + 1] = True
 
@@ -154,12 +154,12 @@ def _separate(text: bytes, table: _Classes) -> bytes:
 
 
 def _part_points(starts: Positions, ends: Positions, classes: Bytes, parts: NDArray[np.bool_]) -> None:
-    """Mark in `parts` where the points from `starts` to `ends`, in bytes, part from their neighbours."""
+    """Mark in `parts` the boundaries between the points at bytes `starts` to `ends` and their neighbors."""
     parts[starts] = True
-    opens = np.flatnonzero(np.concatenate(([True], starts[1:] != ends[:-1])))  # the first of each run of points
+    opens = np.flatnonzero(np.concatenate(([True], starts[1:] != ends[:-1])))  # the first of each sequence of points
     lengths = np.diff(opens, append=len(starts))
     first, last = starts[opens], ends[opens + lengths - 1]
-    before = classes[first - 1] & _NUMBER  # the block ends with a newline, so position -1 will do
+    before = classes[first - 1] & _NUMBER  # the block ends with a newline, so index -1 is valid
     after = classes[last] & _NUMBER
     parts[first[(lengths == 1) & (before > 0) & (after > 0)]] = False  # 3.5, and a line that is one point
     parts[last[(after == 0) | ((lengths + before) % 2 == 1)]] = True
@@ -171,7 +171,7 @@ def _isdigit(data: Bytes) -> NDArray[np.bool_]:
 
 
 def _widths(lead: Bytes) -> Positions:
-    """How many bytes the characters have that begin with `lead`."""
+    """The number of bytes of the characters that begin with the bytes `lead`."""
     return 1 + (lead >= 0xC0).astype(np.int64) + (lead >= 0xE0) + (lead >= 0xF0)
 
 

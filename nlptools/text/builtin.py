@@ -1,8 +1,8 @@
-"""Tokenizers that are known by a name: whitespace, words, 13a, intl, char, bytes.
+"""Rule-based tokenizers, selected by name: whitespace, words, 13a, intl, char, bytes.
 
-They cut text by rule, without anything learned; ids come from a vocabulary file (`bytes` has its own). What `decode`
-gives back: `char` and `bytes` the text exactly; `words` the text up to spacing (see `words.py`); `whitespace`, `13a`
-and `intl` their tokens joined by single spaces.
+Ids come from a vocabulary file; `bytes` has its own vocabulary. `decode` restores the exact text for `char` and `bytes`,
+and the text up to spacing for `words` (see `words.py`); for `whitespace`, `13a` and `intl` it joins the tokens with single
+spaces.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from nlptools.files import atomic
 from nlptools.text import mteval, words
 from nlptools.text.vocab import Vocab
 
-MARKER = "nlptools_tokenizer.json"  # says what kind of tokenizer a directory holds
+MARKER = "nlptools_tokenizer.json"  # names the kind of tokenizer in a directory
 VOCAB_FILE = "vocab.tsv"
-SPACE = "\u2581"  # what stands for a space among the characters of `char`
+SPACE = "\u2581"  # represents a space in the tokens of `char`
 
 
 def _split_characters(text: str) -> list[str]:
-    """Each character; a space as U+2581, and a U+2581 of the text with a backslash before it."""
+    """Each character; a space becomes U+2581, and a U+2581 in the text gets a backslash before it."""
     if SPACE in text:
         return ["\\" + SPACE if c == SPACE else SPACE if c == " " else c for c in text]
     return list(text.replace(" ", SPACE))
@@ -41,7 +41,7 @@ def _split_bytes(text: str) -> list[str]:
 
 
 def _join_bytes(tokens: Sequence[str]) -> str:
-    """Text out of tokens such as `<0x41>`; sequences that are not UTF-8 become U+FFFD. Raises DataError."""
+    """Text from tokens such as `<0x41>`; invalid UTF-8 becomes U+FFFD. Raises DataError."""
     ids = byte_vocab().ids
     try:
         return bytes([ids[token] for token in tokens]).decode("utf-8", "replace")
@@ -51,12 +51,12 @@ def _join_bytes(tokens: Sequence[str]) -> str:
 
 @lru_cache(maxsize=1)
 def byte_vocab() -> Vocab:
-    """The 256 bytes, named as SentencePiece names them; the id is the byte's value."""
+    """The 256 bytes, with the names that SentencePiece uses; the id is the value of the byte."""
     return Vocab([f"<0x{value:02X}>" for value in range(256)])
 
 
 class _Rule(NamedTuple):
-    """How a named tokenizer cuts text, puts it together, and where its tokens stand in the text."""
+    """The functions of a named tokenizer: split text, join tokens, and locate tokens in the text."""
 
     split: Callable[[str], list[str]]
     join: Callable[[Sequence[str]], str]
@@ -85,8 +85,8 @@ class NamedTokenizer:
     """A tokenizer of `RULES`, with or without a vocabulary.
 
     Attributes:
-        kind: its name.
-        vocab: where the ids come from; None: tokens only.
+        kind: the name.
+        vocab: tokens by id; None: tokens only, no ids.
         lowercase: whether text is lower-cased first.
     """
 
@@ -120,16 +120,16 @@ class NamedTokenizer:
         try:
             return [[ids[token] for token in row] for row in self.tokens_lines(lines)]
         except KeyError as error:
-            raise DataError(f"token {error.args[0]!r} is not in the vocabulary, which has no <unk> either") from None
+            raise DataError(f"token {error.args[0]!r} is not in the vocabulary, which has no <unk>") from None
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; beginning, end and padding marks give nothing. Raises IndexError for an id too large."""
+        """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
         vocab = self._vocab()
         marks = vocab.marks
         return self._rule.join([vocab.token(id) for id in ids if id not in marks])
 
     def decode_tokens(self, tokens: Sequence[str]) -> str:
-        """The text of `tokens`; beginning, end and padding marks give nothing."""
+        """The text of `tokens`, without special tokens."""
         if self.vocab is not None and (marks := self.vocab.marks):
             tokens = [token for token in tokens if self.vocab.ids.get(token) not in marks]
         return self._rule.join(tokens)
@@ -137,8 +137,8 @@ class NamedTokenizer:
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The span of characters of `text` that each token covers."""
         lowered = text.lower() if self.lowercase else text
-        found = self._rule.spans(self._rule.split(lowered), lowered)
-        return original_spans(found, text) if len(lowered) != len(text) else found
+        spans = self._rule.spans(self._rule.split(lowered), lowered)
+        return original_spans(spans, text) if len(lowered) != len(text) else spans
 
     def save(self, directory: Path) -> list[str]:
         """Write the tokenizer into `directory` and return the names of the files; `load(directory)` reads them back."""
@@ -150,19 +150,19 @@ class NamedTokenizer:
 
     def _vocab(self) -> Vocab:
         if self.vocab is None:
-            raise UsageError(f"the tokenizer '{self.kind}' has no ids of its own", hint="give it a --vocab FILE")
+            raise UsageError(f"the tokenizer '{self.kind}' has no vocabulary", hint="give it a --vocab FILE")
         return self.vocab
 
 
 def write_marker(directory: Path, kind: str, lowercase: bool) -> str:
-    """Write the small file that names the kind of tokenizer in `directory`; returns the file's name."""
+    """Write the file that records the kind of the tokenizer in `directory`; returns the name of the file."""
     settings = {"kind": kind, "lowercase": lowercase}
     atomic.write_whole(Path(directory) / MARKER, json.dumps(settings, indent=2) + "\n")
     return MARKER
 
 
 def original_spans(spans: list[tuple[int, int]], text: str) -> list[tuple[int, int]]:
-    """`spans` of `text.lower()` as spans of `text`: a few characters become two when lower-cased."""
+    """Map `spans` of `text.lower()` to spans of `text`: a few characters become two when lower-cased."""
     places = [i for i, c in enumerate(text) for _ in c.lower()]
     return [
         (places[a], places[b - 1] + 1) if b > a else (places[a] if a < len(places) else len(text),) * 2
@@ -174,5 +174,5 @@ _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 def without_surrogates(text: str) -> str:
-    """`text` with lone surrogates, which UTF-8 does not have, replaced by U+FFFD."""
+    """`text` with lone surrogates, which UTF-8 cannot encode, replaced by U+FFFD."""
     return _SURROGATES.sub("\ufffd", text)

@@ -1,7 +1,7 @@
 """Classes of characters by Unicode general category, as bodies of regular-expression classes.
 
 Source: The Unicode Standard, section 4.5; the version is that of the running Python's `unicodedata`. The standard
-library's `re` has no \\p{...}; a table is made on first use, since making one takes some milliseconds.
+library's `re` has no \\p{...}. Each table is built on first use, which takes some milliseconds.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def character_class(category: str) -> str:
 
 
 def _code_points() -> list[int]:
-    """Every code point outside the blocks that are known to hold none of the categories."""
+    """Every code point outside the blocks without any of the categories."""
     codes: list[int] = []
     start = 0
     for first, last in _WITHOUT:

@@ -1,10 +1,11 @@
-"""Summaries made of sentences of the text: its first ones (lead), or those most like all the others, by TextRank
-(Mihalcea and Tarau 2004, W04-3252).
+"""Extractive summarization: the first sentences of a text (lead), or its most central ones by TextRank (Mihalcea and
+Tarau 2004, W04-3252).
 
-TextRank is PageRank on a graph of sentences. The weight between two is the number of words that both have, over the sum
-of the logarithms of their lengths.
-Departures: words are all that hold a letter or digit, lower-cased: no filter by part of speech, so that any language with
-spaces goes; the iteration goes on until nothing changes, not to 1e-4; of equals the earlier one is taken.
+TextRank is PageRank on a graph of sentences. The weight of an edge is the number of words that both sentences share, over
+the sum of the logarithms of their lengths.
+Departures: every token with a letter or digit counts as a word, lower-cased, without a filter by part of speech, so that
+the method works for any language with spaces; the iteration converges to 1e-10 instead of 1e-4; between equal scores the
+earlier sentence wins.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ _DAMPING, _TOLERANCE, _ROUNDS, _DIGITS = 0.85, 1e-10, 500, 6
 
 
 def sentences_of(text: str) -> list[str]:
-    """The sentences of `text`, see `sentences.split_sentences`; each line ends one, too. None is empty."""
+    """The sentences of `text`, none of them empty; a line end also ends a sentence (see `sentences.split_sentences`)."""
     return [sentence for line in text.split("\n") for sentence in split_sentences(line)]
 
 
 def text_rank(sentences: Sequence[str]) -> np.ndarray:
-    """The TextRank score of each sentence: (N,) float64. A sentence that shares no word with another has 0.15, the least.
+    """The TextRank score of each sentence: (N,) float64. The minimum, 0.15, is the score of one without shared words.
 
     Time and memory grow with the square of the number of sentences.
     """
@@ -42,7 +43,9 @@ def text_rank(sentences: Sequence[str]) -> np.ndarray:
     np.fill_diagonal(shared, 0)
     logs = np.log([max(1, len(row)) for row in words])
     lengths = logs[:, None] + logs
-    weights = np.divide(shared, lengths, out=np.zeros_like(shared), where=lengths > 0)  # two of one word: no weight
+    weights = np.divide(
+        shared, lengths, out=np.zeros_like(shared), where=lengths > 0
+    )  # two one-word sentences: weight 0
     out = weights.sum(1, keepdims=True)
     votes = np.divide(weights, out, out=np.zeros_like(weights), where=out > 0).T
     scores = np.ones(len(words))
@@ -61,16 +64,16 @@ METHODS: dict[str, Callable[[Sequence[str]], np.ndarray]] = {"lead": _lead, "tex
 
 
 def choose(sentences: Sequence[str], number: int = 1, method: str = "textrank") -> list[int]:
-    """The places of the `number` best sentences, in the order of the text. Raises UsageError for an unknown method."""
+    """The indices of the `number` best sentences, in the order of the text. Raises UsageError for an unknown method."""
     if method not in METHODS:
         raise UsageError(f"unknown method {method!r}, expected one of: {', '.join(METHODS)}")
-    # rounded: the last bits depend on the machine, and must not decide between equals
+    # rounded, since the last bits depend on the machine and must not break ties
     scores = np.round(METHODS[method](sentences), _DIGITS)
     return sorted(np.argsort(-scores, kind="stable")[:number].tolist())
 
 
 def extract(text: str, number: int = 1, method: str = "textrank") -> str:
-    """A summary of `text`: `number` of its sentences (all when it has fewer), joined by spaces; none of empty text.
+    """A summary of `text`: `number` of its sentences (all if it has fewer), joined by spaces; empty for an empty text.
 
     Args:
         method: "lead" (the first sentences) or "textrank".

@@ -1,7 +1,7 @@
 """Tokenizers of the tokenizers package: tokenizer.json, WordPiece (vocab.txt), byte-level BPE (vocab.json).
 
 WordPiece: Schuster and Nakajima 2012, as in BERT (Devlin et al. 2019, arXiv:1810.04805); byte-level BPE: GPT-2 (Radford
-et al. 2019). Files are data from strangers: sizes, numbers and shape are checked before the package sees them.
+et al. 2019). Files are untrusted: sizes, numbers and structure are checked before the package reads them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from nlptools.text.vocab import ROLES, Vocab, usual_specials
 
 MAX_JSON_BYTES = 64 << 20
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-_CONFIG = "tokenizer_config.json"
-_SPACES = {" ": "\u2581", "\n": "\\n", "\r": "\\r", "\t": "\\t"}  # how white space inside a token is shown
+CONFIG = "tokenizer_config.json"
+_SPACES = {" ": "\u2581", "\n": "\\n", "\r": "\\r", "\t": "\\t"}  # representation of white space inside a token
 
 
 class HuggingFace:
@@ -36,8 +36,8 @@ class HuggingFace:
     ) -> None:
         """Args:
         tokenizer: a `tokenizers.Tokenizer`.
-        path: where it comes from, for messages.
-        config: what tokenizer_config.json says; the names of special tokens are taken from it.
+        path: the file, for messages.
+        config: the content of tokenizer_config.json, which names the special tokens.
         """
         self._path = path
         self._source = tokenizer.to_str(pretty=True)
@@ -51,12 +51,12 @@ class HuggingFace:
         self._hidden = {name: token for name, token in shown if name != token}
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of one line; white space inside a token is shown as U+2581, backslash n or backslash t."""
+        """The tokens of one line; white space inside a token becomes U+2581, backslash n, backslash r or backslash t."""
         return self.tokens_lines([text])[0]
 
     def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
         """The tokens of each of many lines."""
-        rows: list[list[str]] = [found.tokens for found in self._encode(lines)]
+        rows: list[list[str]] = [encoding.tokens for encoding in self._encode(lines)]
         if not self._hidden:
             return rows
         return [[self._show(token) for token in row] for row in rows]
@@ -66,18 +66,18 @@ class HuggingFace:
         return self.encode_lines([text])[0]
 
     def encode_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """The ids of each of many lines. The package's thread pool is as large as at its first use."""
-        return [found.ids for found in self._encode(lines, self._fast)]
+        """The ids of each of many lines. The package keeps the number of threads of its first use."""
+        return [encoding.ids for encoding in self._encode(lines, self._fast)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`, special tokens left out. Raises IndexError for an id that there is not."""
+        """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
         if ids and not 0 <= min(ids) <= max(ids) < len(self.vocab):
             raise IndexError(f"id out of range, expected 0 to {len(self.vocab) - 1}")
         text: str = self._tokenizer.decode(list(ids), skip_special_tokens=True)
         return text
 
     def decode_tokens(self, tokens: Sequence[str]) -> str:
-        """The text of `tokens`, special tokens left out."""
+        """The text of `tokens`, without special tokens."""
         marks = self.vocab.marks
         kept = [self._hidden.get(token, token) for token in map(without_surrogates, tokens)]
         kept = [token for token in kept if self.vocab.ids.get(token) not in marks]
@@ -86,16 +86,16 @@ class HuggingFace:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The span of characters of `text` that each token covers."""
-        found: list[tuple[int, int]] = self._encode([text])[0].offsets
-        return original_spans(found, text) if self.lowercase and len(text.lower()) != len(text) else found
+        spans: list[tuple[int, int]] = self._encode([text])[0].offsets
+        return original_spans(spans, text) if self.lowercase and len(text.lower()) != len(text) else spans
 
     def save(self, directory: Path) -> list[str]:
-        """Write tokenizer.json, the classic files of the model and tokenizer_config.json into `directory`.
+        """Write tokenizer.json, the classic vocabulary files and tokenizer_config.json into `directory`.
 
-        `transformers.AutoTokenizer.from_pretrained(directory)` opens it. Returns the names of the files.
+        Returns the names of the files; `transformers.AutoTokenizer.from_pretrained(directory)` reads them.
         """
         files = _classic_files(self._tokenizer)
-        files[_CONFIG] = _json(self._config or default_config(self.vocab))
+        files[CONFIG] = json_bytes(self._config or default_config(self.vocab))
         files["tokenizer.json"] = self._source.encode()
         for name, data in files.items():
             atomic.write_whole(Path(directory) / name, data)
@@ -105,7 +105,7 @@ class HuggingFace:
     def _encode(self, lines: Sequence[str], encode_batch: Any = None) -> Any:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)
         encode_batch = encode_batch or self._tokenizer.encode_batch
-        with reading(self._path):  # its unknown token may be missing from the vocabulary
+        with reading(self._path):  # for example, the unknown token may be missing from the vocabulary
             try:
                 return encode_batch(texts, add_special_tokens=False)
             except (TypeError, UnicodeEncodeError):
@@ -113,7 +113,7 @@ class HuggingFace:
 
     @property
     def _fast(self) -> Any:
-        """Encodes a batch without the places in the text, where the package has a way to."""
+        """The package's function that encodes a batch, without offsets if the installed version supports it."""
         return getattr(self._tokenizer, "encode_batch_fast", self._tokenizer.encode_batch)
 
     @staticmethod
@@ -130,14 +130,14 @@ def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingF
     package = tokenizers_package(threads)
     with reading(path):
         tokenizer = package.Tokenizer.from_str(text)
-    return HuggingFace(tokenizer, str(path), _config(path.parent), lowercase)
+    return HuggingFace(tokenizer, str(path), read_config(path.parent), lowercase)
 
 
 def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
     """WordPiece with the vocabulary of a BERT-style vocab.txt: one token per line.
 
-    Text is lower-cased as `do_lower_case` of a tokenizer_config.json beside it says; without one, when no token has an
-    upper-case letter. Raises BundleError.
+    `do_lower_case` in a tokenizer_config.json beside it determines whether text is lower-cased; the default is to do so if no
+    token has an upper-case letter. Raises BundleError.
     """
     tokens = _read(path).removeprefix("\ufeff").removesuffix("\n").split("\n")
     tokens = [token.removesuffix("\r") for token in tokens]
@@ -145,59 +145,61 @@ def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
     if "[UNK]" not in ids or len(ids) != len(tokens):
         reason = "no [UNK]" if "[UNK]" not in ids else "a token occurs twice"
         raise BundleError(f"{display(str(path))}: not a WordPiece vocabulary: {reason}")
-    config = _config(path.parent)
+    config = read_config(path.parent)
     cased = any(token != token.lower() for token in tokens if token not in BERT_SPECIAL)
     tokenizer = wordpiece(ids, lowercase=bool(config.get("do_lower_case", not cased)))
     return HuggingFace(tokenizer, str(path), config, lowercase)
 
 
 def from_merges(vocab: Path, merges: Path, lowercase: bool = False) -> HuggingFace:
-    """Byte-level BPE from vocab.json and merges.txt, as GPT-2 and RoBERTa have them. Raises BundleError."""
-    ids = _parse(_read(vocab), vocab)
-    if not ids or not all(type(id) is int for id in ids.values()):
-        raise BundleError(f"{display(str(vocab))}: expected an object of token: id")
+    """Byte-level BPE from vocab.json and merges.txt, as for GPT-2 and RoBERTa. Raises BundleError."""
+    ids = read_ids(vocab)
+    if not ids:
+        raise BundleError(f"{display(str(vocab))}: an empty vocabulary")
     if any(token.endswith("</w>") for token in ids):
         raise BundleError(f"{display(str(vocab))}: word-level BPE with </w>, expected byte-level BPE")
     lines = [line for line in _read(merges).split("\n") if line and not line.startswith("#version")]
     pairs = [tuple(line.removesuffix("\r").split(" ")) for line in lines]
-    for pair in pairs:  # the package does not survive a merge of pieces that are not there
+    for pair in pairs:  # the package crashes at a merge of unknown pieces
         if len(pair) != 2 or not {*pair, "".join(pair)} <= ids.keys():
             raise BundleError(
                 f"{display(str(merges))}: not a merge of two pieces of vocab.json: {' '.join(pair)[:80]!r}"
             )
     with reading(merges):
         tokenizer = byte_level_bpe(ids, pairs)
-    return HuggingFace(tokenizer, str(vocab), _config(vocab.parent), lowercase)
+    return HuggingFace(tokenizer, str(vocab), read_config(vocab.parent), lowercase)
 
 
 def wordpiece(ids: Mapping[str, int], lowercase: bool) -> Any:
-    """A `tokenizers.Tokenizer` that does what BERT's tokenizer does, with the template [CLS] a [SEP] b [SEP]."""
+    """A `tokenizers.Tokenizer` equivalent to that of BERT, with the template [CLS] a [SEP] b [SEP]."""
     package = tokenizers_package()
-    made = package.Tokenizer(package.models.WordPiece(dict(ids), unk_token="[UNK]", max_input_chars_per_word=100))
-    made.normalizer = package.normalizers.BertNormalizer(lowercase=lowercase)
-    made.pre_tokenizer = package.pre_tokenizers.BertPreTokenizer()
-    made.decoder = package.decoders.WordPiece(prefix="##")
-    made.add_special_tokens([token for token in BERT_SPECIAL if token in ids])
+    tokenizer = package.Tokenizer(package.models.WordPiece(dict(ids), unk_token="[UNK]", max_input_chars_per_word=100))
+    tokenizer.normalizer = package.normalizers.BertNormalizer(lowercase=lowercase)
+    tokenizer.pre_tokenizer = package.pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = package.decoders.WordPiece(prefix="##")
+    tokenizer.add_special_tokens([token for token in BERT_SPECIAL if token in ids])
     if "[CLS]" in ids and "[SEP]" in ids:
-        made.post_processor = package.processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
-    return made
+        tokenizer.post_processor = package.processors.BertProcessing(("[SEP]", ids["[SEP]"]), ("[CLS]", ids["[CLS]"]))
+    return tokenizer
 
 
 def byte_level_bpe(ids: Mapping[str, int], merges: Sequence[tuple[str, ...]], lowercase: bool = False) -> Any:
-    """A `tokenizers.Tokenizer` that does what GPT-2's tokenizer does."""
+    """A `tokenizers.Tokenizer` equivalent to that of GPT-2."""
     package = tokenizers_package()
-    made = package.Tokenizer(package.models.BPE(dict(ids), list(merges)))
-    made.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = package.decoders.ByteLevel()
+    tokenizer = package.Tokenizer(package.models.BPE(dict(ids), list(merges)))
+    tokenizer.pre_tokenizer = package.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = package.decoders.ByteLevel()
     if lowercase:
-        made.normalizer = package.normalizers.Lowercase()
+        tokenizer.normalizer = package.normalizers.Lowercase()
     usual = usual_specials(ids)
-    made.add_special_tokens(sorted({token for token, id in ids.items() if id in usual.values()}, key=ids.__getitem__))
-    return made
+    tokenizer.add_special_tokens(
+        sorted({token for token, id in ids.items() if id in usual.values()}, key=ids.__getitem__)
+    )
+    return tokenizer
 
 
 def default_config(vocab: Vocab) -> dict[str, Any]:
-    """A tokenizer_config.json that transformers reads: a fast tokenizer and the names of its special tokens."""
+    """A tokenizer_config.json for transformers: a fast tokenizer and the names of its special tokens."""
     config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     for role in ROLES:
         if (id := getattr(vocab, role)) is not None:
@@ -205,11 +207,11 @@ def default_config(vocab: Vocab) -> dict[str, Any]:
     return config
 
 
-# -- reading what strangers wrote --------------------------------------------------------------------------------------
+# -- reading untrusted files -------------------------------------------------------------------------------------------
 
 
 def _vocab(tokenizer: Any, config: Mapping[str, Any], path: str) -> Vocab:
-    """The tokens by id; special tokens as the configuration names them, else by their usual names."""
+    """The tokens by id; special tokens by the names in the configuration, else by their usual names."""
     ids: dict[str, int] = tokenizer.get_vocab(with_added_tokens=True)
     if not ids:
         raise BundleError(f"{display(path)}: an empty vocabulary")
@@ -221,20 +223,26 @@ def _vocab(tokenizer: Any, config: Mapping[str, Any], path: str) -> Vocab:
         tokens[id] = token
     if len(set(tokens)) != size:
         raise BundleError(f"{display(path)}: two tokens have one id")
-    special = usual_specials(ids)
-    for role in ROLES:
-        named = config.get(f"{role}_token")
-        named = named.get("content") if isinstance(named, dict) else named
-        if isinstance(named, str) and named in ids:
-            special[role] = ids[named]
+    special = named_specials(ids, config, ROLES)
     unk = getattr(tokenizer.model, "unk_token", None)
     if special["unk"] is None and unk in ids:
         special["unk"] = ids[unk]
     return Vocab(tokens, special=special)
 
 
+def named_specials(ids: Mapping[str, int], config: Mapping[str, Any], roles: Sequence[str]) -> dict[str, int | None]:
+    """The id of each role of `ROLES`: for `roles` by the names in tokenizer_config.json, else by the usual names."""
+    special = usual_specials(ids)
+    for role in roles:
+        named = config.get(f"{role}_token")
+        named = named.get("content") if isinstance(named, dict) else named
+        if isinstance(named, str) and named in ids:
+            special[role] = ids[named]
+    return special
+
+
 def _classic_files(tokenizer: Any) -> dict[str, bytes]:
-    """vocab.txt, or vocab.json and merges.txt, as the model writes them; nothing for models without such files."""
+    """vocab.txt, or vocab.json and merges.txt, as written by the package; empty for models without such files."""
     if type(tokenizer.model).__name__ not in ("WordPiece", "BPE"):
         return {}
     with tempfile.TemporaryDirectory() as directory:
@@ -242,27 +250,40 @@ def _classic_files(tokenizer: Any) -> dict[str, bytes]:
         return {name: Path(directory, name).read_bytes() for name in sorted(names)}
 
 
-def _config(directory: Path) -> dict[str, Any]:
-    """tokenizer_config.json, without code and templates; empty when there is none."""
-    path = directory / _CONFIG
+def read_config(directory: Path) -> dict[str, Any]:
+    """tokenizer_config.json in `directory`, without code and templates; empty if there is none. Raises BundleError."""
+    path = directory / CONFIG
     if not path.is_file():
         return {}
-    return {key: value for key, value in _parse(_read(path), path).items() if key not in ("auto_map", "chat_template")}
+    return {key: value for key, value in read_object(path).items() if key not in ("auto_map", "chat_template")}
 
 
 def read_marker(directory: Path) -> dict[str, Any]:
-    """What `nlptools_tokenizer.json` in `directory` says; empty when there is none. Raises BundleError."""
+    """The content of `nlptools_tokenizer.json` in `directory`; empty if there is none. Raises BundleError."""
     path = directory / MARKER
     if not path.is_file():
         return {}
-    marker = _parse(_read(path), path)
+    marker = read_object(path)
     if not isinstance(marker.get("kind"), str) or not isinstance(marker.get("lowercase", False), bool):
         raise BundleError(f"{display(str(path))}: expected a kind and lowercase")
     return marker
 
 
+def read_ids(path: Path) -> dict[str, int]:
+    """The JSON object of token: id in a file. Raises BundleError."""
+    ids = read_object(path)
+    if not all(type(id) is int for id in ids.values()):
+        raise BundleError(f"{display(str(path))}: expected an object of token: id")
+    return ids
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """The JSON object in a file, with finite numbers only. Raises BundleError."""
+    return _parse(_read(path), path)
+
+
 def _read(path: Path) -> str:
-    """The text of a file of reasonable size. Raises BundleError."""
+    """The text of a file of at most MAX_JSON_BYTES. Raises BundleError."""
     return read_bytes(path, MAX_JSON_BYTES).decode("utf-8", "replace")
 
 
@@ -298,5 +319,6 @@ def _finite(text: str) -> float:
     return number if math.isfinite(number) else _refuse_number(text)
 
 
-def _json(value: Mapping[str, Any]) -> bytes:
+def json_bytes(value: Mapping[str, Any]) -> bytes:
+    """A JSON file, indented; lone surrogates are escaped."""
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")

@@ -1,7 +1,7 @@
 """Learning vocabularies: counting words, training SentencePiece, WordPiece and byte-level BPE models.
 
-The training itself is that of the sentencepiece and tokenizers packages. What is added here: nothing is dropped in
-silence, and the same text gives the same bytes.
+The sentencepiece and tokenizers packages do the training. This module makes sure that no text is dropped without a warning,
+and that the same text gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from nlptools.text.vocab import USUAL_NAMES, Vocab
 
 WORD_SPECIAL = ("<unk>", "<s>", "</s>")
 BYTE_BPE_SPECIAL = ("<|endoftext|>",)
-MAX_LINE_BYTES = 4192  # spm_train's: it skips longer lines
+MAX_LINE_BYTES = 4192  # the limit of spm_train, which skips longer lines
 
-MAX_WORD = 1000  # characters: the trainers of the tokenizers package take time by the square of a word's length
+MAX_WORD = 1000  # characters; the time of the tokenizers package grows with the square of the length of a word
 
-_RESERVED = {0x0: " ", 0x2585: " "}  # spm_train skips lines with one of these: NUL, and its mark of an unknown word
-_SUMS = 16  # spm_train's default number of threads; as many partial sums are added up, in this order
-_ALPHABET = 1000  # characters that WordPiece keeps (as the tokenizers package's BERT trainer)
+_RESERVED = {0x0: " ", 0x2585: " "}  # spm_train skips lines with NUL or with its symbol for unknown words
+_SUMS = 16  # the default number of threads of spm_train, which determines the order of its partial sums
+_ALPHABET = 1000  # characters that WordPiece keeps, as in the BERT trainer of the tokenizers package
 _LONG_SPACE = re.compile(rf"\s{{{MAX_WORD + 1}}}")
 _REPEATS = 1000  # copies of a word in one text for the WordPiece trainer
 
 
 def count_words(blocks: Iterable[Sequence[str]], tokenizer: Tokenizer) -> Counter[str]:
-    """How often each token occurs in blocks of lines; memory grows with the number of different tokens only."""
+    """The number of occurrences of each token in blocks of lines; memory grows with the number of distinct tokens only."""
     counts: Counter[str] = Counter()
     for lines in blocks:
         if tokenizer.kind == "whitespace":
@@ -49,10 +49,10 @@ def count_words(blocks: Iterable[Sequence[str]], tokenizer: Tokenizer) -> Counte
 
 
 def word_vocab(counts: Counter[str], special: Sequence[str], size: int = 0, min_count: int = 0) -> Vocab:
-    """The special tokens, then the words by falling count, equal counts by the words themselves.
+    """The special tokens, then the words by descending count; ties in the order of the words.
 
     Args:
-        size: largest number of entries, the special ones included; 0: no limit.
+        size: maximum number of entries, including special tokens; 0: no limit.
 
     Raises:
         DataError: no words.
@@ -84,11 +84,12 @@ def train_sentencepiece(
     """A SentencePiece model (Kudo and Richardson 2018): unigram, bpe or char; ids 0 to 2 are <unk>, <s>, </s>.
 
     Args:
-        size: number of pieces; when the text gives fewer, the model is smaller and a warning says so.
-        coverage: share of the characters that get a piece.
-        special: more symbols. Names of padding, class, separator tokens never occur in text; others are kept whole.
+        size: number of pieces; the model has fewer if the text is too short.
+        coverage: fraction of the characters that get a piece.
+        special: additional symbols. The usual names of padding, class and separator tokens become control symbols, which
+            never occur in text; others become user-defined symbols, which are never split.
         lowercase: the model folds case (normalizer nmt_nfkc_cf).
-        threads: cores to use; 0: all. The result does not depend on it.
+        threads: CPU cores; 0: all. The result does not depend on it.
 
     Raises:
         DataError: no text, or `size` is too small for the characters in it.
@@ -121,12 +122,12 @@ def train_sentencepiece(
 
 
 class _Sentences:
-    """Lines as spm_train takes them: none empty, none too long, none with a character that makes it skip the line."""
+    """Lines that spm_train does not skip: not empty, not too long, without reserved characters."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.lines = lines
         self.seen = self.cut = self.reserved = 0
-        self.error: Exception | None = None  # the trainer turns errors of its source into errors of its own
+        self.error: Exception | None = None  # the trainer replaces exceptions of its input by its own
 
     def __iter__(self) -> Iterator[str]:
         try:
@@ -147,18 +148,18 @@ class _Sentences:
             raise
 
     def report(self) -> None:
-        """Say what was done to the lines."""
+        """Warn about changed lines."""
         if self.cut:
             messages.warn(
                 f"cut {messages.counted(self.cut, 'line')} longer than {MAX_LINE_BYTES} bytes into shorter ones"
             )
         if self.reserved:
-            told = messages.counted(self.reserved, "line")
-            messages.warn(f"in {told}, NUL and U+2585 (reserved by SentencePiece) became spaces")
+            lines = messages.counted(self.reserved, "line")
+            messages.warn(f"in {lines}, NUL and U+2585 (reserved by SentencePiece) became spaces")
 
 
 def shorter(line: str, limit: int = MAX_LINE_BYTES) -> Iterator[str]:
-    """`line` in parts of at most `limit` bytes: cut at spaces where there are any, else between characters."""
+    """Split `line` into parts of at most `limit` bytes, at spaces if possible, else between characters."""
     data = line.encode("utf-8", "replace")
     start = 0
     while len(data) - start > limit:
@@ -173,16 +174,16 @@ def shorter(line: str, limit: int = MAX_LINE_BYTES) -> Iterator[str]:
 
 
 def _symbols(special: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Control symbols, which never occur in text, and user-defined symbols, which do."""
+    """(control symbols, which never occur in text; user-defined symbols, which do)."""
     roles = ("pad", "cls", "sep", "bos", "eos")
     names = {name for role in roles for name in USUAL_NAMES[role]}
-    wanted = [token for token in dict.fromkeys(special) if token not in WORD_SPECIAL]
-    return [token for token in wanted if token in names], [token for token in wanted if token not in names]
+    symbols = [token for token in dict.fromkeys(special) if token not in WORD_SPECIAL]
+    return [token for token in symbols if token in names], [token for token in symbols if token not in names]
 
 
 @contextlib.contextmanager
 def _cores(threads: int) -> Iterator[None]:
-    """Run on `threads` cores at most: the trainer's threads inherit it, and their number can stay the same."""
+    """Restrict the process to `threads` cores; the number of threads of the trainer remains the same."""
     allowed: set[int] = set()
     if threads and hasattr(os, "sched_getaffinity"):
         allowed = set(os.sched_getaffinity(0))
@@ -219,11 +220,11 @@ def train_wordpiece(
     lowercase: bool = False,
     threads: int = 0,
 ) -> Any:
-    """A WordPiece `tokenizers.Tokenizer` with BERT's rules: [PAD] [UNK] [CLS] [SEP] [MASK], `special`, characters by
-    code point, then merges.
+    """A WordPiece `tokenizers.Tokenizer` with the rules of BERT. The order of ids is [PAD] [UNK] [CLS] [SEP] [MASK],
+    `special`, characters by code point, merges.
 
-    The package numbers characters in the order of a hash table, and merges of equal count by those numbers: handed
-    over as special tokens, characters keep a fixed order. Only the thousand most frequent characters are learned.
+    The package numbers characters in the order of a hash table, and breaks ties between merges by these numbers. The
+    characters are passed as special tokens, which gives them a fixed order. Only the 1,000 most frequent ones are kept.
 
     Raises:
         DataError: no text, or `size` is too small for the characters in it.
@@ -235,7 +236,7 @@ def train_wordpiece(
         counts.update(line.split())
     words: Counter[str] = Counter()
     for chunk, count in counts.items():
-        for word, _ in final.pre_tokenizer.pre_tokenize_str(final.normalizer.normalize_str(_valid(chunk))):
+        for word, _ in final.pre_tokenizer.pre_tokenize_str(final.normalizer.normalize_str(without_surrogates(chunk))):
             words[word] += count
     if not words:
         raise DataError("no training data: expected at least one word")
@@ -251,13 +252,13 @@ def train_wordpiece(
         vocab_size=size, min_frequency=min_count, special_tokens=first, show_progress=False
     )
     learner.train_from_iterator(_repeated(_shorter_words(words), {c for c in alphabet if len(c) == 1}), trainer)
-    made = huggingface.wordpiece(learner.get_vocab(with_added_tokens=True), lowercase)
-    made.add_special_tokens([token for token in special if token not in huggingface.BERT_SPECIAL])
-    return made
+    tokenizer = huggingface.wordpiece(learner.get_vocab(with_added_tokens=True), lowercase)
+    tokenizer.add_special_tokens([token for token in special if token not in huggingface.BERT_SPECIAL])
+    return tokenizer
 
 
 def _alphabet(words: Counter[str]) -> list[str]:
-    """The most frequent characters, by code point, and those inside words with the mark of a continuation."""
+    """The most frequent characters by code point, then those that occur inside words with the prefix ##."""
     characters: Counter[str] = Counter()
     inner: set[str] = set()
     for word, count in words.items():
@@ -267,12 +268,12 @@ def _alphabet(words: Counter[str]) -> list[str]:
     ranked = sorted(characters.items(), key=lambda item: (-item[1], item[0]))
     kept = sorted(character for character, _ in ranked[:_ALPHABET])
     if len(ranked) > _ALPHABET:
-        messages.warn(f"{len(ranked)} different characters: the {len(ranked) - _ALPHABET} rarest will be unknown")
+        messages.warn(f"{len(ranked)} distinct characters: the {len(ranked) - _ALPHABET} rarest will be unknown")
     return [*kept, *("##" + character for character in kept if character in inner)]
 
 
 def _repeated(words: Counter[str], alphabet: set[str]) -> Iterator[str]:
-    """Each word as often as it was counted; characters outside the alphabet take no part."""
+    """Each word as many times as it was counted, without characters outside the alphabet."""
     for word, count in words.items():
         kept = "".join(character for character in word if character in alphabet)
         for start in range(0, count if kept else 0, _REPEATS):
@@ -288,17 +289,17 @@ def train_byte_bpe(
     lowercase: bool = False,
     threads: int = 0,
 ) -> Any:
-    """A byte-level BPE `tokenizers.Tokenizer` with GPT-2's rules: `special`, the 256 bytes, then merges.
+    """A byte-level BPE `tokenizers.Tokenizer` with the rules of GPT-2. The order of ids is `special`, the 256 bytes, merges.
 
     Raises:
-        DataError: no text, or `size` is less than 256 and the special tokens.
+        DataError: no text, or `size` is less than 256 plus the number of special tokens.
     """
     package = tokenizers_package(threads)
     chosen = list(dict.fromkeys(special))
     if size < 256 + len(chosen):
         raise DataError(f"a vocabulary of {size} is too small: bytes and special tokens need {256 + len(chosen)}")
-    made = huggingface.byte_level_bpe({}, [], lowercase)
-    words = package.pre_tokenizers.ByteLevel(add_prefix_space=False)  # that of `made` is locked while it trains
+    tokenizer = huggingface.byte_level_bpe({}, [], lowercase)
+    words = package.pre_tokenizers.ByteLevel(add_prefix_space=False)  # that of `tokenizer` is locked during training
     long = 0
     trainer = package.trainers.BpeTrainer(
         vocab_size=size,
@@ -314,7 +315,7 @@ def train_byte_bpe(
         for line in lines:
             if line and not line.isspace():
                 seen += 1
-                text = _valid(line) + "\n"  # documents have line ends, too
+                text = without_surrogates(line) + "\n"  # so that the vocabulary covers line ends
                 cuts = _cuts(text, words) if len(text) > MAX_WORD else []
                 long += len(cuts)
                 start = 0
@@ -323,15 +324,15 @@ def train_byte_bpe(
                     start = place
                 yield text[start:]
 
-    made.train_from_iterator(texts(), trainer)
+    tokenizer.train_from_iterator(texts(), trainer)
     _report_cut(long)
     if not seen:
         raise DataError("no training data: expected at least one line of text")
-    return made
+    return tokenizer
 
 
 def _shorter_words(words: Counter[str]) -> Counter[str]:
-    """`words`, those of more than MAX_WORD characters cut into shorter ones; says how many."""
+    """`words`, with those of more than MAX_WORD characters split; warns how many."""
     long = [word for word in words if len(word) > MAX_WORD]
     if not long:
         return words
@@ -344,7 +345,7 @@ def _shorter_words(words: Counter[str]) -> Counter[str]:
 
 
 def _cuts(text: str, pre_tokenizer: Any) -> list[range]:
-    """For each word of more than MAX_WORD characters, as the trainer takes words, the places to cut it at."""
+    """For each word (of the trainer) of more than MAX_WORD characters, the positions to split it at."""
     if max(map(len, text.split()), default=0) <= MAX_WORD and not _LONG_SPACE.search(text):
         return []
     spans = [span for _, span in pre_tokenizer.pre_tokenize_str(text)]
@@ -352,10 +353,6 @@ def _cuts(text: str, pre_tokenizer: Any) -> list[range]:
 
 
 def _report_cut(count: int) -> None:
-    """Say how many words were cut."""
+    """Warn how many words were split."""
     if count:
         messages.warn(f"cut {messages.counted(count, 'word')} longer than {MAX_WORD:,} characters into shorter ones")
-
-
-def _valid(text: str) -> str:
-    return without_surrogates(text)

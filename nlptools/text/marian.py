@@ -1,14 +1,13 @@
-"""The tokenizer of MarianMT directories: two SentencePiece models whose pieces have the ids of a table.
+"""The tokenizers of MarianMT directories: two SentencePiece models with a table of ids.
 
-Such a directory (Marian: Junczys-Dowmunt et al. 2018, arXiv:1804.00344; the layout is Hugging Face's) holds two
-SentencePiece models, `source.spm` and `target.spm`, and in `vocab.json` the id of each piece, for both sides or with
-`target_vocab.json` for the source only. Departures from Hugging Face's tokenizer: text never turns into special tokens,
-and `>>xx<<` is split off the beginning of a text only where the vocabulary has it.
+Such a directory (Marian: Junczys-Dowmunt et al. 2018, arXiv:1804.00344; the layout is that of Hugging Face) contains two
+SentencePiece models, `source.spm` and `target.spm`, and the id of each piece in `vocab.json`, which is for both sides unless
+there is a `target_vocab.json`. Departures from Hugging Face's tokenizer: text never becomes a special token, and `>>xx<<` at
+the beginning of a text is a token only if the vocabulary contains it.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
@@ -19,22 +18,21 @@ from nlptools.files import atomic
 from nlptools.text import huggingface, sentencepiece_file
 from nlptools.text.builtin import write_marker
 from nlptools.text.pieces import SentencePiece
-from nlptools.text.vocab import Vocab, usual_specials
+from nlptools.text.vocab import Vocab
 
 PAD = "<pad>"
 SOURCE, TARGET = "source.spm", "target.spm"
 VOCAB, TARGET_VOCAB = "vocab.json", "target_vocab.json"
-_CONFIG = "tokenizer_config.json"
-_OURS = re.compile(r"<(pad|unused)_\d+>_*")  # names that no text should give
+_OURS = re.compile(r"<(pad|unused)_\d+>_*")  # names of tokens that must not come from text
 
 
 class Marian:
-    """A SentencePiece model whose pieces have the ids of a table; fulfils `tokenizer.Tokenizer`.
+    """A SentencePiece model with a table of ids; implements `tokenizer.Tokenizer`.
 
     Attributes:
         sentencepiece: the model.
-        vocab: all tokens, also those that only the other side's model has.
-        settings: what tokenizer_config.json says, the languages for example.
+        vocab: all tokens, including those that only the model of the other side has.
+        settings: the content of tokenizer_config.json, such as the languages.
         table: the id of each piece of the model; None: the model's own ids.
     """
 
@@ -42,11 +40,11 @@ class Marian:
 
     def __init__(self, sentencepiece: SentencePiece, ids: Mapping[str, int], settings: Mapping[str, Any]) -> None:
         """Args:
-            ids: the id of each piece; a piece that is not there is unknown.
-            settings: names of special tokens under `unk_token`, `eos_token`, `pad_token`, where they are not the usual.
+            ids: the id of each piece; other pieces are unknown.
+            settings: names of special tokens under `unk_token`, `eos_token`, `pad_token`, if they are not the usual ones.
 
         Raises:
-            BundleError: no unknown word or padding among the tokens, or ids that cannot be.
+            BundleError: the tokens lack an unknown or a padding token, or the ids are invalid.
         """
         self.sentencepiece, self.settings = sentencepiece, dict(settings)
         self.lowercase = sentencepiece.lowercase
@@ -56,7 +54,7 @@ class Marian:
             raise BundleError(f"the vocabulary has no {'<unk>' if unk is None else PAD}")
         self._unk, name = unk, self.vocab.token(pad)
         pieces = sentencepiece.vocab
-        # a piece with the name of the padding is not the padding: see `tokenizer_pairs.pair`
+        # a piece named like the padding token is not the padding token: see `tokenizer_pairs.pair`
         table = [ids.get(_renamed(i) if text == name else text, unk) for i, text in enumerate(pieces.tokens)]
         if pieces.ids.get(name) == pad:
             table[pad] = pad
@@ -66,11 +64,11 @@ class Marian:
         known, marks = pieces.ids, self.vocab.marks
         rest = {t: i for t, i in ids.items() if t not in known and i not in marks and not _OURS.fullmatch(t)}
         self._tags = {t: i for t, i in rest.items() if t.startswith(">>") and t.endswith("<<")}
-        self._rest = {t: i for t, i in rest.items() if t not in self._tags}  # pieces that the model does not know
+        self._rest = {t: i for t, i in rest.items() if t not in self._tags}  # tokens that are not pieces of the model
         self._tags |= {t: table[i] for t, i in known.items() if t.startswith(">>") and t.endswith("<<")}
 
     def tokens(self, text: str) -> list[str]:
-        """The pieces of one line; an unknown one is as it stands in the text."""
+        """The pieces of one line; an unknown piece is the text itself."""
         return self.tokens_lines([text])[0]
 
     def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
@@ -94,20 +92,20 @@ class Marian:
         if self.table is not None:
             get = self.table.__getitem__
             rows = [list(map(get, row)) for row in rows]
-        if unknown:  # what this side's model does not know may be a token all the same
-            shown = self.sentencepiece.tokens_lines([texts[i] for i in unknown], threads)
-            for i, tokens in zip(unknown, shown, strict=True):
+        if unknown:  # a piece that this model does not know may still be in the vocabulary
+            pieces = self.sentencepiece.tokens_lines([texts[i] for i in unknown], threads)
+            for i, tokens in zip(unknown, pieces, strict=True):
                 rows[i] = [self._id(token) for token in tokens]
         for i, tag in tags.items():
             rows[i] = [self._tags[tag], *rows[i]]
         return rows
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`; special tokens give nothing. Raises IndexError for one out of range."""
+        """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
         return self.decode_tokens([self.vocab.token(id) for id in ids])
 
     def decode_tokens(self, tokens: Sequence[str]) -> str:
-        """The text of pieces; special tokens give nothing."""
+        """The text of pieces, without special tokens."""
         marks, ids = self.vocab.marks, self.vocab.ids
         return self.sentencepiece.decode_tokens([token for token in tokens if ids.get(token) not in marks])
 
@@ -123,7 +121,7 @@ class Marian:
         return write_directory(directory, self, self)
 
     def _cut(self, lines: Sequence[str]) -> tuple[Sequence[str], dict[int, str]]:
-        """The texts without the language tags at their beginnings, and those tags by the number of the line."""
+        """The texts without the language tags at their beginning, and the tags by line number."""
         tags: dict[int, str] = {}
         if not self._tags or not any(line.startswith(">>") for line in lines):
             return lines, tags
@@ -142,25 +140,19 @@ class Marian:
 
 
 def _vocab(ids: Mapping[str, int], settings: Mapping[str, Any]) -> Vocab:
-    """The tokens by id, special ones by the names that `settings` gives. Raises BundleError."""
+    """The tokens by id; special tokens by the names in `settings`. Raises BundleError."""
     size = max(ids.values(), default=-1) + 1
     if not ids or min(ids.values()) < 0 or size > 2 * len(ids) + 65536:
         raise BundleError(f"ids up to {size - 1} for {len(ids)} tokens")
     by_id = {id: token for token, id in ids.items()}
     if len(by_id) != len(ids):
         raise BundleError("two tokens have one id")
-    tokens = [by_id[id] if id in by_id else _free(_filler(id), ids) for id in range(size)]  # some leave gaps
-    special = usual_specials(ids)
-    for role in ("pad", "unk", "eos"):
-        named = settings.get(f"{role}_token")
-        named = named.get("content") if isinstance(named, dict) else named
-        if isinstance(named, str) and named in ids:
-            special[role] = ids[named]
-    return Vocab(tokens, special=special)
+    tokens = [by_id[id] if id in by_id else _free(_filler(id), ids) for id in range(size)]  # ids need not be contiguous
+    return Vocab(tokens, special=huggingface.named_specials(ids, settings, ("pad", "unk", "eos")))
 
 
 def with_pad(tokens: Sequence[str], place: int) -> list[str]:
-    """`tokens` with PAD at `place`, filled up to there; a token of that name gets another."""
+    """`tokens` with PAD inserted at `place`, with filler tokens before it if needed; another token named PAD is renamed."""
     taken = set(tokens)
     kept = [_free(_renamed(id), taken) if token == PAD else token for id, token in enumerate(tokens)]
     fillers = [_free(_filler(id), taken) for id in range(len(tokens), place)]
@@ -183,20 +175,19 @@ def _free(name: str, taken: Container[str]) -> str:
 
 
 def read_directory(path: Path, lowercase: bool = False) -> tuple[Marian, Marian]:
-    """The tokenizers of the source and of the target in the directory `path`; one object where they are the same.
+    """The tokenizers of the source and of the target in the directory `path`; the same object if they are equal.
 
     Args:
-        lowercase: lower-case the text first. A directory that was saved so needs no reminder.
+        lowercase: lower-case the text first, even if the directory does not record this setting.
 
     Raises:
         BundleError: a damaged, unsafe or missing file.
     """
-    settings = _read(path / _CONFIG) if (path / _CONFIG).is_file() else {}
-    settings = {k: v for k, v in settings.items() if k not in ("auto_map", "chat_template")}
+    settings = huggingface.read_config(path)
     lowercase = lowercase or bool(huggingface.read_marker(path).get("lowercase", False))
     separate = settings.get("separate_vocabs", (path / TARGET_VOCAB).is_file())
     models = [_read_model(path / name) for name in (SOURCE, TARGET if (path / TARGET).is_file() else SOURCE)]
-    tables = [_ids(path / VOCAB), *([_ids(path / TARGET_VOCAB)] if separate else [])]
+    tables = [huggingface.read_ids(path / name) for name in (VOCAB, TARGET_VOCAB)[: 1 + bool(separate)]]
     try:
         source = Marian(SentencePiece(models[0], str(path / SOURCE), lowercase), tables[0], settings)
         if models[0] == models[1] and not separate:
@@ -219,7 +210,7 @@ def write_directory(path: Path, source: Marian, target: Marian) -> list[str]:
         atomic.write_whole(path / name, side.sentencepiece.model)
         names.append(name)
     for side, name in ((source, VOCAB), (target, TARGET_VOCAB))[: 1 + separate]:
-        atomic.write_whole(path / name, _json(side.vocab.ids))
+        atomic.write_whole(path / name, huggingface.json_bytes(side.vocab.ids))
         names.append(name)
     settings = {
         "source_lang": None,
@@ -231,32 +222,10 @@ def write_directory(path: Path, source: Marian, target: Marian) -> list[str]:
         "separate_vocabs": separate,
         "tokenizer_class": "MarianTokenizer",
     }  # fmt: skip
-    atomic.write_whole(path / _CONFIG, _json(settings))
+    atomic.write_whole(path / huggingface.CONFIG, huggingface.json_bytes(settings))
     marker = [write_marker(path, Marian.kind, True)] if source.lowercase else []
-    return [*names, _CONFIG, *marker]
+    return [*names, huggingface.CONFIG, *marker]
 
 
 def _read_model(path: Path) -> bytes:
     return huggingface.read_bytes(path, sentencepiece_file.MAX_FILE_BYTES)
-
-
-def _ids(path: Path) -> dict[str, int]:
-    ids = _read(path)
-    if not all(type(id) is int for id in ids.values()):
-        raise BundleError(f"{display(str(path))}: expected an object of piece: id")
-    return ids
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """A JSON object. Raises BundleError."""
-    try:
-        value = json.loads(huggingface.read_bytes(path, huggingface.MAX_JSON_BYTES).decode("utf-8", "replace"))
-    except (ValueError, RecursionError) as error:
-        raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
-    if not isinstance(value, dict):
-        raise BundleError(f"{display(str(path))}: expected a JSON object, found {type(value).__name__}")
-    return value
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "backslashreplace")

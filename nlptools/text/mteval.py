@@ -1,8 +1,8 @@
 """The tokenizers of machine-translation evaluation: 13a and intl.
 
-`13a` is mteval-v13a.pl and `intl` mteval-v14.pl (NIST), as sacrebleu (Post 2018, arXiv:1804.08771) implements them; the
-result is equal to sacrebleu's byte for byte, quirks included. For `intl` that holds for the characters of the Unicode
-version of the running Python. They are one-way: going back joins the tokens with spaces.
+`13a` is mteval-v13a.pl and `intl` is mteval-v14.pl (NIST), as implemented by sacrebleu (Post 2018, arXiv:1804.08771). The
+result equals that of sacrebleu byte for byte, including its quirks; for `intl`, this holds for the characters of the Unicode
+version of the running Python. There is no exact inverse: decoding joins the tokens with spaces.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from nlptools.text.character_classes import character_class
 from nlptools.text.mteval_blocks import tokenize_13a
 
 _LONG = 10_000  # characters; the patterns take 1.5 to 5 s per million
-_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))  # in this order; &apos; is left alone
+_ENTITIES = (("&quot;", '"'), ("&amp;", "&"), ("&lt;", "<"), ("&gt;", ">"))  # in this order; &apos; is not replaced
 
 
 def split_13a(text: str) -> list[str]:
@@ -35,7 +35,7 @@ def _intl() -> tuple[tuple[re.Pattern[str], str], ...]:
 def split_intl(text: str) -> list[str]:
     """The tokens of mteval-v14, international. A year and the final period stay together: no padding."""
     if len(text) > _LONG and "\n" not in text:
-        from nlptools.text.bleu_blocks import separate_intl  # loads NumPy, which short lines do not need
+        from nlptools.text.bleu_blocks import separate_intl  # imports NumPy, which short lines do not need
 
         return separate_intl([text]).decode("utf-8", "surrogatepass").split()
     for pattern, replacement in _intl():
@@ -44,9 +44,9 @@ def split_intl(text: str) -> list[str]:
 
 
 def spans_13a(tokens: list[str], text: str) -> list[tuple[int, int]]:
-    """Where the tokens of 13a stand in `text`, as (start, end) in characters.
+    """The positions of the tokens of 13a in `text`, as (start, end) in characters.
 
-    A token that comes from an entity such as `&amp;` covers all of the entity.
+    A token from an entity such as `&amp;` covers the whole entity.
     """
     rewritten, places = _rewrite(text)
     out = []
@@ -59,7 +59,7 @@ def spans_13a(tokens: list[str], text: str) -> list[tuple[int, int]]:
 
 
 def _rewrite(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """The text that 13a cuts, and for each of its characters the span of `text` that it stands for."""
+    """The text after the replacements of 13a, and for each of its characters the corresponding span of `text`."""
     places = [(i, i + 1) for i in range(len(text))]
     for old, new in (("<skipped>", ""), ("-\n", ""), ("\n", " "), *_ENTITIES):
         parts: list[str] = []

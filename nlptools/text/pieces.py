@@ -2,8 +2,8 @@
 
 SentencePiece: Kudo and Richardson 2018 (arXiv:1808.06226); unigram sampling and n-best: Kudo 2018 (arXiv:1804.10959);
 BPE dropout: Provilkov et al. 2020 (arXiv:1910.13267). The tokenizers package reads Hugging Face's tokenizer.json, and
-runs WordPiece (vocab.txt) and byte-level BPE (vocab.json with merges.txt). Both packages are imported here only, and
-only when used; foreign files are checked before the packages see them.
+runs WordPiece (vocab.txt) and byte-level BPE (vocab.json with merges.txt). Both packages are imported only here, on first
+use; files are checked before a package reads them.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from nlptools.text.builtin import original_spans, without_surrogates, write_mark
 from nlptools.text.vocab import Vocab, usual_specials
 
 SENTENCEPIECE_FILE = "tokenizer.model"
-_FEW = 256  # lines; below, the start of threads costs more than they bring
-_MANY = 40_000  # lines; below, the import of numpy costs more than it brings
+_FEW = 256  # lines; for fewer, starting threads costs more time than it saves
+_MANY = 40_000  # lines; for fewer, importing numpy costs more time than it saves
 
 
 def sentencepiece_package() -> Any:
-    """The sentencepiece package, told to keep its log to itself unless --verbose is given."""
+    """The sentencepiece package, with its log turned off unless --verbose is given."""
     import sentencepiece
 
     sentencepiece.SetMinLogLevel(0 if messages.settings.verbose else 2)
@@ -37,7 +37,7 @@ def sentencepiece_package() -> Any:
 
 
 def tokenizers_package(threads: int = 0) -> Any:
-    """The tokenizers package. Its thread pool is made on first use, with `threads` threads; 0: one per core."""
+    """The tokenizers package. Its thread pool is created on first use, with `threads` threads; 0: one per core."""
     if threads:
         os.environ["RAYON_NUM_THREADS"] = str(threads)
     import tokenizers
@@ -46,15 +46,15 @@ def tokenizers_package(threads: int = 0) -> Any:
 
 
 class SentencePiece:
-    """A SentencePiece model: ids and pieces are the package's own.
+    """A SentencePiece model, with the ids and pieces of the package.
 
-    A line end inside a text becomes what the model's normalizer makes of it, usually a space.
+    The normalizer of the model decides what a line end inside a text becomes, usually a space.
     """
 
     kind = "sentencepiece"
 
     def __init__(self, model: bytes, path: str, lowercase: bool = False) -> None:
-        """Raises BundleError when `model` (the bytes of a file named `path`) is damaged or unsafe."""
+        """Raises BundleError if `model`, the bytes of the file `path`, is damaged or unsafe."""
         self.model = model  # the bytes of the file
         self._pieces = sentencepiece_file.check(model, path)
         self.lowercase = lowercase
@@ -63,14 +63,14 @@ class SentencePiece:
         try:
             self._processor = self._package.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, ValueError, OSError) as error:
-            reason = str(error).split("] ")[-1].strip() or "refused by the sentencepiece package"
-            raise BundleError(f"{display(path)}: not a good SentencePiece model: {reason}") from None
+            reason = str(error).split("] ")[-1].strip() or "rejected by the sentencepiece package"
+            raise BundleError(f"{display(path)}: not a valid SentencePiece model: {reason}") from None
         if len(self._processor) != len(self._pieces.texts):
-            raise BundleError(f"{display(path)}: not a good SentencePiece model: {len(self._processor)} pieces loaded")
+            raise BundleError(f"{display(path)}: not a valid SentencePiece model: {len(self._processor)} pieces loaded")
 
     @cached_property
     def vocab(self) -> Vocab:
-        """The pieces. The counts are zero: the model keeps scores."""
+        """The pieces. The counts are zero, since the model has scores instead."""
         texts = self._pieces.texts
         special = usual_specials({t: i for i, t in enumerate(texts) if self._pieces.types[i] in (3, 4)})
         for role in ("unk", "bos", "eos", "pad"):
@@ -80,7 +80,7 @@ class SentencePiece:
         return Vocab(texts, special=special)
 
     def tokens(self, text: str) -> list[str]:
-        """The pieces of one line; an unknown one is as it stands in the text."""
+        """The pieces of one line; an unknown piece is the text itself."""
         return self.tokens_lines([text])[0]
 
     def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
@@ -96,7 +96,7 @@ class SentencePiece:
         return self._encode(lines, threads, int)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of `ids`. Raises IndexError for one out of range."""
+        """The text of `ids`. Raises IndexError for an id out of range."""
         return self.decode_lines([ids])[0]
 
     def decode_lines(self, rows: Sequence[Sequence[int]], threads: int = 1) -> list[str]:
@@ -122,23 +122,23 @@ class SentencePiece:
         """The span of characters of `text` that each piece covers; the space before a word belongs to the word."""
         lowered = without_surrogates(text.lower() if self.lowercase else text)
         try:
-            found = self._processor.encode(lowered, out_type="offset_mapping")["offsets"]
+            offsets = self._processor.encode(lowered, out_type="offset_mapping")["offsets"]
         except ValueError:  # before 0.2.2
-            found = [(p.begin, p.end) for p in self._processor.encode(lowered, out_type="immutable_proto").pieces]
-        spans = [(int(a), int(b)) for a, b in found]
+            offsets = [(p.begin, p.end) for p in self._processor.encode(lowered, out_type="immutable_proto").pieces]
+        spans = [(int(a), int(b)) for a, b in offsets]
         return original_spans(spans, text) if len(lowered) != len(text) else spans
 
     def save(self, directory: Path) -> list[str]:
-        """Write `tokenizer.model` into `directory`, and how to use it; returns the names of the files."""
+        """Write `tokenizer.model` and its settings into `directory`; returns the names of the files."""
         atomic.write_whole(Path(directory) / SENTENCEPIECE_FILE, self.model)
         return [SENTENCEPIECE_FILE, write_marker(directory, self.kind, self.lowercase)]
 
     def sample(self, text: str, alpha: float, random: Random) -> list[str]:
-        """The pieces of one segmentation drawn at random: of all, by probability ** alpha (unigram), or with each merge
-        left out with probability `alpha` (BPE).
+        """The pieces of a random segmentation. Unigram: drawn from all, with probability ** alpha; BPE: each merge is
+        dropped with probability `alpha`.
 
         Raises:
-            UsageError: a character or word model, which have one segmentation only.
+            UsageError: a character or word model, which has only one segmentation.
         """
         if self._pieces.model not in (sentencepiece_file.UNIGRAM, sentencepiece_file.BPE):
             raise UsageError("--sample needs a unigram or BPE model")
@@ -149,8 +149,8 @@ class SentencePiece:
         return sampling.draw_bpe(self._symbols(normalized), scores, alpha, random)
 
     def ids_of(self, pieces: Sequence[str]) -> list[int]:
-        """The ids of pieces as they stand in the text; unknown ones as the package has them: neighbours as one, or as
-        bytes where the model has those."""
+        """The ids of `pieces`, which are parts of the text. As in the package, unknown pieces become their bytes if the
+        model has byte pieces; else adjacent unknown pieces become one unknown token."""
         ids: list[int] = []
         known, unk = self.vocab.ids, self._processor.unk_id()
         has_bytes = sentencepiece_file.BYTE in self._pieces.types
@@ -164,13 +164,13 @@ class SentencePiece:
 
     @cached_property
     def _scores(self) -> tuple[dict[str, float], int]:
-        """The scores of the pieces that text can consist of, and the length of the longest."""
+        """The scores of the pieces that can occur in a segmentation, and the length of the longest."""
         texts, scores, types, _ = self._pieces
-        found = {t: s for t, s, kind in zip(texts, scores, types, strict=True) if kind == sentencepiece_file.NORMAL}
-        top = max(found.values(), default=0.0)
-        for text in self._defined:  # the package prefers these to anything else that they could be cut into
-            found[text] = len(text) * top - 0.1
-        return found, max(map(len, found), default=1)
+        usable = {t: s for t, s, kind in zip(texts, scores, types, strict=True) if kind == sentencepiece_file.NORMAL}
+        top = max(usable.values(), default=0.0)
+        for text in self._defined:  # as in the package, these score higher than any other segmentation of their text
+            usable[text] = len(text) * top - 0.1
+        return usable, max(map(len, usable), default=1)
 
     @cached_property
     def _defined(self) -> list[str]:
@@ -180,13 +180,13 @@ class SentencePiece:
         return sorted(defined, key=len, reverse=True)
 
     def _symbols(self, text: str) -> list[str]:
-        """What BPE starts from: the characters, user-defined symbols kept whole."""
+        """The initial symbols of BPE: characters and user-defined symbols."""
         if not self._defined:
             return list(text)
         return re.findall("|".join([*map(re.escape, self._defined), "(?s:.)"]), text)
 
     def nbest(self, text: str, size: int, ids: bool = False) -> list[list[Any]]:
-        """The `size` best segmentations, best first; fewer when there are fewer. Raises UsageError (unigram only)."""
+        """The `size` best segmentations (or all, if fewer exist), best first. Raises UsageError unless it is a unigram model."""
         text = without_surrogates(text.lower() if self.lowercase else text)
         try:
             best: list[list[Any]] = self._processor.nbest_encode(text, nbest_size=size, out_type=int if ids else str)
@@ -197,11 +197,11 @@ class SentencePiece:
     # -- lines of ids or pieces as text, fast -------------------------------------------------------------------------
 
     def expect_many(self) -> None:
-        """Much text is to come: take the way that pays off late from the beginning."""
+        """Announce a long text: use the method that pays off for many lines from the start."""
         self._seen = _MANY
 
     def text_of_ids(self, lines: Sequence[str], threads: int = 1) -> str:
-        """The ids of `lines` as text: decimals separated by spaces, one line each, no newline at the end."""
+        """The ids of `lines` as text: decimal numbers separated by spaces, one line each, no newline at the end."""
         self._seen += len(lines)
         if self._seen > _MANY and (buffers := self._buffers(lines, threads if len(lines) > _FEW else 1)) is not None:
             return self._decimals(buffers)
@@ -213,14 +213,14 @@ class SentencePiece:
         get, unk = self._pieces.texts.__getitem__, self._processor.unk_id()
         rows = self.encode_lines(lines, threads)
         out = [" ".join(map(get, row)) for row in rows]
-        unknown = [i for i, row in enumerate(rows) if unk in row]  # those are shown as they stand in the text
+        unknown = [i for i, row in enumerate(rows) if unk in row]  # for these, the pieces are parts of the text
         for i, tokens in zip(unknown, self.tokens_lines([lines[i] for i in unknown], threads) if unknown else ()):
             out[i] = " ".join(tokens)
         return "\n".join(out)
 
     def _encode(self, lines: Sequence[str], threads: int, kind: type) -> list[list[Any]]:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)
-        threads = threads if len(texts) > _FEW else 1  # threads are started anew for every call
+        threads = threads if len(texts) > _FEW else 1  # each call starts new threads
         try:
             rows: list[list[Any]] = self._processor.encode(texts, out_type=kind, num_threads=threads)
         except (RuntimeError, TypeError, UnicodeEncodeError):
@@ -233,9 +233,9 @@ class SentencePiece:
         return [str(id) for id in range(len(self._pieces.texts))]
 
     def _buffers(self, lines: Sequence[str], threads: int) -> list[bytes] | None:
-        """The ids of each line as 32-bit integers, or None where the installed package does not give them.
+        """The ids of each line as 32-bit integers, or None if the installed package does not provide them.
 
-        This is what the package's own `out_type="numpy"` calls before it wraps each line in an array of its own.
+        The package's `out_type="numpy"` calls the same method, and then wraps each line in an array.
         """
         call = getattr(getattr(self._processor, "_processor", None), "_EncodeAsBufferBatch", None)
         if call is None:
@@ -249,7 +249,7 @@ class SentencePiece:
 
     @cached_property
     def _digits(self) -> Any:
-        """For each id its decimals and a space, filled up with NULs to one width; then a newline."""
+        """For each id its decimal digits and a space, padded with NULs to a common width; then a newline."""
         import numpy as np
 
         rows = [f"{number} " for number in self._numbers] + ["\n"]

@@ -1,8 +1,8 @@
-"""Segmentations drawn at random: subword regularization (Kudo 2018, arXiv:1804.10959) and BPE dropout (Provilkov et al.
+"""Random segmentations: subword regularization (Kudo 2018, arXiv:1804.10959) and BPE dropout (Provilkov et al.
 2020, arXiv:1910.13267).
 
-Departure: written out here, although the sentencepiece package has both, because its generator mixes something of the
-process into the seed: the same seed gives other segmentations in the next run.
+Departure: implemented here although the sentencepiece package has both, because its generator mixes the state of the
+process into the seed, so that the same seed gives different segmentations in the next run.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 from collections.abc import Mapping
 from random import Random
 
-_UNKNOWN_PENALTY = 10.0  # below the lowest score of any piece, as the package has it
+_UNKNOWN_PENALTY = 10.0  # below the lowest score of any piece, as in the package
 
 
 def draw_unigram(text: str, scores: Mapping[str, float], longest: int, alpha: float, random: Random) -> list[str]:
-    """One of all segmentations of the normalized `text`, with probability proportional to P(segmentation) ** alpha.
+    """Draw a segmentation of the normalized `text`, with probability proportional to P(segmentation) ** alpha.
 
     Forward-filtering, backward-sampling: exact, in time linear in the length of the text. A character without a piece
-    is a segment of its own.
+    is a segment by itself.
 
     Args:
         scores: log-probability of each piece.
@@ -27,16 +27,16 @@ def draw_unigram(text: str, scores: Mapping[str, float], longest: int, alpha: fl
     """
     unknown = min(scores.values(), default=0.0) - _UNKNOWN_PENALTY
     total = [0.0] + [-math.inf] * len(text)  # log of the summed weights of all segmentations up to here
-    ending: list[list[tuple[int, float]]] = [[]]  # at each place, the pieces that end: start and log of the weight
+    ending: list[list[tuple[int, float]]] = [[]]  # for each position, start and log weight of the pieces that end there
     for end in range(1, len(text) + 1):
-        found = []
+        candidates = []
         for start in range(max(0, end - longest), end):
             score = scores.get(text[start:end], unknown if start == end - 1 else None)
             if score is not None:
-                found.append((start, total[start] + alpha * score))
-        top = max(weight for _, weight in found)
-        total[end] = top + math.log(sum(math.exp(weight - top) for _, weight in found))
-        ending.append(found)
+                candidates.append((start, total[start] + alpha * score))
+        top = max(weight for _, weight in candidates)
+        total[end] = top + math.log(sum(math.exp(weight - top) for _, weight in candidates))
+        ending.append(candidates)
     pieces = []
     end = len(text)
     while end:
@@ -48,10 +48,10 @@ def draw_unigram(text: str, scores: Mapping[str, float], longest: int, alpha: fl
 
 
 def draw_bpe(symbols: list[str], scores: Mapping[str, float], dropout: float, random: Random) -> list[str]:
-    """Byte-pair merges of `symbols`, best score first and then from the left, each left out with probability `dropout`.
+    """Merge `symbols` by BPE, best score first and ties from the left; each merge is dropped with probability `dropout`.
 
     Args:
-        scores: of each piece; a pair of neighbours can merge when their concatenation has one.
+        scores: score of each piece; two neighbors can merge if their concatenation is a piece.
     """
     following = [*range(1, len(symbols)), -1]
     preceding = [-1, *range(len(symbols) - 1)]

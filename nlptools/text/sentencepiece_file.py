@@ -1,9 +1,9 @@
-"""A check of SentencePiece model files before the C++ loader sees them.
+"""A check of SentencePiece model files before the C++ loader reads them.
 
-The file is a protocol buffer (sentencepiece_model.proto): field 1 holds the pieces (1 text, 2 score, 3 type), field 2
-how it was trained (3 type of model), fields 3 and 5 the normalizers, whose field 2 is a compiled character map: the
-size of a double-array trie, the trie, and the replacement texts. The loader has been made to crash by long pieces, by
-pieces with a NUL and by tries that lead outside of themselves; a crash there cannot be caught from Python.
+The file is a protocol buffer (sentencepiece_model.proto). Field 1 holds the pieces (1 text, 2 score, 3 type), field 2 the
+trainer settings (3 type of model), fields 3 and 5 the normalizers, whose field 2 is a compiled character map: the size of
+a double-array trie, the trie, and the replacement texts. Long pieces, pieces with a NUL and tries with transitions out of
+bounds crash the loader, and Python cannot catch such a crash.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Pieces(NamedTuple):
 
 
 class _Bad(Exception):
-    """What is wrong with the file."""
+    """The file is invalid; the message says why."""
 
 
 def check(model: bytes, path: str) -> Pieces:
-    """The pieces of a model that is safe to load.
+    """Check that a model is safe to load, and return its pieces.
 
     Raises:
-        BundleError: it is not a SentencePiece model, or breaks one of the limits above.
+        BundleError: not a SentencePiece model, or one that exceeds the limits above.
     """
     try:
         if len(model) > MAX_FILE_BYTES:
@@ -50,7 +50,7 @@ def check(model: bytes, path: str) -> Pieces:
         return _check(model)
     except (_Bad, struct.error, IndexError, UnicodeDecodeError) as error:
         reason = str(error) if isinstance(error, _Bad) else "damaged"
-        raise BundleError(f"{display(path)}: not a good SentencePiece model: {reason}") from None
+        raise BundleError(f"{display(path)}: not a valid SentencePiece model: {reason}") from None
 
 
 def _check(model: bytes) -> Pieces:
@@ -118,27 +118,27 @@ def _normalizer(model: bytes, start: int, end: int) -> None:
 
 
 def _character_map(blob: bytes) -> None:
-    """Refuse a double-array trie (darts-clone) from whose units a step could lead outside.
+    """Reject a double-array trie (darts-clone) in which a transition could leave the array.
 
-    From unit i one goes to (i ^ offset) ^ byte, and a leaf's value is a place among the replacement texts. Offsets keep
-    to blocks of 256 units, so that a block inside the array is safe whatever the byte. All units are looked at,
-    reachable or not.
+    The transition from unit i leads to (i ^ offset) ^ byte; the value of a leaf is a position in the replacement texts.
+    Offsets address blocks of 256 units, so that a block inside the array is safe for any byte. All units are checked,
+    whether reachable or not.
     """
     (size,) = struct.unpack_from("<I", blob)
     texts = blob[4 + size :]
     if size % 1024 or not size or 4 + size > len(blob):
-        raise _Bad("a character map whose size is wrong")
+        raise _Bad("a character map of the wrong size")
     if not texts or texts[-1]:
-        raise _Bad("a character map whose texts do not end")
+        raise _Bad("a character map with unterminated texts")
     units = array.array("I", blob[4 : 4 + size])
     if sys.byteorder == "big":
         units.byteswap()
     for i, unit in enumerate(units):
         if unit >> 31:
             if unit & 0x7FFFFFFF >= len(texts):
-                raise _Bad("a character map that leads outside its texts")
+                raise _Bad("a character map that points outside its texts")
         elif (i ^ ((unit >> 10) << ((unit & 0x200) >> 6))) | 0xFF >= len(units):
-            raise _Bad("a character map that leads outside itself")
+            raise _Bad("a character map with a transition out of bounds")
 
 
 def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, int]]:
@@ -164,7 +164,7 @@ def _fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int, 
 
 
 def _varint(data: bytes, start: int, end: int) -> tuple[int, int]:
-    """The number at `start` and the place behind it."""
+    """The number at `start` and the position after it."""
     byte = data[start]
     if byte < 0x80 and start < end:
         return byte, start + 1

@@ -1,10 +1,10 @@
 """Stems of English words.
 
 Porter 1980, "An algorithm for suffix stripping" (Program 14.3), with the changes that nltk's PorterStemmer makes by
-default, whose stems these are: a few irregular words; `ies` and `ied` of words of four letters become `ie`; `y` becomes
-`i` after any consonant but the first letter; `bli`, `fulli` and `logi` are suffixes of step 2, and `alli` comes first
-there; two letters, a vowel and a consonant, end like the `*o` of the paper.
-Departures from nltk: words are given in lower case; everything but a, e, i, o, u and some y is a consonant, digits too.
+default, so that the stems equal those of nltk: a few irregular words; `ies` and `ied` of words of four letters become `ie`;
+`y` becomes `i` after any consonant except the first letter; `bli`, `fulli` and `logi` are suffixes of step 2, where `alli`
+is applied first; a two-letter word of vowel and consonant satisfies the condition `*o` of the paper.
+Departures from nltk: words must be in lower case; every character except a, e, i, o, u and some y is a consonant, digits too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _IRREGULAR = {
     "succeed": "succeed",
 }
 
-# Suffix and what takes its place after a stem of measure 1 or more. The longest suffix that fits decides.
+# Suffixes and their replacements after a stem of measure 1 or more. The longest matching suffix is used.
 _STEP_2 = {
     "ational": "ate",
     "tional": "tion",
@@ -64,7 +64,7 @@ _LONGEST = 7  # of all suffixes
 
 @lru_cache(maxsize=1 << 17)
 def stem(word: str) -> str:
-    """The stem of `word`, which is in lower case. Words of one or two letters are their own stems."""
+    """The stem of `word`, which must be in lower case. Words of one or two letters are unchanged."""
     if word in _IRREGULAR:
         return _IRREGULAR[word]
     if len(word) <= 2:
@@ -90,7 +90,7 @@ def _shape(word: str) -> str:
 
 
 def _measure(word: str) -> int:
-    """How many times vowels are followed by consonants: m of the paper."""
+    """The number of times that vowels are followed by consonants: m of the paper."""
     return _shape(word).count("vc")
 
 
@@ -101,7 +101,7 @@ def _ends_short(word: str) -> bool:
 
 
 def _suffix(word: str, suffixes: dict[str, str] | frozenset[str]) -> str:
-    """The longest of `suffixes` that `word` ends with, or nothing."""
+    """The longest of `suffixes` that `word` ends with, or an empty string."""
     for length in range(min(_LONGEST, len(word)), 1, -1):
         if word[-length:] in suffixes:
             return word[-length:]
@@ -159,7 +159,7 @@ def _step_4(word: str) -> str:
 
 
 def _step_5(word: str) -> str:
-    """A last e or l too many."""
+    """A final e, and the second of a final ll."""
     if word.endswith("e"):
         measure = _measure(word[:-1])
         if measure > 1 or (measure == 1 and not _ends_short(word[:-1])):

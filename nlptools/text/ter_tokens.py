@@ -1,11 +1,11 @@
-"""The tokens that translation edit rate counts: words, and on request what tercom's normalizer makes of them.
+"""The tokens of translation edit rate: words, optionally after the normalization of tercom.
 
-Source: Normalizer.java of tercom (Snover et al. 2006), in the reading of sacrebleu, whose tokens these are one for one,
-quirks included: `'s` is split off before white space only, and the circled and CJK characters from U+3200 to U+3F22
-stand alone as one range.
-Departures: a whole block of lines goes through each substitution at once. The rules that would split hiragana and
-katakana from their neighbours are left out: they are anchored at the start of the text, where the padding stands, so
-that they never apply.
+Source: Normalizer.java of tercom (Snover et al. 2006) as implemented by sacrebleu. The tokens equal those of sacrebleu,
+including its quirks: `'s` is split off only before white space, and the characters from U+3200 to U+3F22 (circled and CJK)
+are treated as one range of single-character tokens.
+Departures: each substitution is applied to a whole block of lines at once. The rules that should split hiragana and
+katakana from their neighbors are omitted: they are anchored at the start of the text, where the padding is, and therefore
+never apply.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def split_ter(
 
 
 def _normalize(text: str) -> str:
-    """The rules for every language and those for Western ones; lines stay lines."""
+    """Apply the rules for all and for Western languages; line ends are kept."""
     for entity, character in _ENTITIES:
         text = text.replace(entity, character)
     text = _ALONE.sub(r" \1 ", text)

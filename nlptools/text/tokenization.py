@@ -1,4 +1,4 @@
-"""Cutting text into tokens and ids, putting it back together, and building vocabularies: the work of two commands."""
+"""Tokenization of text and its inverse, and learning of vocabularies: the commands tokenize and build-vocab."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from nlptools.text.huggingface import HuggingFace
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer
 
-_SHARE_BYTES = 1 << 18  # of text that a thread takes at a time
+_SHARE_BYTES = 1 << 18  # text per work item of a thread
 DEFAULT_SIZE = 8000  # pieces; spm_train's
 
 # -- tokenize ---------------------------------------------------------------------------------------------------------
@@ -34,14 +34,14 @@ def tokenize(
 
     Args:
         lines: lines without their ends, or blocks of them (`streams.blocks`).
-        tokenizer: a tokenizer, or the name or path of one; `settings.tokenizer` is not looked at.
-        settings: what to write: see `nlptools tokenize --help`.
+        tokenizer: a tokenizer, or the name or path of one; `settings.tokenizer` is ignored.
+        settings: see `nlptools tokenize --help`.
 
     Yields:
-        One string per item of `lines`: for a block, its lines joined by newlines, without one at the end.
+        One string per item of `lines`; for a block, its lines joined by newlines, without a newline at the end.
 
     Raises:
-        UsageError: something that the tokenizer cannot do.
+        UsageError: a setting that the tokenizer does not support.
         DataError: an id or token that the tokenizer does not have, with file and line.
     """
     settings = settings or Tokenize()
@@ -54,11 +54,11 @@ def tokenize(
 def tokenize_files(
     inputs: Sequence[str], settings: Tokenize, errors: str = "strict", single: bool = False
 ) -> Iterator[str]:
-    """As `tokenize`, for files (`-`: standard input) and the tokenizer of `settings`: one string per block of lines.
+    """Like `tokenize`, for files (`-`: standard input) and the tokenizer of `settings`; yields one string per block of lines.
 
     Args:
-        errors: what to do about invalid UTF-8.
-        single: blocks of one line, for answers line by line.
+        errors: handling of invalid UTF-8: "strict", "replace" or "ignore".
+        single: yield one string per line.
     """
     _check_settings(settings)
     paths = streams.check_inputs(inputs)
@@ -74,15 +74,15 @@ def tokenize_files(
 
 
 def _are_long_files(paths: Sequence[str]) -> bool:
-    """Whether all inputs are plain files, in all long enough for a second thread to pay; a pipe must not be read ahead."""
+    """Whether all inputs are regular files, long enough together for several threads; a pipe must not be read ahead."""
     return all(os.path.isfile(path) for path in paths) and sum(map(os.path.getsize, paths)) > 4 * streams.BLOCK_BYTES
 
 
 def _side_by_side(blocks: Iterable[Block], work: Callable[[Block], str], threads: int) -> Iterator[str]:
-    """`work` of each block, in order, `threads` at a time.
+    """`work` of each block, in order, in `threads` threads.
 
-    The package lets go of the interpreter while it cuts, so the ids of one block become text meanwhile; and threads that
-    stay cost less than those that it would start for every block.
+    The package releases the GIL while it tokenizes, so that the ids of another block are formatted meanwhile; and a pool
+    costs less than the threads that the package would start for every block.
     """
     from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -97,7 +97,7 @@ def _side_by_side(blocks: Iterable[Block], work: Callable[[Block], str], threads
 
 
 def _check_settings(settings: Tokenize) -> None:
-    """Raises UsageError for options that exclude each other."""
+    """Raise UsageError for options that exclude each other."""
     chosen = [
         flag
         for flag, on in (
@@ -110,7 +110,7 @@ def _check_settings(settings: Tokenize) -> None:
     if len(chosen) > 1:
         raise UsageError(f"{' and '.join(chosen)} exclude each other")
     if settings.decode and (settings.bos or settings.eos):
-        raise UsageError("--bos and --eos do not go with --decode")
+        raise UsageError("--bos and --eos cannot be combined with --decode")
 
 
 def _each(lines: Iterable[str | Block], work: Callable[[Block], str]) -> Iterator[str]:
@@ -128,7 +128,7 @@ def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]
     """The function from a block of text to a block of tokens or ids."""
     ids, threads = settings.to == "ids", _threads(settings)
     if ids and tokenizer.vocab is None:
-        raise UsageError(f"the tokenizer '{tokenizer.kind}' has no ids of its own", hint="give it a --vocab FILE")
+        raise UsageError(f"the tokenizer '{tokenizer.kind}' has no vocabulary", hint="give it a --vocab FILE")
     before, after = _marks(tokenizer, settings)
     if settings.sample is not None or settings.nbest:
         segment = _segmenter(tokenizer, settings)
@@ -154,22 +154,22 @@ def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]
 
 
 def _marks(tokenizer: Tokenizer, settings: Tokenize) -> tuple[list[str], list[str]]:
-    """What stands before and after the tokens of a line: one token or id, or nothing."""
+    """The tokens or ids before and after those of a line: lists of one or none."""
     vocab = tokenizer.vocab
     marks: tuple[list[str], list[str]] = ([], [])
-    wishes = ((settings.bos, ("bos", "cls"), "beginning"), (settings.eos, ("eos", "sep"), "end"))
-    for mark, (wanted, roles, place) in zip(marks, wishes):
-        if not wanted:
+    requests = ((settings.bos, ("bos", "cls"), "beginning"), (settings.eos, ("eos", "sep"), "end"))
+    for mark, (requested, roles, place) in zip(marks, requests):
+        if not requested:
             continue
-        found = [id for role in roles if vocab is not None and (id := getattr(vocab, role)) is not None]
-        if vocab is None or not found:
+        ids = [id for role in roles if vocab is not None and (id := getattr(vocab, role)) is not None]
+        if vocab is None or not ids:
             raise UsageError(f"--{roles[0]}: this tokenizer has no token for the {place} of a sentence")
-        mark.append(str(found[0]) if settings.to == "ids" else vocab.token(found[0]))
+        mark.append(str(ids[0]) if settings.to == "ids" else vocab.token(ids[0]))
     return marks
 
 
 def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], list[list[Any]]]:
-    """The function from a line to its alternatives: one drawn at random, or the best ones."""
+    """The function from a line to its segmentations: a random one, or the best ones."""
     if not isinstance(tokenizer, SentencePiece):
         raise UsageError(f"{'--nbest' if settings.nbest else '--sample'} needs a SentencePiece model")
     ids, alpha, count = settings.to == "ids", settings.sample, 0
@@ -179,7 +179,7 @@ def _segmenter(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[str], list
     def sample(line: str) -> list[list[Any]]:
         nonlocal count
         count += 1
-        # A generator for each line of the input: blocks and threads make no difference.
+        # one generator per input line, so that the result does not depend on blocks and threads
         pieces = tokenizer.sample(line, alpha, random.Random(f"{settings.seed} {count}"))
         return [tokenizer.ids_of(pieces) if ids else pieces]
 
@@ -190,7 +190,7 @@ def _decoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]
     """The function from a block of tokens or ids to a block of text."""
     if settings.to == "ids":
         if tokenizer.vocab is None:
-            raise UsageError(f"the tokenizer '{tokenizer.kind}' has no ids of its own", hint="give it a --vocab FILE")
+            raise UsageError(f"the tokenizer '{tokenizer.kind}' has no vocabulary", hint="give it a --vocab FILE")
         size = len(tokenizer.vocab)
     threads = _threads(settings)
 
@@ -218,10 +218,10 @@ def _ids(line: str, size: int, path: str, number: int) -> list[int]:
     except ValueError:
         ids = [-1]
     if ids and not (0 <= min(ids) <= max(ids) < size and line.isascii() and "_" not in line and "+" not in line):
-        wrong = next(
+        invalid = next(
             (w for w in line.split() if not (w.isascii() and w.isdigit() and len(w) < 19 and int(w) < size)), line
         )
-        raise DataError(f"not an id: {wrong[:40]!r}, expected a number from 0 to {size - 1}", path=path, line=number)
+        raise DataError(f"not an id: {invalid[:40]!r}, expected a number from 0 to {size - 1}", path=path, line=number)
     return ids
 
 
@@ -231,12 +231,12 @@ def _one_line(text: str) -> str:
 
 
 def _placed(error: DataError, block: Block, work: Callable[[str], object]) -> DataError:
-    """The same error with the line of the block at which it happens."""
+    """The same error with the number of the line that raises it."""
     for number, line in enumerate(block.lines, block.start):
         try:
             work(line)
-        except DataError as found:
-            return DataError(str(found), path=block.path, line=number)
+        except DataError as line_error:
+            return DataError(str(line_error), path=block.path, line=number)
     return error
 
 
@@ -247,13 +247,13 @@ def build_vocab(inputs: Sequence[str], settings: BuildVocab, errors: str = "stri
     """Learn a vocabulary from files (`-`: standard input) and write it; returns the names of the files written.
 
     Args:
-        settings: what to learn and where to write it: see `nlptools build-vocab --help`.
-        errors: what to do about invalid UTF-8.
+        settings: see `nlptools build-vocab --help`.
+        errors: handling of invalid UTF-8: "strict", "replace" or "ignore".
 
     Raises:
-        UsageError: options that do not go together.
-        DataError: no training data, or too small a size for it.
-        OutputError: the output exists, or cannot be made.
+        UsageError: options that cannot be combined.
+        DataError: no training data, or a vocabulary size that is too small for it.
+        OutputError: the output exists, or cannot be created.
     """
     _check_vocab_settings(settings)
     outputs = _outputs(settings)
@@ -272,18 +272,18 @@ def build_vocab(inputs: Sequence[str], settings: BuildVocab, errors: str = "stri
 def _check_vocab_settings(settings: BuildVocab) -> None:
     kind = settings.kind
     if kind != "words" and settings.output == "-":
-        raise UsageError(f"--kind {kind} makes several files: -o/--output is needed")
+        raise UsageError(f"--kind {kind} needs -o/--output: it writes several files")
     if kind != "words" and settings.tokenizer != "whitespace":
-        raise UsageError("-t/--tokenizer goes with --kind words")
+        raise UsageError("-t/--tokenizer needs --kind words")
     if kind in SENTENCEPIECE_KINDS and settings.min_count:
-        raise UsageError(f"--min-count does not go with --kind {kind}")
+        raise UsageError(f"--min-count cannot be combined with --kind {kind}")
     if any(any(c in token for c in " \t\r\n") for token in settings.special or ()):
-        raise UsageError("--special: a special token holds no spaces")
+        raise UsageError("--special: special tokens cannot contain spaces")
 
 
 def _outputs(settings: BuildVocab) -> list[Path]:
-    """The files, or the directory, to write. Raises OutputError when they exist or cannot be made."""
-    if settings.kind == "words":  # streams.Output looks after itself
+    """The files, or the directory, to write. Raises OutputError if they exist or cannot be created."""
+    if settings.kind == "words":  # streams.Output has its own checks
         return []
     path = Path(settings.output)
     outputs = [path]
@@ -291,8 +291,8 @@ def _outputs(settings: BuildVocab) -> list[Path]:
         stem = settings.output.removesuffix(".model")
         outputs = [Path(stem + ".model"), Path(stem + ".vocab")]
     for output in outputs:
-        taken = output.exists() and not (settings.kind in ("wordpiece", "byte-bpe") and _is_empty_directory(output))
-        if taken and not settings.force:
+        exists = output.exists() and not (settings.kind in ("wordpiece", "byte-bpe") and _is_empty_directory(output))
+        if exists and not settings.force:
             raise OutputError(f"{display(str(output))}: exists", hint="--force replaces it")
         if not output.parent.is_dir():
             raise OutputError(f"{display(str(output))}: no such directory: {display(str(output.parent))}")
@@ -306,7 +306,7 @@ def _is_empty_directory(path: Path) -> bool:
 
 
 def _draw(lines: Iterable[str], size: int, seed: int) -> list[str]:
-    """`size` lines drawn at random, each with the same chance (reservoir sampling: Vitter 1985, algorithm R)."""
+    """A random sample of `size` lines, all with the same probability (reservoir sampling: Vitter 1985, algorithm R)."""
     generator = random.Random(seed)
     drawn: list[str] = []
     for count, line in enumerate(lines):
@@ -324,7 +324,7 @@ def _build_words(blocks: Iterable[Sequence[str]], settings: BuildVocab) -> list[
         special = learning.WORD_SPECIAL if settings.special is None else settings.special
         vocab = learning.word_vocab(counts, special, settings.size, settings.min_count)
         output.write_lines(list(vocab.lines()))
-    messages.detail(f"{counts.total()} words, {len(counts)} different ones, {len(vocab)} in the vocabulary")
+    messages.detail(f"{counts.total()} words, {len(counts)} distinct words, {len(vocab)} vocabulary entries")
     return [settings.output]
 
 
@@ -339,7 +339,7 @@ def _build_sentencepiece(lines: Iterable[str], settings: BuildVocab, outputs: Se
         threads=settings.threads,
     )
     pieces = sentencepiece_file.check(model, str(outputs[0]))
-    _tell_size(len(pieces.texts), settings)
+    _report_size(len(pieces.texts), settings)
     table = "".join(f"{text}\t{score:g}\n" for text, score in zip(pieces.texts, pieces.scores, strict=True))
     atomic.write_whole(outputs[1], table)
     atomic.write_whole(outputs[0], model)
@@ -354,12 +354,12 @@ def _build_directory(lines: Iterable[str], settings: BuildVocab, directory: Path
         "threads": settings.threads,
     }
     if settings.kind == "wordpiece":
-        made = learning.train_wordpiece(lines, size, special=settings.special or (), **shared)
+        trained = learning.train_wordpiece(lines, size, special=settings.special or (), **shared)
     else:
         special = learning.BYTE_BPE_SPECIAL if settings.special is None else settings.special
-        made = learning.train_byte_bpe(lines, size, special=special, **shared)
-    tokenizer = HuggingFace(made, str(directory))
-    _tell_size(len(tokenizer.vocab), settings)
+        trained = learning.train_byte_bpe(lines, size, special=special, **shared)
+    tokenizer = HuggingFace(trained, str(directory))
+    _report_size(len(tokenizer.vocab), settings)
     try:
         directory.mkdir(exist_ok=True)
     except OSError as error:
@@ -367,9 +367,9 @@ def _build_directory(lines: Iterable[str], settings: BuildVocab, directory: Path
     return [str(directory / name) for name in tokenizer.save(directory)]
 
 
-def _tell_size(found: int, settings: BuildVocab) -> None:
-    """Warn when the text gave fewer pieces than were asked for; a character model has as many as there are."""
-    wanted = settings.size or DEFAULT_SIZE
-    if found < wanted and settings.kind != "char":
-        messages.warn(f"the text gives {found} pieces, not {wanted}: the vocabulary has {found}")
-    messages.detail(f"{found} pieces")
+def _report_size(pieces: int, settings: BuildVocab) -> None:
+    """Report the number of pieces; warn if it is less than requested, except for character models."""
+    requested = settings.size or DEFAULT_SIZE
+    if pieces < requested and settings.kind != "char":
+        messages.warn(f"the vocabulary has {pieces} pieces instead of {requested}: the text is too short for more")
+    messages.detail(f"{pieces} pieces")

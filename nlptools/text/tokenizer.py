@@ -1,4 +1,4 @@
-"""The tokenizer contract, and how a name or a path becomes a tokenizer."""
+"""The tokenizer protocol, and the function that loads a tokenizer by name or path."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from nlptools.text.vocab import Vocab
 
 NAMES = tuple(RULES)
 
-# In a directory, the first of these that is there is the tokenizer.
+# The tokenizer of a directory is the first of these files that exists.
 _BUNDLE_FILES = (
     "tokenizer.json",
     SENTENCEPIECE_FILE,
@@ -28,10 +28,10 @@ _BUNDLE_FILES = (
 
 
 class Tokenizer(Protocol):
-    """Text to tokens to ids and back. Whoever implements these methods can be trained, scored and decoded with."""
+    """Text to tokens to ids and back. Training, scoring and decoding need only these methods."""
 
     kind: str  # "sentencepiece", "tokenizers", or one of NAMES
-    lowercase: bool  # whether text is lower-cased before anything else
+    lowercase: bool  # whether text is lower-cased first
 
     @property
     def vocab(self) -> Vocab | None:
@@ -47,13 +47,13 @@ class Tokenizer(Protocol):
         """The ids of one line, without beginning and end marks."""
 
     def encode_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[int]]:
-        """The ids of each of many lines: the fast path."""
+        """The ids of each of many lines; faster than one by one."""
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text that `ids` stand for; special tokens give nothing. Raises IndexError for an id out of range."""
+        """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
 
     def decode_tokens(self, tokens: Sequence[str]) -> str:
-        """The text that `tokens` stand for."""
+        """The text of `tokens`."""
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The span of characters of `text` that each token covers."""
@@ -63,15 +63,15 @@ class Tokenizer(Protocol):
 
 
 def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowercase: bool = False) -> Tokenizer:
-    """The tokenizer that `name_or_path` stands for.
+    """Load a tokenizer by name or path.
 
     Args:
         name_or_path: a name (`whitespace`, `words`, `13a`, `intl`, `char`, `bytes`); or a file: SentencePiece `.model`,
             Hugging Face `tokenizer.json`, WordPiece `vocab.txt`, vocabulary `.tsv` (tokens separated by white space,
-            ids by line); or a model directory that holds one of those, or `vocab.json` with `merges.txt`; of a model
-            with two tokenizers, that of the source.
-        vocab: where the ids of a named tokenizer come from: a `token TAB count` file, or a Vocab.
-        lowercase: lower-case the text first. A directory that was saved so needs no reminder.
+            ids by line); or a model directory with one of these files, or with `vocab.json` and `merges.txt`. If a
+            directory has two tokenizers, that of the source is loaded.
+        vocab: the ids of a named tokenizer: a `token TAB count` file, or a Vocab.
+        lowercase: lower-case the text first, even if the directory does not record this setting.
 
     Raises:
         InputError: neither a name nor a file.
@@ -84,14 +84,14 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
     path = Path(name)
     if vocab is not None:
         raise UsageError(
-            f"--vocab: {display(name)} has its own vocabulary", hint=f"--vocab goes with {', '.join(NAMES)}"
+            f"--vocab: {display(name)} has its own vocabulary", hint=f"--vocab is for the tokenizers {', '.join(NAMES)}"
         )
     if path.is_dir():
         with reading(path):
             return _load_directory(path, lowercase)
     if not path.exists():
         close = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"names are {', '.join(NAMES)}; anything else is a path"
+        hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(NAMES)}, or a path"
         raise InputError(f"no such tokenizer: {display(name)}", hint=hint)
     with reading(path):
         return _load_file(path, lowercase)
@@ -105,7 +105,7 @@ def _named(name: str, vocab: str | Path | Vocab | None, lowercase: bool) -> Name
 
 
 def _load_file(path: Path, lowercase: bool) -> Tokenizer:
-    """The tokenizer in a file, by the file's name."""
+    """The tokenizer in a file; the name of the file determines its format."""
     if path.suffix == ".model":
         model = huggingface.read_bytes(path, sentencepiece_file.MAX_FILE_BYTES)
         return SentencePiece(model, str(path), lowercase)
@@ -118,7 +118,7 @@ def _load_file(path: Path, lowercase: bool) -> Tokenizer:
     if path.suffix == ".tsv":
         return NamedTokenizer("whitespace", Vocab.load(path), lowercase)
     raise BundleError(
-        f"{display(str(path))}: not a tokenizer by its name",
+        f"{display(str(path))}: the name is not that of a tokenizer file",
         hint="expected .model (SentencePiece), tokenizer.json, vocab.txt (WordPiece), .tsv, or a directory",
     )
 

@@ -1,8 +1,7 @@
-"""Pairs of tokenizers, one for each side of an encoder-decoder: what they have to agree on, and their files.
+"""Pairs of tokenizers, one for each side of an encoder-decoder: their shared special tokens and their files.
 
-Both sides have one token for padding and one for the end of a sentence, under the same ids. SentencePiece models become
-those of a MarianMT directory; tokenizers of other kinds are kept as they are anywhere else, that of the target in the
-folder `target`.
+The padding token has the same id on both sides, and so has the end-of-sentence token. SentencePiece models are saved as in
+a MarianMT directory; other tokenizers are saved in their usual files, that of the target in the folder `target`.
 """
 
 from __future__ import annotations
@@ -17,52 +16,52 @@ from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer, load
 from nlptools.text.vocab import Vocab
 
-FOLDER = "target"  # where a tokenizer of another kind is kept when the target has its own
+FOLDER = "target"  # folder of a target tokenizer that is not a SentencePiece model
 _SAME = "train the tokenizers of both sides with the same special tokens"
 
 
 def pair(source: Tokenizer, target: Tokenizer | None = None) -> tuple[Tokenizer, Tokenizer]:
-    """Both tokenizers as a model uses them: SentencePiece ones as Marian's, and the padding of both under one id.
+    """Both tokenizers in the form that a model uses: SentencePiece models as `Marian`, and the padding of both under one id.
 
-    A vocabulary's own padding stays where it is, only that of a SentencePiece model must be its last piece (another one
-    keeps its id under another name). Vocabularies without one get it where that of the target ends: in a longer one of
-    the source it is put in between, a shorter one is filled up. Tokenizers that cannot be added to stay as they are;
-    then the padding is an id that they do not know.
+    An existing padding token keeps its id; in a SentencePiece model it must be the last piece (a padding token elsewhere
+    keeps its id under another name). If there is none, the padding id is the size of the target vocabulary: a longer source
+    vocabulary gets the padding token inserted there, a shorter one is extended with fillers. Tokenizers that cannot be
+    extended are returned unchanged; the padding id is then beyond their vocabulary.
 
     Args:
         target: None: one tokenizer, and one vocabulary, for both sides.
 
     Raises:
-        BundleError: no ids, or paddings that do not agree.
+        BundleError: no vocabulary, or different padding ids.
     """
     joint = target is None or target is source
     sides = [source] if target is None or joint else [source, target]
     for side in sides:
         if side.vocab is None:
-            raise BundleError(f"the tokenizer {side.kind!r} has no vocabulary", hint="give it one: --vocab FILE")
-    found = [_own_pad(side) for side in sides]
-    # a SentencePiece model's own one gives way to that of the other side, and to the end of the target
+            raise BundleError(f"the tokenizer {side.kind!r} has no vocabulary", hint="give it a --vocab FILE")
+    own = [_own_pad(side) for side in sides]
+    # the padding of a SentencePiece model yields to that of the other side, and to the end of the target
     end = len(sides[-1].vocab or ())
-    if isinstance(source, SentencePiece) and found[0] != (end if found[-1] is None else found[-1]):
-        found[0] = None
-    if isinstance(target, SentencePiece) and None not in found and found[0] != found[-1]:
-        found[-1] = None
-    pads = {pad for pad in found if pad is not None}
+    if isinstance(source, SentencePiece) and own[0] != (end if own[-1] is None else own[-1]):
+        own[0] = None
+    if isinstance(target, SentencePiece) and None not in own and own[0] != own[-1]:
+        own[-1] = None
+    pads = {pad for pad in own if pad is not None}
     if len(pads) > 1:
-        raise BundleError(f"the padding of the source is {found[0]}, that of the target {found[1]}", hint=_SAME)
+        raise BundleError(f"the padding id of the source is {own[0]}, that of the target {own[1]}", hint=_SAME)
     place = pads.pop() if pads else end
     if place > end:
-        raise BundleError(f"the padding of the source is {place}, the target has fewer tokens", hint=_SAME)
-    made = [_padded(side, place, pad) for side, pad in zip(sides, found, strict=True)]
-    return made[0], made[-1]
+        raise BundleError(f"the padding id of the source is {place}, but the target has {end} tokens", hint=_SAME)
+    padded = [_padded(side, place, pad) for side, pad in zip(sides, own, strict=True)]
+    return padded[0], padded[-1]
 
 
 def special_ids(source: Tokenizer, target: Tokenizer | None = None) -> tuple[int, int, int, int]:
     """(padding, end of sentence, tokens of the source, tokens of the target) of a model with these tokenizers.
 
     Raises:
-        BundleError: no end of sentence, or the two sides do not agree.
-        ValueError: `pair` would give the source other ids; call it first.
+        BundleError: no end-of-sentence token, or different ones.
+        ValueError: `pair` would change the ids of the source; call it first.
     """
     first, last = pair(source, target)
     assert first.vocab is not None and last.vocab is not None and source.vocab is not None
@@ -71,10 +70,12 @@ def special_ids(source: Tokenizer, target: Tokenizer | None = None) -> tuple[int
         if end is None:
             raise BundleError(
                 f"the tokenizer {side.kind!r} has no token for the end of a sentence",
-                hint="expected </s>, as build-vocab gives it by default, or another of the usual names",
+                hint="expected </s>, the default of build-vocab, or another usual name",
             )
     if ends[0] != ends[1]:
-        raise BundleError(f"the end of sentence of the source is {ends[0]}, that of the target {ends[1]}", hint=_SAME)
+        raise BundleError(
+            f"the end-of-sentence id of the source is {ends[0]}, that of the target {ends[1]}", hint=_SAME
+        )
     own = [pad for vocab in (last.vocab, first.vocab) if (pad := _pad(vocab)) is not None]
     pad = own[0] if own else len(last.vocab)
     if _own_pad(source) != pad and len(source.vocab) > pad:
@@ -84,23 +85,23 @@ def special_ids(source: Tokenizer, target: Tokenizer | None = None) -> tuple[int
 
 
 def _own_pad(tokenizer: Tokenizer) -> int | None:
-    """The padding that a tokenizer has and keeps."""
+    """The padding id of a tokenizer, if it can keep it."""
     assert tokenizer.vocab is not None
     pad = _pad(tokenizer.vocab)
     return pad if not isinstance(tokenizer, SentencePiece) or pad == len(tokenizer.vocab) - 1 else None
 
 
 def _pad(vocab: Vocab) -> int | None:
-    """The padding, unless it is the end of sentence, which some configurations make serve as both."""
+    """The padding id, unless the same token also ends a sentence, as in some configurations."""
     return None if vocab.pad in (vocab.eos, vocab.sep) else vocab.pad
 
 
 def _padded(tokenizer: Tokenizer, place: int, own: int | None) -> Tokenizer:
-    """`tokenizer` with its padding at `place`, where it has it already if `own` is not None. Raises BundleError."""
+    """`tokenizer` with padding at `place`; if `own` is not None, it is there already. Raises BundleError."""
     vocab = tokenizer.vocab
     assert vocab is not None
     if isinstance(tokenizer, SentencePiece):
-        # the unknown word is named, as the model may have another name for it than the usual
+        # the model may have an unusual name for the unknown token
         named = {"unk_token": vocab.token(vocab.unk)} if vocab.unk is not None else {}
         if vocab.eos is not None:
             named["eos_token"] = vocab.token(vocab.eos)
@@ -114,7 +115,7 @@ def _padded(tokenizer: Tokenizer, place: int, own: int | None) -> Tokenizer:
         return NamedTokenizer(tokenizer.kind, Vocab(with_pad(vocab.tokens, place), counts), tokenizer.lowercase)
     if len(vocab) > place:
         raise BundleError(
-            f"the padding of the target is {place}, which is a token of the source",
+            f"the padding id of the target is {place}, which is another token of the source",
             hint="train both tokenizers with a padding token, or with the same number of tokens",
         )
     return tokenizer
@@ -124,10 +125,10 @@ def _padded(tokenizer: Tokenizer, place: int, own: int | None) -> Tokenizer:
 
 
 def load_pair(directory: str | Path, lowercase: bool = False) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of the source and of the target in a model directory; one object where they are the same.
+    """The tokenizers of the source and of the target in a model directory; the same object if they are equal.
 
     Args:
-        lowercase: lower-case the text first. A directory that was saved so needs no reminder.
+        lowercase: lower-case the text first, even if the directory does not record this setting.
 
     Raises:
         BundleError: a damaged, unsafe, missing or unknown file.
@@ -138,7 +139,7 @@ def load_pair(directory: str | Path, lowercase: bool = False) -> tuple[Tokenizer
 
 
 def save_pair(directory: str | Path, source: Tokenizer, target: Tokenizer | None = None) -> list[str]:
-    """Write both tokenizers into `directory`, as `pair` makes them; returns the names of the files, relative to it.
+    """Write both tokenizers, after `pair`, into `directory`; returns the names of the files, relative to it.
 
     Raises:
         BundleError: see `pair`.
@@ -160,8 +161,8 @@ def _load(path: Path, lowercase: bool) -> tuple[Tokenizer, Tokenizer]:
     if (path / marian.SOURCE).is_file():
         return marian.read_directory(path, lowercase)
     if (path / "spiece.model").is_file() and not (path / "tokenizer.json").is_file():
-        raise BundleError(  # Pegasus adds 103 to its ids, T5 and others have rules of their own
-            f"{display(str(path))}: spiece.model: a SentencePiece model whose ids are not those of its model",
+        raise BundleError(  # Pegasus adds 103 to its ids; T5 and others have their own rules
+            f"{display(str(path))}: spiece.model: the ids of this model differ from those of its SentencePiece model",
             hint="save the tokenizer as tokenizer.json",
         )
     tokenizer = load(path, lowercase=lowercase)

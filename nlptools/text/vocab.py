@@ -1,6 +1,6 @@
-"""Tokens and their ids, counts and special tokens; files of `token TAB count`.
+"""Vocabularies: tokens with ids, counts and special tokens; files of `token TAB count`.
 
-The id of a token is its line number, from 0. Backslash, tab and line ends inside a token are escaped as everywhere.
+The id of a token is its line number, counted from 0. Backslash, tab and line ends inside a token are escaped as in TSV.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from nlptools.files import atomic, line_records, streams
 
 ROLES = ("pad", "unk", "bos", "eos", "cls", "sep", "mask")
 
-# The names that special tokens have in the world's vocabularies, by role.
+# Usual names of special tokens, by role.
 USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>"),
     "unk": ("<unk>", "[UNK]", "<|unk|>"),
@@ -26,12 +26,12 @@ USUAL_NAMES: Mapping[str, tuple[str, ...]] = {
 
 
 class Vocab:
-    """Tokens in the order of their ids, and what is special among them.
+    """Tokens in the order of their ids, and the special tokens.
 
     Attributes:
-        tokens: the tokens; the id of one is its place.
+        tokens: the tokens by id.
         ids: the id of each token.
-        counts: how often each token occurred in the training text, in the order of the ids; zeros when unknown.
+        counts: occurrences of each token in the training text, by id; zeros if not known.
         pad, unk, bos, eos, cls, sep, mask: ids of special tokens, or None.
     """
 
@@ -50,7 +50,7 @@ class Vocab:
         special: Mapping[str, int | None] | None = None,
     ) -> None:
         """Args:
-            special: the id of each role (`unk`, `bos`, ...); without it, tokens with the usual names are taken.
+            special: the id of each role (`unk`, `bos`, ...); default: the tokens with the usual names.
 
         Raises:
             ValueError: a token occurs twice.
@@ -58,32 +58,31 @@ class Vocab:
         self.tokens = list(tokens)
         self.ids = {token: id for id, token in enumerate(self.tokens)}
         if len(self.ids) != len(self.tokens):
-            twice = next(token for id, token in enumerate(self.tokens) if self.ids[token] != id)
-            raise ValueError(f"token {twice!r} occurs twice")
+            repeated = next(token for id, token in enumerate(self.tokens) if self.ids[token] != id)
+            raise ValueError(f"token {repeated!r} occurs twice")
         self.counts = list(counts) if counts is not None else [0] * len(self.tokens)
-        found = usual_specials(self.ids) if special is None else special
+        special_ids = usual_specials(self.ids) if special is None else special
         for role in ROLES:
-            setattr(self, role, found.get(role))
+            setattr(self, role, special_ids.get(role))
 
     def __len__(self) -> int:
-        """Number of ids: they run from 0 to this."""
+        """Number of ids, which start at 0."""
         return len(self.tokens)
 
-    def never_said(self, eos: int, size: int) -> list[int]:
-        """Ids below `size`, which a model has, that no text of its may contain: special tokens but the end, and ids that
-        this vocabulary does not know."""
+    def never_generated(self, eos: int, size: int) -> list[int]:
+        """Ids that a model with `size` ids must not generate: special tokens except `eos`, and ids beyond the vocabulary."""
         special = {self.unk, self.pad, self.bos, self.cls, self.sep, self.mask}
         unknown = range(len(self), size)
         return sorted(id for id in {*special, *unknown} - {eos} if id is not None and id < size)
 
     def token(self, id: int) -> str:
-        """The token of an id. Raises IndexError for an id that there is not."""
+        """The token of an id. Raises IndexError for an id out of range."""
         if id < 0:
             raise IndexError(f"id {id} is negative")
         return self.tokens[id]
 
     def id(self, token: str) -> int:
-        """The id of a token, or `unk`. Raises KeyError when there is neither."""
+        """The id of a token, or `unk` for an unknown one. Raises KeyError if there is no `unk`."""
         id = self.ids.get(token, self.unk)
         if id is None:
             raise KeyError(token)
@@ -91,12 +90,12 @@ class Vocab:
 
     @property
     def marks(self) -> frozenset[int]:
-        """Ids of the special tokens that stand for no text: all but `unk`."""
+        """Ids of the special tokens except `unk`; they represent no text."""
         return frozenset(id for role in ROLES if role != "unk" and (id := getattr(self, role)) is not None)
 
     @classmethod
     def load(cls, path: str | Path) -> Vocab:
-        """The vocabulary in a file of `token` or `token TAB count` lines.
+        """Read a file of `token` or `token TAB count` lines.
 
         Raises:
             InputError: no such file, a directory, unreadable.
@@ -110,9 +109,7 @@ class Vocab:
                 for number, line in enumerate(block.lines, block.start):
                     token, count = _row(line, block.path, number)
                     if token in first:
-                        raise DataError(
-                            f"token {token!r} stands on line {first[token]} too", path=block.path, line=number
-                        )
+                        raise DataError(f"token {token!r} is also on line {first[token]}", path=block.path, line=number)
                     first[token] = number
                     tokens.append(token)
                     counts.append(count)
@@ -132,7 +129,7 @@ class Vocab:
 
 
 def usual_specials(ids: Mapping[str, int]) -> dict[str, int | None]:
-    """The id of each role, by the usual names; `<|endoftext|>` both begins and ends a text (GPT-2)."""
+    """The id of each role, by the usual names; `<|endoftext|>` is both `bos` and `eos` (GPT-2)."""
     return {role: next((ids[name] for name in names if name in ids), None) for role, names in USUAL_NAMES.items()}
 
 

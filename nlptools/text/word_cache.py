@@ -1,40 +1,40 @@
-"""WordPiece of much text: every distinct word is cut once.
+"""WordPiece for long texts, with a cache: each distinct word is tokenized once.
 
-What BERT's tokenizer makes of the text between two spaces does not depend on what stands around it: its normalizer goes
-character by character, words end at spaces, and pieces stay inside words. So the ids of a text are those of its words one
-after another, which are looked up. The ids are those of the tokenizer itself, at several times its speed.
+In BERT's tokenizer, the tokens between two spaces do not depend on their context: the normalizer works character by
+character, words end at spaces, and pieces stay inside words. The ids of a text are therefore the concatenated ids of its
+words, which are looked up. The result equals that of the tokenizer, at several times its speed.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 
+from nlptools.text.flat_ids import flat_ids
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.tokenizer import Tokenizer
 
-_MOST_CHARACTERS = 1 << 25  # of the words that are kept
-_PER_WORD = 50  # what a word costs besides its characters
-_TOGETHER = 64  # words in a text
-# What is set apart before words are looked up, as the tokenizer does later anyway: far fewer words are different then.
+_MOST_CHARACTERS = 1 << 25  # of all cached words
+_PER_WORD = 50  # memory of a word besides its characters, in characters
+_TOGETHER = 64  # new words that are encoded as one text
+# Split off before the lookup, as the tokenizer does later: this leaves far fewer distinct words.
 _PUNCTUATION = ",.\"():;'!?-/"
 
 
 def fits(tokenizer: Tokenizer) -> bool:
-    """Whether the tokenizer is one that cuts text at every space and looks no further."""
-    if not isinstance(tokenizer, HuggingFace) or tokenizer.lowercase:  # str.lower looks at what stands around a sigma
+    """Whether the tokenizer splits text at every space, and tokenizes words independently of their context."""
+    if not isinstance(tokenizer, HuggingFace) or tokenizer.lowercase:  # str.lower of a sigma depends on its context
         return False
-    said = json.loads(tokenizer._source)
-    normalizer, before = said.get("normalizer"), said.get("pre_tokenizer")
-    added = said.get("added_tokens") or []
+    source = json.loads(tokenizer._source)
+    normalizer, pre_tokenizer = source.get("normalizer"), source.get("pre_tokenizer")
+    added = source.get("added_tokens") or []
     return bool(
-        said["model"].get("type") == "WordPiece"
+        source["model"].get("type") == "WordPiece"
         and (normalizer is None or normalizer.get("type") == "BertNormalizer")
-        and before is not None
-        and before.get("type") == "BertPreTokenizer"
+        and pre_tokenizer is not None
+        and pre_tokenizer.get("type") == "BertPreTokenizer"
         and not any(token["lstrip"] or token["rstrip"] or token["normalized"] for token in added)
         and not any(any(c.isspace() for c in token["content"]) for token in added)
     )
@@ -47,7 +47,7 @@ class WordCache:
         assert isinstance(tokenizer, HuggingFace)
         assert fits(tokenizer)
         self._tokenizer = tokenizer
-        # a special token, to stand between new words: many are encoded as one text
+        # a special token that separates new words, many of which are encoded as one text
         self._separator, self._separator_id = "", -1
         vocab = tokenizer.vocab
         if vocab is not None and vocab.sep is not None:
@@ -57,7 +57,7 @@ class WordCache:
         self._clear()
 
     def encode_lines(self, lines: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-        """The ids of all lines, flat (int32), and how many each has (int64)."""
+        """The ids of all lines, flat (int32), and the number of ids of each line (int64)."""
         if not lines:
             return np.empty(0, np.int32), np.empty(0, np.int64)
         if self._characters > _MOST_CHARACTERS:
@@ -85,38 +85,32 @@ class WordCache:
         self._characters = 0
 
     def _encode_new(self) -> None:
-        """Enter what was not known into the table: the ids of word w are `_offsets[w]` to `_offsets[w + 1]`."""
+        """Add new words to the table: the ids of word w are `_ids[_offsets[w] : _offsets[w + 1]]`."""
         new = self._numbers.new
         if not new:
             return
-        ids, sizes = self._together(new) or _flat(self._tokenizer.encode_lines(new))
+        ids, sizes = self._together(new) or flat_ids(self._tokenizer.encode_lines(new), np.int32)
         self._offsets = np.concatenate([self._offsets, self._offsets[-1] + np.cumsum(sizes)])
         self._ids = np.concatenate([self._ids, ids])
         self._characters += sum(map(len, new)) + _PER_WORD * len(new)
         self._numbers.new = []
 
     def _together(self, words: list[str]) -> tuple[np.ndarray, np.ndarray] | None:
-        """The ids of all words and how many each has; None where the separators do not tell them apart."""
+        """The ids of all words and the number of ids of each; None if the separators are ambiguous."""
         mark = self._separator
         if not mark or any(mark in word for word in words):
             return None
         mark = f" {mark} "
         texts = [mark.join(words[i : i + _TOGETHER]) + mark for i in range(0, len(words), _TOGETHER)]
-        ids, _ = _flat(self._tokenizer.encode_lines(texts))
+        ids, _ = flat_ids(self._tokenizer.encode_lines(texts), np.int32)
         ends = np.flatnonzero(ids == self._separator_id)
         if len(ends) != len(words):
             return None
         return ids[ids != self._separator_id], np.diff(ends, prepend=-1) - 1
 
 
-def _flat(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """All ids (int32), and how many each row has (int64)."""
-    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
-    return np.fromiter(chain.from_iterable(rows), np.int32, int(sizes.sum())), sizes
-
-
 class _Numbers(dict[str, int]):
-    """Words by number, in the order in which they are asked for."""
+    """Numbers of words, assigned at the first lookup."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,14 +1,14 @@
 """Words and punctuation: a tokenizer for text with spaces between words, and its inverse.
 
-The rules are those that Moses' tokenizer (Koehn et al. 2007) made customary for English: punctuation and symbols stand
-alone; hyphens stay inside words; a comma or period between digits stays; contractions are cut before the apostrophe
-(`do n't` of the Penn Treebank is not used: `don 't`); a period stays with an abbreviation, with a word that has periods
-inside (`U.S.`), and with a word before a lower-case word.
+The rules follow Moses' tokenizer for English (Koehn et al. 2007): punctuation marks and symbols are separate tokens; hyphens
+stay inside words; a comma or period between digits stays; contractions are split before the apostrophe (`don 't`, not
+`do n't` as in the Penn Treebank); a period stays with an abbreviation, with a word that has periods inside (`U.S.`), and with
+a word before a lower-case word.
 Departures: nothing is escaped; the curly apostrophe is an apostrophe; combining marks belong to their word.
 
-Going back (`join_words`) loses nothing but spacing: no space before closing punctuation, after opening punctuation and
-currency signs, around slash, underscore and at-sign, inside straight quotes (taken to open and close in turn), before
-what follows an apostrophe; one space everywhere else.
+The inverse (`join_words`) restores everything except spacing: it writes no space before closing punctuation, after opening
+punctuation and currency signs, around slash, underscore and at-sign, inside straight quotes (which open and close in turn),
+and before a token that begins with an apostrophe; it writes one space everywhere else.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ABBREVIATED = (
     "Sept Oct Nov Dec Mon Tue Tues Wed Thu Thurs Fri vs al cf ca viz approx resp incl esp ie eg rev"
 )
 _ABBREVIATIONS = frozenset(_ABBREVIATED.split())
-# ... and after one of these only when a number follows.
+# ... and after one of these if a number follows.
 _NUMBERED = "No Nos no nos Art Arts art p pp P Vol vol Vols Ch ch Sec sec Fig fig Figs figs Eq eq Eqs Tab Par par"
 _BEFORE_NUMBERS = frozenset(_NUMBERED.split())
 
@@ -38,7 +38,7 @@ _BETWEEN = frozenset("/_@\\")
 
 @lru_cache(maxsize=1)
 def _pattern() -> re.Pattern[str]:
-    """One token: a word with what stays inside it, a row of periods, or a character that stands alone."""
+    """One token: a word with its inner punctuation, a sequence of periods, or a single character."""
     other = character_class("P") + character_class("S") + r"\x00-\x1f\x7f-\x9f"
     letter = r"[^\W\d_]"
     apostrophe = rf"(?<={letter})['’](?={letter})|(?<=\d)['’](?=s(?![^\s{other}]))"
@@ -48,12 +48,12 @@ def _pattern() -> re.Pattern[str]:
 
 @lru_cache(maxsize=1 << 16)
 def _split_chunk(chunk: str) -> list[str]:
-    """The tokens of what stands between two spaces; most of a text is the same few thousand chunks."""
+    """The tokens of the text between two spaces; cached, since most of a text consists of a few thousand chunks."""
     return _pattern().findall(chunk)
 
 
 def split_words(text: str) -> list[str]:
-    """The words and punctuation marks of `text`; each is a piece of it, and only white space is left out."""
+    """The words and punctuation marks of `text`: its substrings in order, without white space."""
     tokens: list[str] = []
     for chunk in text.split():
         tokens += _split_chunk(chunk) if len(chunk) < 64 else _pattern().findall(chunk)
@@ -80,10 +80,10 @@ def _keeps_period(stem: str, following: str) -> bool:
 
 
 def join_words(tokens: Sequence[str]) -> str:
-    """Text out of words and punctuation marks, spaced by the rules above."""
+    """Text from words and punctuation marks, with spaces by the rules above."""
     out: list[str] = []
     open_quotes: set[str] = set()
-    glue = True  # whether the next token goes on without a space
+    glue = True  # whether the next token follows without a space
     for i, token in enumerate(tokens):
         before = out[-1] if out else ""
         after = tokens[i + 1] if i + 1 < len(tokens) else ""
@@ -118,7 +118,7 @@ def _sides(token: str, before: str, after: str, open_quotes: set[str]) -> tuple[
 
 
 def spans(tokens: Iterable[str], text: str) -> list[tuple[int, int]]:
-    """Where each of `tokens` stands in `text`, in order, as (start, end) in characters. Raises ValueError."""
+    """The positions of `tokens` in `text`, in order, as (start, end) in characters. Raises ValueError."""
     out = []
     end = 0
     for token in tokens:

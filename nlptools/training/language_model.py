@@ -16,7 +16,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.configs.lm import TrainLM
 from nlptools.corpora import token_file
-from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, streams
 from nlptools.inference import scoring
@@ -94,7 +94,7 @@ class _LanguageModel:
         return Spooled(train, valid, self.inputs, self.run.held_out)
 
     def announce(self, data: Spooled[Corpus], seconds: float) -> None:
-        def described(counts: Counts) -> str:
+        def described(counts: TextCounts) -> str:
             unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
             tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
             return f"{tokens} in {documents}{unknown}"

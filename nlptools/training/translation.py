@@ -18,7 +18,7 @@ from nlptools.configs.lm import Generate
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
 from nlptools.corpora import parallel
 from nlptools.corpora import sentence_pairs as pairs
-from nlptools.corpora.parallel import Counts, ParallelCorpus
+from nlptools.corpora.parallel import ParallelCorpus, ParallelCounts
 from nlptools.corpora.segmentations import Sampling
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import artifacts, streams
@@ -263,7 +263,7 @@ class _HeldOut:
         sources = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
-        never = vocab.never_said(self.eos, model.output.vocab_size)
+        never = vocab.never_generated(self.eos, model.output.vocab_size)
         continuations = decoding.translate(
             model, sources, settings, self.backend, eos=self.eos, forbidden=never, stop=stop
         )
@@ -324,7 +324,7 @@ def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> 
     return replace(config, **{f: getattr(settings, f) for f in vars(config) if f.endswith("dropout")})
 
 
-def _described(counts: Counts) -> str:
+def _described(counts: ParallelCounts) -> str:
     """The number of pairs and tokens read, and of pairs left out or cut."""
     pairs = messages.counted(counts.pairs, "pair")
     parts = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
@@ -334,7 +334,7 @@ def _described(counts: Counts) -> str:
     return ", ".join(parts)
 
 
-def _warn_of_unknown(counts: Counts) -> None:
+def _warn_of_unknown(counts: ParallelCounts) -> None:
     """Warn when a vocabulary does not fit the text: another script, for example."""
     for side, unknown, tokens in (
         ("source", counts.source_unknown, counts.source_tokens),

@@ -135,7 +135,7 @@ def test_vectors_that_were_trained(call: Run, tmp_path: Path) -> None:
     assert training["command"].startswith("nlptools")
     (tmp_path / "run").mkdir()
     (tmp_path / "v/training.json").rename(tmp_path / "run/training.json")
-    assert "run: no config.json: a training run, and no model in it" in call("describe", "run").err
+    assert "run: no config.json: a training run without a model" in call("describe", "run").err
     (tmp_path / "v/training.json").write_text('{"settings": 1, "invocation": {"argv": 3}}')
     assert facts(call, tmp_path / "v")["training"]["command"] is None
 

@@ -104,10 +104,10 @@ def test_cut_lines_are_counted(call: Run, model: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--unit", "token", "--pooling", "mean", "--to", "jsonl"], "--pooling makes one vector of a line"),
+        (["--unit", "token", "--pooling", "mean", "--to", "jsonl"], "--pooling cannot be combined with --unit token"),
         (["--unit", "word"], "needs --index FILE"),
-        (["--unit", "word", "--to", "tsv"], "--to tsv does not go with --unit word"),
-        (["--to", "tsv", "--dtype", "float16"], "--dtype goes with --to npy"),
+        (["--unit", "word", "--to", "tsv"], "--to tsv cannot be combined with --unit word"),
+        (["--to", "tsv", "--dtype", "float16"], "--dtype needs --to npy"),
         (["--layers", "upper"], "not a choice of layers"),
         (["--layers", "9"], "no such layers: the model has 3"),
         (["--weights", "sif"], "holds no word vectors"),

@@ -223,7 +223,7 @@ def test_a_directory_with_something_else_is_refused(call: Run, text: Path) -> No
         (("--hidden", 33, "--heads", 2, "train.txt"), b"", 2, "not a multiple"),
         (("--save-every", "soon", "train.txt"), b"", 2, "not an interval"),
         (("--keep", 1, "train.txt"), b"", 2, "keep"),
-        (("--average", 3, "--save-every", "never", "train.txt"), b"", 2, "nothing to average"),
+        (("--average", 3, "--save-every", "never", "train.txt"), b"", 2, "--average needs --valid"),
         (("--device", "cuda:99", "train.txt"), b"", 69, "CUDA"),
         (("--device", "tpu", "train.txt"), b"", 2, "no such device"),
     ],

@@ -404,7 +404,7 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
         (("--r-drop", 5, "--dropout", 0, "train.tsv"), b"", 2, "--r-drop needs --dropout"),
         (("--batch-size", 0, "train.tsv"), b"", 2, "--batch-tokens 0 needs --batch-size"),
         (("--sample", 0.1, "train.tsv"), b"", 2, "sampling the source side"),
-        (("--average", 2, "--save-every", "never", "train.tsv"), b"", 2, "--average has nothing to average"),
+        (("--average", 2, "--save-every", "never", "train.tsv"), b"", 2, "--average needs --valid"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.corpora.documents import Counts, Documents, open_spooled, spool
+from nlptools.corpora.documents import DocumentCounts, Documents, open_spooled, spool
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.files import streams
 from nlptools.files.streams import Block
@@ -35,7 +35,7 @@ def test_by_hand(tmp_path: Path) -> None:
     blocks = [Block("x", 1, ["", "a b", "c", " ", ""]), Block("x", 6, ["b x a", "c"]), Block("y", 1, ["a"])]
     made = spool(blocks, tmp_path / "train", TOKENIZER, longest=10)
     assert read(made) == [[["a", "b"], ["c"]], [["b", "[UNK]", "a"], ["c"]], [["a"]]]
-    assert made.counts == Counts(tokens=8, sentences=5, documents=3, bytes=20, unknown=1)
+    assert made.counts == DocumentCounts(tokens=8, sentences=5, documents=3, bytes=20, unknown=1)
     assert made.ids.dtype == np.uint16
     assert len(made) == 3
     again = open_spooled(tmp_path / "train")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from nlptools.corpora import parallel
-from nlptools.corpora.parallel import Counts, ParallelCorpus, open_spooled, spool
+from nlptools.corpora.parallel import ParallelCorpus, ParallelCounts, open_spooled, spool
 from nlptools.corpora.sentence_pairs import PairBlock, read_pairs, read_parallel
 from nlptools.errors import DataError, InputError, StreamError, UsageError
 from nlptools.files import atomic
@@ -105,7 +105,7 @@ def test_ids_and_counts_of_a_few_pairs(tmp_path: Path) -> None:
             ([3, 3, 3, 3], [1]),
             ([1], [1, 2, 1, 2, 1, 2]),
         ]
-        assert corpus.counts == Counts(
+        assert corpus.counts == ParallelCounts(
             pairs=4, source_tokens=10, target_tokens=12, source_unknown=1, target_unknown=1, empty=2
         )
         assert len(corpus) == 4 and corpus.source.ids.dtype == corpus.target.ids.dtype == np.uint16
@@ -119,14 +119,14 @@ def test_long_pairs_are_left_out_or_cut(tmp_path: Path) -> None:
     limits = {"max_source_length": 3, "max_target_length": 2, "threads": 1}
     skipped = spool([block(PAIRS)], tmp_path / "a", SOURCE, TARGET, **limits)
     assert rows(skipped) == [([1, 2, 3], [1, 2])]
-    assert skipped.counts == Counts(pairs=1, source_tokens=3, target_tokens=2, empty=2, skipped=3)
+    assert skipped.counts == ParallelCounts(pairs=1, source_tokens=3, target_tokens=2, empty=2, skipped=3)
     cut = spool([block(PAIRS)], tmp_path / "b", SOURCE, TARGET, long="cut", **limits)
     assert rows(cut) == [([1, 2, 3], [1, 2]), ([2, 0], [2, 2]), ([3, 3, 3], [1]), ([1], [1, 2])]
-    assert cut.counts == Counts(pairs=4, source_tokens=9, target_tokens=7, source_unknown=1, empty=2, cut=3)
+    assert cut.counts == ParallelCounts(pairs=4, source_tokens=9, target_tokens=7, source_unknown=1, empty=2, cut=3)
 
 
 def test_counts_add_up() -> None:
-    total = Counts(*range(8)) + Counts(*range(0, 80, 10))
+    total = ParallelCounts(*range(8)) + ParallelCounts(*range(0, 80, 10))
     assert list(asdict(total).values()) == list(range(0, 88, 11))
 
 
@@ -217,7 +217,7 @@ def test_spooling_holds_a_block_at_a_time(tmp_path: Path, monkeypatch: pytest.Mo
     events = []
     write = parallel._spool_block
 
-    def noted(*args: object) -> Counts:
+    def noted(*args: object) -> ParallelCounts:
         events.append("written")
         return write(*args)  # type: ignore[arg-type]
 

@@ -44,7 +44,7 @@ def test_only_directories_of_the_kind_are_replaced(tmp_path):
     (target / "thesis.tex").write_text("all my work")
     with pytest.raises(OutputError, match="exists"):
         whole_directory.check_target(str(target), "marks", is_kind, force=False)
-    with pytest.raises(OutputError, match="something else than marks"):
+    with pytest.raises(OutputError, match="something other than marks"):
         whole_directory.check_target(str(target), "marks", is_kind, force=True)
     (target / "mark").write_text("")
     whole_directory.check_target(str(target), "marks", is_kind, force=True)

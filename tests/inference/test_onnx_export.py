@@ -90,7 +90,7 @@ def test_logits_of_a_text_and_a_graph_that_is_wrong(tmp_path: Path, monkeypatch:
     assert b".py" not in said and str(Path.cwd()).encode() not in said  # nothing of this machine
     fine_tuned(tmp_path / "other", "pooler", "sequence", seed=2)
     monkeypatch.setattr(onnx_export, "_traced", lambda *_: said)
-    with pytest.raises(CheckFailed, match=r"the graph's logits is .* off what the model gives"):
+    with pytest.raises(CheckFailed, match=r"logits of the graph differs from the model by"):
         exported(tmp_path / "other")
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["m", "m.onnx", "other"]
 
@@ -154,9 +154,9 @@ def test_what_cannot_be_exported(tmp_path: Path) -> None:
     plain, named = encoder_bundle(tmp_path / "plain"), fine_tuned(tmp_path / "named", "mentions")
     for path, settings, told in (
         (plain, {"result": "logits"}, "has no head of a task"),
-        (plain, {"result": "sentence"}, "is no sentence-transformers directory"),
-        (named, {}, "judges names at given places"),
-        (words_bundle(tmp_path / "lm"), {}, "export takes a BERT or an ELECTRA"),
+        (plain, {"result": "sentence"}, "is not a sentence-transformers directory"),
+        (named, {}, "classifies names at given positions"),
+        (words_bundle(tmp_path / "lm"), {}, "export needs a BERT or an ELECTRA"),
     ):
         with pytest.raises(UsageError, match=told):
             exported(path, **settings)

@@ -14,7 +14,7 @@ from tiny_models import LANGUAGE_MODELS, tiny
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
-from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.models import registry
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import Fit, fit
@@ -31,8 +31,7 @@ def data(tmp_path: Path) -> Corpus:
 
 
 def corpus(directory: Path, ids: np.ndarray) -> Corpus:
-    (directory / "ids").write_bytes(ids.astype("uint16").tobytes())
-    return Corpus(directory / "ids", Counts(tokens=len(ids) - 1), "", "uint16")
+    return Corpus(directory / "ids", ids.astype("uint16"), TextCounts(tokens=len(ids) - 1), "")
 
 
 def source(arch: str, data: Corpus, batch_size: int = 4) -> Any:

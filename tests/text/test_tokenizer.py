@@ -165,7 +165,7 @@ def test_ids_out_of_range(made):
 
 
 def test_without_vocabulary():
-    with pytest.raises(UsageError, match="no ids"):
+    with pytest.raises(UsageError, match="has no vocabulary"):
         load("words").encode("a")
     with pytest.raises(UsageError):
         load("words").decode([1])
@@ -180,7 +180,7 @@ def test_names_and_paths(tmp_path, made):
         load("bytes", vocab=Vocab(["a"]))
     other = tmp_path / "x.bin"
     other.write_bytes(b"")
-    with pytest.raises(BundleError, match="not a tokenizer by its name"):
+    with pytest.raises(BundleError, match="the name is not that of a tokenizer file"):
         load(other)
 
 

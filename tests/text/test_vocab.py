@@ -56,7 +56,7 @@ def test_usual_names(tokens, roles):
     ("data", "wrong"),
     [
         (b"", "empty vocabulary"),
-        (b"a\t1\na\t2\n", "v.tsv:2: token 'a' stands on line 1 too"),
+        (b"a\t1\na\t2\n", "v.tsv:2: token 'a' is also on line 1"),
         (b"a\tx\n", "v.tsv:1: expected token TAB count"),
         (b"a\t1\t2\n", "v.tsv:1"),
         (b"a\t-1\n", "v.tsv:1"),

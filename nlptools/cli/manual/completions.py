@@ -1,7 +1,7 @@
 """Shell completions as static files for bash, zsh and fish: a Tab key must not wait for Python to start.
 
-They hold the names of the commands, their options, and the values of options that have few. Everywhere else the shell
-offers file names.
+They complete the names of commands and options, and the values of options with a fixed set of choices; elsewhere the
+shell completes file names.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ TOPICS = ("formats", "pipelines")
 
 
 class Option(NamedTuple):
-    """An option as a shell sees it."""
+    """What the completion of an option needs."""
 
     names: tuple[str, ...]  # -o, --output; with the --no- form
     help: str
     takes_value: bool
-    values: tuple[str, ...]  # those it takes, if few
+    values: tuple[str, ...]  # its choices, if any
 
 
 def completions(commands: Mapping[str, Command]) -> dict[str, str]:
@@ -35,20 +35,20 @@ def completions(commands: Mapping[str, Command]) -> dict[str, str]:
 
 
 def root() -> click.Context:
-    """The context of the command line itself, as a call would make it."""
+    """The click context of the command `nlptools` itself."""
     return click.Context(group, info_name="nlptools", **group.context_settings)
 
 
 def _options(command: Command) -> list[Option]:
     context = click.Context(command, info_name=command.name, parent=root())
-    made = []
+    options = []
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option):
             names = (*parameter.opts, *(name for name in parameter.secondary_opts if name.startswith("--")))
             values = tuple(parameter.type.choices) if isinstance(parameter.type, click.Choice) else ()
             takes_value = not parameter.is_flag and not parameter.count
-            made.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values))))
-    return made
+            options.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values))))
+    return options
 
 
 # -- bash -------------------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ EXIT_STATUS = {
     66: "No such input, a directory, or unreadable.",
     69: "A device or an optional package is not available.",
     70: "Internal error; the message names a crash log.",
-    73: "The output exists (and --force is not given), cannot be made, or is locked by another run.",
+    73: "The output exists (and --force is not given), cannot be created, or is locked by another run.",
     74: "Input or output error: disk full, standard output closed, read error.",
     75: "Stopped by a signal, by --max-time, or because another process of the run ended: the same command continues.",
     78: "Bad model directory, tokenizer or configuration.",

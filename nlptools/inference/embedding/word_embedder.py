@@ -60,8 +60,8 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Counts of the words of a text.
+class WordCounts:
+    """WordCounts of the words of a text.
 
     Attributes:
         words: number of occurrences of each word.
@@ -132,7 +132,7 @@ def check(settings: Embed, words: EmbedWords) -> None:
             raise UsageError(message)
 
 
-def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
+def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> WordCounts:
     """Count the words of a text whose lines are documents; memory grows with its vocabulary. Raises DataError."""
     words, lines, total = Counter[str](), Counter[str](), 0
     for block in streams.blocks(path, errors):
@@ -142,7 +142,7 @@ def count(path: str, tokenizer: Tokenizer, errors: str = "strict") -> Counts:
         total += len(found)
     if not words:
         raise DataError("no words to count", path=path)
-    return Counts(words, lines, total)
+    return WordCounts(words, lines, total)
 
 
 class WordEmbedder:
@@ -197,13 +197,13 @@ class WordEmbedder:
 
     # -- weights ------------------------------------------------------------------------------------------------------
 
-    def weigh_by_documents(self, counts: Counts) -> None:
+    def weigh_by_documents(self, counts: WordCounts) -> None:
         """Weight words by inverse document frequency from now on."""
         lines, total = counts.lines, counts.total
         self._weigh, self._by_weight = lambda word, _: float(np.log((1 + total) / (1 + lines[word])) + 1), True
         self._forget()
 
-    def smooth(self, counts: Counts | None = None, text: Iterable[Sequence[str]] = ()) -> None:
+    def smooth(self, counts: WordCounts | None = None, text: Iterable[Sequence[str]] = ()) -> None:
         """Weight words by smooth inverse frequency from now on, and remove the common component of lines.
 
         Args:

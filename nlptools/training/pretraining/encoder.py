@@ -19,7 +19,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.pretraining import Pretraining, TrainBert, long_phase
 from nlptools.corpora import documents
-from nlptools.corpora.documents import Counts, Documents
+from nlptools.corpora.documents import DocumentCounts, Documents
 from nlptools.errors import UsageError
 from nlptools.files import streams
 from nlptools.metrics.criterion import LOSS, Criterion
@@ -185,7 +185,7 @@ class _Pretraining:
         return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"
 
 
-def _summary(counts: Counts) -> str:
+def _summary(counts: DocumentCounts) -> str:
     """The size of a text, and how much of it is unknown, cut or left out."""
     tokens, sentences = messages.counted(counts.tokens, "token"), messages.counted(counts.sentences, "sentence")
     parts = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]

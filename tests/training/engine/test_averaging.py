@@ -17,7 +17,7 @@ from tiny_models import tiny
 from nlptools.batches.windows import ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
-from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine.averaging import mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
@@ -43,8 +43,7 @@ AVERAGED = Training(
 @pytest.fixture
 def data(tmp_path: Path) -> Corpus:
     ids = np.random.default_rng(0).integers(2, 50, 400).astype("uint16")
-    (tmp_path / "ids").write_bytes(ids.tobytes())
-    return Corpus(tmp_path / "ids", Counts(tokens=399), "", "uint16")
+    return Corpus(tmp_path / "ids", ids, TextCounts(tokens=399), "")
 
 
 def source(data: Corpus) -> ShuffledWindows:

@@ -301,7 +301,7 @@ def test_a_lock_that_another_run_has_just_removed_is_taken_anew(
 
 
 def test_an_average_of_nothing_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(errors.UsageError, match="--average has nothing to average"):
+    with pytest.raises(errors.UsageError, match="--average needs --valid"):
         run_job(Halves(), training(tmp_path, average=2, save_every="never"), COMPUTE)
     assert not (tmp_path / "run").exists()
 

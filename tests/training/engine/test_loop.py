@@ -17,7 +17,7 @@ from nlptools import errors
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training, interval
-from nlptools.corpora.token_file import Corpus, Counts
+from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine import loop
 from nlptools.training.engine.checkpoint import Checkpoints
@@ -32,8 +32,7 @@ RUN = Training(output="", steps=12, batch_size=4, lr=1e-2, warmup=0, save_every=
 @pytest.fixture
 def data(tmp_path: Path) -> Corpus:
     ids = np.random.default_rng(0).integers(2, 50, 400).astype("uint16")
-    (tmp_path / "ids").write_bytes(ids.tobytes())
-    return Corpus(tmp_path / "ids", Counts(tokens=399), "", "uint16")
+    return Corpus(tmp_path / "ids", ids, TextCounts(tokens=399), "")
 
 
 def source(arch: str, data: Corpus, batch_size: int = 4) -> Any:
