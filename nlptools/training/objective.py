@@ -1,4 +1,4 @@
-"""The contract of what is minimised: sums of losses, and beforehand over how many targets.
+"""The contract of objectives: sums of losses, and the number of targets before anything is computed.
 
 Means over batches of different sizes cannot be averaged; sums and counts can be added over accumulated batches and over
 processes alike.
@@ -6,8 +6,9 @@ processes alike.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor, nn
@@ -16,35 +17,37 @@ from nlptools.configs import Training
 from nlptools.training.engine.optimizers import AdamW, Optimizer
 
 
-class Objective(nn.Module):
-    """What is minimised over batches; subclasses write `counts`, `arrays` and `forward`, and are one level deep.
+class Objective(nn.Module, ABC):
+    """The quantity that training minimises. Subclasses define `counts`, `arrays` and `forward`, and are one level deep.
 
     `forward` takes the arrays as tensors on the device and returns the SUM of each kind of loss, under the names of `counts`:
-    `fit` divides each by its count and adds them. An objective owns no parameters; heads are part of the model. Where
-    training computes in 16 bits, `forward` runs in a copy with a copy of the model.
+    `fit` divides each by its count and adds them. An objective owns no parameters; heads are part of the model. For training
+    in 16 bits, `forward` runs in a copy with a copy of the model.
     """
+
+    trains_in_16_bits: ClassVar[bool] = True  # False: training computes in float32 on every device
 
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
 
+    @abstractmethod
     def counts(self, batch: Any) -> Mapping[str, float]:
         """Number of targets of each kind of loss, known before anything is computed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arrays(self, batch: Any) -> tuple[np.ndarray, ...]:
-        """The arrays of a batch that `forward` takes."""
-        raise NotImplementedError
+        """The arguments of `forward` for a batch."""
 
     def carry(self) -> dict[str, Tensor]:
-        """What goes on from batch to batch, for a checkpoint, under names that begin with `carried.`; by default nothing."""
+        """State that is carried from batch to batch, for checkpoints, under names that begin with `carried.`; by default none."""
         return {}
 
     def restore_carry(self, tensors: dict[str, Tensor]) -> None:
-        """Go back to a `carry()`."""
+        """Restore the state that `carry` returned."""
 
     def optimizer(self, run: Training) -> Optimizer:
-        """What updates the parameters, with its state; by default AdamW."""
+        """The optimizer of the parameters; by default AdamW."""
         return AdamW(self, run.beta2, run.weight_decay)
 
     def rates(self, epoch: float) -> Mapping[str, float] | None:

@@ -117,7 +117,6 @@ class TextClassifier(nn.Module):
     """
 
     runs_in_16_bits = False
-    trains_in_16_bits = False
     buckets: Tensor
     heads = ("sequence",)
 

@@ -212,8 +212,8 @@ class _Job:
         """Build everything, take two steps, and report size and speed; no file is kept."""
         with atomic.scratch_directory("nlptools-dry-") as scratch:
             data = self._spool(scratch, False)
-            model, backend = self._model()
-            state = Fit(self.task.objective(model), self.task.source(data, model, backend), backend, self.run, None)
+            model, objective, backend = self._model()
+            state = Fit(objective, self.task.source(data, model, backend), backend, self.run, None)
             state.objective.train()
             state.working.train()
             state.step()
@@ -229,12 +229,12 @@ class _Job:
         return Trained(self.directory, 0, {"loss": row["loss"]})
 
     def _train(self, data: Any, record: dict[str, Any]) -> Trained:
-        model, backend = self._model()
+        model, objective, backend = self._model()
         if record and record["backend"] != backend.describe():  # the model is not computed in 16 bits
             record["backend"] = backend.describe()
             artifacts.write_json(self.directory / run_directory.RECORD, record)
         checkpoints = Checkpoints(self.directory, self.run.keep)
-        objective, source = self.task.objective(model), self.task.source(data, model, backend)
+        source = self.task.source(data, model, backend)
         if backend.is_main:
             checkpoints.clean()
             messages.note(
@@ -258,15 +258,16 @@ class _Job:
             log.close()
         return self._finish(model, checkpoints, result, record)
 
-    def _model(self) -> tuple[Any, Backend]:
-        """The model on the device, and the backend with the precision that the model trains in."""
+    def _model(self) -> tuple[Any, Objective, Backend]:
+        """The model on the device, its objective, and the backend with the precision that it trains in."""
         model, backend = self.task.model(), self.backend
         backend.seed(self.compute.seed)
-        if getattr(model, "trains_in_16_bits", True):
+        objective = self.task.objective(model.to(backend.device))
+        if objective.trains_in_16_bits:
             backend = backend.for_model(model)
         else:
             backend = replace(backend, precision="fp32", precision_by="model")
-        return model.to(backend.device), backend
+        return model, objective, backend
 
     def _finish(self, model: Any, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
         """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""

@@ -182,6 +182,8 @@ def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
 class ClassifierLoss(Objective):
     """The loss of a text classifier, as a weighted sum."""
 
+    trains_in_16_bits = False
+
     def __init__(self, model: TextClassifier, task: Task) -> None:
         super().__init__(model)
         self.task = task

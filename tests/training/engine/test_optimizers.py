@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -42,10 +43,17 @@ def test_factors_make_parameters_learn_at_their_own_rates() -> None:
 
 
 def test_an_objective_is_trained_by_adamw_at_one_rate_unless_it_says_otherwise() -> None:
-    objective = Objective(torch.nn.Linear(2, 1))
+    with pytest.raises(TypeError, match="abstract methods? arrays, counts"):
+        Objective(torch.nn.Linear(2, 1))  # type: ignore[abstract]
+
+    class Smallest(Objective):
+        def counts(self, batch: object) -> dict[str, float]:
+            return {}
+
+        def arrays(self, batch: object) -> tuple[np.ndarray, ...]:
+            return ()
+
+    objective = Smallest(torch.nn.Linear(2, 1))
     optimizer = objective.optimizer(Training(output="", beta2=0.9, weight_decay=0.3))
     assert isinstance(optimizer, AdamW) and (optimizer.beta2, optimizer.weight_decay) == (0.9, 0.3)
     assert objective.rates(1.5) is None and objective.carry() == {}
-    for missing in (objective.counts, objective.arrays):
-        with pytest.raises(NotImplementedError):
-            missing(None)
