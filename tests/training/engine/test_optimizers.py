@@ -43,7 +43,7 @@ def test_factors_make_parameters_learn_at_their_own_rates() -> None:
 
 
 def test_an_objective_is_trained_by_adamw_at_one_rate_unless_it_says_otherwise() -> None:
-    with pytest.raises(TypeError, match="abstract methods? arrays, counts"):
+    with pytest.raises(TypeError, match="abstract"):
         Objective(torch.nn.Linear(2, 1))  # type: ignore[abstract]
 
     class Smallest(Objective):
