@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import streams
-from nlptools.formats.conll import BOUNDARY, DOCSTART, sentences
-from nlptools.formats.lines import columns
+from nlptools.formats.token_lines import BOUNDARY, DOCSTART, sentences
+from nlptools.messages import counted
 from nlptools.metrics.metric import Ints
 from nlptools.metrics.ngrams import END, Ids
 
@@ -175,9 +175,9 @@ def _read(path: str, count: int, skip_docstart: bool, errors: str) -> list[Tags]
 
     def check(number: int, fields: list[str], width: int) -> None:
         if width:
-            raise DataError(f"{columns(len(fields))}, expected {width}", path=path, line=number)
+            raise DataError(f"{counted(len(fields), 'column')}, expected {width}", path=path, line=number)
         if len(fields) < count:
-            message = f"{columns(len(fields))}, expected the gold and the predicted tag in the last two"
+            message = f"{counted(len(fields), 'column')}, expected the gold and the predicted tag in the last two"
             raise DataError(message, path=path, line=number)
 
     encoders = [_Encoder() for _ in range(count)]
