@@ -18,18 +18,10 @@ from nlptools import __version__
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import TRANSLATION, Request
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import (
-    CorpusMetric,
-    Data,
-    Evaluation,
-    Items,
-    Score,
-    Table,
-    corpus_evaluation,
-    signature_text,
-)
+from nlptools.metrics.metric import Data, Evaluation, Items, Table, signature_text
 from nlptools.metrics.translation.bleu import Bleu, BleuScore
-from nlptools.metrics.translation.segments import References, check_lengths, reference_counts
+from nlptools.metrics.translation.metric import CorpusMetric, References, Score, check_lengths, corpus_evaluation
+from nlptools.metrics.translation.segments import reference_counts
 
 Texts = Iterable[str]
 _BLOCK = 8192  # segments taken from an iterable at a time

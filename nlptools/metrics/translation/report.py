@@ -8,8 +8,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from nlptools.metrics.metric import Items, Score, signature_text
+from nlptools.metrics.metric import Items, signature_text
 from nlptools.metrics.significance import Result
+from nlptools.metrics.translation.metric import Score
 
 _SHORT = {  # of keys in signatures; see `short_signature` for TER's tokenizer
     "nrefs": "#",

@@ -9,11 +9,12 @@ import numpy as np
 
 from nlptools.configs.bleu import Report, Significance
 from nlptools.metrics import significance
-from nlptools.metrics.metric import CorpusMetric, Items, Score, Table, corpus_evaluation
+from nlptools.metrics.metric import Items, Table
 from nlptools.metrics.significance import Result
 from nlptools.metrics.translation import report as form
 from nlptools.metrics.translation.corpus import CorpusStatistics, signature
-from nlptools.metrics.translation.segments import References, reference_counts
+from nlptools.metrics.translation.metric import CorpusMetric, References, Score, corpus_evaluation
+from nlptools.metrics.translation.segments import reference_counts
 
 
 @dataclass(frozen=True)
