@@ -12,7 +12,6 @@ Shapes: N examples, B sums (resamples), L labels, K cells of the confusion matri
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +24,7 @@ from nlptools.configs.evaluate import AVERAGES as ALL_AVERAGES
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import AVERAGED, Request
 from nlptools.errors import DataError, UsageError, shown
+from nlptools.metrics import tables
 from nlptools.metrics.metric import (
     Categories,
     Data,
@@ -342,20 +342,12 @@ def confusion_lines(details: dict[str, Any]) -> list[str]:
     names = [_printable(label) for label in details["labels"]]
     rows = [["gold \\ predicted", *names]]
     rows += [[name, *map(str, counts)] for name, counts in zip(names, details["confusion"], strict=True)]
-    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for first, *cells in rows:
-        padded = [first + " " * (widths[0] - _width(first))]
-        padded += [" " * (width - _width(cell)) + cell for cell, width in zip(cells, widths[1:], strict=True)]
-        lines.append("  ".join(padded))
-    return lines
+    widths = [max(map(tables.width, column)) for column in zip(*rows)]
+    return [
+        "  ".join(tables.pad(cell, width, ">" if i else "<") for i, (cell, width) in enumerate(zip(row, widths)))
+        for row in rows
+    ]
 
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-
-
-def _width(text: str) -> int:
-    """The width of `text` in terminal columns: two for wide characters, none for combining ones."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)

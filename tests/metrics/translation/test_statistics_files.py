@@ -16,6 +16,7 @@ from nlptools.metrics.translation import corpus, statistics_files
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.chrf import Chrf
 from nlptools.metrics.translation.corpus import CorpusStatistics
+from nlptools.metrics.translation.report import lines
 from nlptools.metrics.translation.systems import compare
 from nlptools.metrics.translation.ter import Ter
 
@@ -58,7 +59,7 @@ def parts(folder, metric, references, cuts=(0, 7, 8, 40, 60)):
 
 
 def printed(counted, asked, **report):
-    return compare(counted, ["x"], asked).lines(Report(width=17, **report), asked)
+    return lines(compare(counted, ["x"], asked), Report(width=17, **report), asked)
 
 
 @pytest.mark.parametrize("references", [REFERENCES[:1], REFERENCES, RAGGED], ids=["one", "three", "ragged"])
