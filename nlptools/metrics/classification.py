@@ -110,7 +110,6 @@ def tagging_accuracy(
     predicted_sentences: Sequence[Sequence[str]],
     *,
     labels: Sequence[str] | None = None,
-    paths: Paths = (None, None),
 ) -> Evaluation:
     """The share of tokens with the right label, in N sentences; the unit is a sentence.
 
@@ -119,18 +118,17 @@ def tagging_accuracy(
             sentence), a label that is empty or not declared (names the token, both from 1).
         UsageError: a label is declared twice.
     """
-    count = check_paired(gold_sentences, predicted_sentences, "sentences", paths)
+    count = check_paired(gold_sentences, predicted_sentences, "sentences")
     lengths = np.fromiter(map(len, gold_sentences), np.int64, count)
     others = np.fromiter(map(len, predicted_sentences), np.int64, count)
     if (lengths != others).any():
         i = int(np.argmax(lengths != others))
-        raise DataError(f"sentence {i + 1} has {lengths[i]} gold labels, but {others[i]} predicted ones", path=paths[1])
+        raise DataError(f"sentence {i + 1} has {lengths[i]} gold labels, but {others[i]} predicted ones")
     gold, predicted = (list(chain.from_iterable(side)) for side in (gold_sentences, predicted_sentences))
     if not gold:
-        raise DataError(f"no tokens: the {count} sentences are empty", path=paths[0])
+        raise DataError(f"no tokens: the {count} sentences are empty")
     names = _label_set(gold, predicted, labels)
-    where = "token", lengths
-    codes = _codes(gold, names, paths[0], where), _codes(predicted, names, paths[1], where)
+    codes = _codes(gold, names, lengths=lengths), _codes(predicted, names, lengths=lengths)
     sentence = np.repeat(np.arange(count), lengths)
     table = np.stack([np.bincount(sentence, codes[0] == codes[1], count), lengths], axis=1)  # (N, 2)
 
@@ -215,10 +213,8 @@ def _some(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _codes(
-    labels: Sequence[str], names: Sequence[str], path: str | None, within: tuple[str, Ints] | None = None
-) -> Ints:
-    """The index of each label in `names`: (N,). `within`: what a label belongs to, and how many each sentence has."""
+def _codes(labels: Sequence[str], names: Sequence[str], path: str | None = None, lengths: Ints | None = None) -> Ints:
+    """The index of each label in `names`: (N,). `lengths`: how many labels each sentence has, if they belong to some."""
     number = {name: i for i, name in enumerate(names)}
     codes = np.fromiter((number.get(label, -1) for label in labels), np.int64, len(labels))
     wrong = np.flatnonzero(codes < 0)
@@ -228,13 +224,12 @@ def _codes(
     message = f"label {shown(labels[index])} is none of those declared: {_some(names)}"
     if not labels[index]:
         message = "the label is empty"
-    if within is None:
+    if lengths is None:
         raise refuse(message, path, index)
-    unit, lengths = within
     ends = np.cumsum(lengths)
     sentence = int(np.searchsorted(ends, index, side="right"))
     place = index - int(ends[sentence] - lengths[sentence]) + 1
-    raise DataError(f"sentence {sentence + 1}, {unit} {place}: {message}", path=path)
+    raise DataError(f"sentence {sentence + 1}, token {place}: {message}")
 
 
 # -- values of sums ---------------------------------------------------------------------------------------------------
@@ -250,13 +245,14 @@ class _Counts:
     total: Values
 
     @cached_property
-    def scores(self) -> tuple[Values, Values, Values]:
-        """Precision, recall and F1 of each label, (B, L) each."""
-        return _scores(self.hits, self.predicted, self.gold)
+    def scores(self) -> Values:
+        """Precision, recall and F1 of each label: (3, B, L)."""
+        return precision_recall_f1(self.hits, self.predicted, self.gold)
 
 
-def _scores(hits: Values, predicted: Values, gold: Values) -> tuple[Values, Values, Values]:
-    return ratio(hits, predicted), ratio(hits, gold), ratio(2 * hits, predicted + gold)
+def precision_recall_f1(correct: Values, predicted: Values, gold: Values) -> Values:
+    """The three scores, stacked along a new first axis, from numbers of correct, of predicted and of gold ones."""
+    return np.stack([ratio(correct, predicted), ratio(correct, gold), ratio(2 * correct, predicted + gold)])
 
 
 def _scores_of_cells(
@@ -305,7 +301,7 @@ def _values(metric: str, counts: _Counts, positive: int | None) -> Values:
     kind, average = metric.split("_")
     if average == "micro":
         sides = (side.sum(axis=1, keepdims=True) for side in (counts.hits, counts.predicted, counts.gold))
-        micro: Values = _scores(*sides)[KINDS.index(kind)]
+        micro: Values = precision_recall_f1(*sides)[KINDS.index(kind)]
         return micro
     scores = counts.scores[KINDS.index(kind)]
     weights = np.ones_like(counts.gold) if average == "macro" else counts.gold

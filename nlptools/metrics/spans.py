@@ -30,7 +30,7 @@ from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError, display
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
-from nlptools.metrics.classification import tagging_accuracy
+from nlptools.metrics.classification import precision_recall_f1, tagging_accuracy
 from nlptools.metrics.metric import Data, Evaluation, Floats, Ints, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.ngrams import END
 from nlptools.metrics.tags import Tags, check_aligned, encode
@@ -311,11 +311,11 @@ def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: 
 
     def scores(sums: Table) -> Floats:
         correct, predicted, gold = np.split(sums[:, : 3 * size], 3, axis=1)
-        each = _scores(correct, predicted, gold)  # (3, B, C)
+        each = precision_recall_f1(correct, predicted, gold)  # (3, B, C)
         columns: list[Values] = []
         for average in averages:
             if average == "micro":
-                columns += [*_scores(correct.sum(axis=1), predicted.sum(axis=1), gold.sum(axis=1))]
+                columns += [*precision_recall_f1(correct.sum(axis=1), predicted.sum(axis=1), gold.sum(axis=1))]
             else:
                 share = gold if average == "weighted" else (predicted + gold > 0).astype(np.float64)
                 columns += [*ratio((each * share).sum(axis=2), share.sum(axis=1)[None])]
@@ -336,7 +336,7 @@ def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: 
 def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
     """The counts over all sentences, in all and by type."""
     totals = {"gold": counts.gold.sum(0), "predicted": counts.predicted.sum(0), "correct": counts.correct.sum(0)}
-    each = _scores(*(totals[key].astype(np.float64) for key in ("correct", "predicted", "gold")))
+    each = precision_recall_f1(*(totals[key].astype(np.float64) for key in ("correct", "predicted", "gold")))
     rows = {
         counts.types[kind]: {
             **{key: int(total[kind]) for key, total in totals.items()},
@@ -350,11 +350,6 @@ def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
         **{key: int(total.sum()) for key, total in totals.items()},
         "types": rows,
     }
-
-
-def _scores(correct: Values, predicted: Values, gold: Values) -> Values:
-    """Precision, recall and F1, stacked along a new first axis."""
-    return np.stack([ratio(correct, predicted), ratio(correct, gold), ratio(2 * correct, predicted + gold)])
 
 
 def _percent(correct: int, predicted: int, gold: int) -> tuple[float, float, float]:

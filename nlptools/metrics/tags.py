@@ -72,13 +72,12 @@ class Tags:
             raise DataError(message, path=self.path, line=self.line(*self.place(position)))
 
 
-def read_tags(
-    paths: Sequence[str | Path], *, compare_words: bool = True, skip_docstart: bool = False, errors: str = "strict"
-) -> tuple[Tags, Tags]:
+def read_tags(paths: Sequence[str | Path], *, skip_docstart: bool = False, errors: str = "strict") -> tuple[Tags, Tags]:
     """The gold and the predicted tags of one file (its last two columns), or of two files (the last column of each).
 
+    If both files have several columns, their first columns must hold the same words.
+
     Args:
-        compare_words: if both files have several columns, their first columns must hold the same words.
         skip_docstart: `-DOCSTART-` lines end a sentence and are no tokens.
 
     Raises:
@@ -95,7 +94,7 @@ def read_tags(
         return gold, predicted
     (gold,), (predicted,) = (_read(path, 1, skip_docstart, errors) for path in paths)
     check_aligned(gold, predicted)
-    if compare_words and gold.words is not None and predicted.words is not None:
+    if gold.words is not None and predicted.words is not None:
         differ = np.flatnonzero(gold.words != predicted.words)
         if len(differ):
             where = int(differ[0])
