@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.configs.evaluate import AVERAGES as ALL_AVERAGES
-from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import AVERAGED, Request
+from nlptools.configs.evaluate import AVERAGES, Evaluate
+from nlptools.configs.metrics import AVERAGED, FAMILIES, Request
 from nlptools.errors import DataError, UsageError, shown
 from nlptools.metrics import tables
 from nlptools.metrics.metric import (
@@ -40,18 +39,9 @@ from nlptools.metrics.metric import (
 )
 from nlptools.metrics.paired import check_paired, refuse
 
-KINDS = ("precision", "recall", "f1")
-BINARY = (*KINDS, "support")  # of the positive label
-AVERAGES = ("macro", "micro", "weighted")
+BINARY = (*AVERAGED, "support")  # of the positive label
 PER_LABEL = "per_label"  # precision, recall, F1 and support of each label: `f1:LABEL`
-METRICS = (
-    "accuracy",
-    "balanced_accuracy",
-    "matthews",
-    *BINARY,
-    *(f"{kind}_{average}" for average in AVERAGES for kind in KINDS),
-    PER_LABEL,
-)
+METRICS = (*FAMILIES["labels"].metrics, PER_LABEL)
 
 MOST_LABELS_SHOWN = 1000  # the details hold no confusion matrix of more labels
 
@@ -147,8 +137,8 @@ def tagging_accuracy(
 def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
     """The metrics that `nlptools evaluate` is asked for."""
     average = options.average or "binary"
-    if average not in ALL_AVERAGES:
-        raise UsageError(f"no such average: {average!r}, expected one of {', '.join(ALL_AVERAGES)}")
+    if average not in AVERAGES:
+        raise UsageError(f"no such average: {average!r}, expected one of {', '.join(AVERAGES)}")
     wanted: list[tuple[str, str]] = []  # a name in METRICS, and the name of the value or its beginning
     for request in requests:
         averaged = request.metric in AVERAGED and average != "binary"
@@ -301,9 +291,9 @@ def _values(metric: str, counts: _Counts, positive: int | None) -> Values:
     kind, average = metric.split("_")
     if average == "micro":
         sides = (side.sum(axis=1, keepdims=True) for side in (counts.hits, counts.predicted, counts.gold))
-        micro: Values = precision_recall_f1(*sides)[KINDS.index(kind)]
+        micro: Values = precision_recall_f1(*sides)[AVERAGED.index(kind)]
         return micro
-    scores = counts.scores[KINDS.index(kind)]
+    scores = counts.scores[AVERAGED.index(kind)]
     weights = np.ones_like(counts.gold) if average == "macro" else counts.gold
     return ratio((scores * weights).sum(axis=1), weights.sum(axis=1))[:, None]
 

@@ -96,7 +96,7 @@ def test_a_part_without_segments_adds_nothing(tmp_path):
     assert statistics_files.merge(paths)[1].segments == 60
     empty = write(tmp_path / "empty", Bleu(), [], [[]])
     with pytest.raises(DataError, match="no segments"):
-        statistics_files.merge([empty])[1].totals()
+        statistics_files.merge([empty])[1].tables()
 
 
 def test_a_tokenizer_that_is_a_file_need_not_be_there(tmp_path):
@@ -114,11 +114,11 @@ def test_a_tokenizer_that_is_a_file_need_not_be_there(tmp_path):
 
 def test_lines_that_come_one_by_one(tmp_path, monkeypatch):
     path = write(tmp_path / "all", Bleu(), HYPOTHESES, REFERENCES)
-    expected = statistics_files.merge([path])[1].totals()
+    expected = statistics_files.merge([path])[1].tables()
     blocks = statistics_files.streams.blocks
     monkeypatch.setattr(statistics_files.streams, "blocks", lambda path: blocks(path, size=40))
     assert len(list(statistics_files.streams.blocks(path))) > 30
-    assert np.array_equal(statistics_files.merge([path])[1].totals(), expected)
+    assert np.array_equal(statistics_files.merge([path])[1].tables(), expected)
 
 
 def replaced(line, old, new):
