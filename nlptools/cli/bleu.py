@@ -72,6 +72,7 @@ def command(
     without_blas_threads()
     from nlptools.files import streams
     from nlptools.metrics.translation import corpus, segments, statistics_files, systems
+    from nlptools.metrics.translation import report as forms
 
     if input.merge:
         metric, statistics = statistics_files.merge(references, keep_rows=significance.resampled)
@@ -94,7 +95,7 @@ def command(
         statistics = _count(metrics, len(names), blocks, significance.resampled, report.statistics)
     compared = systems.compare(statistics, names, significance, report.signature)
     with streams.Output() as out:
-        out.write_lines(compared.lines(report, significance))
+        out.write_lines(forms.lines(compared, report, significance))
     score = compared.scores[0].score
     if report.fail_under is not None and score < report.fail_under:
         raise CheckFailed(f"the score {score:.{max(report.width, 2)}f} is below {report.fail_under:g}")
@@ -104,7 +105,7 @@ def _score_sentences(metric: Any, blocks: Iterator[Any], report: Report) -> None
     """Write a line for each segment as it is read."""
     from nlptools.errors import DataError
     from nlptools.files import streams
-    from nlptools.metrics.translation.systems import sentence_lines
+    from nlptools.metrics.translation.report import sentence_lines
 
     empty = True
     with streams.Output() as out:

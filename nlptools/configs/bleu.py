@@ -141,7 +141,7 @@ class Report:
 def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: Significance, report: Report) -> None:
     """Refuse options that do not go together, before anything is read. Raises UsageError."""
     tests = [name for name in ("confidence", "paired_bs", "paired_ar") if getattr(significance, name)]
-    num_systems = max(1, len(input.input))
+    num_systems, different = max(1, len(input.input)), len(set(input.input))
     unknown = sorted(set(bleu.metrics) - set(METRICS))
     tokenizer = bleu.tokenize in TOKENIZERS or bleu.tokenize.endswith(".model")
     below = report.fail_under is not None
@@ -150,7 +150,7 @@ def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: S
         (unknown or not bleu.metrics, f"no such metric: {', '.join(unknown)}, expected {', '.join(METRICS)}"),
         (not tokenizer, f"no such tokenizer: {bleu.tokenize!r}, expected one of {', '.join(TOKENIZERS)} or a .model"),
         (len(tests) > 1, f"--{' and --'.join(tests)} exclude each other".replace("_", "-")),
-        (significance.paired and num_systems < 2, "a paired test compares systems: give --input at least twice"),
+        (significance.paired and different < 2, "a paired test compares systems: give --input at least twice"),
         (significance.confidence and num_systems > 1, "for several systems use --paired-bs, which gives intervals too"),
         (significance.holm and not significance.paired, "--holm corrects the p-values of --paired-bs or --paired-ar"),
         (input.num_refs != 1 and len(references) > 1, "--num-refs splits the lines of one file of references"),
@@ -173,8 +173,6 @@ def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: S
     for i, path in enumerate(input.input):
         if path in input.input[:i] and path != baseline:
             raise UsageError(f"--input {path} is given twice")
-    if significance.paired and len(set(input.input)) < 2:
-        raise UsageError("a paired test compares systems: give --input at least twice")
 
 
 def metric_options(name: str, bleu: Bleu, chrf: Chrf, ter: Ter, sentence: bool = False) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 Tjong Kim Sang & Buchholz 2000, W00-0726; https://universaldependencies.org/format.html. One word per line, a blank line
 after each sentence, tags in some of the columns. A line whose first column is `-X-` also ends a sentence, as for conlleval.
-`sentences` reads the lines of all layouts. Training and evaluation differ in two rules:
+`token_lines.sentences` reads the lines of all layouts. Training and evaluation differ in two rules:
     columns       training (`read_columns`): between tabs if the line has one, since a word may hold spaces; evaluation
                   (`metrics.tags.read_tags`): between any spaces and tabs, since gold and predicted columns are often
                   pasted together with either
@@ -18,17 +18,15 @@ Layouts of `read_columns`:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
 
 from nlptools.errors import DataError, UsageError
-from nlptools.formats.examples import Row, TaggedSentence
+from nlptools.formats.examples import TaggedSentence
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines, column_number, columns
 from nlptools.formats.reading_options import Options
+from nlptools.formats.token_lines import BOUNDARY, DOCSTART, Row, Sentence, sentences
 
-BOUNDARY = "-X-"
-DOCSTART = "-DOCSTART-"
 CONLLU = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 _NAMES = {3: ("word", "pos", "chunk"), 4: ("word", "pos", "chunk", "ner")}  # CoNLL-2000, CoNLL-2003
 
@@ -45,79 +43,6 @@ def read_columns(path: str, options: Options, errors: str = "strict") -> Iterato
     layout = layout_of("tag", path, options.layout)
     lines = Lines(path, errors)
     return _one_line_each(lines) if layout == "lines" else _Columns(lines, layout, options).read()
-
-
-# -- lines into sentences ---------------------------------------------------------------------------------------------
-
-
-class Sentence(NamedTuple):
-    """The tokens of a sentence.
-
-    Attributes:
-        line: number of the line of the first token; without tokens, of the first row.
-        tokens: the columns of each token.
-        rows: all lines since the previous sentence, as they stand, if they are kept.
-    """
-
-    line: int
-    tokens: list[list[str]]
-    rows: list[Row]
-
-
-def sentences(
-    blocks: Iterable[tuple[int, Iterable[str]]],
-    check: Callable[[int, list[str], int], None],
-    *,
-    split: Callable[[str], list[str]] | None = None,
-    boundaries: Collection[str] = (BOUNDARY,),
-    skip: Callable[[int, str], bool] | None = None,
-    keep: bool = False,
-) -> Iterator[Sentence]:
-    """The sentences of a file, each as soon as its last line has been read.
-
-    Args:
-        blocks: number of the first line, and the lines.
-        check: called with line number, columns and the expected number of columns (0 at the first token) when a token
-            has another number of columns than the one before.
-        split: the columns of a line, none for a blank line. None: between any spaces and tabs. Other white space, such as
-            U+00A0, is part of a word.
-        boundaries: first columns of lines that end a sentence and are no tokens.
-        skip: whether a line is neither a token nor the end of a sentence, such as a comment. Only with `split`.
-        keep: fill `rows`; lines at the end that belong to no sentence come as a last sentence without tokens.
-    """
-    tokens: list[list[str]] = []
-    rows: list[Row] = []
-    line = width = 0
-    for start, block in blocks:
-        for number, text in enumerate(block, start):
-            if split is None:  # without a call for each line: evaluation reads many tokens in little time
-                columns = text.replace("\t", " ").split(" ")
-                if "" in columns:
-                    columns = [column for column in columns if column]
-            elif skip is not None and skip(number, text):
-                line = line or number
-                rows.append(Row(text))
-                continue
-            else:
-                columns = split(text)
-            if not columns or columns[0] in boundaries:
-                if keep:
-                    line = line or number
-                    rows.append(Row(text))
-                if tokens:
-                    yield Sentence(line, tokens, rows)
-                    tokens, rows, line = [], [], 0
-                continue
-            if len(columns) != width:
-                check(number, columns, width)
-                width = len(columns)
-            if not tokens:
-                line = number
-            if keep:
-                rows.append(Row(text, len(tokens)))
-            tokens.append(columns)
-    if tokens or rows:
-        yield Sentence(line, tokens, rows)
 
 
 def split_tabs(line: str) -> list[str]:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nlptools.formats.token_lines import Row
+
 
 @dataclass(frozen=True)
 class Place:
@@ -45,20 +47,6 @@ class TextExample:
     columns: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a file of columns.
-
-    Attributes:
-        text: the unchanged line, without its end.
-        word: number of the word that it describes, from 0; None for blank lines, comments, `-DOCSTART-`, and the
-            multiword and empty nodes of CoNLL-U.
-    """
-
-    text: str
-    word: int | None = None
 
 
 @dataclass(frozen=True)

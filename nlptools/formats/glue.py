@@ -23,7 +23,7 @@ _MATCHED = {"train": "train.tsv", "dev": "dev_matched.tsv", "test": "test_matche
 _MISMATCHED = {"train": "train.tsv", "dev": "dev_mismatched.tsv", "test": "test_mismatched.tsv"}
 _SENTENCES, _QUESTIONS = ("sentence1", "sentence2"), ("question1", "question2")
 _ENTAILMENT, _TWO_WAY = ("entailment", "neutral", "contradiction"), ("entailment", "not_entailment")
-_FOLDERS = {"mnli-m": "MNLI", "mnli-mm": "MNLI", "mnli": "MNLI", "ax": "diagnostic"}
+_FOLDERS = {"MNLI-m": "MNLI", "MNLI-mm": "MNLI", "AX": "diagnostic"}
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,15 @@ class GlueTask:
     numbers: Mapping[str, int] = field(default_factory=dict)
 
 
-def _task(name: str, published: str, task: str, texts: tuple[str, ...], label: str = "label", **more: Any) -> GlueTask:
+def _task(published: str, task: str, texts: tuple[str, ...], label: str = "label", **more: Any) -> GlueTask:
     """The row of a task that is published as `published`."""
-    return GlueTask(task, texts, label, f"{published}.tsv", _FOLDERS.get(name, published), **more)
+    return GlueTask(task, texts, label, f"{published}.tsv", _FOLDERS.get(published, published), **more)
 
 
 _TWO_METRICS = ("accuracy", "f1")
 
 GLUE = {
     "cola": _task(
-        "cola",
         "CoLA",
         "classify",
         ("sentence",),
@@ -74,9 +73,8 @@ GLUE = {
         words=("unacceptable", "acceptable"),
         numbers={"text": 4, "label": 2},
     ),
-    "sst-2": _task("sst-2", "SST-2", "classify", ("sentence",), words=("negative", "positive")),
+    "sst-2": _task("SST-2", "classify", ("sentence",), words=("negative", "positive")),
     "mrpc": _task(
-        "mrpc",
         "MRPC",
         "pair",
         ("#1 String", "#2 String"),
@@ -85,24 +83,17 @@ GLUE = {
         words=("not_equivalent", "equivalent"),
     ),
     "qqp": _task(
-        "qqp",
-        "QQP",
-        "pair",
-        _QUESTIONS,
-        "is_duplicate",
-        metrics=_TWO_METRICS,
-        words=("not_duplicate", "duplicate"),
-        id="id",
+        "QQP", "pair", _QUESTIONS, "is_duplicate", metrics=_TWO_METRICS, words=("not_duplicate", "duplicate"), id="id"
     ),
-    "sts-b": _task("sts-b", "STS-B", "regress", _SENTENCES, "score", metrics=("pearson", "spearman"), labels=()),
-    "mnli": _task("mnli", "MNLI-m", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MATCHED),
-    "mnli-m": _task("mnli-m", "MNLI-m", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MATCHED),
-    "mnli-mm": _task("mnli-mm", "MNLI-mm", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MISMATCHED),
-    "qnli": _task("qnli", "QNLI", "pair", ("question", "sentence"), labels=_TWO_WAY),
-    "rte": _task("rte", "RTE", "pair", _SENTENCES, labels=_TWO_WAY),
-    "wnli": _task("wnli", "WNLI", "pair", _SENTENCES, words=("not_entailment", "entailment")),
+    "sts-b": _task("STS-B", "regress", _SENTENCES, "score", metrics=("pearson", "spearman"), labels=()),
+    "mnli": _task("MNLI-m", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MATCHED),
+    "mnli-m": _task("MNLI-m", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MATCHED),
+    "mnli-mm": _task("MNLI-mm", "pair", _SENTENCES, "gold_label", labels=_ENTAILMENT, files=_MISMATCHED),
+    "qnli": _task("QNLI", "pair", ("question", "sentence"), labels=_TWO_WAY),
+    "rte": _task("RTE", "pair", _SENTENCES, labels=_TWO_WAY),
+    "wnli": _task("WNLI", "pair", _SENTENCES, words=("not_entailment", "entailment")),
     "ax": _task(
-        "ax", "AX", "pair", _SENTENCES, "", metrics=("matthews",), labels=_ENTAILMENT, files={"test": "diagnostic.tsv"}
+        "AX", "pair", _SENTENCES, "", metrics=("matthews",), labels=_ENTAILMENT, files={"test": "diagnostic.tsv"}
     ),
 }
 _ALSO_CALLED = {"mnlimatched": "mnli-m", "mnlimismatched": "mnli-mm"}

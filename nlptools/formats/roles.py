@@ -16,11 +16,12 @@ from dataclasses import replace
 
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.conll import CONLLU, read_columns
-from nlptools.formats.examples import PredicateSentence, Row, TaggedSentence
+from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import columns
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import Span, place_of, tags_of
+from nlptools.formats.token_lines import Row
 
 _SENSE = len(CONLLU)  # the column of the sense, from 0
 _HEAD = CONLLU.index("head")

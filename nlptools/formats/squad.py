@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from nlptools.errors import DataError
 from nlptools.files import streams
@@ -114,8 +114,15 @@ def walk(file: JsonFile, contexts: bool = True) -> Iterator[tuple[dict[str, Any]
                 yield question, context, at
 
 
-def gold_answers(path: str | Path, errors: str = "strict") -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Id and answers of each question of a file; contexts and places of answers may be missing.
+class Question(NamedTuple):
+    """The id of a question and the texts of its answers; no answers if the question cannot be answered."""
+
+    id: str
+    answers: tuple[str, ...]
+
+
+def gold_answers(path: str | Path, errors: str = "strict") -> Iterator[Question]:
+    """The questions of a file; contexts and places of answers may be missing.
 
     Raises:
         DataError: not JSON, not of the expected form (names the place in the file), or no questions.
@@ -128,7 +135,7 @@ def gold_answers(path: str | Path, errors: str = "strict") -> Iterator[tuple[str
         texts = [
             At(at.path, at.line, f"{at.name}.answers[{i}]").text(answer, "text") for i, answer in enumerate(answers)
         ]
-        yield id, tuple(texts)
+        yield Question(id, tuple(texts))
         empty = False
     if empty:
         At(file.path).refuse("no questions")

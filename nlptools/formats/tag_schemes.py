@@ -1,61 +1,30 @@
 """Schemes of span tags: which one a file uses, spans of its tags, and tags of spans.
 
 IOB1 and IOB2 (Ramshaw & Marcus 1995, W95-0107; Tjong Kim Sang & Veenstra 1999, E99-1023), BIOES (Uchimoto et al. 2000,
-P00-1042) and BILOU (Ratinov & Roth 2009, W09-1119). What two neighbouring tags mean stands in the rules of
-`nlptools.metrics.spans`, by which entities are scored: a tag that those rules put into no entity is broken.
+P00-1042) and BILOU (Ratinov & Roth 2009, W09-1119). `tag_rules` says what two neighbouring tags mean; a tag that these
+rules put into no entity is broken.
 Departure: where tags fit several schemes (IOB1 and IOB2 are one and the same where no two spans touch and all begin with
-B-), the first of iob2, iobes, bilou, iob1, ioe2 is taken. IOE1 is
-left out: it cannot say that a word alone is followed by a span of its type, and no published file has it.
+B-), the first of iob2, iobes, bilou, iob1, ioe2 is taken. IOE1 is left out: it cannot say that a word alone is followed
+by a span of its type, and no published file has it.
 Spans are (first word, word after the last, type), words from 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from nlptools import messages
 from nlptools.errors import DataError, UsageError, display
 from nlptools.formats.examples import Place, TaggedSentence
+from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
 
 SCHEMES = ("iob2", "iobes", "bilou", "iob1", "ioe2")  # in the order in which they are tried
 _LENIENT = "lenient"  # rules by which no tag is broken
 PLAIN = "plain"  # tags that stand for words one by one, such as parts of speech
 _ALSO_CALLED = {"bioes": "iobes", "iob": "iob1", "bio": "iob2"}
-
-
-class Rules(NamedTuple):
-    """When two neighbouring tags start, continue and end a span.
-
-    A rule is the previous prefix, the current prefix, and how their types compare: `=` equal, `/` different, `*` either.
-    `*` is any prefix; `?` is one that conlleval does not know.
-    """
-
-    prefixes: str
-    start: str  # a span may begin here
-    inside: str  # an open span continues here
-    end: str  # an open span that does not continue here is complete
-
-
-RULES = {
-    "conlleval": Rules(
-        "OBIE[].?",
-        "OB* OI* OE* BB* IB* EE* EI* *[* *]* *B/ *I/ *E/ *?/",
-        "",
-        "BB* BO* IB* IO* EE* EI* EO* [** ]** B*/ I*/ E*/ ?*/",
-    ),
-    "lenient": Rules("OBIES", "*B* *S* OI* OE* EI* EE* SI* SE* BI/ BE/ II/ IE/", "BI= BE= II= IE=", "***"),
-    "iob1": Rules("OBI", "OI* BI* II/ IB= BB=", "BI= II=", "IO* IB* II/ BO* BI/ BB="),
-    "iob2": Rules("OBI", "*B*", "BI= II=", "***"),
-    "ioe1": Rules("OIE", "OI* EI* II/ EE=", "II= IE=", "IO* II/ IE/ EI= EE="),
-    "ioe2": Rules("OIE", "OI* OE* EI* EE* II/ IE/", "II= IE=", "E**"),
-    "iobes": Rules("OBIES", "*B* *S*", "BI= BE= II= IE=", "E** S**"),
-    "bilou": Rules("OBILU", "*B* *U*", "BI= BL= II= IL=", "L** U**"),
-}
-RULES["bioes"] = RULES["iobes"]
 
 
 class Span(NamedTuple):
@@ -88,7 +57,7 @@ def is_span_tag(tag: str) -> bool:
 
 def spans(tags: Sequence[str], scheme: str) -> tuple[list[Span], list[int]]:
     """The spans of W tags in order, and the words whose tags are broken: in no span though not O. Not for `plain`."""
-    rules = _rules(scheme)
+    rules = neighbours(scheme)
     pairs = [("O", ""), *map(split, tags), ("O", "")]
     found: list[Span] = []
     broken: list[int] = []
@@ -202,13 +171,6 @@ def detect(sentences: Iterable[Sequence[str]]) -> str:
     return min(SCHEMES, key=lambda scheme: counts[scheme]) if some else PLAIN
 
 
-def check(sentence: TaggedSentence, scheme: str) -> None:
-    """Raises DataError, with file and line, for the first tag of `sentence` that breaks the scheme or is none of it."""
-    fault = broken_tag(sentence, scheme)
-    if fault is not None:
-        raise fault
-
-
 def broken_tag(sentence: TaggedSentence, scheme: str) -> DataError | None:
     """The error for the first tag of `sentence` that breaks the scheme, if one does.
 
@@ -219,8 +181,7 @@ def broken_tag(sentence: TaggedSentence, scheme: str) -> DataError | None:
         return None
     for word, tag in enumerate(sentence.tags):
         if not is_span_tag(tag) or tag[0] not in RULES[scheme].prefixes:
-            expected = ", ".join(f"{prefix}-TYPE" for prefix in RULES[scheme].prefixes[1:])
-            raise _refuse(sentence, word, f"tag {display(tag)!r}, expected O, {expected} ({scheme})")
+            raise _refuse(sentence, word, f"tag {display(tag)!r}, expected {tags_expected(scheme)} ({scheme})")
     broken = spans(sentence.tags, scheme)[1]
     if not broken:
         return None
@@ -247,30 +208,6 @@ _PREFIXES = {  # of the first and the last word of a span, and of the only one; 
     "iobes": ("B", "E", "S"),
     "bilou": ("B", "L", "U"),
 }
-_Pair = tuple[str, str, bool]  # prefix before, prefix now, whether the types are the same
-
-
-class _Rules(NamedTuple):
-    start: frozenset[_Pair]
-    inside: frozenset[_Pair]
-    end: frozenset[_Pair]
-
-
-@cache
-def _rules(scheme: str) -> _Rules:
-    """The rules of a scheme, each as the pairs of neighbours that it holds for."""
-    rules = RULES[scheme]
-    return _Rules(*(frozenset(_pairs(written, rules.prefixes)) for written in rules[1:]))
-
-
-def _pairs(written: str, prefixes: str) -> Iterator[_Pair]:
-    for rule in written.split():
-        befores, nows = (prefixes if sign == "*" else sign for sign in rule[:2])
-        for before in befores:
-            for now in nows:
-                for same in (True, False):
-                    if rule[2] in ("*", "=" if same else "/"):
-                        yield before, now, same
 
 
 def _refuse(sentence: TaggedSentence, word: int, message: str) -> DataError:

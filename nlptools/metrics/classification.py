@@ -12,7 +12,6 @@ Shapes: N examples, B sums (resamples), L labels, K cells of the confusion matri
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.configs.evaluate import AVERAGES as ALL_AVERAGES
-from nlptools.configs.evaluate import Evaluate
-from nlptools.configs.metrics import AVERAGED, Request
+from nlptools.configs.evaluate import AVERAGES, Evaluate
+from nlptools.configs.metrics import AVERAGED, FAMILIES, Request
 from nlptools.errors import DataError, UsageError, shown
+from nlptools.metrics import tables
 from nlptools.metrics.metric import (
     Categories,
     Data,
@@ -40,18 +39,9 @@ from nlptools.metrics.metric import (
 )
 from nlptools.metrics.paired import check_paired, refuse
 
-KINDS = ("precision", "recall", "f1")
-BINARY = (*KINDS, "support")  # of the positive label
-AVERAGES = ("macro", "micro", "weighted")
+BINARY = (*AVERAGED, "support")  # of the positive label
 PER_LABEL = "per_label"  # precision, recall, F1 and support of each label: `f1:LABEL`
-METRICS = (
-    "accuracy",
-    "balanced_accuracy",
-    "matthews",
-    *BINARY,
-    *(f"{kind}_{average}" for average in AVERAGES for kind in KINDS),
-    PER_LABEL,
-)
+METRICS = (*FAMILIES["labels"].metrics, PER_LABEL)
 
 MOST_LABELS_SHOWN = 1000  # the details hold no confusion matrix of more labels
 
@@ -110,7 +100,6 @@ def tagging_accuracy(
     predicted_sentences: Sequence[Sequence[str]],
     *,
     labels: Sequence[str] | None = None,
-    paths: Paths = (None, None),
 ) -> Evaluation:
     """The share of tokens with the right label, in N sentences; the unit is a sentence.
 
@@ -119,18 +108,17 @@ def tagging_accuracy(
             sentence), a label that is empty or not declared (names the token, both from 1).
         UsageError: a label is declared twice.
     """
-    count = check_paired(gold_sentences, predicted_sentences, "sentences", paths)
+    count = check_paired(gold_sentences, predicted_sentences, "sentences")
     lengths = np.fromiter(map(len, gold_sentences), np.int64, count)
     others = np.fromiter(map(len, predicted_sentences), np.int64, count)
     if (lengths != others).any():
         i = int(np.argmax(lengths != others))
-        raise DataError(f"sentence {i + 1} has {lengths[i]} gold labels, but {others[i]} predicted ones", path=paths[1])
+        raise DataError(f"sentence {i + 1} has {lengths[i]} gold labels, but {others[i]} predicted ones")
     gold, predicted = (list(chain.from_iterable(side)) for side in (gold_sentences, predicted_sentences))
     if not gold:
-        raise DataError(f"no tokens: the {count} sentences are empty", path=paths[0])
+        raise DataError(f"no tokens: the {count} sentences are empty")
     names = _label_set(gold, predicted, labels)
-    where = "token", lengths
-    codes = _codes(gold, names, paths[0], where), _codes(predicted, names, paths[1], where)
+    codes = _codes(gold, names, lengths=lengths), _codes(predicted, names, lengths=lengths)
     sentence = np.repeat(np.arange(count), lengths)
     table = np.stack([np.bincount(sentence, codes[0] == codes[1], count), lengths], axis=1)  # (N, 2)
 
@@ -149,8 +137,8 @@ def tagging_accuracy(
 def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
     """The metrics that `nlptools evaluate` is asked for."""
     average = options.average or "binary"
-    if average not in ALL_AVERAGES:
-        raise UsageError(f"no such average: {average!r}, expected one of {', '.join(ALL_AVERAGES)}")
+    if average not in AVERAGES:
+        raise UsageError(f"no such average: {average!r}, expected one of {', '.join(AVERAGES)}")
     wanted: list[tuple[str, str]] = []  # a name in METRICS, and the name of the value or its beginning
     for request in requests:
         averaged = request.metric in AVERAGED and average != "binary"
@@ -215,10 +203,8 @@ def _some(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _codes(
-    labels: Sequence[str], names: Sequence[str], path: str | None, within: tuple[str, Ints] | None = None
-) -> Ints:
-    """The index of each label in `names`: (N,). `within`: what a label belongs to, and how many each sentence has."""
+def _codes(labels: Sequence[str], names: Sequence[str], path: str | None = None, lengths: Ints | None = None) -> Ints:
+    """The index of each label in `names`: (N,). `lengths`: how many labels each sentence has, if they belong to some."""
     number = {name: i for i, name in enumerate(names)}
     codes = np.fromiter((number.get(label, -1) for label in labels), np.int64, len(labels))
     wrong = np.flatnonzero(codes < 0)
@@ -228,13 +214,12 @@ def _codes(
     message = f"label {shown(labels[index])} is none of those declared: {_some(names)}"
     if not labels[index]:
         message = "the label is empty"
-    if within is None:
+    if lengths is None:
         raise refuse(message, path, index)
-    unit, lengths = within
     ends = np.cumsum(lengths)
     sentence = int(np.searchsorted(ends, index, side="right"))
     place = index - int(ends[sentence] - lengths[sentence]) + 1
-    raise DataError(f"sentence {sentence + 1}, {unit} {place}: {message}", path=path)
+    raise DataError(f"sentence {sentence + 1}, token {place}: {message}")
 
 
 # -- values of sums ---------------------------------------------------------------------------------------------------
@@ -250,13 +235,14 @@ class _Counts:
     total: Values
 
     @cached_property
-    def scores(self) -> tuple[Values, Values, Values]:
-        """Precision, recall and F1 of each label, (B, L) each."""
-        return _scores(self.hits, self.predicted, self.gold)
+    def scores(self) -> Values:
+        """Precision, recall and F1 of each label: (3, B, L)."""
+        return precision_recall_f1(self.hits, self.predicted, self.gold)
 
 
-def _scores(hits: Values, predicted: Values, gold: Values) -> tuple[Values, Values, Values]:
-    return ratio(hits, predicted), ratio(hits, gold), ratio(2 * hits, predicted + gold)
+def precision_recall_f1(correct: Values, predicted: Values, gold: Values) -> Values:
+    """The three scores, stacked along a new first axis, from numbers of correct, of predicted and of gold ones."""
+    return np.stack([ratio(correct, predicted), ratio(correct, gold), ratio(2 * correct, predicted + gold)])
 
 
 def _scores_of_cells(
@@ -305,9 +291,9 @@ def _values(metric: str, counts: _Counts, positive: int | None) -> Values:
     kind, average = metric.split("_")
     if average == "micro":
         sides = (side.sum(axis=1, keepdims=True) for side in (counts.hits, counts.predicted, counts.gold))
-        micro: Values = _scores(*sides)[KINDS.index(kind)]
+        micro: Values = precision_recall_f1(*sides)[AVERAGED.index(kind)]
         return micro
-    scores = counts.scores[KINDS.index(kind)]
+    scores = counts.scores[AVERAGED.index(kind)]
     weights = np.ones_like(counts.gold) if average == "macro" else counts.gold
     return ratio((scores * weights).sum(axis=1), weights.sum(axis=1))[:, None]
 
@@ -342,20 +328,12 @@ def confusion_lines(details: dict[str, Any]) -> list[str]:
     names = [_printable(label) for label in details["labels"]]
     rows = [["gold \\ predicted", *names]]
     rows += [[name, *map(str, counts)] for name, counts in zip(names, details["confusion"], strict=True)]
-    widths = [max(_width(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = []
-    for first, *cells in rows:
-        padded = [first + " " * (widths[0] - _width(first))]
-        padded += [" " * (width - _width(cell)) + cell for cell, width in zip(cells, widths[1:], strict=True)]
-        lines.append("  ".join(padded))
-    return lines
+    widths = [max(map(tables.width, column)) for column in zip(*rows)]
+    return [
+        "  ".join(tables.pad(cell, width, ">" if i else "<") for i, (cell, width) in enumerate(zip(row, widths)))
+        for row in rows
+    ]
 
 
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
-
-
-def _width(text: str) -> int:
-    """The width of `text` in terminal columns: two for wide characters, none for combining ones."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.category(c) in ("Mn", "Me") for c in text)

@@ -80,10 +80,9 @@ def evaluate_files(
         gold, predicted = read_tags(paths, skip_docstart=options.skip_docstart, errors=errors)
         data = Data(predicted, gold)
     elif reads == ANSWERS:
-        from nlptools.formats.squad import read_no_answer, read_predictions
-        from nlptools.metrics.squad import read_questions
+        from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
 
-        data = Data(read_predictions(predictions, errors), read_questions(source.reference[0], errors))
+        data = Data(read_predictions(predictions, errors), list(gold_answers(source.reference[0], errors)))
         if options.null_odds is not None:
             options = replace(options, null_odds=read_no_answer(options.null_odds, errors))  # type: ignore[arg-type]
     elif reads == TOKENS:

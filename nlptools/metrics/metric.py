@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,22 +36,6 @@ Items = tuple[tuple[str, str], ...]  # of a signature, in order
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------
-
-
-class Rows(Protocol):
-    """N rows of C statistics."""
-
-    def __len__(self) -> int:
-        """N."""
-        ...
-
-    def total(self) -> Table:
-        """The sum of all rows: (C,)."""
-        ...
-
-    def totals(self, weights: Weights) -> Table:
-        """Weighted sums of the rows: (B, N) -> (B, C)."""
-        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,6 +105,9 @@ class Examples:
     def totals(self, weights: Weights) -> Table:
         """`weights`, (B, N)."""
         return weights
+
+
+Rows = Sums | Categories | Examples
 
 
 # -- metrics ----------------------------------------------------------------------------------------------------------
@@ -195,84 +182,6 @@ def check_counts(evaluations: Sequence[Evaluation]) -> int:
     if len(set(counts)) > 1:
         raise DataError(f"unequal numbers of {evaluations[0].unit}: {counts}")
     return counts[0]
-
-
-@dataclass(frozen=True)
-class Score:
-    """The score of a corpus or a segment, from 0 to 100 where the metric has bounds.
-
-    Attributes:
-        verbose: the parts of the score, printed after it; may be empty.
-        signature: how the score was computed, if known.
-    """
-
-    name: str
-    score: float
-    verbose: str = ""
-    signature: str = ""
-
-    def line(self, width: int = 1, number: str | None = None) -> str:
-        """Name, signature, the score with `width` decimals (or `number` in its place), and its parts, on one line."""
-        name = f"{self.name}|{self.signature}" if self.signature else self.name
-        verbose = f" {self.verbose}" if self.verbose else ""
-        return f"{name} = {self.score:.{width}f}{verbose}" if number is None else f"{name} = {number}{verbose}"
-
-
-class CorpusMetric(Protocol):
-    """A metric of texts whose columns do not depend on the data, so that a corpus can be counted block by block.
-
-    References are given as one list per reference, each as long as the hypotheses; None where a segment has no such
-    reference.
-    """
-
-    @property
-    def name(self) -> str:
-        """What the score is called, for instance `chrF2`."""
-        ...
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """What the C statistics are called."""
-        ...
-
-    def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Table:
-        """The statistics of each segment: (N, C).
-
-        Raises:
-            DataError: the numbers of segments differ, or a segment has no reference at all.
-            UsageError: no references.
-        """
-        ...
-
-    def score(self, total: Table) -> Score:
-        """The score of one row or of a sum of rows (C,), with its parts."""
-        ...
-
-    def scores(self, totals: Table) -> Floats:
-        """The scores of several sums: (B, C) -> (B,).
-
-        Sums in float32 are divided in float32, as sacrebleu divides the sums of its resamples, so that the printed
-        interval is the same to the last decimal. All other sums are divided in float64.
-        """
-        ...
-
-    def signature(self) -> Items:
-        """The options of the metric as (key, value) in order; the caller adds references, resampling and version."""
-        ...
-
-
-def corpus_evaluation(
-    metric: CorpusMetric, table: Table, items: Items = (), precision: type[np.floating[Any]] | None = None
-) -> Evaluation:
-    """`metric` with the statistics (N, C) of some segments. `items` precede those of the metric in the signature."""
-    return Evaluation(
-        names=(metric.name,),
-        rows=Sums(table, in_order=True),
-        scores=lambda totals: metric.scores(totals)[:, None],
-        unit="segments",
-        items=(*items, *metric.signature()),
-        precision=precision,
-    )
 
 
 class Data(NamedTuple):

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import Data, Evaluation, Ints, Sums, Values
+from nlptools.metrics.metric import Data, Evaluation, Ints, Sums
 from nlptools.metrics.ngrams import END, Ids, matches
 from nlptools.text import stemming
 from nlptools.text.words import split_words
@@ -74,28 +74,6 @@ def rouge(
         DataError: no examples; the numbers of examples differ; an example has no reference.
         UsageError: no references, a string where a list of them is expected, or no such kind or tokenizer.
     """
-    table = scores(references, predictions, kinds, stem=stem, tokenize=tokenize)
-    signature = (("nrefs", str(len(references))), ("stem", "yes" if stem else "no"), ("tok", tokenize))
-    return Evaluation(
-        tuple(kinds), Sums(table, counted=True), lambda sums: sums[:, :-1] / sums[:, -1:], "lines", signature
-    )
-
-
-def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
-    """The kinds of ROUGE that `nlptools evaluate` is asked for."""
-    kinds = [f"{request.metric}:{request.value}".removesuffix(":") for request in requests]
-    return rouge(data.references, data.predictions, kinds, stem=options.stem, tokenize=options.tokenize)
-
-
-def scores(
-    references: References,
-    predictions: Sequence[str],
-    kinds: Sequence[str] = KINDS,
-    *,
-    stem: bool = False,
-    tokenize: str = "rouge",
-) -> Values:
-    """The values of each example, (N, M); arguments and errors as for `rouge`."""
     parsed = [_KIND.fullmatch(kind) for kind in kinds]
     if isinstance(kinds, str) or not parsed or None in parsed:
         raise UsageError(
@@ -113,7 +91,16 @@ def scores(
         block = slice(start, start + _BLOCK)
         made = _block(predictions[block], [lines[block] for lines in references], names, stem, tokenize, start)
         table[block] = made[:, at, part]
-    return table
+    signature = (("nrefs", str(len(references))), ("stem", "yes" if stem else "no"), ("tok", tokenize))
+    return Evaluation(
+        tuple(kinds), Sums(table, counted=True), lambda sums: sums[:, :-1] / sums[:, -1:], "lines", signature
+    )
+
+
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The kinds of ROUGE that `nlptools evaluate` is asked for."""
+    kinds = [f"{request.metric}:{request.value}".removesuffix(":") for request in requests]
+    return rouge(data.references, data.predictions, kinds, stem=options.stem, tokenize=options.tokenize)
 
 
 def _check(references: References, predictions: Sequence[str]) -> None:

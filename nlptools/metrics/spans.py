@@ -1,7 +1,7 @@
 """Entity F1: an entity of a tagged sentence is correct if its first token, last token and type are right.
 
 Tjong Kim Sang & Buchholz 2000 (W00-0726) and Tjong Kim Sang & De Meulder 2003 (W03-0419). The user names the scheme by
-which tags become entities (its rules are in `formats.tag_schemes`):
+which tags become entities (its rules are in `formats.tag_rules`):
 
     conlleval                                 as conlleval.pl (version of 2004-01-26) counts, to the printed digit. It
                                               is for IOB1 and IOB2; of other prefixes it knows only E, [ and ], and reads
@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError, display
-from nlptools.formats.tag_schemes import RULES
-from nlptools.metrics.classification import tagging_accuracy
+from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
+from nlptools.metrics.classification import precision_recall_f1, tagging_accuracy
 from nlptools.metrics.metric import Data, Evaluation, Floats, Ints, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.ngrams import END
 from nlptools.metrics.tags import Tags, check_aligned, encode
@@ -39,8 +39,6 @@ Numbers = NDArray[np.int32]  # one per token: large
 Flags = NDArray[np.bool_]
 
 AVERAGES = ("micro", "macro", "weighted")
-
-
 SCHEMES = tuple(RULES)
 _BILOU = {"L": "E", "U": "S"}  # seqeval's lenient mode has no BILOU, whose tags these are
 
@@ -224,10 +222,9 @@ def _parse(tags: Tags, scheme: str, outside: str | None) -> list[tuple[str, str]
 def _refuse(tags: Tags, number: int, scheme: str) -> None:
     """Raise DataError for the first occurrence of a tag that does not fit the scheme."""
     sentence, token = tags.place(int(np.flatnonzero(tags.codes == number)[0]))
-    expected = ", ".join(f"{prefix}-TYPE" for prefix in RULES[scheme].prefixes[1:])
     where = "" if tags.path is not None else f" of token {token + 1} in sentence {sentence + 1}"
     raise DataError(
-        f"malformed tag {display(tags.names[number])!r}{where}, expected O, {expected} ({scheme})",
+        f"malformed tag {display(tags.names[number])!r}{where}, expected {tags_expected(scheme)} ({scheme})",
         path=tags.path,
         line=tags.line(sentence, token),
     )
@@ -238,13 +235,12 @@ def _refuse(tags: Tags, number: int, scheme: str) -> None:
 
 def _flags(stream: _Stream, scheme: str) -> tuple[Flags, Flags, Flags]:
     """Start, inside and end, by the rules, for each position and the one before; an O precedes the first."""
-    rules = RULES[scheme]
-    count = len(rules.prefixes)
+    prefixes = RULES[scheme].prefixes
+    count = len(prefixes)
     tables = np.zeros((3, count, count, 2), np.bool_)
-    axes = (rules.prefixes, rules.prefixes, "/=")
-    for table, written in zip(tables, rules[1:]):
-        for rule in written.split():
-            table[np.ix_(*([sign == "*" or sign == known for known in axis] for sign, axis in zip(rule, axes)))] = True
+    for table, rule in zip(tables, neighbours(scheme)):
+        for one, other, same_type in rule:
+            table[prefixes.index(one), prefixes.index(other), int(same_type)] = True
     before = np.concatenate([stream.prefix[-1:], stream.prefix[:-1]])  # the last position ends a sentence: an O
     same = stream.kind == np.concatenate([stream.kind[-1:], stream.kind[:-1]])
     pair = (before * count + stream.prefix) * 2 + same
@@ -315,11 +311,11 @@ def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: 
 
     def scores(sums: Table) -> Floats:
         correct, predicted, gold = np.split(sums[:, : 3 * size], 3, axis=1)
-        each = _scores(correct, predicted, gold)  # (3, B, C)
+        each = precision_recall_f1(correct, predicted, gold)  # (3, B, C)
         columns: list[Values] = []
         for average in averages:
             if average == "micro":
-                columns += [*_scores(correct.sum(axis=1), predicted.sum(axis=1), gold.sum(axis=1))]
+                columns += [*precision_recall_f1(correct.sum(axis=1), predicted.sum(axis=1), gold.sum(axis=1))]
             else:
                 share = gold if average == "weighted" else (predicted + gold > 0).astype(np.float64)
                 columns += [*ratio((each * share).sum(axis=2), share.sum(axis=1)[None])]
@@ -340,7 +336,7 @@ def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: 
 def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
     """The counts over all sentences, in all and by type."""
     totals = {"gold": counts.gold.sum(0), "predicted": counts.predicted.sum(0), "correct": counts.correct.sum(0)}
-    each = _scores(*(totals[key].astype(np.float64) for key in ("correct", "predicted", "gold")))
+    each = precision_recall_f1(*(totals[key].astype(np.float64) for key in ("correct", "predicted", "gold")))
     rows = {
         counts.types[kind]: {
             **{key: int(total[kind]) for key, total in totals.items()},
@@ -354,11 +350,6 @@ def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
         **{key: int(total.sum()) for key, total in totals.items()},
         "types": rows,
     }
-
-
-def _scores(correct: Values, predicted: Values, gold: Values) -> Values:
-    """Precision, recall and F1, stacked along a new first axis."""
-    return np.stack([ratio(correct, predicted), ratio(correct, gold), ratio(2 * correct, predicted + gold)])
 
 
 def _percent(correct: int, predicted: int, gold: int) -> tuple[float, float, float]:

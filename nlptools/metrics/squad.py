@@ -20,8 +20,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +29,7 @@ from nlptools import messages
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
-from nlptools.formats.squad import gold_answers
+from nlptools.formats.squad import Question as Question
 from nlptools.metrics.metric import Data, Evaluation, Examples, Items, Rows, Sums, Table, Values, select, titles
 
 VERSIONS = ("1.1", "2.0")
@@ -38,13 +37,6 @@ _MOST_NAMED = 10  # questions without prediction that the details name
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-
-
-class Question(NamedTuple):
-    """The id of a question and the texts of its answers; no answers if the question cannot be answered."""
-
-    id: str
-    answers: tuple[str, ...]
 
 
 def squad(
@@ -107,15 +99,6 @@ def squad(
         exact, f1 = (np.where(left, ~answerable, scores) for scores in (exact, f1))
         items = (*items, ("threshold", f"{threshold:g}"))
     return _version_2(exact, f1, answerable, sweep, items, details)
-
-
-def read_questions(path: str | Path, errors: str = "strict") -> list[Question]:
-    """The questions of a file of SQuAD.
-
-    Raises:
-        DataError, InputError, StreamError: see `formats.squad.gold_answers`.
-    """
-    return [Question(id, answers) for id, answers in gold_answers(path, errors)]
 
 
 def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:

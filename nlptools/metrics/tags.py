@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import streams
-from nlptools.formats.conll import BOUNDARY, DOCSTART, sentences
-from nlptools.formats.lines import columns
+from nlptools.formats.token_lines import BOUNDARY, DOCSTART, sentences
+from nlptools.messages import counted
 from nlptools.metrics.metric import Ints
 from nlptools.metrics.ngrams import END, Ids
 
@@ -72,13 +72,12 @@ class Tags:
             raise DataError(message, path=self.path, line=self.line(*self.place(position)))
 
 
-def read_tags(
-    paths: Sequence[str | Path], *, compare_words: bool = True, skip_docstart: bool = False, errors: str = "strict"
-) -> tuple[Tags, Tags]:
+def read_tags(paths: Sequence[str | Path], *, skip_docstart: bool = False, errors: str = "strict") -> tuple[Tags, Tags]:
     """The gold and the predicted tags of one file (its last two columns), or of two files (the last column of each).
 
+    If both files have several columns, their first columns must hold the same words.
+
     Args:
-        compare_words: if both files have several columns, their first columns must hold the same words.
         skip_docstart: `-DOCSTART-` lines end a sentence and are no tokens.
 
     Raises:
@@ -95,7 +94,7 @@ def read_tags(
         return gold, predicted
     (gold,), (predicted,) = (_read(path, 1, skip_docstart, errors) for path in paths)
     check_aligned(gold, predicted)
-    if compare_words and gold.words is not None and predicted.words is not None:
+    if gold.words is not None and predicted.words is not None:
         differ = np.flatnonzero(gold.words != predicted.words)
         if len(differ):
             where = int(differ[0])
@@ -175,9 +174,9 @@ def _read(path: str, count: int, skip_docstart: bool, errors: str) -> list[Tags]
 
     def check(number: int, fields: list[str], width: int) -> None:
         if width:
-            raise DataError(f"{columns(len(fields))}, expected {width}", path=path, line=number)
+            raise DataError(f"{counted(len(fields), 'column')}, expected {width}", path=path, line=number)
         if len(fields) < count:
-            message = f"{columns(len(fields))}, expected the gold and the predicted tag in the last two"
+            message = f"{counted(len(fields), 'column')}, expected the gold and the predicted tag in the last two"
             raise DataError(message, path=path, line=number)
 
     encoders = [_Encoder() for _ in range(count)]

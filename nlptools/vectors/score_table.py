@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 from nlptools.files.line_records import escape
+from nlptools.metrics.tables import pad, width
 from nlptools.vectors.evaluation import CORRELATION, Score
 
 _GAP = "  "
@@ -26,19 +26,20 @@ def table(models: Sequence[Sequence[Score]]) -> list[str]:
     files = list(dict.fromkeys(score.file for score in models[0]))
     names = dict(zip(files, _short(files), strict=True))
     labels = [_label(score) for score in models[0]]
-    first = max(map(_columns, [*labels, *names.values()]))
+    first = max(map(width, [*labels, *names.values()]))
     cells = [[_cell(score) for score in scores] for scores in models]
     widths = [[max(len(cell[i]) for cell in column) for i in (0, 1)] for column in cells]
-    rooms = [max(_columns(head), sum(width) + len(_GAP)) for head, width in zip(heads, widths, strict=True)]
+    rooms = [max(width(head), sum(both) + len(_GAP)) for head, both in zip(heads, widths, strict=True)]
     lines: list[str] = []
     file = None
     for row, score in enumerate(models[0]):
         if score.file != file:
             file = score.file
-            titles = [_flush_right(head, room) for head, room in zip(heads, rooms, strict=True)]
-            lines += [*([""] if lines else []), _joined([_flush_left(names[file], first), *titles])]
-        values = [_value(column[row], *width) for column, width in zip(cells, widths, strict=True)]
-        lines.append(_joined([_flush_left(labels[row], first), *map(_flush_right, values, rooms)]))
+            titles = [pad(head, room, ">") for head, room in zip(heads, rooms, strict=True)]
+            lines += [*([""] if lines else []), _joined([pad(names[file], first), *titles])]
+        values = [_value(column[row], *both) for column, both in zip(cells, widths, strict=True)]
+        padded = [pad(value, room, ">") for value, room in zip(values, rooms, strict=True)]
+        lines.append(_joined([pad(labels[row], first), *padded]))
         following = models[0][row + 1 : row + 2]
         if not following or following[0].file != file:
             lines += [f"  {text}" for text in _signatures(models[0], file)]
@@ -68,20 +69,6 @@ def _value(cell: _Cell, value: int, of: int) -> str:
 
 def _joined(cells: Sequence[str]) -> str:
     return (_GAP + " ").join(cells).rstrip(" ")
-
-
-def _flush_left(text: str, room: int) -> str:
-    return text + " " * (room - _columns(text))
-
-
-def _flush_right(text: str, room: int) -> str:
-    return " " * (room - _columns(text)) + text
-
-
-def _columns(text: str) -> int:
-    """The width of `text` in columns of a terminal."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
 
 
 def _short(paths: Sequence[str]) -> list[str]:

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from nlptools.errors import DataError, UsageError
 from nlptools.files import streams
-from nlptools.formats import conll
 from nlptools.formats.conll import with_tags
-from nlptools.formats.examples import Place, PredicateSentence, Row, TaggedSentence
+from nlptools.formats.examples import Place, PredicateSentence, TaggedSentence
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import (
@@ -20,7 +19,7 @@ from nlptools.formats.tag_schemes import (
     SCHEMES,
     Span,
     as_iob2,
-    check,
+    broken_tag,
     convert,
     detect,
     find_scheme,
@@ -29,6 +28,7 @@ from nlptools.formats.tag_schemes import (
     spans,
     tags_of,
 )
+from nlptools.formats.token_lines import BOUNDARY, DOCSTART, Row, sentences
 from nlptools.metrics.spans import entities
 from nlptools.metrics.tags import read_tags
 from tests.real_data import published
@@ -86,7 +86,7 @@ def evaluated(path: str, *boundaries: str) -> list[tuple[int, list[list[str]]]]:
             raise DataError(f"{len(columns)} columns, expected {width}", path=path, line=number)
 
     blocks = ((block.start, block.lines) for block in streams.blocks(path))
-    found = conll.sentences(blocks, check, boundaries=(conll.BOUNDARY, *boundaries))
+    found = sentences(blocks, check, boundaries=(BOUNDARY, *boundaries))
     return [(sentence.line, sentence.tokens) for sentence in found]
 
 
@@ -107,7 +107,7 @@ def test_only_spaces_and_tabs_separate_columns(tmp_path):
 
 def test_docstart_lines_are_tokens_unless_skipped(tmp_path):
     path = write(tmp_path, "-DOCSTART- -X- O\n\na b O\n-DOCSTART- O\nc d O\n", "file")
-    assert [len(tokens) for _, tokens in evaluated(path, conll.DOCSTART)] == [1, 1]
+    assert [len(tokens) for _, tokens in evaluated(path, DOCSTART)] == [1, 1]
     with pytest.raises(DataError, match="file:4: 2 columns, expected 3"):
         evaluated(path)
 
@@ -310,12 +310,11 @@ def test_detection():
 
 def test_a_broken_tag_is_told_with_its_line(tmp_path):
     (sentence,) = tagged(tmp_path, "\n\nBob B-PER\n, O\nof I-LOC\n")
-    with pytest.raises(DataError, match=r"f\.conll:5: tag 'I-LOC' after O breaks the scheme iob2") as caught:
-        check(sentence, "iob2")
-    assert caught.value.hint
-    check(sentence, PLAIN)
+    fault = broken_tag(sentence, "iob2")
+    assert "f.conll:5: tag 'I-LOC' after O breaks the scheme iob2" in str(fault) and fault.hint
+    assert broken_tag(sentence, PLAIN) is None
     with pytest.raises(DataError, match=r"f\.conll:3: tag 'B-PER', expected O, I-TYPE, E-TYPE \(ioe2\)"):
-        check(sentence, "ioe2")
+        broken_tag(sentence, "ioe2")
 
 
 def test_a_file_to_iob2(tmp_path, capsys):

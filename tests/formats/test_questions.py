@@ -20,7 +20,7 @@ from nlptools.formats.gap import predictions_line, read_coreference
 from nlptools.formats.questions import candidate, json_object, nearest, read_questions
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
-from nlptools.formats.squad import read_no_answer, read_predictions
+from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
 from nlptools.metrics import squad
 from tests.real_data import published
 
@@ -57,7 +57,7 @@ def test_squad(tmp_path):
     assert first == Question("q1", "Who?", CONTEXT, (Answer("Bob", 8),), None, place)
     assert (second.answers, second.impossible) == ((), True)
     assert third.answers == (Answer("Ann", 0), Answer("Ann", 21))
-    both = squad.read_questions(tmp_path / "f.json")
+    both = [*gold_answers(tmp_path / "f.json")]
     assert [q.id for q in both] == ["q1", "q2", "q3"]
     assert [q.answers for q in both] == [("Bob",), (), ("Ann", "Ann")]
 
@@ -225,7 +225,7 @@ def test_an_object_line_by_line_is_the_object(value):
 
 def test_official_output_is_what_the_scorer_reads(tmp_path):
     questions(tmp_path, squad_file(question(), question(id="q2", answers=[], is_impossible=True)), "gold.json")
-    gold = squad.read_questions(tmp_path / "gold.json")
+    gold = [*gold_answers(tmp_path / "gold.json")]
     (tmp_path / "p").write_text("\n".join(json_object([("q1", "Bob"), ("q2", "")])) + "\n")
     (tmp_path / "o").write_text("\n".join(json_object([("q1", -3.0), ("q2", 2.5)])) + "\n")
     predictions, odds = read_predictions(tmp_path / "p"), read_no_answer(tmp_path / "o")

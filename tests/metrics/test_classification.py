@@ -183,8 +183,8 @@ def test_a_label_that_is_not_declared():
         evaluate(["a", "b"], ["a", "c"], labels=["a", "b"], paths=(None, "p.txt"))
     with pytest.raises(DataError, match=r"^line 1: label 'xxx"):
         evaluate(["x" * 1000, "b"], ["a", "c"], labels=["a", "b"])
-    with pytest.raises(DataError, match=r"^tags: sentence 3, token 2: label 'Q'"):
-        tagging_accuracy([["N"], [], ["N", "Q", "N"]], [["N"], [], ["N"] * 3], labels=["N"], paths=("tags", None))
+    with pytest.raises(DataError, match=r"^sentence 3, token 2: label 'Q'"):
+        tagging_accuracy([["N"], [], ["N", "Q", "N"]], [["N"], [], ["N"] * 3], labels=["N"])
     with pytest.raises(DataError, match="sentence 3, token 1: label 'Q'"):
         tagging_accuracy([["N"], [], ["N", "N"]], [["N"], [], ["Q", "N"]], labels=["N"])
 

@@ -10,10 +10,10 @@ import pytest
 
 from nlptools.errors import DataError
 from nlptools.metrics import resampling, significance
-from nlptools.metrics.metric import corpus_evaluation
 from nlptools.metrics.significance import Result, holm, paired_bootstrap, paired_randomization, results
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.chrf import Chrf
+from nlptools.metrics.translation.metric import corpus_evaluation
 from nlptools.metrics.translation.ter import Ter
 
 METRICS = [Bleu(), Bleu(smooth="add-k", order=2), Chrf(), Ter()]

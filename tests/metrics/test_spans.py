@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
-from nlptools.formats.tag_schemes import RULES
+from nlptools.formats.tag_rules import RULES
 from nlptools.metrics import spans
 from nlptools.metrics.spans import conlleval_lines, entities
 from nlptools.metrics.tags import read_tags

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.metrics.rouge import rouge, scores
+from nlptools.metrics.rouge import rouge
 from nlptools.text import stemming
 from tests.real_data import published
 
@@ -36,9 +36,9 @@ def theirs(references, predictions, stem):
 
 def check(references, predictions, stem=False):
     expected = theirs(references, predictions, stem)
-    ours = scores(references, predictions, COLUMNS, stem=stem)
-    np.testing.assert_allclose(ours, expected, rtol=0, atol=1e-12)
-    values = rouge(references, predictions, COLUMNS, stem=stem).values()
+    ours = rouge(references, predictions, COLUMNS, stem=stem)
+    np.testing.assert_allclose(ours.rows.table, expected, rtol=0, atol=1e-12)
+    values = ours.values()
     np.testing.assert_allclose(list(values.values()), expected.mean(axis=0), rtol=0, atol=1e-12)
 
 

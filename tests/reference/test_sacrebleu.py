@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from nlptools import __version__
 from nlptools.metrics import significance
-from nlptools.metrics.metric import corpus_evaluation
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.chrf import Chrf
 from nlptools.metrics.translation.corpus import bleu
+from nlptools.metrics.translation.metric import corpus_evaluation
 from nlptools.metrics.translation.ter import Ter
 from nlptools.text.mteval_blocks import tokenize_13a, tokenize_13a_block
 from tests.real_data import published

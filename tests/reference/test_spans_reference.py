@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nlptools.formats.tag_schemes import RULES
+from nlptools.formats.tag_rules import RULES
 from nlptools.metrics.spans import AVERAGES, conlleval_lines, entities
 from nlptools.metrics.tags import read_tags
 

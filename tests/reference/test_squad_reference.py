@@ -15,8 +15,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from nlptools.formats.squad import read_no_answer, read_predictions
-from nlptools.metrics.squad import Question, official, read_questions, squad
+from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
+from nlptools.metrics.squad import Question, official, squad
 
 pytestmark = pytest.mark.reference
 
@@ -106,14 +106,14 @@ def write(folder, questions, predictions, odds):
 def test_the_script_of_version_1(script, tmp_path, seed):
     questions, predictions, odds = draw(seed, "1.1")
     data, answers, _ = write(tmp_path, questions, dict(list(predictions.items())[seed:]), odds)
-    ours = official(squad(read_questions(data), read_predictions(answers), "1.1"))
+    ours = official(squad([*gold_answers(data)], read_predictions(answers), "1.1"))
     equal(ours, script("1.1", data, answers))
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_script_of_version_2(script, tmp_path, seed):
     data, answers, odds = write(tmp_path, *draw(seed, "2.0"))
-    read = read_questions(data), read_predictions(answers), "2.0"
+    read = [*gold_answers(data)], read_predictions(answers), "2.0"
     equal(official(squad(*read)), script("2.0", data, answers))
     for threshold in (1.0, 0.1, -0.2):
         ours = official(squad(*read, no_answer=read_no_answer(odds), threshold=threshold))

@@ -18,16 +18,15 @@ from typing import Any
 import numpy as np
 
 from nlptools.errors import UsageError
-from nlptools.metrics.metric import Floats, Ints, Items, Score, Table
+from nlptools.metrics.metric import Floats, Ints, Items, Table
 from nlptools.metrics.ngrams import END, Ids, matches
-from nlptools.metrics.translation.segments import check_segments, score_type
+from nlptools.metrics.translation.metric import CorpusMetric, References, Score, score_type
 from nlptools.text.bleu_blocks import SEPARATE
 
 Separate = Callable[[list[str]], bytes]
 
 SMOOTH_VALUES: dict[str, float | None] = {"exp": None, "floor": 0.1, "add-k": 1.0, "none": None}
 _END = b"\xff"  # follows each segment: a token that no UTF-8 text contains
-_BLOCK = 1024  # segments counted at once: their words and n-grams fit into the cache
 _MOST_IDS = 1 << 20  # tokens remembered from block to block
 _FAR = 1 << 40  # the length of a missing reference: never the nearest
 _LOG_OF_NOTHING = -9999999999  # so small that its exponential is 0
@@ -46,7 +45,7 @@ class BleuScore(Score):
 
 
 @dataclass(frozen=True)
-class Bleu:
+class Bleu(CorpusMetric):
     """BLEU with its options.
 
     Attributes:
@@ -111,7 +110,6 @@ class Bleu:
         return ("hyp_len", "ref_len", *(f"match{n}" for n in orders), *(f"total{n}" for n in orders))
 
     def signature(self) -> Items:
-        """See `metric.CorpusMetric`."""
         value = self._value
         items = [
             ("case", "lc" if self.lowercase else "mixed"),
@@ -121,21 +119,8 @@ class Bleu:
         ]
         return (*items, ("order", str(self.order))) if self.order != 4 else tuple(items)
 
-    def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Ints:
-        """Length, nearest reference length, matches and n-grams by order of each segment: (S, 2 + 2 N).
-
-        Raises:
-            DataError: the numbers of segments differ, or a segment has no reference at all.
-            UsageError: no references.
-        """
-        check_segments(hypotheses, references)
-        blocks = [np.zeros((0, 2 + 2 * self.order), np.int64)]
-        for start in range(0, len(hypotheses), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            blocks.append(self._block(hypotheses[part], [reference[part] for reference in references]))
-        return np.concatenate(blocks)
-
-    def _block(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]]) -> Ints:
+    def _count(self, hypotheses: Sequence[str], references: References) -> Ints:
+        """Length, nearest reference length, matches and n-grams by order of each segment: (S, 2 + 2 N)."""
         if len(self._ids) > _MOST_IDS:
             self._ids.clear()
             self._ids[_END] = END
@@ -182,7 +167,7 @@ class Bleu:
         return BleuScore(self.name, float(self.scores(totals)[0]), verbose, "", *parts)
 
     def scores(self, totals: Table) -> Floats:
-        """See `metric.CorpusMetric`. The order of the operations is that of sacrebleu, for its last digit."""
+        # the order of the operations is that of sacrebleu, for its last digit
         _, _, precisions, reached = self._precisions(totals)
         effective = np.maximum(reached.sum(axis=1), 1) if self.effective_order else np.full(len(totals), self.order)
         logs = np.zeros(len(totals))

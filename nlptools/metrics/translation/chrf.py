@@ -16,17 +16,16 @@ from itertools import chain
 import numpy as np
 
 from nlptools.errors import UsageError
-from nlptools.metrics.metric import Floats, Ints, Items, Score, Table
+from nlptools.metrics.metric import Floats, Ints, Items, Table
 from nlptools.metrics.ngrams import END, Ids, matches
-from nlptools.metrics.translation.segments import check_segments, score_type
+from nlptools.metrics.translation.metric import CorpusMetric, References, score_type
 
 _PUNCTUATION = frozenset(string.punctuation)
 _TINY = 1e-16  # precision or recall without n-grams, with smoothing
-_BLOCK = 1024  # segments counted at once: their n-grams fit into the cache
 
 
 @dataclass(frozen=True)
-class Chrf:
+class Chrf(CorpusMetric):
     """chrF; with a `word_order` of 2, chrF++.
 
     Attributes:
@@ -69,24 +68,11 @@ class Chrf:
         orders = [f"char{n + 1}" for n in range(self.char_order)] + [f"word{n + 1}" for n in range(self.word_order)]
         return tuple(f"{order}_{kind}" for order in orders for kind in ("hypothesis", "reference", "match"))
 
-    def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Table:
-        """N-grams of hypothesis, of reference, and shared n-grams, by order, of each segment: (S, 3 O), int64.
+    def _count(self, hypotheses: Sequence[str], references: References) -> Ints:
+        """N-grams of hypothesis, of reference, and shared n-grams, by order, of each segment: (S, 3 O).
 
-        Of several references, the one with the best score counts, the first of equals. References are one list each;
-        None stands where a segment has no such reference.
-
-        Raises:
-            DataError: the numbers of segments differ, or a segment has no reference at all.
-            UsageError: no references.
+        Of several references, the one with the best score counts, the first of equals.
         """
-        check_segments(hypotheses, references)
-        blocks = [np.zeros((0, 3 * self.order), np.int64)]
-        for start in range(0, len(hypotheses), _BLOCK):
-            part = slice(start, start + _BLOCK)
-            blocks.append(self._block(hypotheses[part], [reference[part] for reference in references]))
-        return np.concatenate(blocks)
-
-    def _block(self, hypotheses: Sequence[str], references: Sequence[Sequence[str | None]]) -> Ints:
         best = np.zeros((len(hypotheses), 3 * self.order), np.int64)
         highest = np.full(len(hypotheses), -1.0)
         # Each reference is scored alone; a missing one ranks below every score.
@@ -137,12 +123,8 @@ class Chrf:
             start += size
         return out, int(used.sum()) + 1
 
-    def score(self, total: Table) -> Score:
-        """The score of one segment's statistics or of a sum of them (3 O,), from 0 to 100."""
-        return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
-
     def scores(self, totals: Table) -> Floats:
-        """See `metric.CorpusMetric`. The order of the operations is that of sacrebleu."""
+        # the order of the operations is that of sacrebleu
         counts = np.asarray(totals).reshape(-1, self.order, 3)
         factor = self.beta**2
         value, precision, recall, orders = np.zeros((4, len(counts)), score_type(totals))
@@ -167,7 +149,6 @@ class Chrf:
         return scores
 
     def signature(self) -> Items:
-        """See `metric.CorpusMetric`."""
         return (
             ("case", "lc" if self.lowercase else "mixed"),
             ("eff", "no" if self.eps_smoothing else "yes"),

@@ -18,18 +18,10 @@ from nlptools import __version__
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import TRANSLATION, Request
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import (
-    CorpusMetric,
-    Data,
-    Evaluation,
-    Items,
-    Score,
-    Table,
-    corpus_evaluation,
-    signature_text,
-)
+from nlptools.metrics.metric import Data, Evaluation, Items, Table, signature_text
 from nlptools.metrics.translation.bleu import Bleu, BleuScore
-from nlptools.metrics.translation.segments import References, check_lengths, reference_counts
+from nlptools.metrics.translation.metric import CorpusMetric, References, Score, check_lengths, corpus_evaluation
+from nlptools.metrics.translation.segments import reference_counts
 
 Texts = Iterable[str]
 _BLOCK = 8192  # segments taken from an iterable at a time
@@ -114,7 +106,7 @@ def _score(metric: CorpusMetric, hypotheses: Texts, references: Sequence[Iterabl
             check_lengths(first, others)
         statistics.add(block[:1], block[1:])
     items = signature(metric, statistics.num_references)
-    return dataclasses.replace(metric.score(statistics.totals()[0][0]), signature=signature_text(items))
+    return dataclasses.replace(metric.score(statistics.tables()[0][0].sum(axis=0)), signature=signature_text(items))
 
 
 # -- statistics of a corpus -------------------------------------------------------------------------------------------
@@ -139,16 +131,11 @@ class CorpusStatistics:
         """Add statistics (S, C), by system and metric, and the numbers of references of their segments."""
         for tables, new in zip(self._tables, added, strict=True):
             for kept, table in zip(tables, new, strict=True):
-                self._keep(kept, table)
+                kept.append(table)
+                if not self.keep_rows:  # one row after another: sums of means do not depend on where the blocks end
+                    kept[:] = [np.concatenate(kept).sum(axis=0, keepdims=True)]
         self.segments += len(added[0][0])
         self._reference_counts |= reference_counts
-
-    def _keep(self, kept: list[Table], table: Table) -> None:
-        if self.keep_rows:
-            kept.append(table)
-        else:
-            # one row after another, so that sums of means do not depend on where the blocks end
-            kept[:] = [np.concatenate([*kept, table]).sum(axis=0, keepdims=True)]
 
     @property
     def num_references(self) -> int | None:
@@ -160,7 +147,3 @@ class CorpusStatistics:
         if not self.segments:
             raise DataError("no segments: translations and references are empty")
         return [[np.concatenate(kept) for kept in tables] for tables in self._tables]
-
-    def totals(self) -> list[list[Table]]:
-        """The sums (C,), by system and metric. Raises DataError when there are no segments."""
-        return [[table.sum(axis=0) for table in tables] for tables in self.tables()]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from nlptools.metrics.metric import Items, Score, signature_text
+from nlptools.configs.bleu import Report, Significance
+from nlptools.metrics import tables
+from nlptools.metrics.metric import Items, Table, signature_text
 from nlptools.metrics.significance import Result
+from nlptools.metrics.translation.corpus import signature
+from nlptools.metrics.translation.metric import CorpusMetric, References, Score
+from nlptools.metrics.translation.segments import reference_counts
+from nlptools.metrics.translation.systems import Systems
 
-_SHORT = {  # of keys in signatures; see `short_signature` for TER's tokenizer
+_SHORT = {  # of keys in signatures; see `_signature` for TER's tokenizer
     "nrefs": "#",
     "seed": "rs",
     "version": "v",
@@ -27,37 +32,53 @@ _SHORT = {  # of keys in signatures; see `short_signature` for TER's tokenizer
 _SIGNIFICANT = 0.05
 
 
+def lines(systems: Systems, report: Report, tests: Significance) -> list[str]:
+    """One line for each metric, JSON, or a table of systems."""
+    if len(systems.names) > 1:
+        return _lines_of_systems(systems, report, tests)
+    scored = [
+        (score, result, systems.signatures[name])
+        for score, (name, (result,)) in zip(systems.scores, systems.columns.items(), strict=True)
+    ]
+    if report.format == "json" and not report.score_only:
+        texts = [json.dumps(_record(*one, report.width), indent=1, ensure_ascii=False) for one in scored]
+        return texts if len(texts) == 1 else ["[\n" + ",\n".join(texts) + "\n]"]
+    texts = [_line(*one, report) for one in scored]
+    at = [text.find("=") - 1 for text in texts]  # the equals signs are aligned
+    return [f"{text[:place]:>{max(at)}}{text[place:]}" for place, text in zip(at, texts)] if min(at) >= 0 else texts
+
+
+def sentence_lines(metric: CorpusMetric, table: Table, references: References, report: Report) -> list[str]:
+    """A line for each segment (S, C)."""
+    lines = []
+    for row, count in zip(table, reference_counts(references), strict=True):
+        items = signature(metric, count, version=report.signature)
+        score = metric.score(row)
+        result = Result(score.name, score.score)
+        if report.format == "json":
+            lines.append(json.dumps(_record(score, result, items, report.width), ensure_ascii=False))
+        else:
+            lines.append(_line(score, result, items, report))
+    return lines
+
+
 # -- one system -------------------------------------------------------------------------------------------------------
 
 
-def signature(items: Items, short: bool = False) -> str:
-    """A signature on one line; `short` abbreviates the keys."""
-    names = {**_SHORT, "tok": "t"} if ("tok", "tercom") in items else _SHORT
-    return signature_text((names.get(key, key), value) for key, value in items) if short else signature_text(items)
-
-
-def line(
-    score: Score, result: Result, items: Items, width: int = 1, *, score_only: bool = False, short: bool = False
-) -> str:
+def _line(score: Score, result: Result, items: Items, report: Report) -> str:
     """`NAME|SIGNATURE = SCORE ...`."""
-    number = _number(result, width)
-    return number if score_only else replace(score, signature=signature(items, short)).line(number=number)
+    number = _number(result, report.width)
+    return (
+        number if report.score_only else replace(score, signature=_signature(items, report.short)).line(number=number)
+    )
 
 
-def aligned(lines: Sequence[str]) -> list[str]:
-    """`lines` padded on the left so that their equals signs are aligned."""
-    at = [text.find("=") - 1 for text in lines]
-    if len(lines) < 2 or min(at) < 0:
-        return list(lines)
-    return [f"{text[:place]:>{max(at)}}{text[place:]}" for place, text in zip(at, lines)]
-
-
-def as_json(score: Score, result: Result, items: Items, width: int = 1) -> dict[str, Any]:
+def _record(score: Score, result: Result, items: Items, width: int) -> dict[str, Any]:
     """The score with its interval, its parts and its signature, whose items are keys of their own."""
     record: dict[str, Any] = {
         "name": result.name,
         "score": float(f"{result.value:.{width}f}"),
-        "signature": signature(items),
+        "signature": signature_text(items),
     }
     if result.mean is not None and result.mean > 0:
         record["confidence_mean"] = float(f"{result.mean:.{width}f}")
@@ -68,15 +89,10 @@ def as_json(score: Score, result: Result, items: Items, width: int = 1) -> dict[
     return {**record, **dict(items)}
 
 
-def dump(records: Sequence[dict[str, Any]]) -> str:
-    """One object, or an array of them."""
-    texts = [json.dumps(record, indent=1, ensure_ascii=False) for record in records]
-    return texts[0] if len(texts) == 1 else "[\n" + ",\n".join(texts) + "\n]"
-
-
-def compact(record: dict[str, Any]) -> str:
-    """One object on one line."""
-    return json.dumps(record, ensure_ascii=False)
+def _signature(items: Items, short: bool) -> str:
+    """A signature on one line; `short` abbreviates the keys."""
+    names = {**_SHORT, "tok": "t"} if ("tok", "tercom") in items else _SHORT
+    return signature_text((names.get(key, key), value) for key, value in items) if short else signature_text(items)
 
 
 def _number(result: Result, width: int) -> str:
@@ -90,32 +106,38 @@ def _interval(result: Result, width: int) -> str:
 
 # -- several systems --------------------------------------------------------------------------------------------------
 
-Columns = dict[str, list[Result]]  # name of a metric -> its result for each system
+
+def _lines_of_systems(systems: Systems, report: Report, tests: Significance) -> list[str]:
+    """The scores alone, JSON, or a table with a row for each system and a column for each metric."""
+    by_system = list(zip(*systems.columns.values()))
+    if report.score_only:
+        return ["\t".join(f"{result.value:.{report.width}f}" for result in results) for results in by_system]
+    if report.format == "json":
+        return [_systems_json(systems, by_system, report.width, tests.paired)]
+    latex = report.format == "latex"
+    interval = " (μ ± 95% CI)" if tests.paired_bs else ""
+    rows = [["System", *(name + interval for name in systems.columns)]]
+    for name, results in zip(systems.names, by_system):
+        rows.append([name, *(_cell(result, report.width, " " if latex else "\n") for result in results)])
+    lines = [*(_booktabs(rows) if latex else _grid(rows)), ""]
+    if tests.paired:
+        lines += [*_explanation(systems.names[0], tests), ""]
+    lines += _heading("Metric signatures")
+    return lines + [f" - {name:<10} {_signature(items, report.short)}" for name, items in systems.signatures.items()]
 
 
-def systems_json(names: Sequence[str], columns: Columns, width: int) -> str:
+def _systems_json(systems: Systems, by_system: Sequence[Sequence[Result]], width: int, tested: bool) -> str:
     """One object for each system. Without a paired test the scores are text; with one they are objects of numbers."""
     records: list[dict[str, Any]] = []
-    for i, name in enumerate(names):
-        record: dict[str, Any] = {"system": name}
-        for metric, results in columns.items():
-            record[metric] = _numbers(results[i]) if _tested(results) else _number(results[i], width)
-        records.append(record)
+    for name, results in zip(systems.names, by_system):
+        scores = {m: _numbers(r) if tested else _number(r, width) for m, r in zip(systems.columns, results)}
+        records.append({"system": name, **scores})
     return json.dumps(records, indent=4)
 
 
 def _numbers(result: Result) -> dict[str, Any]:
     numbers = {"score": result.value, "p_value": result.p_value, "mean": result.mean, "ci": result.ci}
     return {**numbers, "corrected": "holm"} if result.corrected else numbers
-
-
-def systems_table(names: Sequence[str], columns: Columns, width: int, *, latex: bool = False) -> list[str]:
-    """The lines of a table: a row for each system, a column for each metric."""
-    rows = [["System", *(f"{m} (μ ± 95% CI)" if _resampled(columns) else m for m in columns)]]
-    for i, name in enumerate(names):
-        cells = [_cell(results[i], width, " " if latex else "\n") for results in columns.values()]
-        rows.append([name, *cells])
-    return _booktabs(rows) if latex else _grid(rows)
 
 
 def _cell(result: Result, width: int, between: str) -> str:
@@ -125,14 +147,6 @@ def _cell(result: Result, width: int, between: str) -> str:
     if result.p_value is not None:
         text += f"{between}(p = {result.p_value:.4f})" + ("*" if result.p_value <= _SIGNIFICANT else "")
     return text
-
-
-def _tested(results: Iterable[Result]) -> bool:
-    return any(result.p_value is not None for result in results)
-
-
-def _resampled(columns: Columns) -> bool:
-    return any(result.mean is not None for results in columns.values() for result in results)
 
 
 def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -147,7 +161,7 @@ def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
         height = max(cell.count("\n") for cell in row) + 1
         parts = [cell.split("\n") + [""] * (height - cell.count("\n") - 1) for cell in row]
         for k in range(height):
-            cells = [_placed(parts[i][k], width, centred=i > 0) for i, width in enumerate(widths)]
+            cells = [_placed(parts[i][k], width, i) for i, width in enumerate(widths)]
             lines.append("│" + "│".join(cells) + "│")
         if number + 1 < len(rows):
             lines.append(rule("├", "┼", "┤", "─") if number else rule("╞", "╪", "╡", "═"))
@@ -157,20 +171,12 @@ def _grid(rows: Sequence[Sequence[str]]) -> list[str]:
 def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """The width of each column: its widest line, or two more than its heading; and a blank on each side."""
     cells = [(column[0] + "  ", *column[1:]) for column in zip(*rows)]
-    return [2 + max(_columns(part) for cell in column for part in cell.split("\n")) for column in cells]
+    return [2 + max(tables.width(part) for cell in column for part in cell.split("\n")) for column in cells]
 
 
-def _placed(text: str, width: int, centred: bool) -> str:
-    """`text` with a blank on each side, padded to `width` columns."""
-    room = width - 2 - _columns(text)
-    left = room // 2 if centred else room
-    return " " * (1 + left) + text + " " * (1 + room - left)
-
-
-def _columns(text: str) -> int:
-    """The width of `text` in terminal columns."""
-    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
-    return len(text) + wide - sum(unicodedata.combining(c) > 0 for c in text)
+def _placed(text: str, width: int, column: int) -> str:
+    """`text` with a blank on each side, padded to `width`."""
+    return f" {tables.pad(text, width - 2, '^' if column else '>')} "
 
 
 _LATEX = {c: "\\" + c for c in "&%$#_{}"} | {"~": r"\textasciitilde{}", "^": r"\^{}", "\\": r"\textbackslash{}"}
@@ -181,24 +187,27 @@ def _booktabs(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = _widths(rows)
     lines = [rf"\begin{{tabular}}{{{'r' + 'c' * (len(widths) - 1)}}}", r"\toprule"]
     for number, row in enumerate(rows):
-        cells = [_placed(cell, widths[i], centred=i > 0) for i, cell in enumerate(row)]
+        cells = [_placed(cell, widths[i], i) for i, cell in enumerate(row)]
         lines.append("&".join("".join(_LATEX.get(c, c) for c in cell) for cell in cells) + r"\\")
         if not number:
             lines.append(r"\midrule")
     return [*lines, r"\bottomrule", r"\end{tabular}"]
 
 
-def explanation(baseline: str, *, bootstrap: int = 0, randomization: int = 0, corrected: bool = False) -> list[str]:
+def _explanation(baseline: str, tests: Significance) -> list[str]:
     """A short explanation of a table with p-values."""
-    kind, number = ("bootstrap resampling", bootstrap) if bootstrap else ("approximate randomization", randomization)
-    title = f"Paired {kind} test with {number} {'resamples' if bootstrap else 'trials'}"
+    kind = f"bootstrap resampling test with {tests.paired_bs} resamples"
+    if tests.paired_ar:
+        kind = f"approximate randomization test with {tests.paired_ar} trials"
     lines = [
-        "-" * len(title),
-        title,
-        "-" * len(title),
+        *_heading(f"Paired {kind}"),
         f" - Each system is compared with {baseline}.",
         " - p is the probability of a difference at least as large if both systems were equally good (the null",
         "   hypothesis). With p <= 0.05, marked *, the difference is taken to be more than chance.",
         " - A p-value tells whether systems differ on other test sets of this kind, not which one is better.",
     ]
-    return [*lines, " - p-values are corrected for the number of systems (Holm)."] if corrected else lines
+    return [*lines, " - p-values are corrected for the number of systems (Holm)."] if tests.holm else lines
+
+
+def _heading(title: str) -> list[str]:
+    return ["-" * len(title), title, "-" * len(title)]

@@ -1,48 +1,13 @@
-"""Parallel segments of hypotheses and references: checks, numbers of references, and reading from files."""
+"""Parallel segments of hypotheses and references: reading them from files, and their numbers of references."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
-
-import numpy as np
 
 from nlptools import messages
-from nlptools.errors import DataError, UsageError, display
+from nlptools.errors import DataError, display
 from nlptools.files import streams
-from nlptools.metrics.metric import Table
-
-References = Sequence[Sequence["str | None"]]  # one list per reference; None where a segment has no such reference
-
-
-def score_type(totals: Table) -> type[np.floating[Any]]:
-    """The type in which sums are divided by one another, see `CorpusMetric.scores`."""
-    return np.float32 if totals.dtype == np.float32 else np.float64
-
-
-def check_lengths(hypotheses: int, references: Sequence[int]) -> None:
-    """Raises DataError if a reference has more or fewer segments than there are hypotheses; names the first one."""
-    for number, length in enumerate(references, 1):
-        if length != hypotheses:
-            which = f"reference {number} of {len(references)}" if len(references) > 1 else "the reference"
-            raise DataError(f"unequal numbers of segments: {hypotheses} hypotheses, {length} in {which}")
-
-
-def check_segments(hypotheses: Sequence[str], references: References) -> None:
-    """Refuse segments that no metric can count.
-
-    Raises:
-        DataError: the numbers of segments differ, or a segment has no reference at all.
-        UsageError: no references.
-    """
-    if not references:
-        raise UsageError("expected at least one reference")
-    check_lengths(len(hypotheses), [len(reference) for reference in references])
-    if all(None not in reference for reference in references):
-        return
-    for i, segment in enumerate(zip(*references)):
-        if all(reference is None for reference in segment):
-            raise DataError(f"segment {i + 1} has no reference, expected at least one")
+from nlptools.metrics.translation.metric import References
 
 
 def reference_counts(references: References) -> list[int]:

@@ -21,10 +21,11 @@ from nlptools import __version__
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
 from nlptools.files.streams import Block
-from nlptools.metrics.metric import CorpusMetric, Table
+from nlptools.metrics.metric import Table
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.corpus import CorpusStatistics, metric_class
-from nlptools.metrics.translation.segments import References, reference_counts
+from nlptools.metrics.translation.metric import CorpusMetric, References
+from nlptools.metrics.translation.segments import reference_counts
 from nlptools.text.bleu_blocks import SEPARATE
 
 _MARK = "# nlptools statistics "

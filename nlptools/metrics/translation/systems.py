@@ -1,4 +1,4 @@
-"""Results of one or several systems under one or several metrics, and the lines of output that show them."""
+"""Results of one or several systems under one or several metrics."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.configs.bleu import Report, Significance
+from nlptools.configs.bleu import Significance
 from nlptools.metrics import significance
-from nlptools.metrics.metric import CorpusMetric, Items, Score, Table, corpus_evaluation
+from nlptools.metrics.metric import Items, Table
 from nlptools.metrics.significance import Result
-from nlptools.metrics.translation import report as form
 from nlptools.metrics.translation.corpus import CorpusStatistics, signature
-from nlptools.metrics.translation.segments import References, reference_counts
+from nlptools.metrics.translation.metric import CorpusMetric, Score, corpus_evaluation
 
 
 @dataclass(frozen=True)
@@ -31,35 +30,6 @@ class Systems:
     scores: list[Score]
     columns: dict[str, list[Result]]
     signatures: dict[str, Items]
-
-    def lines(self, report: Report, tests: Significance) -> list[str]:
-        """One line for each metric, JSON, or a table of systems."""
-        if len(self.names) > 1:
-            return self._table(report, tests)
-        results = [
-            (score, result, self.signatures[name])
-            for score, (name, (result,)) in zip(self.scores, self.columns.items(), strict=True)
-        ]
-        if report.format == "json" and not report.score_only:
-            return [form.dump([form.as_json(*result, report.width) for result in results])]
-        return form.aligned(
-            [form.line(*result, report.width, score_only=report.score_only, short=report.short) for result in results]
-        )
-
-    def _table(self, report: Report, tests: Significance) -> list[str]:
-        if report.score_only:
-            return ["\t".join(f"{r.value:.{report.width}f}" for r in row) for row in zip(*self.columns.values())]
-        if report.format == "json":
-            return [form.systems_json(self.names, self.columns, report.width)]
-        lines = [*form.systems_table(self.names, self.columns, report.width, latex=report.format == "latex"), ""]
-        if tests.paired:
-            numbers = {"bootstrap": tests.paired_bs, "randomization": tests.paired_ar}
-            lines += [*form.explanation(self.names[0], **numbers, corrected=tests.holm), ""]
-        title = "Metric signatures"
-        lines += ["-" * len(title), title, "-" * len(title)]
-        return lines + [
-            f" - {name:<10} {form.signature(items, report.short)}" for name, items in self.signatures.items()
-        ]
 
 
 def compare(
@@ -90,19 +60,3 @@ def _results(metric: CorpusMetric, tables: list[Table], tests: Significance) -> 
     run = significance.paired_bootstrap if tests.paired_bs else significance.paired_randomization
     results = run(systems, tests.paired_bs or tests.paired_ar, tests.seed)
     return significance.holm(results) if tests.holm else results
-
-
-def sentence_lines(metric: CorpusMetric, table: Table, references: References, report: Report) -> list[str]:
-    """A line for each segment (S, C)."""
-    lines = []
-    for row, count in zip(table, reference_counts(references), strict=True):
-        items = signature(metric, count, version=report.signature)
-        score = metric.score(row)
-        result = Result(score.name, score.score)
-        if report.format == "json":
-            lines.append(form.compact(form.as_json(score, result, items, report.width)))
-        else:
-            lines.append(
-                form.line(score, result, items, report.width, score_only=report.score_only, short=report.short)
-            )
-    return lines

@@ -12,19 +12,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from nlptools.metrics.metric import Floats, Items, Score, Table
+from nlptools.metrics.metric import Floats, Items, Table
 from nlptools.metrics.ngrams import Ids
 from nlptools.metrics.translation import ter_shifts
-from nlptools.metrics.translation.segments import check_segments, score_type
+from nlptools.metrics.translation.metric import CorpusMetric, References, score_type
 from nlptools.text.ter_tokens import split_ter
 
 
 @dataclass(frozen=True)
-class Ter:
+class Ter(CorpusMetric):
     """Translation edit rate; the options are those of the tokenizer, `nlptools.text.ter_tokens.split_ter`."""
+
+    segments_at_once: ClassVar[int] = 1 << 40  # `ter_shifts` divides the work itself
 
     normalized: bool = False
     no_punct: bool = False
@@ -39,17 +42,12 @@ class Ter:
     def columns(self) -> tuple[str, ...]:
         return "edits", "reference_length"
 
-    def statistics(self, hypotheses: list[str], references: Sequence[Sequence[str | None]]) -> Table:
+    def _count(self, hypotheses: Sequence[str], references: References) -> Table:
         """Edits to the nearest reference, and mean length of the references in words, of each segment: (S, 2), float64.
 
-        References are one list each; None stands where a segment has no such reference. With three or more references
-        a mean may not be exact in binary: sums in another order than that of the segments may differ in the last bit.
-
-        Raises:
-            DataError: the numbers of segments differ, or a segment has no reference at all.
-            UsageError: no references.
+        With three or more references a mean may not be exact in binary: sums in another order than that of the segments
+        may differ in the last bit.
         """
-        check_segments(hypotheses, references)
         ids = Ids()
         words = self._words(hypotheses, ids)
         pairs: list[tuple[ter_shifts.Words, ter_shifts.Words]] = []
@@ -67,32 +65,18 @@ class Ter:
 
     def _words(self, lines: Sequence[str], ids: Ids, times: int = 1) -> list[ter_shifts.Words]:
         """The ids of the words of each line, which is tokenized `times` times."""
-        options = {
-            "normalized": self.normalized,
-            "no_punct": self.no_punct,
-            "asian_support": self.asian_support,
-            "case_sensitive": self.case_sensitive,
-        }
-        tokens = split_ter(list(lines), **options)
+        tokens = split_ter(list(lines), **vars(self))
         for _ in range(1, times):
-            tokens = split_ter([" ".join(line) for line in tokens], **options)
+            tokens = split_ter([" ".join(line) for line in tokens], **vars(self))
         return [[ids[token] for token in line] for line in tokens]
 
-    def score(self, total: Table) -> Score:
-        """The rate in percent, from one segment's statistics or a sum of them (2,).
-
-        Without words in the references it is 100, or 0 without edits.
-        """
-        return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
-
     def scores(self, totals: Table) -> Floats:
-        """See `metric.CorpusMetric`."""
+        """Rates in percent. Without words in the references the rate is 100, or 0 without edits."""
         edits, length = np.asarray(totals, score_type(totals)).T
         rates: Floats = 100 * np.where(length > 0, edits / np.where(length > 0, length, 1.0), edits > 0)
         return rates
 
     def signature(self) -> Items:
-        """See `metric.CorpusMetric`."""
         return (
             ("case", "mixed" if self.case_sensitive else "lc"),
             ("tok", "tercom"),

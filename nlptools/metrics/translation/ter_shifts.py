@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 Ints = NDArray[np.int64]
 Bits = NDArray[np.uint64]
 Move = tuple[int, int, int]  # start and length of a block of words, and the word in front of which it goes
+Spans = tuple[int, int, int]  # a, b and c: the words from a to b change places with those from b to c
 Words = list[int]
 
 _MOST_WORDS = 10  # in a block that moves
@@ -61,7 +62,7 @@ def edits(pairs: Sequence[tuple[Words, Words]]) -> Ints:
             if move is None:
                 counts[i] = pair.distance + pair.moves
             else:
-                pair.make(move)
+                pair.swap(move)
                 going.append((i, pair))
         active = going
 
@@ -92,9 +93,9 @@ class _Pair:
         self.banded = safe < 0 or self._fill(0) > safe
         self.distance = self._fill_cells() if self.banded else self._fill(len(words))
 
-    def make(self, move: Move) -> None:
+    def swap(self, spans: Spans) -> None:
         """Make a move."""
-        a, b, c = _swap(*move, len(self.words))
+        a, b, c = spans
         words = self.words
         self.words = words[:a] + words[b:c] + words[a:b] + words[c:]
         self.moves += 1
@@ -193,23 +194,14 @@ class _Pair:
         return found
 
 
-def _swap(start: int, length: int, target: int, count: int) -> tuple[int, int, int]:
-    """The spans [a, b) and [b, c) of `count` words that change places in a move.
-
-    A target inside the block or at its end takes the block on by as many words as lie between start and target.
-    """
-    if target < start:
-        return target, start, start + length
-    if target > start + length:
-        return start, start + length, target
-    return start, start + length, min(target + length, count)
-
-
 # -- the distances after many moves -----------------------------------------------------------------------------------
 
 
-def _best_moves(pairs: list[_Pair]) -> list[Move | None]:
-    """The move of each pair that gains most: of several the longest block, then the first block, the first target."""
+def _best_moves(pairs: list[_Pair]) -> list[Spans | None]:
+    """The move of each pair that gains most: of several the longest block, then the first block, the first target.
+
+    A target inside the block or at its end takes the block on by as many words as lie between start and target.
+    """
     found = [pair.candidates() for pair in pairs]
     owner = np.repeat(np.arange(len(pairs)), [len(moves) for moves in found])
     moves = np.fromiter(chain.from_iterable(chain.from_iterable(found)), np.int64, 3 * len(owner)).reshape(-1, 3)
@@ -233,9 +225,9 @@ def _best_moves(pairs: list[_Pair]) -> list[Move | None]:
     gain = np.array([pair.distance for pair in pairs])[owner] - distances
     good = np.flatnonzero(gain > 0)
     ranked = good[np.lexsort((-moves[good, 2], -moves[good, 0], moves[good, 1], gain[good], owner[good]))]
-    best: list[Move | None] = [None] * len(pairs)
-    for k, move in zip(owner[ranked].tolist(), moves[ranked].tolist()):
-        best[k] = tuple(move)  # the last one of a pair stays
+    best: list[Spans | None] = [None] * len(pairs)
+    for k, swapped in zip(owner[ranked].tolist(), spans[:, ranked].T.tolist()):
+        best[k] = tuple(swapped)  # the last one of a pair stays
     return best
 
 

@@ -2,7 +2,7 @@
 
 Viterbi 1967 (doi:10.1109/TIT.1967.1054010) over the scores of each word's tags, with the scores of a CRF for neighbours
 (Lafferty et al. 2001; Lample et al. 2016, N16-1030) or without. The rules by which entities are scored
-(`nlptools.formats.tag_schemes`) determine which tags may follow each other: every tag but O belongs to an entity.
+(`nlptools.formats.tag_rules`) determine which tags may follow each other: every tag but O belongs to an entity.
 If no tags at all keep to the scheme (one word, and neither O nor S among the tags), the result breaks it least often.
 Shapes: N sentences, T longest of them, W words of all, C tags.
 """
@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlptools.errors import UsageError, display
-from nlptools.formats.tag_schemes import PLAIN, RULES, find_scheme, is_span_tag, split
+from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
+from nlptools.formats.tag_schemes import PLAIN, find_scheme, is_span_tag, split
 
 _BREACH = 1e6  # the cost of breaking the scheme, far above any score; 64 bits keep both
 _BATCH = 1 << 14  # scores per step: few enough for the cache, and for sentences of similar length
@@ -52,17 +53,16 @@ def constraints(names: Sequence[str], scheme: str) -> Constraints:
     scheme = find_scheme(scheme)
     if scheme == PLAIN:
         return Constraints(np.ones((C, C), np.bool_), np.ones(C, np.bool_), np.ones(C, np.bool_))
-    rules = RULES[scheme]
+    rules = neighbours(scheme)
     tags = [("O", "")]  # outside of the sentence
     for name in names:
-        if not is_span_tag(name) or name[0] not in rules.prefixes:
-            expected = ", ".join(f"{known}-TYPE" for known in rules.prefixes[1:])
-            raise UsageError(f"tag {display(name)!r} is not of the scheme {scheme}, expected O, {expected}")
+        if not is_span_tag(name) or name[0] not in RULES[scheme].prefixes:
+            raise UsageError(f"tag {display(name)!r} is not of the scheme {scheme}, expected {tags_expected(scheme)}")
         tags.append(split(name))
     may = np.zeros((C + 1, C + 1), np.bool_)
     for b, before in enumerate(tags):
         for n, now in enumerate(tags):
-            start, inside, end = (_holds(written, before, now) for written in rules[1:])
+            start, inside, end = ((before[0], now[0], before[1] == now[1]) in rule for rule in rules)
             may[b, n] = (now[0] == "O" or start or inside) and (before[0] == "O" or end or inside)
     return Constraints(may[1:, 1:], may[0, 1:], may[1:, 0])
 
@@ -150,10 +150,3 @@ def _costs(
         for cost, may in zip(costs, (allowed.follows, allowed.begins, allowed.ends)):
             cost -= np.where(may, 0.0, _BREACH)
     return costs[0], costs[1], costs[2]
-
-
-def _holds(written: str, before: tuple[str, str], now: tuple[str, str]) -> bool:
-    """Whether one of the rules (prefix before, prefix now, types) holds for two tags: see `spans.Rules`."""
-    same = "=" if before[1] == now[1] else "/"
-    pair = (before[0], now[0], same)
-    return any(all(sign in ("*", part) for sign, part in zip(rule, pair)) for rule in written.split())

@@ -173,7 +173,7 @@ def test_another_reference_never_lowers_a_count(rows, data):
 def test_block_size_does_not_matter(size, english, monkeypatch):
     pair = noisy(english[:900], 1), [english[:900], english[3:903]]
     expected = bleu(*pair)
-    monkeypatch.setattr(bleu_module, "_BLOCK", size)
+    monkeypatch.setattr(Bleu, "segments_at_once", size)
     monkeypatch.setattr(corpus, "_BLOCK", size)
     assert bleu(*pair) == expected
 
@@ -181,7 +181,7 @@ def test_block_size_does_not_matter(size, english, monkeypatch):
 def test_words_forgotten_between_blocks_do_not_matter(english, monkeypatch):
     pair = noisy(english[:400], 2), [english[:400]]
     expected = bleu(*pair)
-    monkeypatch.setattr(bleu_module, "_BLOCK", 9)
+    monkeypatch.setattr(Bleu, "segments_at_once", 9)
     monkeypatch.setattr(bleu_module, "_MOST_IDS", 20)
     metric = Bleu()
     assert metric.score(metric.statistics(*pair).sum(axis=0)).score == expected.score

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.translation import chrf
 from nlptools.metrics.translation.chrf import Chrf
 
 
@@ -66,7 +65,7 @@ def test_blocks_do_not_matter(english, monkeypatch):
     metric = Chrf(word_order=2)
     hypotheses, references = english[:300], [english[1:301], [None, *english[300:599]]]
     expected = metric.statistics(hypotheses, references)
-    monkeypatch.setattr(chrf, "_BLOCK", 7)
+    monkeypatch.setattr(Chrf, "segments_at_once", 7)
     assert np.array_equal(metric.statistics(hypotheses, references), expected)
 
 

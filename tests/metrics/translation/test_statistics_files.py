@@ -16,6 +16,7 @@ from nlptools.metrics.translation import corpus, statistics_files
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.metrics.translation.chrf import Chrf
 from nlptools.metrics.translation.corpus import CorpusStatistics
+from nlptools.metrics.translation.report import lines
 from nlptools.metrics.translation.systems import compare
 from nlptools.metrics.translation.ter import Ter
 
@@ -58,7 +59,7 @@ def parts(folder, metric, references, cuts=(0, 7, 8, 40, 60)):
 
 
 def printed(counted, asked, **report):
-    return compare(counted, ["x"], asked).lines(Report(width=17, **report), asked)
+    return lines(compare(counted, ["x"], asked), Report(width=17, **report), asked)
 
 
 @pytest.mark.parametrize("references", [REFERENCES[:1], REFERENCES, RAGGED], ids=["one", "three", "ragged"])
@@ -95,7 +96,7 @@ def test_a_part_without_segments_adds_nothing(tmp_path):
     assert statistics_files.merge(paths)[1].segments == 60
     empty = write(tmp_path / "empty", Bleu(), [], [[]])
     with pytest.raises(DataError, match="no segments"):
-        statistics_files.merge([empty])[1].totals()
+        statistics_files.merge([empty])[1].tables()
 
 
 def test_a_tokenizer_that_is_a_file_need_not_be_there(tmp_path):
@@ -113,11 +114,11 @@ def test_a_tokenizer_that_is_a_file_need_not_be_there(tmp_path):
 
 def test_lines_that_come_one_by_one(tmp_path, monkeypatch):
     path = write(tmp_path / "all", Bleu(), HYPOTHESES, REFERENCES)
-    expected = statistics_files.merge([path])[1].totals()
+    expected = statistics_files.merge([path])[1].tables()
     blocks = statistics_files.streams.blocks
     monkeypatch.setattr(statistics_files.streams, "blocks", lambda path: blocks(path, size=40))
     assert len(list(statistics_files.streams.blocks(path))) > 30
-    assert np.array_equal(statistics_files.merge([path])[1].totals(), expected)
+    assert np.array_equal(statistics_files.merge([path])[1].tables(), expected)
 
 
 def replaced(line, old, new):

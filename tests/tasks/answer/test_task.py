@@ -14,7 +14,7 @@ import torch
 from nlptools import bundle
 from nlptools.configs.finetuning import Finetune, Predict
 from nlptools.errors import DataError, OutputError, UsageError
-from nlptools.formats.squad import read_no_answer, read_predictions
+from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
 from nlptools.metrics import squad
 from nlptools.tasks.answer import task as answers
 from tests.tasks.classify.test_task import predicted
@@ -51,7 +51,7 @@ def scores(directory: Path, path: Path, version: str, **changes: Any) -> dict[st
     """What the metric says of the predictions that are written."""
     out = directory.parent / "predictions.json"
     predicted(directory, path, predictions=str(out), **changes)
-    said = squad.squad(squad.read_questions(path), read_predictions(out), version).values()
+    said = squad.squad([*gold_answers(path)], read_predictions(out), version).values()
     out.unlink()
     return said
 

@@ -1,0 +1,132 @@
+"""A metric of translations: statistics of segments that add up, and scores of their sums.
+
+Shapes: S segments, C statistics, B sums (resamples).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from nlptools.errors import DataError, UsageError
+from nlptools.metrics.metric import Evaluation, Floats, Items, Sums, Table
+
+References = Sequence[Sequence["str | None"]]  # one list per reference; None where a segment has no such reference
+
+
+@dataclass(frozen=True)
+class Score:
+    """The score of a corpus or a segment, from 0 to 100 where the metric has bounds.
+
+    Attributes:
+        verbose: the parts of the score, printed after it; may be empty.
+        signature: how the score was computed, if known.
+    """
+
+    name: str
+    score: float
+    verbose: str = ""
+    signature: str = ""
+
+    def line(self, width: int = 1, number: str | None = None) -> str:
+        """Name, signature, the score with `width` decimals (or `number` in its place), and its parts, on one line."""
+        name = f"{self.name}|{self.signature}" if self.signature else self.name
+        verbose = f" {self.verbose}" if self.verbose else ""
+        return f"{name} = {self.score:.{width}f}{verbose}" if number is None else f"{name} = {number}{verbose}"
+
+
+class CorpusMetric(ABC):
+    """A metric of texts whose columns do not depend on the data, so that a corpus can be counted block by block.
+
+    References are given as one list per reference, each as long as the hypotheses; None where a segment has no such
+    reference.
+    """
+
+    segments_at_once: ClassVar[int] = 1024  # their n-grams fit into the cache
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the score is called, for instance `chrF2`."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """What the C statistics are called."""
+
+    def statistics(self, hypotheses: list[str], references: References) -> Table:
+        """The statistics of each segment: (S, C).
+
+        Raises:
+            DataError: the numbers of segments differ, or a segment has no reference at all.
+            UsageError: no references.
+        """
+        _check_segments(hypotheses, references)
+        blocks: list[Table] = [np.zeros((0, len(self.columns)), np.int64)]
+        for start in range(0, len(hypotheses), self.segments_at_once):
+            part = slice(start, start + self.segments_at_once)
+            blocks.append(self._count(hypotheses[part], [reference[part] for reference in references]))
+        return np.concatenate(blocks)
+
+    @abstractmethod
+    def _count(self, hypotheses: Sequence[str], references: References) -> Table:
+        """The statistics of some segments, of which each has a reference: (S, C)."""
+
+    def score(self, total: Table) -> Score:
+        """The score of one row or of a sum of rows (C,), with its parts."""
+        return Score(self.name, float(self.scores(np.asarray(total)[None])[0]))
+
+    @abstractmethod
+    def scores(self, totals: Table) -> Floats:
+        """The scores of several sums: (B, C) -> (B,).
+
+        Sums in float32 are divided in float32, as sacrebleu divides the sums of its resamples, so that the printed
+        interval is the same to the last decimal. All other sums are divided in float64.
+        """
+
+    @abstractmethod
+    def signature(self) -> Items:
+        """The options of the metric as (key, value) in order; the caller adds references, resampling and version."""
+
+
+def corpus_evaluation(
+    metric: CorpusMetric, table: Table, items: Items = (), precision: type[np.floating[Any]] | None = None
+) -> Evaluation:
+    """`metric` with the statistics (N, C) of some segments. `items` precede those of the metric in the signature."""
+    return Evaluation(
+        names=(metric.name,),
+        rows=Sums(table, in_order=True),
+        scores=lambda totals: metric.scores(totals)[:, None],
+        unit="segments",
+        items=(*items, *metric.signature()),
+        precision=precision,
+    )
+
+
+def score_type(totals: Table) -> type[np.floating[Any]]:
+    """The type in which sums are divided by one another, see `CorpusMetric.scores`."""
+    return np.float32 if totals.dtype == np.float32 else np.float64
+
+
+def check_lengths(hypotheses: int, references: Sequence[int]) -> None:
+    """Raises DataError if a reference has more or fewer segments than there are hypotheses; names the first one."""
+    for number, length in enumerate(references, 1):
+        if length != hypotheses:
+            which = f"reference {number} of {len(references)}" if len(references) > 1 else "the reference"
+            raise DataError(f"unequal numbers of segments: {hypotheses} hypotheses, {length} in {which}")
+
+
+def _check_segments(hypotheses: Sequence[str], references: References) -> None:
+    """Raises the errors of `CorpusMetric.statistics`."""
+    if not references:
+        raise UsageError("expected at least one reference")
+    check_lengths(len(hypotheses), [len(reference) for reference in references])
+    if all(None not in reference for reference in references):
+        return
+    for i, segment in enumerate(zip(*references)):
+        if all(reference is None for reference in segment):
+            raise DataError(f"segment {i + 1} has no reference, expected at least one")
