@@ -174,7 +174,7 @@ def choose(
     if entries is None:
         kept = [Entry(word) for word in vectors.words.list()[: count or None]]
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite and is refused
-            rows = vectors.rows.read(0, len(kept))
+            rows = vectors.rows.take(slice(0, len(kept)))
         check_finite(rows, vectors.path)
     else:
         kept, rows = _rows_of(vectors, _once(entries, vectors.path), count)
