@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nlptools.errors import UsageError
 from nlptools.vectors import checks
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.rows import Doubles, Floats, Longs, Rows, unit
+from nlptools.vectors.rows import Doubles, Floats, Longs, Rows, scaled, unit
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.words import Words
 
@@ -188,11 +188,11 @@ def _search(
 ) -> Iterator[list[Neighbor]]:
     """The neighbors of each query of a batch."""
     spare = max(len(query.expression.words) for query in batch) + _SPARE
-    best = _Best(len(batch), min(k + spare, last))
+    best = Best(len(batch), min(k + spare, last))
     most = min(_ROWS[1], max(_ROWS[0], _SCORES // len(terms.directions)))
     for start, cosines in _cosines(vectors, terms.directions, last, most):
         best.add(terms.scores(cosines), start)
-    queries, places = best.result()
+    queries, _, places = best.result()
     scores = _again(vectors, terms, queries, places)
     order = np.lexsort((places, -scores, queries))
     scores, places = scores[order], places[order]
@@ -215,10 +215,8 @@ def _again(vectors: Table, terms: _Sums | _Products, queries: Longs, places: Lon
     size = max(1, _AGAIN // vectors.dimensions)
     for start in range(0, len(places), size):
         part = slice(start, start + size)
-        rows = vectors.rows.take(places[part].tolist()).astype(np.float64)
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        lengths[lengths == 0] = 1
-        scores[part] = terms.exact(rows / lengths[:, None], queries[part])
+        rows = scaled(vectors.rows.take(places[part].tolist()).astype(np.float64))
+        scores[part] = terms.exact(rows, queries[part])
     return scores
 
 
@@ -293,7 +291,7 @@ def _slots(batch: Sequence[_Query], known: _Known) -> Iterator[tuple[Longs, Long
             yield np.array(queries, np.int64), np.array(rows, np.int64), positive
 
 
-class _Best:
+class Best:
     """The rows with the highest scores of each query so far."""
 
     def __init__(self, queries: int, k: int) -> None:
@@ -336,19 +334,18 @@ class _Best:
         ends = np.cumsum(np.minimum(counts, self.k))
         self.floors[full, 0] = scores[order][ends[full] - 1]
 
-    def result(self) -> tuple[Longs, Longs]:
-        """Query and row of each of the best, by query, then best first."""
+    def result(self) -> tuple[Longs, Floats, Longs]:
+        """Query, score and row of each of the best, by query, then best first."""
         if not self._candidates:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.int64)
         self._merge()
-        queries, _, places = self._candidates[0]
-        return queries, places
+        return self._candidates[0]
 
 
 def _cosines(vectors: Table, directions: Floats, last: int, most: int) -> Iterator[tuple[int, Floats]]:
     """(first row, cosines (W, B) of directions with rows), in blocks of up to `most` rows; the buffer is reused."""
     products = np.empty((len(directions), min(most, last)), np.float32)
-    scaled = np.empty((min(most, last), vectors.dimensions), np.float32)
+    units = np.empty((min(most, last), vectors.dimensions), np.float32)
     for start, rows, factors in _factors(vectors, last, most):
         if len(rows) != products.shape[1]:  # the last block
             products = np.empty((len(directions), len(rows)), np.float32)
@@ -356,7 +353,7 @@ def _cosines(vectors: Table, directions: Floats, last: int, most: int) -> Iterat
             np.matmul(directions, rows.T, out=products)
             products *= factors
         else:
-            np.matmul(directions, np.multiply(rows, factors[:, None], out=scaled[: len(rows)]).T, out=products)
+            np.matmul(directions, np.multiply(rows, factors[:, None], out=units[: len(rows)]).T, out=products)
         yield start, products
 
 

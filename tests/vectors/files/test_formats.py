@@ -38,7 +38,9 @@ def with_subwords(count=20, dimensions=4, buckets=50):
     hashed = rng.standard_normal((buckets, dimensions), dtype=np.float32)
     output = rng.standard_normal((count, dimensions), dtype=np.float32)
     kept = Subwords(3, 6, hashed, own, output, {"ws": 7, "t": 0.5, "ntokens": 999})
-    return Vectors(words, kept.vectors(words, range(len(words))), subwords=kept, counts=list(range(100, 100 - count, -1)))
+    return Vectors(
+        words, kept.vectors(words, range(len(words))), subwords=kept, counts=list(range(100, 100 - count, -1))
+    )
 
 
 def refused(path, text, format=None, **kw):
