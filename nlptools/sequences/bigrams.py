@@ -113,11 +113,6 @@ class Packing:
             keys[inner] = np.where(run < 0, -1, keys[inner] | (run << (2 * self.bits)))
         return places, keys
 
-    def pair(self, tokens: Sequence[int]) -> int:
-        """The integer of one pair: first word, connectors, second word. New runs of connectors get an id."""
-        keys = self.pairs(np.array(tokens), grow=True)[1]
-        return int(keys[0])
-
     def first(self, keys: Longs) -> Longs:
         """The ids of the first words of pairs (U,)."""
         return (keys >> self.bits) & ((1 << self.bits) - 1)

@@ -21,7 +21,7 @@ import numpy as np
 from nlptools.configs.sequences import THRESHOLDS
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import line_records, streams
-from nlptools.sequences.bigrams import Packing, Words
+from nlptools.sequences.bigrams import LINE_END, Packing, Words
 from nlptools.sequences.phrases import Counts, Rule
 
 _MARK = "# phrases"
@@ -120,8 +120,8 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, Counts]:
     for number, text, value in rows[1:]:
         count = _count(value, total, path, number)
         tokens = list(map(line_records.unescape, text.split(" ")))
-        if not all(tokens):
-            raise DataError("an empty token", path=path, line=number)
+        if not all(tokens) or "\n" in tokens:
+            raise DataError("an empty token, or one that is a line end", path=path, line=number)
         ids = [words.ids[token] for token in tokens]
         if len(ids) == 1:
             if ids[0] in singles or ids[0] in connectors:
@@ -151,11 +151,9 @@ def _counts(
     entries: int,
 ) -> Counts:
     packing = Packing(len(words), connectors)
-    if connectors:
-        keys = np.array([packing.pair(ids) for _, _, ids in pairs], np.int64)
-    else:
-        both = np.array([ids for _, _, ids in pairs], np.int64).reshape(-1, 2)
-        keys = (both[:, 0] << packing.bits) | both[:, 1]
+    # as lines of their own: every third place begins a pair, the others lead to and from the end of its line
+    stream = np.fromiter((id for _, _, ids in pairs for id in (*ids, LINE_END)), np.int64)
+    keys = packing.pairs(stream, grow=True)[1][::3]
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     twice = np.flatnonzero(keys[1:] == keys[:-1])
