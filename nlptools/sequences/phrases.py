@@ -141,10 +141,7 @@ class Joiner:
         self._begins, self._ends = np.zeros(size, bool), np.zeros(size, bool)
         self._begins[first] = self._ends[second] = True
         texts = list(counts.ids)
-        self.phrases = [
-            rule.delimiter.join([texts[a], *(texts[c] for c in inner), texts[b]])
-            for a, inner, b in zip(first.tolist(), self._packing.between(self._keys), second.tolist())
-        ]
+        self.phrases = [rule.delimiter.join(texts[id] for id in ids) for ids in self._packing.ids(self._keys)]
         self._joined = np.array(self.phrases, object)
 
     def text(self, text: str) -> str:

@@ -224,8 +224,9 @@ def align(
     sides = (Normalization(source, normalize, restrict), Normalization(target, normalize, restrict))
 
     def solved(places: Longs) -> Alignment:
-        rotation = _solve((source, target), sides, places)
-        return Alignment(source, target, rotation, sides, places, normalize, refine, restrict)
+        tables = zip((source, target), sides, places.T.tolist(), strict=True)
+        one, two = (side.apply(table.take(rows)) for table, side, rows in tables)
+        return Alignment(source, target, procrustes(one, two), sides, places, normalize, refine, restrict)
 
     result = solved(known.places)
     for number in range(1, refine + 1):
@@ -243,11 +244,3 @@ def align(
             "poor translations"
         )
     return result
-
-
-def _solve(
-    tables: tuple[Vectors, Vectors], sides: tuple[Normalization, Normalization], pairs: Longs
-) -> NDArray[np.float64]:
-    columns = pairs.T.tolist()
-    one, two = (side.apply(table.take(places)) for table, side, places in zip(tables, sides, columns, strict=True))
-    return procrustes(one, two)
