@@ -71,11 +71,6 @@ class Answer(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-class _Query(NamedTuple):
-    place: int  # of its answer in the list of answers
-    expression: Expression
-
-
 def neighbors(
     vectors: Table,
     queries: Sequence[str],
@@ -107,17 +102,18 @@ def neighbors(
     size = _batch_size(k, last)
     for start in range(0, len(queries), size):
         known = _Known(vectors, queries[start : start + size])
-        answerable: list[_Query] = []
+        answerable: dict[int, Expression] = {}  # by the place of the answer
         for place, expression in enumerate(known.expressions, start):
             unknown = tuple(dict.fromkeys(word for word in expression.words if word not in known.rows))
             if unknown:
                 answers[place] = Answer(None, unknown)
             else:
-                answerable.append(_Query(place, expression))
+                answerable[place] = expression
         if answerable:
-            terms = _Products(answerable, known, epsilon) if method == "mul" else _Sums(_sums(answerable, known))
-            for query, best in zip(answerable, _search(vectors, answerable, terms, k, last), strict=True):
-                answers[query.place] = Answer(best)
+            batch = list(answerable.values())
+            terms = _Products(batch, known, epsilon) if method == "mul" else _Sums(_sums(batch, known))
+            for place, best in zip(answerable, _search(vectors, batch, terms, k, last), strict=True):
+                answers[place] = Answer(best)
     return answers
 
 
@@ -144,8 +140,7 @@ def nearest_to(vectors: Table, rows: Floats, k: int = 10, *, restrict: int = 0) 
     result: list[list[Neighbor]] = []
     for start in range(0, len(rows), size):
         directions = unit(rows[start : start + size])
-        batch = [_Query(place, Expression(())) for place in range(len(directions))]
-        result += _search(vectors, batch, _Sums(directions), k, last)
+        result += _search(vectors, [Expression(())] * len(directions), _Sums(directions), k, last)
     return result
 
 
@@ -184,10 +179,10 @@ class _Known:
 
 
 def _search(
-    vectors: Table, batch: Sequence[_Query], terms: _Sums | _Products, k: int, last: int
+    vectors: Table, batch: Sequence[Expression], terms: _Sums | _Products, k: int, last: int
 ) -> Iterator[list[Neighbor]]:
     """The neighbors of each query of a batch."""
-    spare = max(len(query.expression.words) for query in batch) + _SPARE
+    spare = max(len(query.words) for query in batch) + _SPARE
     best = Best(len(batch), min(k + spare, last))
     most = min(_ROWS[1], max(_ROWS[0], _SCORES // len(terms.directions)))
     for start, cosines in _cosines(vectors, terms.directions, last, most):
@@ -198,7 +193,7 @@ def _search(
     scores, places = scores[order], places[order]
     ends = np.cumsum(np.bincount(queries, minlength=len(batch)))
     for query, begin, end in zip(batch, [0, *ends.tolist()], ends.tolist(), strict=False):
-        excluded = set(query.expression.words)
+        excluded = set(query.words)
         kept: dict[str, float] = {}
         for place, score in zip(places[begin:end].tolist(), scores[begin:end].tolist(), strict=True):
             if len(kept) == k:
@@ -235,7 +230,7 @@ class _Sums:
         return np.asarray(np.einsum("ij,ij->i", rows, self.directions[queries], dtype=np.float64))
 
 
-def _sums(batch: Sequence[_Query], known: _Known) -> Floats:
+def _sums(batch: Sequence[Expression], known: _Known) -> Floats:
     """The sum of each query at length 1, (Q, D)."""
     sums = np.zeros((len(batch), known.units.shape[1]), np.float64)
     for queries, rows, positive in _slots(batch, known):
@@ -246,7 +241,7 @@ def _sums(batch: Sequence[_Query], known: _Known) -> Floats:
 class _Products:
     """Scores of 3CosMul: one direction per word of the queries, and products of the similarities to them."""
 
-    def __init__(self, batch: Sequence[_Query], known: _Known, epsilon: float) -> None:
+    def __init__(self, batch: Sequence[Expression], known: _Known, epsilon: float) -> None:
         self.directions = known.units
         self.epsilon = epsilon
         self.queries = len(batch)
@@ -281,10 +276,10 @@ class _Products:
         return np.asarray(over / under)
 
 
-def _slots(batch: Sequence[_Query], known: _Known) -> Iterator[tuple[Longs, Longs, bool]]:
+def _slots(batch: Sequence[Expression], known: _Known) -> Iterator[tuple[Longs, Longs, bool]]:
     """The words of expressions, position by position: (queries with such a word, its row of `units`, whether it is added)."""
     for positive in (True, False):
-        sides = [query.expression.positive if positive else query.expression.negative for query in batch]
+        sides = [query.positive if positive else query.negative for query in batch]
         for slot in range(max(map(len, sides))):
             queries = [number for number, side in enumerate(sides) if len(side) > slot]
             rows = [known.rows[sides[number][slot]] for number in queries]
