@@ -42,7 +42,7 @@ def _section(rule: Rule, counts: Counts) -> list[str]:
     texts = list(map(line_records.escape, counts.ids))
     words = np.unique(np.concatenate([first, second])).tolist()
     singles = [(-int(counts.words[word]), texts[word]) for word in words]
-    spelled = (" ".join(texts[id] for id in ids) for ids in counts.packing.ids(keys))
+    spelled = (" ".join([texts[id] for id in ids]) for ids in counts.packing.ids(keys))
     both = [(-number, text) for number, text in zip(pairs.tolist(), spelled, strict=True)]
     rows = [*sorted(singles), *sorted(both)]
     return [f"{_MARK}\t{json.dumps(header, ensure_ascii=False)}", *(f"{text}\t{-number}" for number, text in rows)]

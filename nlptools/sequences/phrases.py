@@ -141,7 +141,7 @@ class Joiner:
         self._begins, self._ends = np.zeros(size, bool), np.zeros(size, bool)
         self._begins[first] = self._ends[second] = True
         texts = list(counts.ids)
-        self.phrases = [rule.delimiter.join(texts[id] for id in ids) for ids in self._packing.ids(self._keys)]
+        self.phrases = [rule.delimiter.join([texts[id] for id in ids]) for ids in self._packing.ids(self._keys)]
         self._joined = np.array(self.phrases, object)
 
     def text(self, text: str) -> str:
