@@ -49,5 +49,5 @@ def command(inputs: tuple[str, ...], walks: Walks, lines: Lines, common: Common)
     graph = graphs.read(streams.all_blocks(inputs, common.encoding_errors), walks.weighted, walks.directed)
     chunks = drawing.walks(graph, walks.p, walks.q, walks.length, walks.walks, walks.seed, walks.threads)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
-        for walk_lines in drawing.lines(graph, chunks):
-            output.write_lines(walk_lines)
+        for rows in drawing.names(graph, chunks):
+            output.write_lines(list(map(" ".join, rows)))

@@ -16,8 +16,8 @@ class Format(NamedTuple):
         name: as options have it.
         patterns: names of files, with *. The longest pattern that matches decides, the first row among equals.
         about: what a file contains, for the manual page of `convert`.
-        code: a module of `nlptools.vectors.files`, or module:object, with `read` and `save` as in
-            `nlptools.vectors.files.formats.Codec`. Without code, only `embed` writes the format.
+        code: a module of `nlptools.vectors.files`, or module:object, with `read` and `save`; see
+            `nlptools.vectors.files.formats.codec`. Without code, only `embed` writes the format.
         magic: the first bytes of a file; they decide between formats with the same pattern.
         piped: whether a pipe with the first byte of `magic` has this format.
         streamed: whether `embed` writes it, before the number of vectors is known.

@@ -34,11 +34,10 @@ _TIME_UNITS = (("days", 2 * 86400.0, 86400.0), ("hours", 2 * 3600.0, 3600.0), ("
 
 @dataclass(frozen=True)
 class Run:
-    """The reports of one run, in order, and the number of skipped lines, which are not JSON objects."""
+    """The reports of one run, in order."""
 
     name: str
     rows: list[dict[str, Any]]
-    skipped: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ def _read(file: str, name: str) -> Run:
         raise DataError("no reports in this log", path=file)
     if skipped:
         messages.note(f"{display(file)}: skipped lines that are not JSON objects: {skipped:,}")
-    return Run(name, rows, skipped)
+    return Run(name, rows)
 
 
 def _add(rows: list[dict[str, Any]], row: dict[str, Any]) -> None:

@@ -113,11 +113,6 @@ class Packing:
             keys[inner] = np.where(run < 0, -1, keys[inner] | (run << (2 * self.bits)))
         return places, keys
 
-    def pair(self, tokens: Sequence[int]) -> int:
-        """The integer of one pair: first word, connectors, second word. New runs of connectors get an id."""
-        keys = self.pairs(np.array(tokens), grow=True)[1]
-        return int(keys[0])
-
     def first(self, keys: Longs) -> Longs:
         """The ids of the first words of pairs (U,)."""
         return (keys >> self.bits) & ((1 << self.bits) - 1)
@@ -126,8 +121,8 @@ class Packing:
         """The ids of the second words of pairs (U,)."""
         return keys & ((1 << self.bits) - 1)
 
-    def between(self, keys: Longs) -> list[tuple[int, ...]]:
-        """The ids of the connectors inside each pair (U,)."""
+    def ids(self, keys: Longs) -> list[tuple[int, ...]]:
+        """The ids of each pair (U,): first word, connectors, second word."""
         base = len(self.connectors) + 1
         long = {code: run for run, code in self._long.items()}
         spelled: list[tuple[int, ...]] = [()]
@@ -137,7 +132,8 @@ class Packing:
                 code, digit = divmod(code, base)
                 digits.insert(0, digit)
             spelled.append(tuple(self.connectors[digit - 1] for digit in digits))
-        return [spelled[run] for run in (keys >> (2 * self.bits)).tolist()]
+        parts = (self.first(keys), keys >> (2 * self.bits), self.second(keys))
+        return [(first, *spelled[run], second) for first, run, second in zip(*(part.tolist() for part in parts))]
 
     def _run_ids(self, number: Longs, starts: Longs, lengths: Longs, grow: bool) -> Longs:
         """The ids (R,) of runs of connectors in `number` (T,); -1 for unknown runs."""

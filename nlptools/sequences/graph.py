@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,17 +31,17 @@ class Graph:
         starts: (N + 1,); the edges of node v are those from starts[v] to starts[v + 1].
         targets: the node that each edge leads to (E,), increasing within a node.
         weights: (E,), or None if all are 1.
-        degrees: number of edges of each node (N,).
     """
 
     names: Sequence[str]
     starts: Longs
     targets: NDArray[np.int32]
     weights: Doubles | None = None
-    degrees: Longs = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "degrees", np.diff(self.starts))
+    @cached_property
+    def degrees(self) -> Longs:
+        """Number of edges of each node (N,)."""
+        return np.diff(self.starts)
 
     def __len__(self) -> int:
         """Number of nodes."""

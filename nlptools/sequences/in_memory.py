@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, count, islice
 
 import numpy as np
 
@@ -58,17 +58,15 @@ def _joined(lines: Iterable[str], rule: Rule, passes: int) -> Iterator[str]:
 
 
 def _blocks(lines: Iterable[str]) -> Iterator[Block]:
-    kept: list[str] = []
-    start = 1
-    for number, line in enumerate(lines, 1):
-        if "\n" in line:
-            raise UsageError(f"line {number:,} contains a newline: {line[:40]!r}")
-        kept.append(line)
-        if len(kept) == _LINES:
-            yield Block("lines", start, kept)
-            kept, start = [], number + 1
-    if kept:
-        yield Block("lines", start, kept)
+    left = iter(lines)
+    for start in count(1, _LINES):
+        block = Block("lines", start, list(islice(left, _LINES)))
+        for number, line in enumerate(block.lines, start):
+            if "\n" in line:
+                raise UsageError(f"line {number:,} contains a newline: {line[:40]!r}")
+        if not block.lines:
+            return
+        yield block
 
 
 def walks(

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy as np
 from nlptools.configs.sequences import THRESHOLDS
 from nlptools.errors import BundleError, DataError, UsageError, display
 from nlptools.files import line_records, streams
-from nlptools.sequences.bigrams import Packing, Words
+from nlptools.sequences.bigrams import LINE_END, Packing, Words
 from nlptools.sequences.phrases import PhraseCounts, Rule
 
 _MARK = "# phrases"
@@ -35,28 +35,15 @@ def save(output: streams.Output, models: Sequence[tuple[Rule, PhraseCounts]]) ->
 
 
 def _section(rule: Rule, counts: PhraseCounts) -> list[str]:
-    header = {
-        "version": _VERSION,
-        "words": counts.total,
-        "entries": counts.entries,
-        "scoring": rule.scoring,
-        "threshold": rule.threshold,
-        "min_count": rule.min_count,
-        "delimiter": rule.delimiter,
-        "connectors": list(rule.connectors),
-    }
+    header = {"version": _VERSION, "words": counts.total, "entries": counts.entries, **asdict(rule)}
     kept = counts.pairs >= rule.min_count
     keys, pairs = counts.keys[kept], counts.pairs[kept]
     first, second = counts.packing.first(keys), counts.packing.second(keys)
     texts = list(map(line_records.escape, counts.ids))
     words = np.unique(np.concatenate([first, second])).tolist()
     singles = [(-int(counts.words[word]), texts[word]) for word in words]
-    both = [
-        (-number, " ".join([texts[a], *(texts[c] for c in inner), texts[b]]))
-        for number, a, inner, b in zip(
-            pairs.tolist(), first.tolist(), counts.packing.between(keys), second.tolist(), strict=True
-        )
-    ]
+    spelled = (" ".join([texts[id] for id in ids]) for ids in counts.packing.ids(keys))
+    both = [(-number, text) for number, text in zip(pairs.tolist(), spelled, strict=True)]
     rows = [*sorted(singles), *sorted(both)]
     return [f"{_MARK}\t{json.dumps(header, ensure_ascii=False)}", *(f"{text}\t{-number}" for number, text in rows)]
 
@@ -120,8 +107,8 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, PhraseCounts]:
     for number, text, value in rows[1:]:
         count = _count(value, total, path, number)
         tokens = list(map(line_records.unescape, text.split(" ")))
-        if not all(tokens):
-            raise DataError("an empty token", path=path, line=number)
+        if not all(tokens) or "\n" in tokens:
+            raise DataError("an empty token, or one that is a line end", path=path, line=number)
         ids = [words.ids[token] for token in tokens]
         if len(ids) == 1:
             if ids[0] in singles or ids[0] in connectors:
@@ -138,24 +125,10 @@ def _read_section(path: str, rows: list[Row]) -> tuple[Rule, PhraseCounts]:
             if count > min(singles[ids[0]], singles[ids[-1]]):
                 raise DataError("a pair is more frequent than its words", path=path, line=number)
             pairs.append((number, count, ids))
-    return rule, _counts(path, words, connectors, singles, pairs, total, entries)
-
-
-def _counts(
-    path: str,
-    words: Words,
-    connectors: list[int],
-    singles: dict[int, int],
-    pairs: list[tuple[int, int, list[int]]],
-    total: int,
-    entries: int,
-) -> PhraseCounts:
     packing = Packing(len(words), connectors)
-    if connectors:
-        keys = np.array([packing.pair(ids) for _, _, ids in pairs], np.int64)
-    else:
-        both = np.array([ids for _, _, ids in pairs], np.int64).reshape(-1, 2)
-        keys = (both[:, 0] << packing.bits) | both[:, 1]
+    # as lines of their own: every third place begins a pair, the others lead to and from the end of its line
+    stream = np.fromiter((id for _, _, ids in pairs for id in (*ids, LINE_END)), np.int64)
+    keys = packing.pairs(stream, grow=True)[1][::3]
     order = np.argsort(keys, kind="stable")
     keys = keys[order]
     twice = np.flatnonzero(keys[1:] == keys[:-1])
@@ -164,7 +137,7 @@ def _counts(
     table = np.zeros(len(words), np.int64)
     table[list(singles)] = list(singles.values())
     counts = np.array([count for _, count, _ in pairs], np.int64)[order]
-    return PhraseCounts(words.ids, packing, table, keys, counts, total, entries)
+    return rule, PhraseCounts(words.ids, packing, table, keys, counts, total, entries)
 
 
 def _read_header(settings: dict[str, Any], path: str, number: int) -> tuple[Rule, int, int]:

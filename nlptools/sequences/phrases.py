@@ -141,10 +141,7 @@ class Joiner:
         self._begins, self._ends = np.zeros(size, bool), np.zeros(size, bool)
         self._begins[first] = self._ends[second] = True
         texts = list(counts.ids)
-        self.phrases = [
-            rule.delimiter.join([texts[a], *(texts[c] for c in inner), texts[b]])
-            for a, inner, b in zip(first.tolist(), self._packing.between(self._keys), second.tolist())
-        ]
+        self.phrases = [rule.delimiter.join([texts[id] for id in ids]) for ids in self._packing.ids(self._keys)]
         self._joined = np.array(self.phrases, object)
 
     def text(self, text: str) -> str:
@@ -208,33 +205,19 @@ def _lines(tokens: list[str]) -> str:
 # -- learning ---------------------------------------------------------------------------------------------------------
 
 
-class Spool:
+def _spool(windows: Iterable[Ids], stack: contextlib.ExitStack) -> IO[bytes]:
     """A stream of ids in a temporary file, four bytes each, so that a text read several times need not fit in memory."""
+    file = stack.enter_context(tempfile.TemporaryFile(prefix="nlptools-"))  # noqa: SIM115
+    for ids in windows:
+        file.write(np.ascontiguousarray(ids, np.int32).data)
+    return file
 
-    def __init__(self) -> None:
-        self._file: IO[bytes] = tempfile.TemporaryFile(prefix="nlptools-")  # noqa: SIM115
 
-    def fill(self, windows: Iterable[Ids]) -> None:
-        """Write a whole stream."""
-        for ids in windows:
-            self._file.write(np.ascontiguousarray(ids, np.int32).data)
-        self._file.flush()
-
-    def close(self) -> None:
-        """Remove the file."""
-        self._file.close()
-
-    def __enter__(self) -> Spool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def windows(self, size: int = WINDOW) -> Iterator[Ids]:
-        """The ids, in parts of `size`."""
-        self._file.seek(0)
-        while data := self._file.read(4 * size):
-            yield np.frombuffer(data, np.int32)
+def _spooled(file: IO[bytes]) -> Iterator[Ids]:
+    """The ids in a file, in windows."""
+    file.seek(0)
+    while data := file.read(4 * WINDOW):
+        yield np.frombuffer(data, np.int32)
 
 
 def learn_and_join(
@@ -255,41 +238,28 @@ def learn_and_join(
     Raises:
         DataError: no words.
     """
-    with contextlib.ExitStack() as stack:
-        yield from _learn_and_join(stack, blocks, rule, passes, max_vocab, learned)
-
-
-def _learn_and_join(
-    stack: contextlib.ExitStack,
-    blocks: Iterable[Block],
-    rule: Rule,
-    passes: int,
-    max_vocab: int,
-    learned: Callable[[list[tuple[Rule, PhraseCounts]]], None] | None,
-) -> Iterator[str]:
     words = Words()
-    spool = stack.enter_context(Spool())
-    spool.fill(ids for block in blocks for ids in words.encode("\n".join([*block.lines, ""])))
-    models: list[tuple[Rule, PhraseCounts]] = []
-    for turn in range(passes):
-        counts = learn(spool.windows(), words, rule, max_vocab)
-        if not counts.total:
-            raise DataError("no training data: expected at least one word")
-        models.append((rule, counts))
-        joiner = Joiner(counts, rule)
-        messages.detail(
-            f"{counts.total} words, {int((counts.words > 0).sum())} different ones, {len(counts.keys)} pairs,"
-            f" {len(joiner.phrases)} phrases"
-        )
-        ids = np.array([words.ids[phrase] for phrase in joiner.phrases], np.int32)
-        joined = joiner.windows(spool.windows(), ids)
-        if turn + 1 < passes:
-            last, spool = spool, stack.enter_context(Spool())
-            spool.fill(joined)
-            last.close()
-    if learned is not None:
-        learned(models)
-    yield from _texts(joined, words.texts())
+    with contextlib.ExitStack() as stack:
+        spool = _spool((ids for block in blocks for ids in words.encode("\n".join([*block.lines, ""]))), stack)
+        models: list[tuple[Rule, PhraseCounts]] = []
+        for turn in range(passes):
+            counts = learn(_spooled(spool), words, rule, max_vocab)
+            if not counts.total:
+                raise DataError("no training data: expected at least one word")
+            models.append((rule, counts))
+            joiner = Joiner(counts, rule)
+            messages.detail(
+                f"{counts.total} words, {int((counts.words > 0).sum())} different ones, {len(counts.keys)} pairs,"
+                f" {len(joiner.phrases)} phrases"
+            )
+            ids = np.array([words.ids[phrase] for phrase in joiner.phrases], np.int32)
+            joined = joiner.windows(_spooled(spool), ids)
+            if turn + 1 < passes:
+                last, spool = spool, _spool(joined, stack)
+                last.close()
+        if learned is not None:
+            learned(models)
+        yield from _texts(joined, words.texts())
 
 
 def learn(windows: Iterable[Ids], words: Words, rule: Rule, max_vocab: int = MAX_VOCAB) -> PhraseCounts:

@@ -298,9 +298,3 @@ def names(graph: Graph, chunks: Iterable[tuple[Nodes, Longs]]) -> Iterator[list[
         if lengths.min() < nodes.shape[1]:
             rows = [row[:length] for row, length in zip(rows, lengths.tolist(), strict=True)]
         yield rows
-
-
-def lines(graph: Graph, chunks: Iterable[tuple[Nodes, Longs]]) -> Iterator[list[str]]:
-    """Walks as lines: the names of the nodes, separated by spaces."""
-    for rows in names(graph, chunks):
-        yield list(map(" ".join, rows))

@@ -27,7 +27,7 @@ from nlptools.errors import DataError, display
 from nlptools.metrics.metric import Evaluation
 from nlptools.vectors import bilingual, csls
 from nlptools.vectors.bilingual import Known, Pairs
-from nlptools.vectors.rows import ChangedRows, Floats, Longs, Rows, scaled, unit
+from nlptools.vectors.rows import ChangedRows, Floats, Longs, Places, Rows, index, scaled, unit
 from nlptools.vectors.table import Vectors
 from nlptools.vectors.words import Words
 
@@ -92,16 +92,13 @@ class _Interleaved:
         lists = (one, two)
         return Words.of(lists[side][rank] for side, rank in zip(self.sides.tolist(), self.ranks.tolist(), strict=True))
 
-    def read(self, start: int, end: int) -> Floats:
-        return self.take(range(start, min(end, self.shape[0])))
-
-    def take(self, places: Sequence[int]) -> Floats:
-        which = np.asarray(places, np.int64)
-        out = np.empty((len(which), self.shape[1]), np.float32)
+    def take(self, places: Places) -> Floats:
+        sides, ranks = self.sides[index(places)], self.ranks[index(places)]
+        out = np.empty((len(sides), self.shape[1]), np.float32)
         for side, rows in enumerate(self.tables):
-            here = self.sides[which] == side
+            here = sides == side
             if here.any():
-                out[here] = rows.take(self.ranks[which[here]].tolist())
+                out[here] = rows.take(ranks[here].tolist())
         return out
 
 
@@ -227,8 +224,9 @@ def align(
     sides = (Normalization(source, normalize, restrict), Normalization(target, normalize, restrict))
 
     def solved(places: Longs) -> Alignment:
-        rotation = _solve((source, target), sides, places)
-        return Alignment(source, target, rotation, sides, places, normalize, refine, restrict)
+        tables = zip((source, target), sides, places.T.tolist(), strict=True)
+        one, two = (side.apply(table.take(rows)) for table, side, rows in tables)
+        return Alignment(source, target, procrustes(one, two), sides, places, normalize, refine, restrict)
 
     result = solved(known.places)
     for number in range(1, refine + 1):
@@ -246,11 +244,3 @@ def align(
             "poor translations"
         )
     return result
-
-
-def _solve(
-    tables: tuple[Vectors, Vectors], sides: tuple[Normalization, Normalization], pairs: Longs
-) -> NDArray[np.float64]:
-    columns = pairs.T.tolist()
-    one, two = (side.apply(table.take(places)) for table, side, places in zip(tables, sides, columns, strict=True))
-    return procrustes(one, two)

@@ -13,6 +13,7 @@ Shapes: Q questions, W directions, V words, D dimensions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -104,12 +105,13 @@ def solve(
         BundleError: a vector is not finite.
     """
     directions = Directions(vocabulary, subwords=subwords)
-    expected = np.array([_row(vocabulary, question.expected) for question in questions], np.int64)
-    numbers: dict[str, int | None] = {}
+    number_of = functools.cache(directions.number)
+    places = [vocabulary.place(question.expected) for question in questions]
+    expected = np.array([-1 if place is None else place for place in places], np.int64)
     asked: list[tuple[int, ...]] = []
     known: list[int] = []
     for place in np.flatnonzero(expected >= 0).tolist():
-        words = [_number(directions, numbers, word) for word in questions[place][:3]]
+        words = [number_of(word) for word in questions[place][:3]]
         if None not in words:
             known.append(place)
             asked.append(tuple(number for number in words if number is not None))
@@ -120,17 +122,6 @@ def solve(
         right = (best >= 0) & (vocabulary.first[best] == expected[known])
         solved[known] = np.where(right, RIGHT, WRONG)
     return solved
-
-
-def _row(vocabulary: Vocabulary, word: str) -> int:
-    place = vocabulary.place(word)
-    return -1 if place is None else place
-
-
-def _number(directions: Directions, numbers: dict[str, int | None], word: str) -> int | None:
-    if word not in numbers:
-        numbers[word] = directions.number(word)
-    return numbers[word]
 
 
 def _hidden(vocabulary: Vocabulary, questions: Sequence[Question]) -> Longs:

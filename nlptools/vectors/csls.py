@@ -15,40 +15,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from nlptools.vectors.nearest import Best
 from nlptools.vectors.rows import Floats, Longs
 
 NEIGHBORS = 10  # k of Conneau et al.
 _ROWS, _COLUMNS = 1024, 8192  # 32 MiB of similarities
-
-
-class _Top:
-    """The highest scores of each row so far, and their columns; the first column among equals."""
-
-    def __init__(self, rows: int, k: int) -> None:
-        self.scores: Floats = np.full((rows, k), -np.inf, np.float32)
-        self.places: Longs = np.full((rows, k), -1, np.int64)
-
-    def add(self, scores: Floats, start: int) -> None:
-        """Add the scores (rows, B) of the columns from `start` on; blocks come in order."""
-        rows, k = self.scores.shape
-        width = scores.shape[1]
-        if start == 0 and width > k:  # at first, all scores from the k-th highest on
-            hits = scores >= np.partition(scores, width - k, axis=1)[:, width - k, None]
-        else:
-            hits = scores > self.scores[:, -1:]
-        which, columns = np.nonzero(hits)
-        if not len(which):
-            return
-        counts = np.bincount(which, minlength=rows)
-        within = np.arange(len(which)) - np.repeat(np.cumsum(counts) - counts, counts)
-        candidates = np.full((rows, int(counts.max())), -np.inf, np.float32)
-        places: Longs = np.full(candidates.shape, -1, np.int64)
-        candidates[which, within] = scores[which, columns]
-        places[which, within] = columns + start
-        all_scores = np.concatenate([self.scores, candidates], axis=1)
-        order = np.argsort(-all_scores, axis=1, kind="stable")[:, :k]
-        self.scores = np.take_along_axis(all_scores, order, 1)
-        self.places = np.take_along_axis(np.concatenate([self.places, places], axis=1), order, 1)
 
 
 def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None = None) -> tuple[Floats, Longs]:
@@ -64,14 +35,15 @@ def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None
     k = min(k, len(candidates))
     scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     for start, end in _spans(len(queries), _ROWS):
-        top = _Top(end - start, k)
+        best = Best(end - start, k)
         for first, last in _spans(len(candidates), _COLUMNS):
             block = queries[start:end] @ candidates[first:last].T
             if hubness is not None:
                 block *= 2
                 block -= hubness[first:last]
-            top.add(block, first)
-        scores[start:end], places[start:end] = top.scores, top.places
+            best.add(block, first)
+        _, highest, columns = best.result()
+        scores[start:end], places[start:end] = highest.reshape(end - start, k), columns.reshape(end - start, k)
     return scores, places
 
 

@@ -157,20 +157,18 @@ def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVector
         inside = syntactic[test.places]
         parts += [(SUM, "semantic", ~inside), (SUM, "syntactic", inside)]
     parts.append((SUM, "total", np.ones(len(solved), bool)))
-    for kind, name, chosen in parts:
-        yield _accuracy(Score(model, test.path, kind, name, None, 0, 0, 0, "questions", ""), solved[chosen], settings)
-
-
-def _accuracy(blank: Score, solved: Longs, settings: EvalVectors) -> Score:
-    """`blank` with the accuracy on questions of which `solved` has the results."""
-    known = solved[solved != analogies.UNKNOWN]
-    counted = known if settings.unknown == "skip" else solved
-    right = (counted == analogies.RIGHT).astype(np.float64)
-    rows = Sums(right[:, None], counted=True)
     items = _conventions("analogies", settings)
-    accuracy = Evaluation(("accuracy",), rows, lambda sums: sums[:, :1] / sums[:, 1:], "questions", items)
-    filled = replace(blank, correct=int(right.sum()), answered=len(known), count=len(solved))
-    return _measured(filled, accuracy, "accuracy", settings)
+    for kind, name, chosen in parts:
+        results = solved[chosen]
+        known = results[results != analogies.UNKNOWN]
+        right = ((known if settings.unknown == "skip" else results) == analogies.RIGHT).astype(np.float64)
+        rows = Sums(right[:, None], counted=True)
+        accuracy = Evaluation(("accuracy",), rows, lambda sums: sums[:, :1] / sums[:, 1:], "questions", items)
+        value, signature, interval = _measured(accuracy, "accuracy", settings)
+        yield Score(
+            model, test.path, kind, name, value, int(right.sum()), len(known), len(results), "questions",
+            signature, interval,
+        )  # fmt: skip
 
 
 # -- pairs ------------------------------------------------------------------------------------------------------------
@@ -190,23 +188,25 @@ def _correlations(model: str, test: Pairs, cosines: Doubles, settings: EvalVecto
         texts = [[repr(value) for value in side.tolist()] for side in sides]
         evaluation = replace(correlation.evaluate(texts[0], texts[1], _CORRELATIONS), items=items)
     for name in _CORRELATIONS:
-        blank = Score(model, test.path, CORRELATION, name, None, None, int(known.sum()), len(known), "pairs", "")
-        yield _measured(blank, evaluation, name, settings)
+        value, signature, interval = _measured(evaluation, name, settings)
+        yield Score(
+            model, test.path, CORRELATION, name, value, None, int(known.sum()), len(known), "pairs",
+            signature, interval,
+        )  # fmt: skip
 
 
 # -- both -------------------------------------------------------------------------------------------------------------
 
 
-def _measured(blank: Score, evaluation: Evaluation, name: str, settings: EvalVectors) -> Score:
-    """`blank` with value, interval and signature; without examples there is no value."""
-    drawn = bool(settings.confidence and evaluation.count)
+def _measured(
+    evaluation: Evaluation, name: str, settings: EvalVectors
+) -> tuple[float | None, str, tuple[float, float] | None]:
+    """Value, signature and interval of a score; without examples there is no value."""
+    resampled = bool(settings.confidence and evaluation.count)
     extra = {"bs": str(settings.confidence), "seed": str(settings.seed)} if settings.confidence else {}
-    return replace(
-        blank,
-        value=evaluation.values()[name] if evaluation.count else None,
-        interval=evaluation.intervals(settings.confidence, settings.seed)[name] if drawn else None,
-        signature=evaluation.signature(**extra),
-    )
+    value = evaluation.values()[name] if evaluation.count else None
+    interval = evaluation.intervals(settings.confidence, settings.seed)[name] if resampled else None
+    return value, evaluation.signature(**extra), interval
 
 
 def _conventions(kind: str, settings: EvalVectors) -> tuple[tuple[str, str], ...]:

@@ -7,7 +7,6 @@ word; no line is an error.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 
@@ -23,10 +22,10 @@ class Expression(NamedTuple):
         return self.positive + self.negative
 
 
-def parse(line: str, known: Callable[[str], bool] = lambda word: False) -> Expression:
-    """The expression in `line`. A line that is `known` is a word, whatever it looks like."""
+def parse(line: str) -> Expression:
+    """The expression in `line`."""
     fields = line.split(" ")
-    if ("+" not in fields and "-" not in fields) or known(line):
+    if "+" not in fields and "-" not in fields:
         return Expression((line,))
     sign, positive, negative, word = "+", list[str](), list[str](), list[str]()
     if fields[0] in ("+", "-"):

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from nlptools.errors import UsageError
 from nlptools.vectors import checks
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.rows import Doubles, Floats, Longs, Rows, unit
+from nlptools.vectors.rows import Doubles, Floats, Longs, Rows, scaled, unit
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.words import Words
 
@@ -71,11 +71,6 @@ class Answer(NamedTuple):
     unknown: tuple[str, ...] = ()
 
 
-class _Query(NamedTuple):
-    place: int  # of its answer in the list of answers
-    expression: Expression
-
-
 def neighbors(
     vectors: Table,
     queries: Sequence[str],
@@ -107,17 +102,18 @@ def neighbors(
     size = _batch_size(k, last)
     for start in range(0, len(queries), size):
         known = _Known(vectors, queries[start : start + size])
-        answerable: list[_Query] = []
+        answerable: dict[int, Expression] = {}  # by the place of the answer
         for place, expression in enumerate(known.expressions, start):
             unknown = tuple(dict.fromkeys(word for word in expression.words if word not in known.rows))
             if unknown:
                 answers[place] = Answer(None, unknown)
             else:
-                answerable.append(_Query(place, expression))
+                answerable[place] = expression
         if answerable:
-            terms = _Products(answerable, known, epsilon) if method == "mul" else _Sums(_sums(answerable, known))
-            for query, best in zip(answerable, _search(vectors, answerable, terms, k, last), strict=True):
-                answers[query.place] = Answer(best)
+            batch = list(answerable.values())
+            terms = _Products(batch, known, epsilon) if method == "mul" else _Sums(_sums(batch, known))
+            for place, best in zip(answerable, _search(vectors, batch, terms, k, last), strict=True):
+                answers[place] = Answer(best)
     return answers
 
 
@@ -144,8 +140,7 @@ def nearest_to(vectors: Table, rows: Floats, k: int = 10, *, restrict: int = 0) 
     result: list[list[Neighbor]] = []
     for start in range(0, len(rows), size):
         directions = unit(rows[start : start + size])
-        batch = [_Query(place, Expression(())) for place in range(len(directions))]
-        result += _search(vectors, batch, _Sums(directions), k, last)
+        result += _search(vectors, [Expression(())] * len(directions), _Sums(directions), k, last)
     return result
 
 
@@ -184,21 +179,21 @@ class _Known:
 
 
 def _search(
-    vectors: Table, batch: Sequence[_Query], terms: _Sums | _Products, k: int, last: int
+    vectors: Table, batch: Sequence[Expression], terms: _Sums | _Products, k: int, last: int
 ) -> Iterator[list[Neighbor]]:
     """The neighbors of each query of a batch."""
-    spare = max(len(query.expression.words) for query in batch) + _SPARE
-    best = _Best(len(batch), min(k + spare, last))
+    spare = max(len(query.words) for query in batch) + _SPARE
+    best = Best(len(batch), min(k + spare, last))
     most = min(_ROWS[1], max(_ROWS[0], _SCORES // len(terms.directions)))
     for start, cosines in _cosines(vectors, terms.directions, last, most):
         best.add(terms.scores(cosines), start)
-    queries, places = best.result()
+    queries, _, places = best.result()
     scores = _again(vectors, terms, queries, places)
     order = np.lexsort((places, -scores, queries))
     scores, places = scores[order], places[order]
     ends = np.cumsum(np.bincount(queries, minlength=len(batch)))
     for query, begin, end in zip(batch, [0, *ends.tolist()], ends.tolist(), strict=False):
-        excluded = set(query.expression.words)
+        excluded = set(query.words)
         kept: dict[str, float] = {}
         for place, score in zip(places[begin:end].tolist(), scores[begin:end].tolist(), strict=True):
             if len(kept) == k:
@@ -215,10 +210,8 @@ def _again(vectors: Table, terms: _Sums | _Products, queries: Longs, places: Lon
     size = max(1, _AGAIN // vectors.dimensions)
     for start in range(0, len(places), size):
         part = slice(start, start + size)
-        rows = vectors.rows.take(places[part].tolist()).astype(np.float64)
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-        lengths[lengths == 0] = 1
-        scores[part] = terms.exact(rows / lengths[:, None], queries[part])
+        rows = scaled(vectors.rows.take(places[part].tolist()).astype(np.float64))
+        scores[part] = terms.exact(rows, queries[part])
     return scores
 
 
@@ -237,7 +230,7 @@ class _Sums:
         return np.asarray(np.einsum("ij,ij->i", rows, self.directions[queries], dtype=np.float64))
 
 
-def _sums(batch: Sequence[_Query], known: _Known) -> Floats:
+def _sums(batch: Sequence[Expression], known: _Known) -> Floats:
     """The sum of each query at length 1, (Q, D)."""
     sums = np.zeros((len(batch), known.units.shape[1]), np.float64)
     for queries, rows, positive in _slots(batch, known):
@@ -248,7 +241,7 @@ def _sums(batch: Sequence[_Query], known: _Known) -> Floats:
 class _Products:
     """Scores of 3CosMul: one direction per word of the queries, and products of the similarities to them."""
 
-    def __init__(self, batch: Sequence[_Query], known: _Known, epsilon: float) -> None:
+    def __init__(self, batch: Sequence[Expression], known: _Known, epsilon: float) -> None:
         self.directions = known.units
         self.epsilon = epsilon
         self.queries = len(batch)
@@ -283,17 +276,17 @@ class _Products:
         return np.asarray(over / under)
 
 
-def _slots(batch: Sequence[_Query], known: _Known) -> Iterator[tuple[Longs, Longs, bool]]:
+def _slots(batch: Sequence[Expression], known: _Known) -> Iterator[tuple[Longs, Longs, bool]]:
     """The words of expressions, position by position: (queries with such a word, its row of `units`, whether it is added)."""
     for positive in (True, False):
-        sides = [query.expression.positive if positive else query.expression.negative for query in batch]
+        sides = [query.positive if positive else query.negative for query in batch]
         for slot in range(max(map(len, sides))):
             queries = [number for number, side in enumerate(sides) if len(side) > slot]
             rows = [known.rows[sides[number][slot]] for number in queries]
             yield np.array(queries, np.int64), np.array(rows, np.int64), positive
 
 
-class _Best:
+class Best:
     """The rows with the highest scores of each query so far."""
 
     def __init__(self, queries: int, k: int) -> None:
@@ -336,19 +329,18 @@ class _Best:
         ends = np.cumsum(np.minimum(counts, self.k))
         self.floors[full, 0] = scores[order][ends[full] - 1]
 
-    def result(self) -> tuple[Longs, Longs]:
-        """Query and row of each of the best, by query, then best first."""
+    def result(self) -> tuple[Longs, Floats, Longs]:
+        """Query, score and row of each of the best, by query, then best first."""
         if not self._candidates:
-            return np.empty(0, np.int64), np.empty(0, np.int64)
+            return np.empty(0, np.int64), np.empty(0, np.float32), np.empty(0, np.int64)
         self._merge()
-        queries, _, places = self._candidates[0]
-        return queries, places
+        return self._candidates[0]
 
 
 def _cosines(vectors: Table, directions: Floats, last: int, most: int) -> Iterator[tuple[int, Floats]]:
     """(first row, cosines (W, B) of directions with rows), in blocks of up to `most` rows; the buffer is reused."""
     products = np.empty((len(directions), min(most, last)), np.float32)
-    scaled = np.empty((min(most, last), vectors.dimensions), np.float32)
+    units = np.empty((min(most, last), vectors.dimensions), np.float32)
     for start, rows, factors in _factors(vectors, last, most):
         if len(rows) != products.shape[1]:  # the last block
             products = np.empty((len(directions), len(rows)), np.float32)
@@ -356,7 +348,7 @@ def _cosines(vectors: Table, directions: Floats, last: int, most: int) -> Iterat
             np.matmul(directions, rows.T, out=products)
             products *= factors
         else:
-            np.matmul(directions, np.multiply(rows, factors[:, None], out=scaled[: len(rows)]).T, out=products)
+            np.matmul(directions, np.multiply(rows, factors[:, None], out=units[: len(rows)]).T, out=products)
         yield start, products
 
 

@@ -9,7 +9,6 @@ Shapes: V words, D dimensions, M parts, C centroids, N rows of the sample.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.vectors import checks
-from nlptools.vectors.rows import Doubles, Floats
+from nlptools.vectors.rows import Doubles, Floats, Places, index
 from nlptools.vectors.table import Vectors
 
 Bytes = NDArray[np.uint8]
@@ -47,14 +46,9 @@ class ProductRows:
         self.shape: tuple[int, int] = (len(product.codes), product.centroids.shape[1])
         self._bounds = bounds(self.shape[1], product.codes.shape[1])
 
-    def read(self, start: int, end: int) -> Floats:
-        return self._decode(slice(start, end))
-
-    def take(self, places: Sequence[int]) -> Floats:
-        return self._decode(list(places))
-
-    def _decode(self, which: slice | list[int]) -> Floats:
-        """Raises BundleError for a code without a centroid."""
+    def take(self, places: Places) -> Floats:
+        """See `Rows`. Raises BundleError for a code without a centroid."""
+        which = index(places)
         codes, centroids = np.asarray(self.product.codes[which]), self.product.centroids
         if codes.size and int(codes.max()) >= len(centroids):
             checks.refuse(self.path, f"a code is {int(codes.max())}, and there are {len(centroids)} centroids")
@@ -90,7 +84,7 @@ def quantize(vectors: Vectors, parts: int, seed: int = 1) -> Product:
         here = slice(start, start + len(rows))
         for part, (first, last) in enumerate(pieces):
             codes[here, part] = nearest(unit[:, first:last], centroids[:, first:last])
-        decoded = ProductRows(Product(codes[here], centroids, np.ones(len(rows), np.float32))).read(0, len(rows))
+        decoded = ProductRows(Product(codes[here], centroids, np.ones(len(rows), np.float32))).take(slice(0, len(rows)))
         decoded_lengths = np.linalg.norm(decoded.astype(np.float64), axis=1)
         scales[here] = lengths / np.where(decoded_lengths > 0, decoded_lengths, 1)
     return Product(codes, centroids, scales)

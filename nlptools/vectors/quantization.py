@@ -73,7 +73,7 @@ def measure(vectors: Vectors, quantized: Quantized | Product, k: int = 10) -> Lo
     after = Vectors(vectors.words, rows, path=vectors.path)
     errors, cosines, counted = 0.0, 0.0, 0
     for start, block in vectors.blocks():
-        other = after.rows.read(start, start + len(block)).astype(np.float64)
+        other = after.rows.take(slice(start, start + len(block))).astype(np.float64)
         exact = block.astype(np.float64)
         lengths, other_lengths = np.linalg.norm(exact, axis=1), np.linalg.norm(other, axis=1)
         some = (lengths > 0) & (other_lengths > 0)

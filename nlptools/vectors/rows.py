@@ -13,6 +13,7 @@ from nlptools.vectors import checks
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
 Longs = NDArray[np.int64]
+Places = slice | Sequence[int]  # a slice has a start and an end
 BLOCK_NUMBERS = 1 << 22  # numbers processed at a time: 16 MiB of float32
 
 
@@ -21,11 +22,13 @@ class Rows(Protocol):
 
     shape: tuple[int, int]
 
-    def read(self, start: int, end: int) -> Floats:
-        """Rows `start` to `end`, float32 (end - start, D), contiguous."""
+    def take(self, places: Places) -> Floats:
+        """The rows at `places`, float32 (N, D), contiguous."""
 
-    def take(self, places: Sequence[int]) -> Floats:
-        """The rows at `places`, float32 (N, D)."""
+
+def index(places: Places) -> slice | list[int]:
+    """`places` as an index of arrays."""
+    return places if isinstance(places, slice) else list(places)
 
 
 class ArrayRows:
@@ -36,14 +39,9 @@ class ArrayRows:
         self.scales = scales
         self.shape: tuple[int, int] = (array.shape[0], array.shape[1])
 
-    def read(self, start: int, end: int) -> Floats:
-        return self._float(self.array[start:end], slice(start, end))
-
-    def take(self, places: Sequence[int]) -> Floats:
-        return self._float(self.array[list(places)], list(places))
-
-    def _float(self, part: NDArray[Any], which: slice | list[int]) -> Floats:
-        rows = np.ascontiguousarray(part, np.float32)
+    def take(self, places: Places) -> Floats:
+        which = index(places)
+        rows = np.ascontiguousarray(self.array[which], np.float32)
         return rows if self.scales is None else rows * self.scales[which][:, None]
 
 
@@ -54,11 +52,8 @@ class ChosenRows:
         self.shape: tuple[int, int] = (len(places), rows.shape[1])
         self._rows, self._places = rows, places
 
-    def read(self, start: int, end: int) -> Floats:
-        return self._rows.take(self._places[start:end].tolist())
-
-    def take(self, places: Sequence[int]) -> Floats:
-        return self._rows.take(self._places[list(places)].tolist())
+    def take(self, places: Places) -> Floats:
+        return self._rows.take(self._places[index(places)].tolist())
 
 
 class ChangedRows:
@@ -71,14 +66,9 @@ class ChangedRows:
         self.shape = rows.shape
         self._rows, self._change, self._path = rows, change, path
 
-    def read(self, start: int, end: int) -> Floats:
-        rows = self._rows.read(start, end)
-        checks.check_finite(rows, range(start, end), self._path)
-        return self._change(rows)
-
-    def take(self, places: Sequence[int]) -> Floats:
+    def take(self, places: Places) -> Floats:
         rows = self._rows.take(places)
-        checks.check_finite(rows, places, self._path)
+        checks.check_finite(rows, places.start if isinstance(places, slice) else places, self._path)
         return self._change(rows)
 
 

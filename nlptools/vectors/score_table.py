@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from nlptools.files.line_records import escape
@@ -25,7 +26,7 @@ def table(models: Sequence[Sequence[Score]]) -> list[str]:
     heads = _short([scores[0].model for scores in models])
     files = list(dict.fromkeys(score.file for score in models[0]))
     names = dict(zip(files, _short(files), strict=True))
-    labels = [_label(score) for score in models[0]]
+    labels = ["  " + (escape(score.name) or "(no section)") for score in models[0]]
     first = max(map(width, [*labels, *names.values()]))
     cells = [[_cell(score) for score in scores] for scores in models]
     widths = [[max(len(cell[i]) for cell in column) for i in (0, 1)] for column in cells]
@@ -37,17 +38,17 @@ def table(models: Sequence[Sequence[Score]]) -> list[str]:
             file = score.file
             titles = [pad(head, room, ">") for head, room in zip(heads, rooms, strict=True)]
             lines += [*([""] if lines else []), _joined([pad(names[file], first), *titles])]
-        values = [_value(column[row], *both) for column, both in zip(cells, widths, strict=True)]
+        values = [
+            f"{column[row][0]:>{value}}{_GAP}{column[row][1]:>{known}}"
+            for column, (value, known) in zip(cells, widths, strict=True)
+        ]
         padded = [pad(value, room, ">") for value, room in zip(values, rooms, strict=True)]
         lines.append(_joined([pad(labels[row], first), *padded]))
         following = models[0][row + 1 : row + 2]
         if not following or following[0].file != file:
-            lines += [f"  {text}" for text in _signatures(models[0], file)]
+            signatures = dict.fromkeys(other.signature for other in models[0] if other.file == file)
+            lines += [f"  {text}" for text in signatures]
     return lines
-
-
-def _label(score: Score) -> str:
-    return "  " + (escape(score.name) or "(no section)")
 
 
 def _cell(score: Score) -> _Cell:
@@ -57,14 +58,6 @@ def _cell(score: Score) -> _Cell:
     if score.interval is not None:
         value += f" ± {100 * score.interval[1]:.2f}" if percent else f" ± {score.interval[1]:.4f}"
     return value, f"{score.answered}/{score.count}"
-
-
-def _signatures(scores: Sequence[Score], file: str) -> list[str]:
-    return list(dict.fromkeys(score.signature for score in scores if score.file == file))
-
-
-def _value(cell: _Cell, value: int, of: int) -> str:
-    return f"{cell[0]:>{value}}{_GAP}{cell[1]:>{of}}"
 
 
 def _joined(cells: Sequence[str]) -> str:
@@ -98,11 +91,7 @@ def json_lines(scores: Sequence[Score]) -> list[str]:
 
 
 def _record(score: Score) -> dict[str, Any]:
-    record: dict[str, Any] = {"model": score.model, "file": score.file, "kind": score.kind, "name": score.name}
-    record["value"] = score.value
-    if score.correct is not None:
-        record["correct"] = score.correct
-    record |= {"answered": score.answered, "count": score.count, "unit": score.unit, "signature": score.signature}
+    record = {key: value for key, value in asdict(score).items() if value is not None or key == "value"}
     if score.interval is not None:
         record["interval"] = {"mean": score.interval[0], "half_width": score.interval[1]}
     return record

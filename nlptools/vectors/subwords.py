@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.vectors.rows import BLOCK_NUMBERS, Floats, Longs
+from nlptools.vectors.rows import BLOCK_NUMBERS, Floats, Longs, Places, index
 
 END_OF_SENTENCE = "</s>"  # fastText's name for it; it has no n-grams
 _OFFSET, _PRIME = np.uint32(2166136261), np.uint32(16777619)
@@ -46,9 +46,9 @@ class Subwords:
             return None
         return np.asarray(np.asarray(self.buckets[rows], np.float32).mean(axis=0), np.float32)
 
-    def vectors(self, words: Sequence[str], start: int) -> Floats:
-        """The vectors of `words`, whose own rows begin at `start`; float32 (N, D)."""
-        out = np.array(self.own[start : start + len(words)], np.float32)
+    def vectors(self, words: Sequence[str], places: Places) -> Floats:
+        """The vectors of `words`, whose own rows are at `places`; float32 (N, D)."""
+        out = np.array(self.own[index(places)], np.float32)
         size = max(1, BLOCK_NUMBERS // (20 * out.shape[1]))
         for first in range(0, len(words), size):
             part = words[first : first + size]

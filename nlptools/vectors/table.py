@@ -70,7 +70,7 @@ class Vectors:
     @property
     def matrix(self) -> Floats:
         """All vectors, float32 (V, D), in memory."""
-        return self.rows.read(0, len(self))
+        return self.rows.take(slice(0, len(self)))
 
     def vector(self, word: str) -> Floats | None:
         """The vector of `word`, composed of n-grams outside the vocabulary; None if it has none. Raises BundleError."""
@@ -94,7 +94,7 @@ class Vectors:
         size = max(1, min(most, BLOCK_NUMBERS // self.dimensions))
         last = len(self) if end is None else min(end, len(self))
         for start in range(0, last, size):
-            rows = self.rows.read(start, min(start + size, last))
+            rows = self.rows.take(slice(start, min(start + size, last)))
             if check:
                 checks.check_finite(rows, start, self.path)
             yield start, rows

@@ -55,7 +55,7 @@ def test_words_of_a_fasttext_model_that_it_has_never_seen(call: Run, tmp_path: P
     own, buckets = (rng.standard_normal((n, 8), dtype=np.float32) for n in (2, 500))
     kept = Subwords(3, 6, buckets, own)
     words = ["international", "cat"]
-    save(Vectors(words, kept.vectors(words, 0), subwords=kept), str(tmp_path / "m.bin"), "fasttext")
+    save(Vectors(words, kept.vectors(words, range(len(words))), subwords=kept), str(tmp_path / "m.bin"), "fasttext")
     done = call("neighbors", "m.bin", "-k", 1, stdin="internationally\nxyz - cat\n\u00e9\n")
     rows = [line.split("\t") for line in done.lines]
     assert done.code == 0 and done.err == ""

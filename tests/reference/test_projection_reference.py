@@ -11,10 +11,15 @@ import numpy as np
 import pytest
 from conftest import environment
 
-from nlptools.vectors.maps import points, projector
-from nlptools.vectors.maps.reduction import pca, reduce, scaled
+from nlptools.configs.maps import Project
+from nlptools.vectors.maps import points, projector, reduction
+from nlptools.vectors.maps.reduction import pca, scaled
 
 pytestmark = pytest.mark.reference
+
+
+def reduce(given, method="pca", dims=2, **options):
+    return reduction.reduce(given, Project(method=method, dims=dims, **options))
 
 
 def rows(count, dimensions, seed=0):
@@ -42,8 +47,6 @@ def test_tsne_is_called_with_the_seed():
     found = reduce(given, "tsne", perplexity=8, seed=3)
     assert found.coordinates.tobytes() == reduce(given, "tsne", perplexity=8, seed=3).coordinates.tobytes()
     assert not np.allclose(found.coordinates, reduce(given, "tsne", perplexity=8, seed=4).coordinates)
-    from nlptools.vectors.maps import reduction
-
     unit = scaled(given)
     theirs = manifold.TSNE(2, perplexity=8, init=reduction._start(unit, 2, 3), random_state=3).fit_transform(unit)
     assert (found.coordinates == theirs).all()

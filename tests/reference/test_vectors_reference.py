@@ -90,7 +90,7 @@ def test_fresh_ngrams(tmp_path, gensim):
     own, buckets = (rng.standard_normal((n, 9), dtype=np.float32) for n in (len(words), 777))
     for shortest, longest in ((3, 6), (1, 2), (5, 5)):
         kept = Subwords(shortest, longest, buckets, own)
-        made = Vectors(words, kept.vectors(words, 0), subwords=kept)
+        made = Vectors(words, kept.vectors(words, range(len(words))), subwords=kept)
         save(made, str(tmp_path / "m.bin"), "fasttext", force=True)
         read = fasttext.load_model(str(tmp_path / "m.bin"))
         for word in [*words, *UNSEEN]:

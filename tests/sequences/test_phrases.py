@@ -125,17 +125,8 @@ def test_joins_as_plain_loops_do(seed, monkeypatch):
     assert whole == plain(lines, rule)
     # windows and parts of text are cut anywhere
     monkeypatch.setattr(pairs_module, "_CHARACTERS", rng.randint(1, 30))
-    monkeypatch.setattr("nlptools.sequences.phrases.Spool.windows", cut_windows(rng.randint(1, 9)))
+    monkeypatch.setattr("nlptools.sequences.phrases.WINDOW", rng.randint(1, 9))
     assert joined(lines, rule) == whole
-
-
-def cut_windows(size):
-    def windows(self):
-        self._file.seek(0)
-        while data := self._file.read(4 * size):
-            yield np.frombuffer(data, np.int32)
-
-    return windows
 
 
 def test_a_second_pass_is_a_first_pass_over_its_output():
@@ -261,6 +252,7 @@ HEADER = (
         (HEADER + "a\t1\nb\t1\na b\t2\n", ":4: a pair is more frequent"),
         (HEADER + "a\t1\nb\t1\na b\t1\na of b\t1\na b\t1\n", ":6: a repeated pair"),
         (HEADER + "a  b\t1\n", ":2: an empty token"),
+        (HEADER + "a\t2\n\\n\t1\na \\n\t1\n", ":3: an empty token, or one that is a line end"),
         (HEADER + "a\udcff\t1\n", ":2: invalid UTF-8"),
     ],
 )

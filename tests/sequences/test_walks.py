@@ -13,7 +13,7 @@ from nlptools.errors import DataError, UsageError
 from nlptools.files.streams import Block
 from nlptools.sequences import walks as module
 from nlptools.sequences.graph import build, read
-from nlptools.sequences.walks import Walker, lines, walks
+from nlptools.sequences.walks import Walker, walks
 
 
 def graph_of(*rows, **settings):
@@ -141,7 +141,7 @@ def test_first_steps_follow_the_weights():
 
 def test_dead_ends_end_walks():
     graph = graph_of("a b", "b c", "d d", "e a 0", directed=True, weighted=True)
-    rows = [line for chunk in lines(graph, walks(graph, 2, 0.5, length=4, rounds=2)) for line in chunk]
+    rows = [" ".join(row) for chunk in module.names(graph, walks(graph, 2, 0.5, length=4, rounds=2)) for row in chunk]
     expected = {"a b c", "b c", "c", "d d d d", "e"}
     assert set(rows[:5]) == set(rows[5:]) == expected
 
@@ -150,7 +150,7 @@ def test_rounds_begin_once_in_every_node_and_follow_edges():
     rng = np.random.default_rng(2)
     graph = build([str(i) for i in range(50)], *rng.integers(0, 50, (2, 150)))
     there = edges(graph)
-    chunks = [line.split() for chunk in lines(graph, walks(graph, 0.5, 2, length=7, rounds=3)) for line in chunk]
+    chunks = [row for chunk in module.names(graph, walks(graph, 0.5, 2, length=7, rounds=3)) for row in chunk]
     assert len(chunks) == 150
     starts = [row[0] for row in chunks]
     for turn in range(3):

@@ -183,7 +183,7 @@ def test_words_of_subwords_ask_and_are_no_answers():
     own, buckets = (rng.standard_normal((n, 8), dtype=np.float32) for n in (3, 500))
     kept = Subwords(3, 6, buckets, own)
     words = ["international", "nation", "cat"]
-    vectors = Vectors(words, kept.vectors(words, 0), subwords=kept)
+    vectors = Vectors(words, kept.vectors(words, range(len(words))), subwords=kept)
     asked = [
         Question("cat", "cat", "internationally", "international"),
         Question("cat", "cat", "international", "internationally"),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import BundleError, UsageError
 from nlptools.vectors.expression import Expression, parse
-from nlptools.vectors.nearest import EPSILON, _Best, nearest_to, neighbors
+from nlptools.vectors.nearest import EPSILON, Best, nearest_to, neighbors
 from nlptools.vectors.table import Vectors
 
 
@@ -84,13 +84,14 @@ def test_of_equal_words_the_first_wins(monkeypatch):
 @given(st.integers(1, 90), st.integers(1, 40), st.integers(1, 6), st.integers(0, 5))
 def test_the_best_are_the_first_of_all_sorted(k, width, queries, most):
     scores = np.random.default_rng(k * width).integers(0, most + 1, (queries, 80)).astype(np.float32)
-    best = _Best(queries, k)
+    best = Best(queries, k)
     for start in range(0, 80, width):
         best.add(scores[:, start : start + width].copy(), start)
-    found, places = best.result()
+    found, found_scores, places = best.result()
     for query in range(queries):
         order = np.lexsort((np.arange(80), -scores[query]))[:k]
         assert places[found == query].tolist() == order.tolist()
+        assert (found_scores[found == query] == scores[query][order]).all()
 
 
 def test_all_neighbours_of_many_words(monkeypatch):
@@ -156,7 +157,8 @@ def test_expressions(line, expected):
 
 
 def test_a_line_in_the_vocabulary_is_a_word():
-    assert parse("a - b", {"a - b"}.__contains__) == Expression(("a - b",))
+    made = Vectors(["a", "a - b", "b", "c"], np.array([[1, 0], [0, 1], [1, 1], [-1, -1]], np.float32))
+    assert names(made.nearest(["a - b"], 3)[0]) == ["b", "a", "c"]
 
 
 @given(st.text(st.sampled_from("ab +-"), max_size=20))

@@ -24,7 +24,7 @@ def table(count=700, dimensions=10, seed=0):
 
 
 def decoded(product):
-    return pq.ProductRows(product).read(0, len(product.codes))
+    return pq.ProductRows(product).take(slice(0, len(product.codes)))
 
 
 @given(st.integers(1, 50), st.integers(1, 50))
@@ -42,7 +42,7 @@ def test_a_row_by_hand():
     product = pq.Product(np.array([[0, 1], [1, 0]], np.uint8), centroids, np.array([1, 10], np.float32))
     rows = pq.ProductRows(product)
     assert rows.shape == (2, 3)
-    assert rows.read(0, 2).tolist() == [[1, 2, 6], [40, 50, 30]]
+    assert rows.take(slice(0, 2)).tolist() == [[1, 2, 6], [40, 50, 30]]
     assert rows.take([1, 1, 0]).tolist() == [[40, 50, 30], [40, 50, 30], [1, 2, 6]]
 
 

@@ -115,7 +115,7 @@ def test_words_of_subwords():
     own, buckets = (rng.standard_normal((n, 8), dtype=np.float32) for n in (2, 500))
     kept = Subwords(3, 6, buckets, own)
     words = ["international", "cat"]
-    vectors = Vectors(words, kept.vectors(words, 0), subwords=kept)
+    vectors = Vectors(words, kept.vectors(words, range(len(words))), subwords=kept)
     pairs = [("international", "internationally"), ("cat", "é")]
     assert np.isnan(similarities(Vocabulary(vectors), pairs)).all()
     found = similarities(Vocabulary(vectors, 1), [*pairs, ("international", "cat")], subwords=True)

@@ -10,17 +10,16 @@ sizes are compared with the manifest, SHA-256 sums are not.
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.errors import BundleError, InputError, display, reason
+from nlptools.errors import BundleError, InputError, display
 from nlptools.files import atomic, whole_directory
+from nlptools.files.artifacts import MANIFEST, read_json, write_manifest
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.npy import load_array, read_words, write_array, write_words
@@ -29,9 +28,8 @@ from nlptools.vectors.rows import ArrayRows, Floats, Rows
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
 
-MANIFEST, CONFIG = "manifest.json", "config.json"
+CONFIG = "config.json"
 _FORMAT = 1
-_MOST_JSON = 1 << 20
 _EXTRA = {"buckets": "subwords.npy", "own": "word_rows.npy", "output": "output.npy"}  # field of Subwords -> file
 
 
@@ -52,7 +50,7 @@ def read(directory: str, errors: str = "strict") -> Vectors:
     path = Path(directory)
     if not path.is_dir():
         raise InputError(f"{display(directory)}: no such directory of vectors")
-    config = _read_json(path / CONFIG)
+    config = read_json(path / CONFIG)
     if config.get("kind") != "vectors" or config.get("format") != _FORMAT:
         checks.refuse(str(path / CONFIG), 'not a directory of vectors: expected "kind": "vectors" and "format": 1')
     _check_sizes(path)
@@ -98,22 +96,8 @@ def _read_subwords(path: Path, config: dict[str, Any], shape: tuple[int, ...]) -
     return Subwords(shortest, longest, buckets, own, output, settings)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        if path.stat().st_size > _MOST_JSON:
-            checks.refuse(str(path), "larger than 1 MiB")
-        data = json.loads(path.read_bytes())
-    except OSError as error:
-        raise BundleError(f"{display(str(path))}: {reason(error)}") from None
-    except (ValueError, RecursionError) as error:
-        raise BundleError(f"{display(str(path))}: not valid JSON: {error}") from None
-    if not isinstance(data, dict):
-        checks.refuse(str(path), "expected a JSON object")
-    return data
-
-
 def _check_sizes(path: Path) -> None:
-    files = _read_json(path / MANIFEST).get("files")
+    files = read_json(path / MANIFEST).get("files")
     if not isinstance(files, dict):
         checks.refuse(str(path / MANIFEST), 'expected an object under "files"')
     for name, entry in files.items():
@@ -130,7 +114,7 @@ def check_target(path: str, force: bool) -> None:
 
 def _holds_vectors(path: Path) -> bool:
     try:
-        return _read_json(path / CONFIG).get("kind") == "vectors"
+        return read_json(path / CONFIG).get("kind") == "vectors"
     except BundleError:
         return False
 
@@ -153,43 +137,26 @@ def write_files(
     """Write the files into an existing directory, the manifest last. Raises OutputError, StreamError."""
     shape = (len(vectors), vectors.dimensions)
     config: dict[str, Any] = {"kind": "vectors", "format": _FORMAT, "words": shape[0], "dimensions": shape[1]}
-    arrays: list[tuple[str, tuple[int, ...], Iterable[NDArray[Any]], str]] = []
+    arrays: dict[str, NDArray[Any]] = {}
     if isinstance(quantized, Product):
         config["quantized"] = "pq"
-        arrays.append(("vectors.npy", quantized.codes.shape, _parts(quantized.codes), "|u1"))
-        arrays.append(("scales.npy", shape[:1], [quantized.scales], "<f4"))
-        arrays.append(("centroids.npy", quantized.centroids.shape, [quantized.centroids], "<f4"))
+        arrays = {"vectors.npy": quantized.codes, "scales.npy": quantized.scales, "centroids.npy": quantized.centroids}
     elif quantized is not None:
         config["quantized"] = "int8"
-        arrays.append(("vectors.npy", shape, _parts(quantized.rows), "|i1"))
-        arrays.append(("scales.npy", shape[:1], [quantized.scales], "<f4"))
+        arrays = {"vectors.npy": quantized.rows, "scales.npy": quantized.scales}
     else:
-        arrays.append(("vectors.npy", shape, (rows for _, rows in vectors.blocks()), "<f4"))
-    if vectors.subwords is not None and quantized is None:
-        subwords = vectors.subwords
-        config["subwords"] = {"shortest": subwords.shortest, "longest": subwords.longest, "settings": subwords.settings}
-        for name, file in _EXTRA.items():
-            array = getattr(subwords, name)
-            if array is not None:
-                arrays.append((file, array.shape, _parts(array), "<f4"))
-    for file, sizes, parts, dtype in arrays:
+        with Output(str(folder / "vectors.npy"), force=force) as out:
+            write_array(out, shape, (rows for _, rows in vectors.blocks()))
+        if (subwords := vectors.subwords) is not None:
+            lengths = {"shortest": subwords.shortest, "longest": subwords.longest}
+            config["subwords"] = {**lengths, "settings": subwords.settings}
+            known = {file: getattr(subwords, name) for name, file in _EXTRA.items()}
+            arrays = {file: array for file, array in known.items() if array is not None}
+    for file, array in arrays.items():
+        parts = (array[start : start + 16384] for start in range(0, len(array), 16384))
         with Output(str(folder / file), force=force) as out:
-            write_array(out, sizes, parts, dtype)
+            write_array(out, array.shape, parts, "<f4" if array.dtype.kind == "f" else array.dtype.str)
     with Output(str(folder / "vocab.tsv"), force=force) as out:
         write_words(vectors, out)
     atomic.write_whole(folder / CONFIG, json.dumps(config, indent=2) + "\n")
-    names = [CONFIG, "vocab.tsv", *(file for file, *_ in arrays)]
-    files = {name: {"size": (folder / name).stat().st_size, "sha256": _sha256(folder / name)} for name in names}
-    atomic.write_whole(folder / MANIFEST, json.dumps({"format": _FORMAT, "files": files}, indent=2) + "\n")
-
-
-def _parts(array: NDArray[Any]) -> Iterable[NDArray[Any]]:
-    return (array[start : start + 16384] for start in range(0, len(array), 16384))
-
-
-def _sha256(path: Path) -> str:
-    digest = hashlib.sha256()
-    with open(path, "rb") as stream:
-        while data := stream.read(1 << 22):
-            digest.update(data)
-    return digest.hexdigest()
+    write_manifest(folder, list(dict.fromkeys([CONFIG, "vocab.tsv", "vectors.npy", *arrays])))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -21,7 +21,7 @@ from nlptools.errors import UsageError
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec import map_file
-from nlptools.vectors.rows import Floats
+from nlptools.vectors.rows import Floats, Places
 from nlptools.vectors.subwords import Subwords
 from nlptools.vectors.table import Vectors
 from nlptools.vectors.words import Words
@@ -44,12 +44,9 @@ class SubwordRows:
         self.shape: tuple[int, int] = (len(words), int(subwords.own.shape[1]))
         self._words, self._subwords = words, subwords
 
-    def read(self, start: int, end: int) -> Floats:
-        return self._subwords.vectors(self._words[start:end], start)
-
-    def take(self, places: Sequence[int]) -> Floats:
-        rows = [self._subwords.vectors([self._words[place]], place) for place in places]
-        return np.concatenate(rows) if rows else np.empty((0, self.shape[1]), np.float32)
+    def take(self, places: Places) -> Floats:
+        words = self._words[places] if isinstance(places, slice) else [self._words[place] for place in places]
+        return self._subwords.vectors(words, places)
 
 
 class _Reader:

@@ -7,7 +7,7 @@ import io
 import os
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 from numpy.typing import NDArray
 
@@ -21,25 +21,12 @@ from nlptools.vectors.rows import ArrayRows
 from nlptools.vectors.table import Vectors, first_words, named_rows, normalized
 
 
-class Codec(Protocol):
-    """The code of a format: a module, or an object in one."""
+def codec(name: str) -> Any:
+    """The code that reads and writes a format: a module, or an object in one. Raises UsageError if there is none.
 
-    def read(self, path: str, errors: str) -> Vectors: ...
-    def save(self, vectors: Vectors, path: str, *, force: bool) -> None: ...
-
-
-class PipedCodec(Protocol):
-    """The code of a format with first bytes of its own, or that of standard input: it reads open streams."""
-
-    def read(self, path: str, errors: str, opened: io.BufferedReader) -> Vectors: ...
-
-
-def codec(name: str) -> Codec:
-    """The code that reads and writes a format. Raises UsageError if there is no such format."""
-    return cast(Codec, _code(name))
-
-
-def _code(name: str) -> Any:
+    It has `read(path, errors)` and `save(vectors, path, force=False)`; `read` of a format that pipes have also takes an
+    open stream, as `opened`.
+    """
     if name not in NAMES:
         raise UsageError(f"no such format: {name}, expected one of {', '.join(NAMES)}")
     module, _, attribute = FORMATS[name].code.partition(":")
@@ -142,7 +129,8 @@ def load_nameless(
     kind = format or _piped_format(opened)
     if kind == "npy":
         return npy.read_arrays(path, types, opened)
-    return cast(PipedCodec, _code(kind)).read(path, errors, opened)
+    vectors: Vectors = codec(kind).read(path, errors, opened)
+    return vectors
 
 
 def _piped_format(stream: io.BufferedReader) -> str:

@@ -191,14 +191,10 @@ class _Table:
     def _decode(self, words: list[bytes]) -> list[str]:
         try:
             return b"\n".join(words).decode("utf-8", self.errors).split("\n")
-        except UnicodeDecodeError:
-            for offset, word in enumerate(words):
-                try:
-                    word.decode("utf-8")
-                except UnicodeDecodeError as error:
-                    message = f"the word is not valid UTF-8 (byte 0x{word[error.start]:02x})"
-                    checks.refuse(self.path, message, line=self.line + offset, hint=checks.CUT_WORDS)
-            raise
+        except UnicodeDecodeError as error:
+            line = self.line + error.object.count(b"\n", 0, error.start)
+            message = f"the word is not valid UTF-8 (byte 0x{error.object[error.start]:02x})"
+            checks.refuse(self.path, message, line=line, hint=checks.CUT_WORDS)
 
     def _parse(self, numbers: list[bytes]) -> Floats:
         """Rows of numbers, float32 (N, D)."""

@@ -11,18 +11,15 @@ from __future__ import annotations
 import mmap
 import os
 import tempfile
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nlptools.errors import InputError, UsageError, display, reason
 from nlptools.files import streams
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec_records import Records, RecordWords
-from nlptools.vectors.rows import Floats
+from nlptools.vectors.rows import Floats, Places, index
 from nlptools.vectors.table import Vectors
 
 
@@ -36,15 +33,10 @@ class RecordRows:
         size, data = records.size, records.data
         self._windows = np.ndarray((max(0, len(data) - size + 1),), f"V{size}", data, strides=(1,))
 
-    def read(self, start: int, end: int) -> Floats:
-        self._records.reach(min(end, self.shape[0]))
-        return self._gather(self._records.starts[start:end])
-
-    def take(self, places: Sequence[int]) -> Floats:
-        self._records.reach(max(places, default=-1) + 1)
-        return self._gather(self._records.starts[list(places)])
-
-    def _gather(self, starts: NDArray[Any]) -> Floats:
+    def take(self, places: Places) -> Floats:
+        last = places.stop if isinstance(places, slice) else max(places, default=-1) + 1
+        self._records.reach(min(last, self.shape[0]))
+        starts = self._records.starts[index(places)]
         if not len(starts):
             return np.empty((0, self.shape[1]), np.float32)
         rows: Floats = self._windows[starts].view("<f4").reshape(-1, self.shape[1]).astype(np.float32, copy=False)

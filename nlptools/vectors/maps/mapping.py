@@ -98,7 +98,11 @@ def project(
         count: show only the first `count`; 0: all.
         groups: the group of each of `words`, which gives it its color.
         arrows: pairs of words, which are shown even if they are not in `words`.
-        method, dims, distance, perplexity, umap_neighbors, seed: see `nlptools.vectors.maps.reduction.reduce`.
+        method: "pca", "tsne" or "umap".
+        dims: 2 or 3.
+        distance: "euclidean", or "cosine", which scales the rows to length 1 first; None: cosine, but euclidean for PCA.
+        perplexity: of t-SNE, at least 1; with few rows it is reduced to (N - 1) / 3, with a note.
+        umap_neighbors: of UMAP, at least 2; reduced to N - 1 if there are fewer rows.
 
     Returns:
         the map: `words`, `coordinates` (N, dims), `variance`, and `save("map.html")`.
@@ -127,15 +131,7 @@ def project(
 
 def make(points: Points, settings: Project, title: str = "") -> Map:
     """The map of points. Raises UsageError, DataError, Unavailable; see `nlptools.vectors.maps.reduction.reduce`."""
-    result = reduction.reduce(
-        points.rows,
-        settings.method,
-        settings.dims,
-        distance=settings.distance,
-        perplexity=settings.perplexity,
-        umap_neighbors=settings.umap_neighbors,
-        seed=settings.seed,
-    )
+    result = reduction.reduce(points.rows, settings)
     count = len(points.words)
     note = [_NAMES[settings.method], f"{count:,} words"]
     if settings.method == "tsne":

@@ -91,14 +91,16 @@ def read(
         DataError, BundleError: see `choose` and `choose_rows`.
         InputError, UsageError: see `nlptools.vectors.files.formats.load`.
     """
+    loaded: Vectors | Array
     if lines is None and bare(path, format):
-        return choose_rows(npy.load_array(path, "fiu"), entries, count, arrows, path)
-    if lines is None and formats.is_nameless(path) and format in (None, "npy"):
+        loaded = npy.load_array(path, "fiu")
+    elif lines is None and formats.is_nameless(path) and format in (None, "npy"):
         loaded = formats.load_nameless(path, format, errors, types="fiu")
-        if not isinstance(loaded, Vectors):
-            return choose_rows(loaded, entries, count, arrows, path)
+    else:
+        loaded = formats.load(path, format, errors, lines)
+    if isinstance(loaded, Vectors):
         return choose(loaded, entries, count, arrows)
-    return choose(formats.load(path, format, errors, lines), entries, count, arrows)
+    return choose_rows(loaded, entries, count, arrows, path)
 
 
 def bare(path: str, format: str | None = None) -> bool:
@@ -174,8 +176,10 @@ def choose(
     if entries is None:
         kept = [Entry(word) for word in vectors.words.list()[: count or None]]
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite and is refused
-            rows = vectors.rows.read(0, len(kept))
-        check_finite(rows, vectors.path)
+            rows = vectors.rows.take(slice(0, len(kept)))
+        size = max(1, BLOCK_NUMBERS // max(1, vectors.dimensions))
+        for start in range(0, len(rows), size):
+            checks.check_finite(rows[start : start + size], start, vectors.path)
     else:
         kept, rows = _rows_of(vectors, _once(entries, vectors.path), count)
     places: dict[str, int] = {}
@@ -218,13 +222,6 @@ def choose_rows(
     group = {entry.word: entry.group for entry in reversed(names)}
     groups = [entry.group for entry in shown] + [group[word] for word in points.words[len(shown) :]]
     return replace(points, groups=groups)
-
-
-def check_finite(rows: Array, path: str) -> None:
-    """Refuse rows (N, D) with NaN or infinity. Raises BundleError."""
-    size = max(1, BLOCK_NUMBERS // max(1, rows.shape[1]))
-    for start in range(0, len(rows), size):
-        checks.check_finite(rows[start : start + size], start, path)
 
 
 def _once(entries: Sequence[Entry], path: str) -> list[Entry]:

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
-from nlptools.configs.maps import DISTANCES, METHODS
+from nlptools.configs.maps import DISTANCES, METHODS, Project
 from nlptools.errors import DataError, Unavailable, UsageError
 from nlptools.vectors.rows import BLOCK_NUMBERS
 
@@ -33,29 +33,21 @@ class Reduced(NamedTuple):
     variance: tuple[float, ...] | None
 
 
-def reduce(
-    rows: Array,
-    method: str = "pca",
-    dims: int = 2,
-    *,
-    distance: str | None = None,
-    perplexity: float = 30.0,
-    umap_neighbors: int = 15,
-    seed: int = 1,
-) -> Reduced:
-    """The rows (N, D) in `dims` dimensions.
+def reduce(rows: Array, settings: Project) -> Reduced:
+    """The rows (N, D) in 2 or 3 dimensions.
 
     Args:
-        distance: "euclidean", or "cosine", which scales the rows to length 1 first; None: cosine, but euclidean for PCA.
-        perplexity: of t-SNE, at least 1; with few rows it is reduced to (N - 1) / 3, with a note.
-        umap_neighbors: of UMAP, at least 2; reduced to N - 1 if there are fewer rows.
+        settings: `method`, `dims`, `distance`, `perplexity` (with few rows it is reduced to (N - 1) / 3, with a note),
+            `umap_neighbors` (reduced to N - 1 if there are fewer rows) and `seed` are used.
 
     Raises:
         UsageError: no such method or distance, other dimensions than 2 or 3, numbers out of bounds.
         DataError: fewer than two rows (UMAP: three), or all rows are the same.
         Unavailable: the package of the method is not installed.
     """
-    distance = distance or ("euclidean" if method == "pca" else "cosine")
+    method, dims, perplexity = settings.method, settings.dims, settings.perplexity
+    umap_neighbors, seed = settings.umap_neighbors, settings.seed
+    distance = settings.distance or ("euclidean" if method == "pca" else "cosine")
     if method not in METHODS or distance not in DISTANCES:
         raise UsageError(f"method={method!r}, distance={distance!r}: expected one of {METHODS}, of {DISTANCES}")
     if dims not in (2, 3) or perplexity < 1 or umap_neighbors < 2 or not 0 <= seed < 2**32:

@@ -138,9 +138,9 @@ def test_words_of_n_grams(capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     own, buckets = (rng.standard_normal((n, 5), dtype=np.float32) for n in (8, 100))
     kept = Subwords(3, 6, buckets, own)
-    made = WordEmbedder(Vectors(NAMES, kept.vectors(NAMES, 0), subwords=kept))
+    made = WordEmbedder(Vectors(NAMES, kept.vectors(NAMES, range(len(NAMES))), subwords=kept))
     found = made.embed(["caterpillar the", "\u00e9"])
-    expected = (kept.compose("caterpillar") + kept.vectors(["the"], 0)[0]) / 2  # type: ignore[operator]
+    expected = (kept.compose("caterpillar") + kept.vectors(["the"], [0])[0]) / 2  # type: ignore[operator]
     assert np.allclose(found[0], expected, atol=1e-6)
     made.finish()
     said = capsys.readouterr().err

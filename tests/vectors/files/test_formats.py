@@ -38,7 +38,9 @@ def with_subwords(count=20, dimensions=4, buckets=50):
     hashed = rng.standard_normal((buckets, dimensions), dtype=np.float32)
     output = rng.standard_normal((count, dimensions), dtype=np.float32)
     kept = Subwords(3, 6, hashed, own, output, {"ws": 7, "t": 0.5, "ntokens": 999})
-    return Vectors(words, kept.vectors(words, 0), subwords=kept, counts=list(range(100, 100 - count, -1)))
+    return Vectors(
+        words, kept.vectors(words, range(len(words))), subwords=kept, counts=list(range(100, 100 - count, -1))
+    )
 
 
 def refused(path, text, format=None, **kw):
@@ -102,7 +104,7 @@ def test_records_are_found_whatever_the_numbers_look_like(tmp_path, newline, num
     (tmp_path / "a.bin").write_bytes(b"%d 20\n" % count + body)
     found = load(tmp_path / "a.bin")
     assert [word.encode() for word in found.words] == words
-    assert found.rows.read(0, count).tobytes() == rows
+    assert found.rows.take(slice(0, count)).tobytes() == rows
     assert found.rows.take([7, 3]).tobytes() == rows[7 * size : 8 * size] + rows[3 * size : 4 * size]
 
 

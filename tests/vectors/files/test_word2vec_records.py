@@ -34,7 +34,7 @@ def test_records_are_found_when_they_are_needed(tmp_path, windows, newline):
     assert found.words.place(words[50].decode()) == 50 and kept.found < 70
     assert found.words.place("a space") is None and kept.found < 70  # no word holds one
     assert found.rows.take([100, 3])[:, 0].tolist() == [100, 3] and kept.found < 110
-    assert found.rows.read(120, 122)[:, -1].tolist() == [121, 122] and kept.found < 140
+    assert found.rows.take(slice(120, 122))[:, -1].tolist() == [121, 122] and kept.found < 140
     assert found.nearest([words[4].decode()], 1, restrict=50)[0] is not None and kept.found < 140
     places = found.words.find([*(word.decode() for word in words[::3]), "other"])
     assert places == {word.decode(): 3 * i for i, word in enumerate(words[::3])}

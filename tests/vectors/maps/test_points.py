@@ -39,7 +39,7 @@ def test_words_that_subwords_give_a_vector():
     rng = np.random.default_rng(0)
     own, buckets = (rng.standard_normal((n, 8), dtype=np.float32) for n in (2, 500))
     kept = Subwords(3, 6, buckets, own)
-    made = Vectors(["international", "cat"], kept.vectors(["international", "cat"], 0), subwords=kept)
+    made = Vectors(["international", "cat"], kept.vectors(["international", "cat"], [0, 1]), subwords=kept)
     found = choose(made, [Entry("internationally"), Entry("cat")])
     assert found.words == ["internationally", "cat"] and (found.rows[0] == kept.compose("internationally")).all()
 

@@ -8,9 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools import messages
+from nlptools.configs.maps import Project
 from nlptools.errors import DataError, Unavailable, UsageError
 from nlptools.vectors.maps import reduction
-from nlptools.vectors.maps.reduction import pca, reduce, scaled
+from nlptools.vectors.maps.reduction import pca, scaled
+
+
+def reduce(given, method="pca", dims=2, **options):
+    return reduction.reduce(given, Project(method=method, dims=dims, **options))
 
 
 def rows(count=60, dimensions=8, seed=0):
