@@ -39,7 +39,7 @@ from nlptools.formats.readers import read
 from nlptools.layers.crf import Crf
 from nlptools.metrics import classification, spans
 from nlptools.tasks.tag import output
-from nlptools.tasks.tag.decoding import Constraints, Transitions, best_tags, constraints
+from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
 from nlptools.tasks.task import (
     AUTO,
@@ -241,9 +241,9 @@ class Tagging(Task):
     def begin(self, model: Any) -> None:
         allowed = self._allowed()
         if self.crf and allowed is not None:
-            model.crf.restrict(*(torch.from_numpy(part) for part in vars(allowed).values()))
+            model.crf.restrict(*(torch.from_numpy(part) for part in allowed))
 
-    def _allowed(self) -> Constraints | None:
+    def _allowed(self) -> Neighbours | None:
         """Which tags may follow which; None: any."""
         return None if self.scheme == tag_schemes.PLAIN else constraints(self.labels, self.scheme)
 
@@ -268,12 +268,11 @@ class Tagging(Task):
     ) -> list[Tagged]:
         words: WordFeatures = features.more
         flat = np.concatenate([np.zeros((0, self.num_labels), np.float32), *outputs])
-        starts = np.repeat(words.rows.bounds[:-1], np.diff(words.words))
-        scores = flat[starts + words.speaker]  # (W, K)
+        scores = flat[words.tokens]  # (W, K)
         between = None
         if crf is not None:
             weights = (crf.follows, crf.begins, crf.ends)
-            between = Transitions(*(weight.detach().float().cpu().numpy() for weight in weights))
+            between = Neighbours(*(weight.detach().float().cpu().numpy() for weight in weights))
         allowed = self._allowed() if self.decoding == "scheme" or crf is not None else None
         best = best_tags(scores, words.sentences, allowed, between)
         names = [self.labels[i] for i in best]
