@@ -17,9 +17,8 @@ Departure: an answer that is not at its stated place is an error, or is moved an
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -222,27 +221,3 @@ def _token_starts(context: str) -> list[int]:
         starts.append(position)
         position += len(token) + 1
     return [*starts, position]
-
-
-# -- back -------------------------------------------------------------------------------------------------------------
-
-
-def json_object(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """The lines of a JSON object with these keys and values, one at a time, as `json.dumps(..., indent=4)` writes them.
-
-    The official predictions (`id: text`, "" for no answer), the null odds (`id: number`) and the n-best answers (`id:
-    [candidate(...), ...]`) are such objects. Duplicate keys are not detected.
-    """
-    last = "{"
-    for key, value in items:
-        yield last if last == "{" else last + ","
-        body = json.dumps(value, indent=4, ensure_ascii=False).split("\n")
-        body[0] = f"{json.dumps(key, ensure_ascii=False)}: {body[0]}"
-        yield from (f"    {line}" for line in body[:-1])
-        last = f"    {body[-1]}"
-    yield from ("{}",) if last == "{" else (last, "}")
-
-
-def candidate(text: str, probability: float, start_logit: float, end_logit: float) -> dict[str, Any]:
-    """One of the n best answers in the form of the official n-best file."""
-    return {"text": text, "probability": probability, "start_logit": start_logit, "end_logit": end_logit}

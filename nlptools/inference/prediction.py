@@ -81,23 +81,23 @@ class Predictor:
         `force`: replace existing files of --predictions, --nbest and --null-odds.
         """
         first = True
-        with self._files(force) as files:
+        with self._files(force) as add:
             for some, predictions in self.predictions(self.task.read(paths, False, errors)):
                 yield self.task.lines(predictions, some, self.settings, first)
                 first = False
-                if files is not None:
-                    files.add(predictions)
+                if add is not None:
+                    add(predictions)
         if self.cut:
             messages.warn(f"cut {messages.counted(self.cut, 'example')} that exceeded the maximum length of the model")
 
     def _files(self, force: bool) -> AbstractContextManager[Any]:
-        """The files to write besides the lines, or None."""
+        """The files to write besides the lines: a function that adds predictions to them, or None."""
         if self.task.name != "answer":
             return nullcontext()
-        from nlptools.tasks.answer.output import AnswerFiles
+        from nlptools.tasks.answer.output import answer_files
 
         task: Any = self.task
-        return AnswerFiles(task, self.settings, force)
+        return answer_files(task, self.settings, force)
 
     def _windows(self, examples: Iterable[Any]) -> Iterator[_Window]:
         iterator = iter(examples)

@@ -48,7 +48,7 @@ def coreference_features(examples: Sequence[Coreference], encoding: Encoding) ->
         raise UsageError(f"rows of {encoding.max_length} tokens: expected at least {least}, for three mentions")
     pieces, which = encode_once(tokenizer, [example.text for example in examples], encoding.threads)
     texts = list(dict.fromkeys(example.text for example in examples))
-    starts, ends, _ = covered(tokenizer, texts, pieces.bounds)
+    starts, ends = covered(tokenizer, texts, pieces.bounds)
     kept: list[np.ndarray] = []
     spans = np.zeros((len(examples), 3, 2), np.int64)
     cut = 0

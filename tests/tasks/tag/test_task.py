@@ -324,7 +324,7 @@ def test_how_a_directory_is_decoded(tmp_path: Path) -> None:
     names = {"B-A": "JJ", "I-A": "NN", "B-B": "RB", "O": "VB"}
     plain = columns(tmp_path / "b.txt", [[(word, names[tag]) for word, tag in rows] for rows in sentences(20)])
     train(tmp_path, plain, task="tag", epochs=0.1, force=True)
-    with pytest.raises(UsageError, match="--decode scheme: the model.s tags are of words"):
+    with pytest.raises(UsageError, match="--decode scheme: the model's tags are of words"):
         predicted(tmp_path / "out", plain, decode="scheme")
 
 
