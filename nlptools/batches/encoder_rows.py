@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,8 +68,7 @@ class Pieces:
         return np.diff(self.bounds)
 
 
-@dataclass(frozen=True)
-class InputBatch:
+class InputBatch(NamedTuple):
     """The input of an encoder: rows padded on the right."""
 
     ids: np.ndarray  # (B, T) int64

@@ -127,7 +127,7 @@ class QuestionAnswering(Task):
         seen: set[str] = set()
         for e in examples:
             if e.id in seen:
-                raise DataError(f"a second question has the id {e.id!r}", path=e.place.path, line=e.place.line)
+                raise e.place.error(f"a second question has the id {e.id!r}")
             seen.add(e.id)
         if self.required and any(e.impossible for e in examples):
             messages.warn(

@@ -53,13 +53,13 @@ class MultipleChoice(Task):
         return self
 
     def features(self, examples: Sequence[Choice], encoding: Encoding, labelled: bool) -> Features:
-        rows = choice_features(examples, encoding)
-        features = Features(rows.rows, examples=rows.examples, cut=rows.cut_rows)
+        features = choice_features(examples, encoding)
         if not labelled:
             return features
+        assert features.examples is not None
         weight = np.zeros(len(features), np.float32)
-        weight[rows.examples[:-1] + rows.labels] = 1
-        of_row = np.repeat(np.arange(len(examples)), np.diff(rows.examples))
+        weight[features.examples[:-1] + [gold(e.label) for e in examples]] = 1
+        of_row = np.repeat(np.arange(len(examples)), np.diff(features.examples))
         return replace(features, targets={"example": of_row, WEIGHT: weight})
 
     # -- training and prediction --------------------------------------------------------------------------------------

@@ -142,11 +142,9 @@ class Classification(Task):
         for e in examples:
             for label in e.labels if self.multi_label else (gold(e.label),):
                 if label not in known:
-                    raise DataError(
+                    raise e.place.error(
                         f"the label {label!r} was not seen in training (seen: {listed(self.labels)})",
-                        path=e.place.path,
-                        line=e.place.line,
-                        hint="remove its lines, or add examples of it to the training data",
+                        "remove its lines, or add examples of it to the training data",
                     )
 
     def features(self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding, labelled: bool) -> Features:
@@ -313,10 +311,6 @@ def _of_one_text(example: Any) -> Any:
     """The example. Raises DataError if it looks like two texts, since the second would be read as a label."""
     in_columns = not example.header and len(example.columns) == 2
     if in_columns and example.label is not None and not is_number(example.label):
-        raise DataError(
-            "two columns, expected a text, or a text and a number",
-            path=example.place.path,
-            line=example.place.line,
-            hint="--pair: two texts per line",
-        )
+        message = "two columns, expected a text, or a text and a number"
+        raise example.place.error(message, "--pair: two texts per line")
     return example

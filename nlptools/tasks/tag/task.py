@@ -171,11 +171,9 @@ class Tagging(Task):
             for e in examples:
                 row = next((row for row in e.rows if row.word is not None), None)
                 if unknown and row is not None and (width := len(split_tabs(row.text))) not in expected:
-                    raise DataError(
+                    raise tag_schemes.place_of(e, 0).error(
                         f"{width} columns, the training files of the model had {self.columns}",
-                        path=e.place.path,
-                        line=tag_schemes.place_of(e, 0).line,
-                        hint="--layout lines: a sentence per line, words between spaces; --layout conll: any columns",
+                        "--layout lines: a sentence per line, words between spaces; --layout conll: any columns",
                     )
                 unknown = unknown and row is None
                 yield e
@@ -188,7 +186,7 @@ class Tagging(Task):
             if len(examples) == 1 and 2 * sum(" " in word for word in examples[0].words) > len(examples[0].words):
                 message = "one sentence, and most of its words contain spaces"
                 hint = "--task classify takes texts with a label each; a blank line separates sentences"
-                raise DataError(message, path=path, line=examples[0].place.line, hint=hint)
+                raise examples[0].place.error(message, hint)
         scheme = tag_schemes.PLAIN if written == tag_schemes.PLAIN else _INSIDE
         seen = {tag for e in examples for tag in _gold(e)}
         if len(seen) < 2:
@@ -211,7 +209,7 @@ class Tagging(Task):
                 if self.name == "tag":
                     message += f" (seen: {listed(self.labels)})"
                 hint = "remove its sentence, or add examples of it to the training data"
-                fault = DataError(message, path=place.path, line=place.line, hint=hint)
+                fault = place.error(message, hint)
                 if self.name == "tag":
                     raise fault
                 unseen, first = unseen + 1, first or fault

@@ -30,8 +30,7 @@ def test_by_hand():
     ]
     assert batch.types[1].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
     assert features.examples.tolist() == [0, 2, 5]
-    assert features.labels.tolist() == [1, -1]
-    assert features.cut_rows == 0
+    assert features.cut == 0
 
 
 def test_what_is_too_long():
@@ -39,7 +38,7 @@ def test_what_is_too_long():
     batch = features.rows.batch(np.arange(2), PAD)
     assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] a b c d [SEP] e [SEP]"
     assert " ".join(shown(LETTERS, batch.ids[1])) == "[CLS] b c d [SEP] f g [SEP]"
-    assert features.cut_rows == 1
+    assert features.cut == 1
     with pytest.raises(UsageError, match="rows of 4 tokens"):
         choice_features([], encoding(LETTERS, 4))
     assert len(choice_features([], encoding(LETTERS, 5)).rows) == 0
