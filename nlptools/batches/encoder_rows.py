@@ -117,22 +117,18 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
         BundleError: it lacks one of them.
     """
     vocab = tokenizer.vocab
-    ids: dict[str, int | None] = {}
+    ids: dict[str, Any] = dict.fromkeys(("cls", "sep", "pad", "unk"))
     if vocab is not None:
-        ids = {
-            "cls": vocab.bos if vocab.cls is None else vocab.cls,
-            "sep": vocab.eos if vocab.sep is None else vocab.sep,
-            "pad": vocab.pad,
-            "unk": vocab.unk,
-        }
-    given = {role: id for role, id in ids.items() if id is not None}
-    missing = [f"[{role.upper()}]" for role in ("cls", "sep", "pad", "unk") if role not in given]
+        ids = {role: getattr(vocab, role) for role in ids}
+        ids["cls"] = vocab.bos if vocab.cls is None else vocab.cls
+        ids["sep"] = vocab.eos if vocab.sep is None else vocab.sep
+    missing = [f"[{role.upper()}]" for role, id in ids.items() if id is None]
     if missing:
         raise BundleError(
             f"the tokenizer has no {', '.join(missing)}",
             hint="the tokenizer of an encoder has [CLS], [SEP], [PAD] and [UNK]",
         )
-    return Marks(given["cls"], given["sep"], given["pad"], given["unk"])
+    return Marks(**ids)
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, ours: bool = True) -> Marks:

@@ -250,7 +250,7 @@ class Classification(Task):
             named = header_with(examples[0], list(fields[0])) if first else None
             lines = [columns_with(e, row) for e, row in zip(examples, fields, strict=True)]
             return lines if named is None else [named, *lines]
-        return ["\t".join(escape(v) if isinstance(v, str) else _shown(v) for v in row.values()) for row in fields]
+        return ["\t".join(escape(v) if isinstance(v, str) else f"{v:.6g}" for v in row.values()) for row in fields]
 
     def _fields(self, prediction: Any, settings: Predict) -> dict[str, str | float]:
         """The columns of a prediction, by name."""
@@ -258,7 +258,9 @@ class Classification(Task):
             return {"prediction": round(prediction, 6)}
         probabilities = np.exp(prediction)
         if settings.probabilities:
-            return {f"probability:{label}": _rounded(p) for label, p in zip(self.labels, probabilities, strict=True)}
+            return {
+                f"probability:{label}": round(float(p), 4) for label, p in zip(self.labels, probabilities, strict=True)
+            }
         order = np.argsort(-probabilities, kind="stable")
         if self.multi_label and settings.top_k == 1:
             chosen = [i for i in order if probabilities[i] >= settings.threshold]
@@ -268,7 +270,7 @@ class Classification(Task):
         fields: dict[str, str | float] = {}
         for rank, i in enumerate(order[: settings.top_k], 1):
             end = f"_{rank}" if rank > 1 else ""
-            fields |= {f"prediction{end}": self.labels[i], f"probability{end}": _rounded(probabilities[i])}
+            fields |= {f"prediction{end}": self.labels[i], f"probability{end}": round(float(probabilities[i]), 4)}
         return fields
 
     def label_settings(self) -> dict[str, Any]:
@@ -288,14 +290,6 @@ def _id(example: TextExample) -> str:
 
 def _number(example: TextExample) -> float:
     return float(gold(example.label))
-
-
-def _rounded(probability: float) -> float:
-    return round(float(probability), 4)
-
-
-def _shown(number: float) -> str:
-    return f"{number:.6g}"
 
 
 def _measured_numbers(right: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
