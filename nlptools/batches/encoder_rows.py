@@ -92,10 +92,10 @@ class Rows:
         """Tokens of each row: (R,)."""
         return np.diff(self.bounds)
 
-    def batch(self, rows: np.ndarray, pad: int, multiple_of: int = 1) -> InputBatch:
-        """The rows of these numbers (B,), padded with `pad` to their longest, rounded up to a multiple."""
-        ids = padded(self.ids, self.bounds, rows, pad, multiple_of)
-        types = padded(self.types, self.bounds, rows, 0, multiple_of)
+    def batch(self, rows: np.ndarray, pad: int) -> InputBatch:
+        """The rows of these numbers (B,), padded with `pad` to their longest."""
+        ids = padded(self.ids, self.bounds, rows, pad)
+        types = padded(self.types, self.bounds, rows, 0)
         mask = np.arange(ids.shape[1]) < self.lengths[rows][:, None]
         return InputBatch(ids, mask, types)
 
@@ -187,13 +187,12 @@ def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarr
     return Rows(ids, types, bounds), begins
 
 
-def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any, multiple_of: int = 1) -> np.ndarray:
+def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any) -> np.ndarray:
     """`values[bounds[r]:bounds[r + 1]]` of the given rows, padded on the right: (B, T) int64."""
     rows = np.asarray(rows, np.int64)
     lengths = bounds[rows + 1] - bounds[rows]
-    width = -(-int(lengths.max(initial=1)) // multiple_of) * multiple_of
-    out = np.full((len(rows), width), fill, np.int64)
-    out[np.arange(width) < lengths[:, None]] = values[ranges(bounds[rows], lengths)]
+    out = np.full((len(rows), int(lengths.max(initial=1))), fill, np.int64)
+    out[np.arange(out.shape[1]) < lengths[:, None]] = values[ranges(bounds[rows], lengths)]
     return out
 
 

@@ -46,21 +46,6 @@ def choice_features(examples: Sequence[Choice], encoding: Encoding) -> Features:
     return Features(with_types(rows, encoding), examples=bounds_of(counts), cut=cut_rows)
 
 
-def choice_probabilities(scores: np.ndarray, examples: np.ndarray) -> np.ndarray:
-    """The softmax over the endings of each example: (R,) scores -> (R,) float64.
-
-    Args:
-        examples: (N + 1,), the first row of each example, and the end; every example has rows.
-    """
-    if not len(scores):
-        return np.zeros(0)
-    starts, counts = examples[:-1], np.diff(examples)
-    wide = scores.astype(np.float64)
-    shares = np.exp(wide - np.repeat(np.maximum.reduceat(wide, starts), counts))
-    probabilities: np.ndarray = shares / np.repeat(np.add.reduceat(shares, starts), counts)
-    return probabilities
-
-
 def cut_pair(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:
     """The lengths of two sides, together at most `room`, after dropping tokens of the longer side until they fit.
 

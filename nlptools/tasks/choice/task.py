@@ -20,7 +20,7 @@ from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import DataError
 from nlptools.formats.examples import Choice
-from nlptools.tasks.choice.features import choice_features, choice_probabilities
+from nlptools.tasks.choice.features import choice_features
 from nlptools.tasks.task import Task, check_best, gold, reading_options
 
 
@@ -74,8 +74,9 @@ class MultipleChoice(Task):
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
         """(K,) the probability of each ending of each example."""
         assert features.examples is not None
-        probabilities = choice_probabilities(np.array(outputs, np.float64), features.examples)
-        return np.split(probabilities, features.examples[1:-1])
+        scores = np.split(np.array(outputs, np.float64), features.examples[1:-1])
+        shares = [np.exp(each - each.max()) for each in scores]
+        return [each / each.sum() for each in shares]
 
     def measure(self, predictions: Sequence[np.ndarray], examples: Sequence[Choice]) -> dict[str, float]:
         predicted = [int(p.argmax()) for p in predictions]

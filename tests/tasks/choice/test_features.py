@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Choice, Place
-from nlptools.tasks.choice.features import choice_features, choice_probabilities, cut_pair
+from nlptools.tasks.choice.features import choice_features, cut_pair
 from tests.tasks.span_tokenizers import PAD, encoding, letters, shown
 
 LETTERS = letters()
@@ -50,9 +50,3 @@ def test_the_longer_side_is_cut(a, b, room):
     while a + b > room:
         a, b = (a - 1, b) if a > b else (a, b - 1)
     assert (first, second) == (a, b)
-
-
-def test_shares():
-    found = choice_probabilities(np.array([0.0, np.log(3), 1000, 1000, 1000], np.float32), np.array([0, 2, 5]))
-    np.testing.assert_allclose(found, [0.25, 0.75, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
-    assert choice_probabilities(np.zeros(0), np.array([0])).tolist() == []

@@ -34,10 +34,10 @@ def test_by_hand():
     assert features.words.tolist() == [0, 2, 4]
     assert features.first.tolist() == [1, 3, 1, 2]
     assert features.cut_words == 0
-    batch = features.rows.batch(np.array([1, 0]), PAD, multiple_of=4)
-    assert batch.ids.shape == (2, 8)
+    batch = features.rows.batch(np.array([1, 0]), PAD)
+    assert batch.ids.shape == (2, 5)
     assert batch.mask.sum(axis=1).tolist() == [4, 5]
-    assert batch.ids[0, 4:].tolist() == [PAD] * 4
+    assert batch.ids[0, 4:].tolist() == [PAD]
     assert not batch.types.any()
 
 
