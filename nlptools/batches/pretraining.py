@@ -39,11 +39,6 @@ class PretrainingBatch:
     firsts: np.ndarray  # (N,) int64, flat indexes of the [CLS] of each sequence, ascending
     next_sentence: np.ndarray  # (N,) int64, 0: the second segment continues the first, 1: it is a random one; or (0,)
 
-    @property
-    def num_targets(self) -> int:
-        """Masked positions."""
-        return len(self.masked)
-
 
 @dataclass(frozen=True)
 class Phase:

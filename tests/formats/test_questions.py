@@ -209,13 +209,6 @@ def test_qamr(tmp_path):
     assert questions(tmp_path, text, "a/b/c/f.tsv", sentences=str(tmp_path / "wiki-sentences.tsv"))
 
 
-# -- output -----------------------------------------------------------------------------------------------------------
-
-TEXT = st.text(max_size=4)
-LEAF = st.none() | st.integers() | TEXT
-JSON = LEAF | st.lists(LEAF, max_size=2) | st.lists(st.dictionaries(TEXT, LEAF, max_size=2), max_size=2)
-
-
 # -- choices ----------------------------------------------------------------------------------------------------------
 
 

@@ -160,8 +160,8 @@ class FromScratch:
 
 
 @torch.no_grad()
-def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
-    """Put the vectors of words into their rows of `table` (V, E), in place; returns the number of words with a vector.
+def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> None:
+    """Put the vectors of words into their rows of `table` (V, E), in place.
 
     Words without one get random numbers of the same variance (Kim 2014).
     """
@@ -173,7 +173,6 @@ def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
         bound = float(taken.std()) * 3**0.5
         table.uniform_(-bound, bound)
         table[torch.tensor(rows)] = taken
-    return len(rows)
 
 
 class ClassifierLoss(Objective):
