@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -68,8 +68,7 @@ class Pieces:
         return np.diff(self.bounds)
 
 
-@dataclass(frozen=True)
-class InputBatch:
+class InputBatch(NamedTuple):
     """The input of an encoder: rows padded on the right."""
 
     ids: np.ndarray  # (B, T) int64
@@ -93,10 +92,10 @@ class Rows:
         """Tokens of each row: (R,)."""
         return np.diff(self.bounds)
 
-    def batch(self, rows: np.ndarray, pad: int, multiple_of: int = 1) -> InputBatch:
-        """The rows of these numbers (B,), padded with `pad` to their longest, rounded up to a multiple."""
-        ids = padded(self.ids, self.bounds, rows, pad, multiple_of)
-        types = padded(self.types, self.bounds, rows, 0, multiple_of)
+    def batch(self, rows: np.ndarray, pad: int) -> InputBatch:
+        """The rows of these numbers (B,), padded with `pad` to their longest."""
+        ids = padded(self.ids, self.bounds, rows, pad)
+        types = padded(self.types, self.bounds, rows, 0)
         mask = np.arange(ids.shape[1]) < self.lengths[rows][:, None]
         return InputBatch(ids, mask, types)
 
@@ -118,22 +117,18 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
         BundleError: it lacks one of them.
     """
     vocab = tokenizer.vocab
-    ids: dict[str, int | None] = {}
+    ids: dict[str, Any] = dict.fromkeys(("cls", "sep", "pad", "unk"))
     if vocab is not None:
-        ids = {
-            "cls": vocab.bos if vocab.cls is None else vocab.cls,
-            "sep": vocab.eos if vocab.sep is None else vocab.sep,
-            "pad": vocab.pad,
-            "unk": vocab.unk,
-        }
-    given = {role: id for role, id in ids.items() if id is not None}
-    missing = [f"[{role.upper()}]" for role in ("cls", "sep", "pad", "unk") if role not in given]
+        ids = {role: getattr(vocab, role) for role in ids}
+        ids["cls"] = vocab.bos if vocab.cls is None else vocab.cls
+        ids["sep"] = vocab.eos if vocab.sep is None else vocab.sep
+    missing = [f"[{role.upper()}]" for role, id in ids.items() if id is None]
     if missing:
         raise BundleError(
             f"the tokenizer has no {', '.join(missing)}",
             hint="the tokenizer of an encoder has [CLS], [SEP], [PAD] and [UNK]",
         )
-    return Marks(given["cls"], given["sep"], given["pad"], given["unk"])
+    return Marks(**ids)
 
 
 def marks_of_gpt(tokenizer: Tokenizer, eos: int, ours: bool = True) -> Marks:
@@ -192,13 +187,12 @@ def join(marks: Marks, segments: Sequence[Segment]) -> tuple[Rows, list[np.ndarr
     return Rows(ids, types, bounds), begins
 
 
-def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any, multiple_of: int = 1) -> np.ndarray:
+def padded(values: np.ndarray, bounds: np.ndarray, rows: np.ndarray, fill: Any) -> np.ndarray:
     """`values[bounds[r]:bounds[r + 1]]` of the given rows, padded on the right: (B, T) int64."""
     rows = np.asarray(rows, np.int64)
     lengths = bounds[rows + 1] - bounds[rows]
-    width = -(-int(lengths.max(initial=1)) // multiple_of) * multiple_of
-    out = np.full((len(rows), width), fill, np.int64)
-    out[np.arange(width) < lengths[:, None]] = values[ranges(bounds[rows], lengths)]
+    out = np.full((len(rows), int(lengths.max(initial=1))), fill, np.int64)
+    out[np.arange(out.shape[1]) < lengths[:, None]] = values[ranges(bounds[rows], lengths)]
     return out
 
 

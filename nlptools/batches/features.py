@@ -144,13 +144,9 @@ def shortened(lengths: np.ndarray, most: int) -> np.ndarray:
     if lengths.shape[1] == 1:
         alone: np.ndarray = np.minimum(lengths, most)
         return alone
-    shorter = np.minimum(lengths.min(1), most // 2)
-    first_is_shorter = lengths[:, 0] <= lengths[:, 1]
-    longer = np.minimum(lengths.max(1), most - shorter)
-    out: np.ndarray = np.where(
-        first_is_shorter[:, None], np.stack([shorter, longer], 1), np.stack([longer, shorter], 1)
-    )
-    return out
+    first, second = lengths.T
+    kept = np.minimum(first, np.maximum(most - second, (most + (first > second)) // 2))
+    return np.stack([kept, np.minimum(second, most - kept)], 1)
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ Shapes: N texts, P pieces of all texts.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 
@@ -15,15 +14,13 @@ import numpy as np
 
 from nlptools.text.tokenizer import Tokenizer
 
-_WORD = re.compile(r"\S+")
 
-
-def covered(tokenizer: Tokenizer, texts: Sequence[str], bounds: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Start, end, and the number of the whitespace-separated word of each piece: (P,) int32 each.
+def covered(tokenizer: Tokenizer, texts: Sequence[str], bounds: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Start and end of each piece: (P,) int32 each.
 
     `bounds` (N + 1,): the first piece of each text, and the end. Starts and ends never decrease within a text.
     """
-    starts, ends, words = np.zeros((3, int(bounds[-1])), np.int32)
+    starts, ends = np.zeros((2, int(bounds[-1])), np.int32)
     for number, text in enumerate(texts):
         here = slice(int(bounds[number]), int(bounds[number + 1]))
         if here.start == here.stop:
@@ -34,9 +31,7 @@ def covered(tokenizer: Tokenizer, texts: Sequence[str], bounds: np.ndarray) -> t
         ends[here] = np.maximum.accumulate(spans[:, 1])
         if not text.isascii():
             _take_marks(text, starts[here], ends[here])
-        word_ends = np.array([match.end() for match in _WORD.finditer(text)], np.int32)
-        words[here] = np.searchsorted(word_ends, ends[here], side="left")
-    return starts, ends, words
+    return starts, ends
 
 
 def _take_marks(text: str, starts: np.ndarray, ends: np.ndarray) -> None:

@@ -39,11 +39,6 @@ class PretrainingBatch:
     firsts: np.ndarray  # (N,) int64, flat indexes of the [CLS] of each sequence, ascending
     next_sentence: np.ndarray  # (N,) int64, 0: the second segment continues the first, 1: it is a random one; or (0,)
 
-    @property
-    def num_targets(self) -> int:
-        """Masked positions."""
-        return len(self.masked)
-
 
 @dataclass(frozen=True)
 class Phase:
@@ -163,7 +158,7 @@ class PretrainingBatches:
         rows = np.arange(self._position * share, min((self._position + 1) * share, plan.num_rows))
         rows = rows[self.rank :: self.world_size]
         salt = _salt(self.seed, _TRAINING, self._step, self.rank)
-        return _make(self.documents, self.layout, plan, rows, (phase.batch_size, phase.length), salt)
+        return _make(plan, rows, (phase.batch_size, phase.length), salt)
 
     def _batches(self) -> int:
         """Batches of this pool, for each rank."""
@@ -210,7 +205,7 @@ def in_order_batches(
         for start in range(0, plan.num_rows, phase.batch_size):
             rows = np.arange(start, min(start + phase.batch_size, plan.num_rows))
             if turn % world_size == rank:
-                yield _make(documents, layout, plan, rows, (len(rows), phase.length), salt, done)
+                yield _make(plan, rows, (len(rows), phase.length), salt, done)
             turn += 1
         done += len(plan.instances)
 
@@ -219,6 +214,8 @@ def in_order_batches(
 class _Plan:
     """The sequences of a pool, in the order of their rows."""
 
+    documents: Documents
+    layout: Layout
     instances: Instances
     bounds: np.ndarray  # (rows + 1,): the first sequence of each row, and the end
     numbers: np.ndarray  # (sequences,): their numbers before packing
@@ -244,7 +241,8 @@ def _make_plan(
     if shuffled:
         row = random.permutation(num_rows)[row]
     order = np.argsort(row, kind="stable")
-    return _Plan(planned.take(order), np.searchsorted(row[order], np.arange(num_rows + 1)), order)
+    bounds = np.searchsorted(row[order], np.arange(num_rows + 1))
+    return _Plan(documents, layout, planned.take(order), bounds, order)
 
 
 def _salt(*numbers: int) -> int:
@@ -252,13 +250,7 @@ def _salt(*numbers: int) -> int:
 
 
 def _make(
-    documents: Documents,
-    layout: Layout,
-    plan: _Plan,
-    rows: np.ndarray,
-    shape: tuple[int, int],
-    salt: int,
-    done: int | None = None,
+    plan: _Plan, rows: np.ndarray, shape: tuple[int, int], salt: int, done: int | None = None
 ) -> PretrainingBatch:
     """The batch of these rows of a plan.
 
@@ -267,9 +259,10 @@ def _make(
         done: number of sequences before this plan: masks depend on the number of the sequence; None: on the position
             in the batch.
     """
-    vocab, (B, T) = layout.vocab, shape
-    chosen = ranges(plan.bounds[rows], plan.bounds[rows + 1] - plan.bounds[rows])
-    part, counts = plan.instances.take(chosen), plan.bounds[rows + 1] - plan.bounds[rows]
+    layout, (B, T) = plan.layout, shape
+    counts = plan.bounds[rows + 1] - plan.bounds[rows]
+    chosen = ranges(plan.bounds[rows], counts)
+    part = plan.instances.take(chosen)
     lengths = part.lengths
     in_row = ranges(np.zeros_like(counts), counts)  # number of each sequence within its row, from 0
     reached = np.cumsum(lengths) - lengths
@@ -282,22 +275,20 @@ def _make(
     sequences[everywhere] = np.repeat(in_row + 1, lengths)
     owner[everywhere] = np.repeat(np.arange(len(lengths)), lengths)
     types[ranges(firsts + 2 + part.first_length, lengths - 2 - part.first_length)] = 1
-    ids, begins = _tokens(documents, layout, part, firsts, B * T)
+    ids, begins = _tokens(plan, part, firsts, B * T)
     numbers = None
     if done is not None:
         numbers = positions.copy()
         numbers[everywhere] += np.repeat((plan.numbers[chosen] + done) * T, lengths)
-    hidden = hide(ids, owner, vocab, layout.masking, salt=salt, numbers=numbers, begins=begins)
+    hidden = hide(ids, owner, layout.vocab, layout.masking, salt=salt, numbers=numbers, begins=begins)
     labels = part.random.astype(np.int64) if layout.next_sentence else np.empty(0, np.int64)
     flat = [array.reshape(B, T) for array in (hidden[0], types, positions, sequences)]
     return PretrainingBatch(flat[0], flat[1], flat[2], flat[3], hidden[1], hidden[2], firsts, labels)
 
 
-def _tokens(
-    documents: Documents, layout: Layout, part: Instances, firsts: np.ndarray, size: int
-) -> tuple[np.ndarray, np.ndarray]:
+def _tokens(plan: _Plan, part: Instances, firsts: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
     """The ids of sequences that begin at `firsts`, and the positions where a sentence begins with an inner piece of a word."""
-    vocab = layout.vocab
+    documents, vocab = plan.documents, plan.layout.vocab
     ids, begins = np.full(size, vocab.pad, np.int64), np.zeros(size, np.bool_)
     second = part.second_length > 0
     ids[firsts] = vocab.cls
@@ -309,7 +300,7 @@ def _tokens(
     ):
         places, sources = ranges(to, lengths), ranges(start, lengths)
         ids[places] = documents.ids[sources]
-        if layout.masking.unit != "token":
+        if plan.layout.masking.unit != "token":
             inner = np.flatnonzero(~vocab.begins[ids[places]])
             tokens = sources[inner]
             first = documents.sentences[np.searchsorted(documents.sentences, tokens)]

@@ -14,7 +14,6 @@ documents is planned in a few array operations: one sequence of every stretch at
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -103,7 +102,8 @@ def plan(
     short: float = SHORT,
 ) -> Instances:
     """The sequences of some stretches, of at most `length` tokens, special tokens included."""
-    step = partial(_pairs if next_sentence else _singles, documents, length, short, random)
+    planner = _Planner(documents, length, short, random)
+    step = planner.pairs if next_sentence else planner.singles
     # the position of each stretch: a sentence, or, without next sentences, a token
     place, end = (stretches.first, stretches.end)
     if not next_sentence:
@@ -117,53 +117,45 @@ def plan(
     return Instances(*(np.concatenate(arrays) for arrays in zip(*(vars(part).values() for part in parts))))
 
 
-def _targets(most: int, short: float, random: np.random.Generator, size: int) -> np.ndarray:
-    """Target lengths."""
-    less = random.integers(2, most + 1, size)
-    return np.where(random.random(size) < short, less, most)
+@dataclass(frozen=True)
+class _Planner:
+    """The next sequence of each stretch; see `plan`."""
 
+    documents: Documents
+    length: int
+    short: float
+    random: np.random.Generator
 
-def _singles(
-    documents: Documents,
-    length: int,
-    short: float,
-    random: np.random.Generator,
-    place: np.ndarray,
-    end: np.ndarray,
-    document: np.ndarray,
-) -> tuple[Instances, np.ndarray]:
-    """The next sequence of each stretch, and the positions after them, in tokens."""
-    stop = np.minimum(place + _targets(length - 2, short, random, len(place)), end)
-    none = np.zeros_like(place)
-    return Instances(place, stop - place, none, none, none.astype(np.bool_)), stop
+    def targets(self, most: int, size: int) -> np.ndarray:
+        """Target lengths."""
+        less = self.random.integers(2, most + 1, size)
+        return np.where(self.random.random(size) < self.short, less, most)
 
+    def singles(self, place: np.ndarray, end: np.ndarray, document: np.ndarray) -> tuple[Instances, np.ndarray]:
+        """The next sequence of each stretch, and the positions after them, in tokens."""
+        stop = np.minimum(place + self.targets(self.length - 2, len(place)), end)
+        none = np.zeros_like(place)
+        return Instances(place, stop - place, none, none, none.astype(np.bool_)), stop
 
-def _pairs(
-    documents: Documents,
-    length: int,
-    short: float,
-    random: np.random.Generator,
-    place: np.ndarray,
-    end: np.ndarray,
-    document: np.ndarray,
-) -> tuple[Instances, np.ndarray]:
-    """The next pair of each stretch, and the positions after them, in sentences; a replaced second half is used later."""
-    offsets, size = documents.sentences, len(place)
-    target = _targets(length - 3, short, random, size)
-    stop = np.minimum(_filled(offsets, place, target), end)
-    split = place + 1 + (random.random(size) * np.maximum(stop - place - 1, 0)).astype(np.int64)
-    strange = (random.random(size) < 0.5) | (stop - place == 1)
-    other = random.integers(len(documents) - 1, size=size)
-    other += other >= document
-    begin, behind = documents.documents[other], documents.documents[other + 1]
-    begin = begin + (random.random(size) * (behind - begin)).astype(np.int64)
-    left = target - (offsets[split] - offsets[place])
-    behind = np.minimum(_filled(offsets, begin, np.maximum(left, 1)), behind)
-    second = np.where(strange, begin, split)
-    second_end = np.where(strange, behind, stop)
-    a, b = offsets[place], offsets[second]
-    cut = _truncated(a, offsets[split] - a, b, offsets[second_end] - b, length - 3, random)
-    return Instances(*cut, strange), np.where(strange, split, stop)
+    def pairs(self, place: np.ndarray, end: np.ndarray, document: np.ndarray) -> tuple[Instances, np.ndarray]:
+        """The next pair of each stretch, and the positions after them, in sentences; a replaced second half is used later."""
+        documents, random, size = self.documents, self.random, len(place)
+        offsets = documents.sentences
+        target = self.targets(self.length - 3, size)
+        stop = np.minimum(_filled(offsets, place, target), end)
+        split = place + 1 + (random.random(size) * np.maximum(stop - place - 1, 0)).astype(np.int64)
+        strange = (random.random(size) < 0.5) | (stop - place == 1)
+        other = random.integers(len(documents) - 1, size=size)
+        other += other >= document
+        begin, behind = documents.documents[other], documents.documents[other + 1]
+        begin = begin + (random.random(size) * (behind - begin)).astype(np.int64)
+        left = target - (offsets[split] - offsets[place])
+        behind = np.minimum(_filled(offsets, begin, np.maximum(left, 1)), behind)
+        second = np.where(strange, begin, split)
+        second_end = np.where(strange, behind, stop)
+        a, b = offsets[place], offsets[second]
+        cut = _truncated(a, offsets[split] - a, b, offsets[second_end] - b, self.length - 3, random)
+        return Instances(*cut, strange), np.where(strange, split, stop)
 
 
 def _filled(offsets: np.ndarray, first: np.ndarray, target: np.ndarray) -> np.ndarray:

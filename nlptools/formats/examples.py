@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from nlptools.errors import DataError
 from nlptools.formats.token_lines import Row
 
 
@@ -24,6 +25,10 @@ class Place:
 
     path: str
     line: int
+
+    def error(self, message: str, hint: str | None = None) -> DataError:
+        """The error of data at this place."""
+        return DataError(message, path=self.path, line=self.line, hint=hint)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ class Lines:
 
     def refuse(self, number: int, message: str, hint: str | None = None) -> DataError:
         """The error for line `number`."""
-        return DataError(message, path=self.path, line=number, hint=hint)
+        return self.place(number).error(message, hint)
 
     def place(self, number: int) -> Place:
         """The place of line `number`."""

@@ -17,10 +17,9 @@ Departure: an answer that is not at its stated place is an error, or is moved an
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from nlptools import messages
@@ -49,40 +48,25 @@ def read_questions(path: str, options: Options, errors: str = "strict") -> Itera
     if layout == "qamr":
         yield from read_qamr(path, options, errors)
         return
-    moved = _Moved()
-    yield from (_squad if layout == "squad" else _json_lines)(path, errors, options, moved)
-    if moved.moved or moved.lost:
-        count = messages.counted(moved.moved, "answer")
+    moved: Counter[str] = Counter()
+    if layout == "squad":
+        file = JsonFile(path, errors, "--layout jsonl for one question per line, qamr for QAMR's TSV")
+        for question, context, at in walk(file):
+            yield _question(question, context, at, options, moved)
+    else:
+        yield from _json_lines(path, errors, options, moved)
+    if moved:
+        count, lost = messages.counted(moved["moved"], "answer"), moved["lost"]
         messages.warn(
-            f"{display(path)}: {count} moved to the nearest place with that text, {moved.lost:,} not in the context and skipped"
+            f"{display(path)}: {count} moved to the nearest place with that text, {lost:,} not in the context and skipped"
         )
-
-
-@dataclass
-class _Moved:
-    """Counts of answers that are not at their stated place."""
-
-    moved: int = 0
-    lost: int = 0
-
-
-# -- SQuAD ------------------------------------------------------------------------------------------------------------
-
-
-def _squad(path: str, errors: str, options: Options, moved: _Moved) -> Iterator[Question]:
-    file = JsonFile(path, errors, _LAYOUT_HINT)
-    for question, context, at in walk(file):
-        yield _question(question, context, at, options, moved)
-
-
-_LAYOUT_HINT = "--layout jsonl for one question per line, qamr for QAMR's TSV"
 
 
 # -- one question -----------------------------------------------------------------------------------------------------
 
 
-def _question(value: Mapping[str, Any], context: str, at: At, options: Options, moved: _Moved) -> Question:
-    """A question in the form of SQuAD."""
+def _question(value: Mapping[str, Any], context: str, at: At, options: Options, moved: Counter[str]) -> Question:
+    """A question in the form of SQuAD. `moved` counts answers that were moved, or lost, not being at their stated place."""
     id = at.id(value)
     impossible = value.get("is_impossible")
     if impossible is not None and not isinstance(impossible, bool):
@@ -130,7 +114,7 @@ def _pairs(value: Mapping[str, Any], at: At) -> list[tuple[str, int]]:
 
 
 def _placed(
-    raw: Sequence[tuple[str, int]], context: str, id: str, at: At, options: Options, moved: _Moved
+    raw: Sequence[tuple[str, int]], context: str, id: str, at: At, options: Options, moved: Counter[str]
 ) -> tuple[Answer, ...]:
     """The answers, each at its place."""
     answers = []
@@ -147,9 +131,9 @@ def _placed(
             )
         place = nearest(context, text, start)
         if place is None:
-            moved.lost += 1
+            moved["lost"] += 1
         else:
-            moved.moved += 1
+            moved["moved"] += 1
             answers.append(Answer(text, place))
     return tuple(answers)
 
@@ -167,7 +151,7 @@ def nearest(context: str, text: str, start: int) -> int | None:
 # -- one object per line ----------------------------------------------------------------------------------------------
 
 
-def _json_lines(path: str, errors: str, options: Options, moved: _Moved) -> Iterator[Question]:
+def _json_lines(path: str, errors: str, options: Options, moved: Counter[str]) -> Iterator[Question]:
     for number, value in Lines(path, errors).objects():
         at = At(path, number)
         if "document_text" in value:
@@ -199,7 +183,8 @@ def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
             at.refuse("'annotations' is missing", "use the training or the development file, not the test file")
         return Question(id, text, context, (), None, _place(at))
     notes = at.objects(value, "annotations")
-    starts = _token_starts(context)
+    # the offset of each token, separated by single spaces, and of the one after the last
+    starts = list(accumulate((len(token) + 1 for token in context.split(" ")), initial=0))
     answers: dict[Answer, None] = {}
     yes_or_no: Counter[str] = Counter()
     for note in notes:
@@ -213,36 +198,3 @@ def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
     yes_no = max(either, key=lambda answer: either[answer]) if either else "none"
     impossible = not answers and yes_no == "none"
     return Question(id, text, context, tuple(answers), impossible, _place(at), yes_no)
-
-
-def _token_starts(context: str) -> list[int]:
-    """The offset of each token, separated by single spaces, and of the one after the last: (T + 1,)."""
-    starts, position = [], 0
-    for token in context.split(" "):
-        starts.append(position)
-        position += len(token) + 1
-    return [*starts, position]
-
-
-# -- back -------------------------------------------------------------------------------------------------------------
-
-
-def json_object(items: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """The lines of a JSON object with these keys and values, one at a time, as `json.dumps(..., indent=4)` writes them.
-
-    The official predictions (`id: text`, "" for no answer), the null odds (`id: number`) and the n-best answers (`id:
-    [candidate(...), ...]`) are such objects. Duplicate keys are not detected.
-    """
-    last = "{"
-    for key, value in items:
-        yield last if last == "{" else last + ","
-        body = json.dumps(value, indent=4, ensure_ascii=False).split("\n")
-        body[0] = f"{json.dumps(key, ensure_ascii=False)}: {body[0]}"
-        yield from (f"    {line}" for line in body[:-1])
-        last = f"    {body[-1]}"
-    yield from ("{}",) if last == "{" else (last, "}")
-
-
-def candidate(text: str, probability: float, start_logit: float, end_logit: float) -> dict[str, Any]:
-    """One of the n best answers in the form of the official n-best file."""
-    return {"text": text, "probability": probability, "start_logit": start_logit, "end_logit": end_logit}

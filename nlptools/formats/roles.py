@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import UsageError
 from nlptools.formats.conll import CONLLU, read_columns
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.layouts import layout_of
@@ -55,7 +55,7 @@ def _predicates(sentence: TaggedSentence, options: Options) -> Iterator[Predicat
     fields = [row.text.split("\t") for row in sentence.rows if row.word is not None]
     for word, row in enumerate(fields):
         if len(row) <= _SENSE:
-            raise _refuse(sentence, word, f"{columns(len(row))}, expected 11 or more")
+            raise place_of(sentence, word).error(f"{columns(len(row))}, expected 11 or more", _HINT)
     predicates = [word for word, row in enumerate(fields) if row[_SENSE] not in _NONE]
     for number, predicate in enumerate(predicates):
         place = _SENSE + 1 + number
@@ -64,7 +64,7 @@ def _predicates(sentence: TaggedSentence, options: Options) -> Iterator[Predicat
             labels = [row[place] for row in fields]
             roles = tuple(_tags(sentence, fields, labels, predicate, options))
         elif options.labelled:
-            raise _refuse(sentence, predicate, f"predicate {number + 1} has no column of roles")
+            raise place_of(sentence, predicate).error(f"predicate {number + 1} has no column of roles", _HINT)
         yield PredicateSentence(sentence.words, predicate, fields[predicate][_SENSE], roles, sentence.place)
 
 
@@ -92,7 +92,7 @@ def _parent(sentence: TaggedSentence, fields: Sequence[Sequence[str]], word: int
     """The head of `word`, -1 for the root."""
     raw = fields[word][_HEAD]
     if not raw.isdecimal() or int(raw) > len(fields):
-        raise _refuse(sentence, word, f"head {raw!r}, expected the number of a word, or 0")
+        raise place_of(sentence, word).error(f"head {raw!r}, expected the number of a word, or 0", _HINT)
     return int(raw) - 1
 
 
@@ -105,8 +105,3 @@ def _owners(parents: Sequence[int], marked: set[int]) -> list[int]:
             at, steps = parents[at], steps + 1
         owner.append(at if at in marked else -1)
     return owner
-
-
-def _refuse(sentence: TaggedSentence, word: int, message: str) -> DataError:
-    place = place_of(sentence, word)
-    return DataError(message, path=place.path, line=place.line, hint=_HINT)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nlptools.configs.tasks import GLUE
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import UsageError
+from nlptools.formats.examples import Place
 from nlptools.formats.glue import GlueTask, glue_task
 from nlptools.formats.lines import column_number, columns
 from nlptools.formats.reading_options import Options
@@ -79,12 +80,8 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
         label = column_number(options.label_column, (), len(fields), path)
         rest = tuple(place for place in range(len(fields)) if place not in (label, id))
         if len(rest) != count:
-            raise DataError(
-                f"{columns(len(fields))} without header, expected the columns of the texts",
-                path=path,
-                line=1,
-                hint="name them with --text-column",
-            )
+            message = f"{columns(len(fields))} without header, expected the columns of the texts"
+            raise Place(path, 1).error(message, "name them with --text-column")
         return Table(rest, label, id, len(fields), len(fields))
     return Table(places, count, id, count + options.labelled, count + 1)
 
@@ -116,7 +113,7 @@ def _chosen(task: str, fields: Sequence[str], header: tuple[str, ...], path: str
     elif width == len(texts) + 1:
         label = next(place for place in range(width) if place not in texts)
     if label is None and options.labelled:
-        raise DataError("no column of labels", path=path, line=1, hint="name it with --label-column")
+        raise Place(path, 1).error("no column of labels", "name it with --label-column")
     return _finish(texts, label, header, width, path, options)
 
 
@@ -126,21 +123,17 @@ def _by_names(task: str, header: tuple[str, ...], path: str, options: Options) -
     known = TEXTS[count_of(task)]
     names = next((names for names in known if set(names) <= set(lowered)), None)
     if names is None:
-        raise DataError(
+        raise Place(path, 1).error(
             f"the header has no column of texts: {', '.join(header)}",
-            path=path,
-            line=1,
-            hint=f"expected {', or '.join(' and '.join(names) for names in known)}; or name it with --text-column",
+            f"expected {', or '.join(' and '.join(names) for names in known)}; or name it with --text-column",
         )
     label = first_of(lowered, LABELS[task])
     if options.label_column is not None:
         label = column_number(options.label_column, header, len(header), path)
     if label is None and options.labelled:
-        raise DataError(
+        raise Place(path, 1).error(
             f"the header has no column of labels: {', '.join(header)}",
-            path=path,
-            line=1,
-            hint=f"expected one of {', '.join(LABELS[task])}; or name it with --label-column",
+            f"expected one of {', '.join(LABELS[task])}; or name it with --label-column",
         )
     return _finish(tuple(map(lowered.index, names)), label, header, len(header), path, options)
 
@@ -163,15 +156,12 @@ def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Tabl
         id = fields.index(task.id) if task.id in fields else None
         return Table(texts, label, id, max([*texts, label or 0]) + 1, None, tuple(fields), layout)
     if task.numbers and len(fields) == max(task.numbers.values()):
-        return Table(
-            *((task.numbers["text"] - 1,), task.numbers["label"] - 1, None, len(fields), len(fields)), (), layout
-        )
+        text, label = (task.numbers[name] - 1 for name in ("text", "label"))
+        return Table((text,), label, None, len(fields), len(fields), (), layout)
     expected = " and ".join(task.texts)
-    raise DataError(
+    raise Place(path, 1).error(
         f"not a file of {layout}: its first line does not name the columns {expected}",
-        path=path,
-        line=1,
-        hint="use the published file, or --task classify, pair or regress for another layout",
+        "use the published file, or --task classify, pair or regress for another layout",
     )
 
 

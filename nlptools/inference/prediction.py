@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from nlptools import bundle, messages
 from nlptools.batches.features import Features
@@ -20,17 +19,6 @@ from nlptools.files.prefetch import one_ahead
 from nlptools.inference.translation import Translator
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
-
-T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class _Window:
-    """Some examples and their rows; `error`, if any, occurred after them and is raised after their predictions."""
-
-    examples: Sequence[Any]
-    features: Features | None
-    error: Exception | None = None
 
 
 class Predictor:
@@ -58,22 +46,14 @@ class Predictor:
         The next window is read and encoded while one is computed. The predictions for the examples before a malformed one
         come before its error.
         """
-        for window in one_ahead(self._windows(examples)):
-            if window.features is not None:
-                self.cut += window.features.cut
-                logits = outputs.logits(
-                    self.model,
-                    self.task.head,
-                    window.features,
-                    self.backend,
-                    self.which,
-                    batch_tokens=self.settings.batch_tokens,
-                )
-                assert logits is not None
-                layers = self.task.layers_of(self.model)
-                yield list(window.examples), self.task.decode(logits, window.features, window.examples, **layers)
-            if window.error is not None:
-                raise window.error
+        task, batch_tokens = self.task, self.settings.batch_tokens
+        for some, features in one_ahead(self._windows(examples)):
+            self.cut += features.cut
+            logits = outputs.logits(
+                self.model, task.head, features, self.backend, self.which, batch_tokens=batch_tokens
+            )
+            assert logits is not None
+            yield some, task.decode(logits, features, some, **task.layers_of(self.model))
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The lines that `predict` writes for the examples of files, a window at a time; warns of cut examples at the end.
@@ -81,31 +61,39 @@ class Predictor:
         `force`: replace existing files of --predictions, --nbest and --null-odds.
         """
         first = True
-        with self._files(force) as files:
+        with self._files(force) as add:
             for some, predictions in self.predictions(self.task.read(paths, False, errors)):
                 yield self.task.lines(predictions, some, self.settings, first)
                 first = False
-                if files is not None:
-                    files.add(predictions)
+                if add is not None:
+                    add(predictions)
         if self.cut:
             messages.warn(f"cut {messages.counted(self.cut, 'example')} that exceeded the maximum length of the model")
 
     def _files(self, force: bool) -> AbstractContextManager[Any]:
-        """The files to write besides the lines, or None."""
+        """The files to write besides the lines: a function that adds predictions to them, or None."""
         if self.task.name != "answer":
             return nullcontext()
-        from nlptools.tasks.answer.output import AnswerFiles
+        from nlptools.tasks.answer.output import answer_files
 
         task: Any = self.task
-        return AnswerFiles(task, self.settings, force)
+        return answer_files(task, self.settings, force)
 
-    def _windows(self, examples: Iterable[Any]) -> Iterator[_Window]:
+    def _windows(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], Features]]:
+        """Some examples and their rows; an error in the examples comes after those before it."""
         iterator = iter(examples)
         while True:
-            some, error = _taken(iterator, self.settings.window)
-            if some or error is not None:
-                yield _Window(some, self.task.features(some, self.encoding, False) if some else None, error)
-            if error is not None or len(some) < self.settings.window:
+            some: list[Any] = []
+            error = None
+            try:
+                some.extend(itertools.islice(iterator, self.settings.window))
+            except Exception as raised:
+                error = raised
+            if some:
+                yield some, self.task.features(some, self.encoding, False)
+            if error is not None:
+                raise error
+            if len(some) < self.settings.window:
                 return
 
 
@@ -132,14 +120,3 @@ class PairPredictor:
                 outputs = [escape(row[0].text) for row in translator.translate_batch(sources, None, options)]
                 yield [f"{a}\t{b}" for a, b in zip(window, outputs, strict=True)] if settings.columns else outputs
         translator.warn_of_unknown()
-
-
-def _taken(iterator: Iterator[T], count: int) -> tuple[list[T], Exception | None]:
-    """The next `count` elements, or those before an error, and the error."""
-    some: list[T] = []
-    try:
-        for element in itertools.islice(iterator, count):
-            some.append(element)
-    except Exception as error:
-        return some, error
-    return some, None

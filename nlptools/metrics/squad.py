@@ -72,7 +72,7 @@ def squad(
     if math.isnan(threshold):
         raise UsageError("the threshold is not a number")
     _check(questions, version)
-    exact, f1 = (np.array(column) for column in zip(*(_scores(q, predictions.get(q.id), version) for q in questions)))
+    exact, f1 = (np.array(column) for column in zip(*(scores(q, predictions.get(q.id), version) for q in questions)))
     missing = [q.id for q in questions if q.id not in predictions]
     details: dict[str, Any] = {
         "total": len(questions),
@@ -156,7 +156,7 @@ def _check(questions: Sequence[Question], version: str) -> None:
         seen.add(question.id)
 
 
-def _scores(question: Question, prediction: str | None, version: str) -> tuple[float, float]:
+def scores(question: Question, prediction: str | None, version: str) -> tuple[float, float]:
     """Exact match and F1, from 0 to 1, each with the answer that matches best."""
     if prediction is None:
         return 0.0, 0.0

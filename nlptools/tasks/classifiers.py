@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 
 from nlptools import bundle
 from nlptools.batches.bags import bag_rows, text_lengths
 from nlptools.batches.features import Features
-from nlptools.batches.pairs import cut_batches
 from nlptools.batches.text_rows import NGrams, TextEncoding
 from nlptools.compute.backend import Backend
 from nlptools.configs.word_vectors import lengths
@@ -31,32 +28,13 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int) -> TextEncodi
     return TextEncoding(loaded.tokenizer, config.unk, max_length, ngrams, threads)
 
 
-@torch.inference_mode()
-def logits(
-    model: Any,
-    features: Features,
-    backend: Backend,
-    *,
-    batch_tokens: int = 4096,
-    stop: Callable[[], bool] | None = None,
-) -> list[np.ndarray] | None:
-    """(K,) float32 of each row; None when `stop()` becomes true. A batch has rows of similar length, padded to the longest."""
+def row_logits(model: Any, features: Features, backend: Backend) -> Callable[[np.ndarray], np.ndarray]:
+    """A function from the numbers of rows (B,) to their logits (B, K), float32."""
     each = text_lengths(features, model.config.texts) if model.is_bag else None
-    order = np.argsort(-features.lengths, kind="stable")
-    bounds = cut_batches(np.maximum(1, features.lengths[order]), batch_tokens)
-    out: list[Any] = [None] * len(features)
-    for begin, end in pairwise(bounds):
-        if stop is not None and stop():
-            return None
-        rows = order[begin:end]
-        arrays = padded(features, rows) if each is None else bag_rows(features, each, rows)
-        values = model(*map(backend.put, arrays)).float().cpu().numpy()
-        for place, row in zip(rows, values, strict=True):
-            out[place] = row
-    return out
 
+    def logits(rows: np.ndarray) -> np.ndarray:
+        arrays = features.rows.batch(rows, PAD) if each is None else bag_rows(features, each, rows)
+        values: np.ndarray = model(*map(backend.put, arrays)).float().cpu().numpy()
+        return values
 
-def padded(features: Features, rows: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(B, T) ids, mask and types of some rows: the input of classifiers of word sequences."""
-    batch = features.rows.batch(rows, PAD)
-    return batch.ids, batch.mask, batch.types
+    return logits

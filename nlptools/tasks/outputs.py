@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -46,25 +47,33 @@ def logits(
 ) -> list[np.ndarray] | None:
     """The head's logits of each row, float32: (K,), a number, or (T, K) of its T tokens; None when `stop()` becomes true.
 
-    A batch is sequences end to end, sorted by length, without padding.
+    A batch has rows of similar length, for an encoder or a GPT end to end without padding.
     """
+    of_rows: Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
     if isinstance(model, TextClassifier):
-        return classifiers.logits(model, features, backend, batch_tokens=batch_tokens, stop=stop)
+        of_rows = classifiers.row_logits(model, features, backend)
+    else:
+        of_rows = partial(_of_rows, model, head, which, features, backend)
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: if memory runs out, it does at once
-    bounds = cut_batches(features.lengths[order], batch_tokens)
+    bounds = cut_batches(np.maximum(1, features.lengths[order]), batch_tokens)
     out: list[Any] = [None] * len(features)
     for begin, end in pairwise(bounds):
         if stop is not None and stop():
             return None
         rows = order[begin:end]
-        hidden = _hidden(model, head, which, features, rows, backend)
-        spans = _spans(features, rows, backend) if head in OF_SPANS else ()
-        values = model.task_logits(head, hidden, *spans).float().cpu().numpy()
-        if head in _OF_TOKENS:
-            values = np.split(values, np.cumsum(features.lengths[rows])[:-1])
-        for place, row in zip(rows, values, strict=True):
+        for place, row in zip(rows, of_rows(rows), strict=True):
             out[place] = row
     return out
+
+
+def _of_rows(
+    model: Any, head: str, which: Layers, features: Features, backend: Backend, rows: np.ndarray
+) -> Sequence[np.ndarray]:
+    """The logits of each of the rows (B,), sorted by length, in one batch."""
+    hidden = _hidden(model, head, which, features, rows, backend)
+    spans = _spans(features, rows, backend) if head in OF_SPANS else ()
+    values: np.ndarray = model.task_logits(head, hidden, *spans).float().cpu().numpy()
+    return np.split(values, np.cumsum(features.lengths[rows])[:-1]) if head in _OF_TOKENS else list(values)
 
 
 def _spans(features: Features, rows: np.ndarray, backend: Backend) -> tuple[Any]:

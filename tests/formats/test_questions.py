@@ -17,11 +17,9 @@ from nlptools.errors import DataError, InputError, UsageError
 from nlptools.formats.choices import read_choices
 from nlptools.formats.examples import Answer, Choice, Coreference, Place, Question
 from nlptools.formats.gap import predictions_line, read_coreference
-from nlptools.formats.questions import candidate, json_object, nearest, read_questions
+from nlptools.formats.questions import nearest, read_questions
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
-from nlptools.formats.squad import gold_answers, read_no_answer, read_predictions
-from nlptools.metrics import squad
 from tests.real_data import published
 
 CONTEXT = "Ann saw Bob. Bob saw\u2028Ann."
@@ -208,35 +206,6 @@ def test_qamr(tmp_path):
         (tmp_path / "a" / "b" / "c").mkdir(parents=True)
         questions(tmp_path, text, "a/b/c/f.tsv")
     assert questions(tmp_path, text, "a/b/c/f.tsv", sentences=str(tmp_path / "wiki-sentences.tsv"))
-
-
-# -- output -----------------------------------------------------------------------------------------------------------
-
-TEXT = st.text(max_size=4)
-LEAF = st.none() | st.integers() | TEXT
-JSON = LEAF | st.lists(LEAF, max_size=2) | st.lists(st.dictionaries(TEXT, LEAF, max_size=2), max_size=2)
-
-
-@given(st.dictionaries(TEXT, JSON, max_size=3))
-def test_an_object_line_by_line_is_the_object(value):
-    text = "\n".join(json_object(value.items()))
-    assert text == json.dumps(value, indent=4, ensure_ascii=False)
-
-
-def test_official_output_is_what_the_scorer_reads(tmp_path):
-    questions(tmp_path, squad_file(question(), question(id="q2", answers=[], is_impossible=True)), "gold.json")
-    gold = [*gold_answers(tmp_path / "gold.json")]
-    (tmp_path / "p").write_text("\n".join(json_object([("q1", "Bob"), ("q2", "")])) + "\n")
-    (tmp_path / "o").write_text("\n".join(json_object([("q1", -3.0), ("q2", 2.5)])) + "\n")
-    predictions, odds = read_predictions(tmp_path / "p"), read_no_answer(tmp_path / "o")
-    assert squad.squad(gold, predictions, "2.0", no_answer=odds).values()["exact"] == 100
-    best = [candidate("Bob", 0.75, 2.0, 1.5), candidate("", 0.25, 0.0, 0.0)]
-    assert json.loads("\n".join(json_object([("q1", best)])))["q1"][0] == {
-        "text": "Bob",
-        "probability": 0.75,
-        "start_logit": 2.0,
-        "end_logit": 1.5,
-    }
 
 
 # -- choices ----------------------------------------------------------------------------------------------------------

@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from nlptools.layers.crf import Crf
-from nlptools.tasks.tag.decoding import Transitions, best_tags, constraints
+from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
 
 NAMES = ["O", "B-X", "I-X"]
 
 
 def drawn(seed, constrained=False, C=3, B=4, T=5):
     generator = torch.Generator().manual_seed(seed)
-    rules = [torch.from_numpy(part) for part in vars(constraints(NAMES, "iob2")).values()] if constrained else []
+    rules = [torch.from_numpy(part) for part in constraints(NAMES, "iob2")] if constrained else []
     crf = Crf(C, *rules)
     with torch.no_grad():
         for weight in crf.parameters():
@@ -129,7 +129,7 @@ def test_16_bits_are_summed_in_32():
 
 def test_the_numpy_half_decodes_the_same():
     crf, scores, mask = drawn(7, constrained=True)
-    weights = Transitions(*(weight.detach().numpy() for weight in crf.parameters()))
+    weights = Neighbours(*(weight.detach().numpy() for weight in crf.parameters()))
     lengths = mask.sum(dim=1).numpy()
     found = best_tags(scores[mask].numpy(), np.append(0, np.cumsum(lengths)), constraints(NAMES, "iob2"), weights)
     assert found.tolist() == crf.decode(scores, mask)[0][mask].tolist()
@@ -141,7 +141,7 @@ def test_what_is_refused():
 
 
 def test_restricted_later_is_restricted_from_the_beginning() -> None:
-    rules = [torch.from_numpy(part) for part in vars(constraints(NAMES, "iob2")).values()]
+    rules = [torch.from_numpy(part) for part in constraints(NAMES, "iob2")]
     first, scores, mask = drawn(5, constrained=True)
     later = Crf(3)
     later.load_state_dict(first.state_dict())

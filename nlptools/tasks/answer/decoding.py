@@ -13,7 +13,7 @@ Shapes: B rows of a batch, T tokens, K best, N questions, A longest answer, C ca
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ import numpy as np
 
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.examples import Question
-from nlptools.formats.questions import candidate
 from nlptools.metrics import squad
 from nlptools.tasks.answer.features import NO, YES, AnswerFeatures
 
@@ -77,7 +76,7 @@ class AnswerRecord:
 
     def nbest_json(self) -> list[dict[str, Any]]:
         """The value in the official n-best file; the values in the other two are `text(threshold)` and `null_odds`."""
-        return [candidate(*each[:4]) for each in self.nbest]
+        return [dict(zip(Candidate._fields[:4], each)) for each in self.nbest]
 
 
 def best_spans(
@@ -87,7 +86,6 @@ def best_spans(
     *,
     n_best: int = 20,
     max_tokens: int = 30,
-    max_words: int = 0,
     yes_no: np.ndarray | None = None,
 ) -> RowAnswers:
     """The best answers in the rows (B,) of a batch.
@@ -95,15 +93,14 @@ def best_spans(
     Args:
         logits: (B, T, 2), the scores of each token as beginning and end; T may exceed the lengths of the rows.
         max_tokens: longest answer in pieces; 0: no limit.
-        max_words: longest answer in whitespace-separated words; 0: no limit.
         yes_no: (B, 3), logits of SPAN, YES and NO of each row.
 
     Raises:
         UsageError: `n_best` below 1, or a longest answer below 0.
         DataError: a logit of the context or of no answer is not finite.
     """
-    if n_best < 1 or max_tokens < 0 or max_words < 0:
-        raise UsageError(f"{n_best} best answers of at most {max_tokens} pieces and {max_words} words")
+    if n_best < 1 or max_tokens < 0:
+        raise UsageError(f"{n_best} best answers of at most {max_tokens} pieces")
     rows = np.asarray(rows, np.int64)
     start, end = (np.asarray(logits[:, :, side], np.float64) for side in (0, 1))
     T = start.shape[1]
@@ -116,13 +113,10 @@ def best_spans(
     if not np.isfinite(logits[allowed_end | (places == null[:, None])]).all():
         raise DataError("the model's scores of an answer are not finite numbers")
     longest = min(max_tokens or T, T)
-    scores = np.where(allowed_start, start, -np.inf)[:, :, None] + _band(
-        np.where(allowed_end, end, -np.inf), longest, -np.inf
-    )  # (B, T, A): from token i to token i + k
-    if max_words and len(features.words):
-        words = features.words.take(features.first[rows][:, None] + places - begin, mode="clip")
-        scores[_band(words, longest, np.iinfo(np.int32).max) - words[:, :, None] >= max_words] = -np.inf
-    flat = scores.reshape(len(rows), -1)
+    # (B, T, longest): from token i to token i + k
+    ends = np.pad(np.where(allowed_end, end, -np.inf), ((0, 0), (0, longest - 1)), constant_values=-np.inf)
+    ends = np.lib.stride_tricks.sliding_window_view(ends, longest, axis=1)
+    flat = (np.where(allowed_start, start, -np.inf)[:, :, None] + ends).reshape(len(rows), -1)
     chosen, best = _top(flat, n_best)
     first = chosen // longest
     last = np.minimum(first + chosen % longest, T - 1)
@@ -215,12 +209,6 @@ def _yes_no(logits: np.ndarray) -> tuple[str, float]:
     return answer if row[YES] + row[NO] > 0.5 else "", float(max(row[YES], row[NO]))
 
 
-def _band(values: np.ndarray, width: int, fill: Any) -> np.ndarray:
-    """(B, T) -> (B, T, width): at each place the values from there on, `fill` past the end."""
-    wide = np.pad(values, ((0, 0), (0, width - 1)), constant_values=fill)
-    return np.lib.stride_tricks.sliding_window_view(wide, width, axis=1)
-
-
 def _log_sum(scores: np.ndarray) -> np.ndarray:
     """log(sum(exp(scores))) over the last axis; -inf where all are."""
     top = scores.max(axis=1)
@@ -269,15 +257,14 @@ def tune_threshold(questions: Sequence[Question], records: Sequence[AnswerRecord
     """The threshold with the highest F1 of SQuAD 2.0; of equally good ones the lowest.
 
     Every threshold that separates questions is tried: below all odds, between each two neighbours, above all.
-
-    Raises:
-        DataError: no questions, or two with the same id.
     """
-    golds = [gold(question) for question in questions]
-    answered = _each(golds, {record.id: record.text(np.inf) for record in records})
-    unanswered = _each(golds, {record.id: record.text(-np.inf) for record in records})
-    names = {record.id: n for n, record in enumerate(records)}
-    odds = np.array([records[names[question.id]].null_odds for question in questions])
+    by_id = {record.id: record for record in records}
+    pairs = [(gold(question), by_id[question.id]) for question in questions]
+    answered, unanswered = (  # exact match and F1 of each question, from 0 to 1: (N, 2)
+        np.array([squad.scores(question, record.text(threshold), "2.0") for question, record in pairs])
+        for threshold in (np.inf, -np.inf)
+    )
+    odds = np.array([record.null_odds for _, record in pairs])
     order = np.argsort(odds, kind="stable")
     gains = np.concatenate([[[0.0, 0.0]], (answered - unanswered)[order]]).cumsum(axis=0) + unanswered.sum(axis=0)
     odds = odds[order]
@@ -292,16 +279,3 @@ def tune_threshold(questions: Sequence[Question], records: Sequence[AnswerRecord
         threshold = odds[place - 1] if threshold >= odds[place] else threshold
     exact, f1 = 100 * gains[place] / len(questions)
     return NullThreshold(float(threshold), float(f1), float(exact))
-
-
-def _each(questions: Sequence[squad.Question], predictions: Mapping[str, str]) -> np.ndarray:
-    """Exact match and F1 of each question, from 0 to 1: (N, 2)."""
-    measures = squad.squad(questions, predictions, "2.0")
-    columns = [measures.names.index(name) for name in ("exact", "f1")]
-    size = 256
-    parts = []
-    for begin in range(0, len(questions), size):
-        weights = np.zeros((min(size, len(questions) - begin), len(questions)), np.int64)
-        weights[np.arange(len(weights)), begin + np.arange(len(weights))] = 1
-        parts.append(measures.compute(weights)[:, columns] / 100)
-    return np.concatenate(parts)

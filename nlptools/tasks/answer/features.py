@@ -49,7 +49,6 @@ class AnswerFeatures:
     first: np.ndarray  # (R,) int64, number of its first piece, among the P of all contexts
     starts: np.ndarray  # (P,) int32, first character of each piece
     ends: np.ndarray  # (P,) int32, one past its last character
-    words: np.ndarray  # (P,) int32, number of the whitespace-separated word it belongs to
     cut_questions: int  # questions that lost tokens
 
     def characters(self, row: int, start: int, end: int) -> tuple[int, int]:
@@ -98,7 +97,7 @@ def answer_features(
     sizes = np.minimum(asked.lengths, max_question)[which]
     contexts = tuple(question.context for question in questions)
     pieces, context = encode_once(tokenizer, contexts, encoding.threads)
-    starts, ends, words = covered(tokenizer, list(dict.fromkeys(contexts)), pieces.bounds)
+    starts, ends = covered(tokenizer, list(dict.fromkeys(contexts)), pieces.bounds)
 
     units = pieces.lengths[context]
     room = max_length - marks.count(2) - sizes
@@ -122,7 +121,6 @@ def answer_features(
         first,
         starts,
         ends,
-        words,
         int((asked.lengths[which] > max_question).sum()),
     )
 

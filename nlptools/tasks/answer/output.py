@@ -2,54 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from types import TracebackType
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from nlptools.configs.finetuning import Predict
 from nlptools.files import streams
-from nlptools.formats.questions import json_object
 from nlptools.tasks.answer.decoding import AnswerRecord
 from nlptools.tasks.answer.task import Answered, QuestionAnswering
 
 
-class AnswerFiles:
-    """The files that `settings` names, written question by question. Use as a context manager.
+@contextmanager
+def answer_files(
+    task: QuestionAnswering, settings: Predict, force: bool = False
+) -> Iterator[Callable[[Sequence[Answered]], None]]:
+    """The files that `settings` names; yields a function that writes the answers to some more questions.
 
     Raises:
         OutputError: a file exists and `force` is not set, or cannot be created.
         StreamError: a write failed.
     """
+    values: tuple[tuple[str | None, Callable[[AnswerRecord], Any]], ...] = (
+        (settings.predictions, task.text),
+        (settings.nbest, AnswerRecord.nbest_json),
+        (settings.null_odds, lambda record: record.null_odds),
+    )
+    opening = "{\n"
 
-    def __init__(self, task: QuestionAnswering, settings: Predict, force: bool = False) -> None:
-        values: tuple[tuple[str | None, Callable[[AnswerRecord], Any]], ...] = (
-            (settings.predictions, task.text),
-            (settings.nbest, AnswerRecord.nbest_json),
-            (settings.null_odds, lambda record: record.null_odds),
-        )
-        self._files, self._stack, self._first = [], ExitStack(), True
-        with ExitStack() as stack:
-            for path, value in values:
-                if path is not None:
-                    self._files.append((stack.enter_context(streams.Output(path, force=force)), value))
-            self._stack = stack.pop_all()
+    def add(predictions: Sequence[Answered]) -> None:
+        nonlocal opening
+        for record, _ in predictions:
+            for file, value in files:
+                member = json.dumps({record.id: value(record)}, indent=4, ensure_ascii=False)[2:-2]
+                file.write(opening + member)
+            opening = ",\n"
 
-    def add(self, predictions: Sequence[Answered]) -> None:
-        """Write the answers to some more questions."""
-        for file, value in self._files:
-            for number, (record, _) in enumerate(predictions):
-                inner = "\n".join(list(json_object([(record.id, value(record))]))[1:-1])
-                file.write(("{\n" if self._first and not number else ",\n") + inner)
-        self._first &= not predictions
-
-    def __enter__(self) -> AnswerFiles:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if error is None:
-            for file, _ in self._files:
-                file.write("{}\n" if self._first else "\n}\n")
-        self._stack.__exit__(kind, error, trace)
+    with ExitStack() as stack:
+        outputs = [(path, value) for path, value in values if path is not None]
+        files = [(stack.enter_context(streams.Output(path, force=force)), value) for path, value in outputs]
+        yield add
+        for file, _ in files:
+            file.write("{}\n" if opening == "{\n" else "\n}\n")

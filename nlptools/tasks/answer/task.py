@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.utils.rnn import pad_sequence
 
 from nlptools import bundle, messages
 from nlptools.batches.encoder_rows import bounds_of, ranges
@@ -126,7 +127,7 @@ class QuestionAnswering(Task):
         seen: set[str] = set()
         for e in examples:
             if e.id in seen:
-                raise DataError(f"a second question has the id {e.id!r}", path=e.place.path, line=e.place.line)
+                raise e.place.error(f"a second question has the id {e.id!r}")
             seen.add(e.id)
         if self.required and any(e.impossible for e in examples):
             messages.warn(
@@ -163,18 +164,22 @@ class QuestionAnswering(Task):
         """The answer to each question: `Answered`."""
         windows: AnswerFeatures = features.more
         wanted = answer_targets(windows, examples) if self.measuring else None
-        place, losses, batches = _places(windows), np.full(len(outputs), math.nan), []
+        places = np.split(_places(windows), windows.rows.bounds[1:-1])
+        losses, batches = np.full(len(outputs), math.nan), []
         order = np.argsort([len(row) for row in outputs], kind="stable")
         for begin in range(0, len(order), _ROWS):
             rows = order[begin : begin + _ROWS]
-            logits, places = _padded([outputs[i] for i in rows]), _padded([place[_row(windows, i)] for i in rows])
-            yes_no = logits[np.arange(len(rows)), windows.null[rows], 2:] if self.yes_no else None
+            logits, place = (
+                pad_sequence([torch.from_numpy(arrays[i]) for i in rows], batch_first=True)
+                for arrays in (outputs, places)
+            )
+            scores = logits.numpy()
+            yes_no = scores[np.arange(len(rows)), windows.null[rows], 2:] if self.yes_no else None
             sizes = {"n_best": self.candidates, "max_tokens": self.max_answer}
-            batches.append(best_spans(windows, rows, logits[:, :, :2], yes_no=yes_no, **sizes))
+            batches.append(best_spans(windows, rows, scores[:, :, :2], yes_no=yes_no, **sizes))
             if wanted is not None:
                 labels = [wanted.start, wanted.end, *((wanted.yes_no,) if self.yes_no else ())]
-                each = (torch.from_numpy(array) for array in (logits, places, *(label[rows] for label in labels)))
-                losses[rows] = _losses(*each).numpy()
+                losses[rows] = _losses(logits, place, *(torch.from_numpy(label[rows]) for label in labels)).numpy()
         records = answers(windows, [e.id for e in examples], batches, n_best=self.candidates, required=self.required)
         count = np.bincount(windows.question, minlength=len(records))
         mean = np.bincount(windows.question, losses, minlength=len(records)) / np.maximum(1, count)
@@ -239,18 +244,6 @@ def _places(windows: AnswerFeatures) -> np.ndarray:
     place[ranges(starts + windows.begin, windows.length)] = 1
     place[starts + windows.null] = _NONE
     return place
-
-
-def _row(windows: AnswerFeatures, row: int) -> slice:
-    return slice(int(windows.rows.bounds[row]), int(windows.rows.bounds[row + 1]))
-
-
-def _padded(rows: Sequence[np.ndarray]) -> np.ndarray:
-    """Rows of different lengths, padded with 0: (B, T, ...)."""
-    out = np.zeros((len(rows), max(map(len, rows)), *rows[0].shape[1:]), rows[0].dtype)
-    for i, row in enumerate(rows):
-        out[i, : len(row)] = row
-    return out
 
 
 def _losses(logits: Tensor, place: Tensor, start: Tensor, end: Tensor, yes_no: Tensor | None = None) -> Tensor:

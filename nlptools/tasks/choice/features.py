@@ -10,28 +10,16 @@ Shapes: N examples, R rows of all endings, B examples of a batch, K endings of e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join
-from nlptools.batches.features import Encoding, with_types
-from nlptools.batches.windows import NO_TARGET
+from nlptools.batches.encoder_rows import Segment, bounds_of, encode_once, join
+from nlptools.batches.features import Encoding, Features, with_types
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Choice
 
 
-@dataclass(frozen=True)
-class ChoiceFeatures:
-    """The rows of N examples; the rows of example n are `examples[n]` to `examples[n + 1]` - 1."""
-
-    rows: Rows
-    examples: np.ndarray  # (N + 1,) int64
-    labels: np.ndarray  # (N,) int64, the number of the right ending; NO_TARGET where unknown
-    cut_rows: int  # rows in which the context or the ending was cut
-
-
-def choice_features(examples: Sequence[Choice], encoding: Encoding) -> ChoiceFeatures:
+def choice_features(examples: Sequence[Choice], encoding: Encoding) -> Features:
     """Rows of contexts and endings. Raises UsageError if `encoding.max_length` leaves no room for them."""
     marks, tokenizer = encoding.marks, encoding.tokenizer
     room = encoding.max_length - marks.count(2)
@@ -54,24 +42,8 @@ def choice_features(examples: Sequence[Choice], encoding: Encoding) -> ChoiceFea
             Segment(endings.ids, endings.bounds[ending], second, 1),
         ],
     )
-    labels = np.array([NO_TARGET if example.label is None else example.label for example in examples], np.int64)
     cut_rows = int((first + second < before + after).sum())
-    return ChoiceFeatures(with_types(rows, encoding), bounds_of(counts), labels, cut_rows)
-
-
-def choice_probabilities(scores: np.ndarray, examples: np.ndarray) -> np.ndarray:
-    """The softmax over the endings of each example: (R,) scores -> (R,) float64.
-
-    Args:
-        examples: (N + 1,), the first row of each example, and the end; every example has rows.
-    """
-    if not len(scores):
-        return np.zeros(0)
-    starts, counts = examples[:-1], np.diff(examples)
-    wide = scores.astype(np.float64)
-    shares = np.exp(wide - np.repeat(np.maximum.reduceat(wide, starts), counts))
-    probabilities: np.ndarray = shares / np.repeat(np.add.reduceat(shares, starts), counts)
-    return probabilities
+    return Features(with_types(rows, encoding), examples=bounds_of(counts), cut=cut_rows)
 
 
 def cut_pair(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:

@@ -20,7 +20,7 @@ from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import DataError
 from nlptools.formats.examples import Choice
-from nlptools.tasks.choice.features import choice_features, choice_probabilities
+from nlptools.tasks.choice.features import choice_features
 from nlptools.tasks.task import Task, check_best, gold, reading_options
 
 
@@ -53,13 +53,13 @@ class MultipleChoice(Task):
         return self
 
     def features(self, examples: Sequence[Choice], encoding: Encoding, labelled: bool) -> Features:
-        rows = choice_features(examples, encoding)
-        features = Features(rows.rows, examples=rows.examples, cut=rows.cut_rows)
+        features = choice_features(examples, encoding)
         if not labelled:
             return features
+        assert features.examples is not None
         weight = np.zeros(len(features), np.float32)
-        weight[rows.examples[:-1] + rows.labels] = 1
-        of_row = np.repeat(np.arange(len(examples)), np.diff(rows.examples))
+        weight[features.examples[:-1] + [gold(e.label) for e in examples]] = 1
+        of_row = np.repeat(np.arange(len(examples)), np.diff(features.examples))
         return replace(features, targets={"example": of_row, WEIGHT: weight})
 
     # -- training and prediction --------------------------------------------------------------------------------------
@@ -74,8 +74,9 @@ class MultipleChoice(Task):
     def decode(self, outputs: Sequence[np.ndarray], features: Features, examples: Sequence[Any]) -> list[Any]:
         """(K,) the probability of each ending of each example."""
         assert features.examples is not None
-        probabilities = choice_probabilities(np.array(outputs, np.float64), features.examples)
-        return np.split(probabilities, features.examples[1:-1])
+        scores = np.split(np.array(outputs, np.float64), features.examples[1:-1])
+        shares = [np.exp(each - each.max()) for each in scores]
+        return [each / each.sum() for each in shares]
 
     def measure(self, predictions: Sequence[np.ndarray], examples: Sequence[Choice]) -> dict[str, float]:
         predicted = [int(p.argmax()) for p in predictions]

@@ -142,11 +142,9 @@ class Classification(Task):
         for e in examples:
             for label in e.labels if self.multi_label else (gold(e.label),):
                 if label not in known:
-                    raise DataError(
+                    raise e.place.error(
                         f"the label {label!r} was not seen in training (seen: {listed(self.labels)})",
-                        path=e.place.path,
-                        line=e.place.line,
-                        hint="remove its lines, or add examples of it to the training data",
+                        "remove its lines, or add examples of it to the training data",
                     )
 
     def features(self, examples: Sequence[TextExample], encoding: Encoding | TextEncoding, labelled: bool) -> Features:
@@ -252,7 +250,7 @@ class Classification(Task):
             named = header_with(examples[0], list(fields[0])) if first else None
             lines = [columns_with(e, row) for e, row in zip(examples, fields, strict=True)]
             return lines if named is None else [named, *lines]
-        return ["\t".join(escape(v) if isinstance(v, str) else _shown(v) for v in row.values()) for row in fields]
+        return ["\t".join(escape(v) if isinstance(v, str) else f"{v:.6g}" for v in row.values()) for row in fields]
 
     def _fields(self, prediction: Any, settings: Predict) -> dict[str, str | float]:
         """The columns of a prediction, by name."""
@@ -260,7 +258,9 @@ class Classification(Task):
             return {"prediction": round(prediction, 6)}
         probabilities = np.exp(prediction)
         if settings.probabilities:
-            return {f"probability:{label}": _rounded(p) for label, p in zip(self.labels, probabilities, strict=True)}
+            return {
+                f"probability:{label}": round(float(p), 4) for label, p in zip(self.labels, probabilities, strict=True)
+            }
         order = np.argsort(-probabilities, kind="stable")
         if self.multi_label and settings.top_k == 1:
             chosen = [i for i in order if probabilities[i] >= settings.threshold]
@@ -270,7 +270,7 @@ class Classification(Task):
         fields: dict[str, str | float] = {}
         for rank, i in enumerate(order[: settings.top_k], 1):
             end = f"_{rank}" if rank > 1 else ""
-            fields |= {f"prediction{end}": self.labels[i], f"probability{end}": _rounded(probabilities[i])}
+            fields |= {f"prediction{end}": self.labels[i], f"probability{end}": round(float(probabilities[i]), 4)}
         return fields
 
     def label_settings(self) -> dict[str, Any]:
@@ -292,14 +292,6 @@ def _number(example: TextExample) -> float:
     return float(gold(example.label))
 
 
-def _rounded(probability: float) -> float:
-    return round(float(probability), 4)
-
-
-def _shown(number: float) -> str:
-    return f"{number:.6g}"
-
-
 def _measured_numbers(right: np.ndarray, predicted: np.ndarray) -> dict[str, float]:
     """Mean squared error, Pearson and Spearman correlation (0 where all numbers are equal), and the mean of both."""
     loss = float(((right - predicted) ** 2).mean())
@@ -313,10 +305,6 @@ def _of_one_text(example: Any) -> Any:
     """The example. Raises DataError if it looks like two texts, since the second would be read as a label."""
     in_columns = not example.header and len(example.columns) == 2
     if in_columns and example.label is not None and not is_number(example.label):
-        raise DataError(
-            "two columns, expected a text, or a text and a number",
-            path=example.place.path,
-            line=example.place.line,
-            hint="--pair: two texts per line",
-        )
+        message = "two columns, expected a text, or a text and a number"
+        raise example.place.error(message, "--pair: two texts per line")
     return example

@@ -10,31 +10,18 @@ Shapes: N texts, R = N rows, B batch; mentions in the order pronoun, A, B.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join
-from nlptools.batches.features import Encoding, with_types
+from nlptools.batches.encoder_rows import Segment, bounds_of, encode_once, join
+from nlptools.batches.features import Encoding, Features, with_types
 from nlptools.batches.piece_offsets import covered, touched
-from nlptools.batches.windows import NO_TARGET
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import UsageError
 from nlptools.formats.examples import Coreference
-from nlptools.formats.gap import LABELS
 
 
-@dataclass(frozen=True)
-class CoreferenceFeatures:
-    """One row for each text."""
-
-    rows: Rows
-    spans: np.ndarray  # (N, 3, 2) int64, first and last token (inclusive) of each mention in its row
-    labels: np.ndarray  # (N,) int64, index in `formats.gap.LABELS`; NO_TARGET where unknown
-    cut_texts: int  # texts that lost tokens
-
-
-def coreference_features(examples: Sequence[Coreference], encoding: Encoding) -> CoreferenceFeatures:
-    """Rows of texts.
+def coreference_features(examples: Sequence[Coreference], encoding: Encoding) -> Features:
+    """A row for each text. The target `spans` (N, 6): first and last token (inclusive) of each mention in its row.
 
     Raises:
         UsageError: `encoding.max_length` leaves no room for three mentions.
@@ -48,7 +35,7 @@ def coreference_features(examples: Sequence[Coreference], encoding: Encoding) ->
         raise UsageError(f"rows of {encoding.max_length} tokens: expected at least {least}, for three mentions")
     pieces, which = encode_once(tokenizer, [example.text for example in examples], encoding.threads)
     texts = list(dict.fromkeys(example.text for example in examples))
-    starts, ends, _ = covered(tokenizer, texts, pieces.bounds)
+    starts, ends = covered(tokenizer, texts, pieces.bounds)
     kept: list[np.ndarray] = []
     spans = np.zeros((len(examples), 3, 2), np.int64)
     cut = 0
@@ -66,8 +53,7 @@ def coreference_features(examples: Sequence[Coreference], encoding: Encoding) ->
     for n in range(len(examples)):
         for first, last in spans[n].tolist():
             rows.types[rows.bounds[n] + first : rows.bounds[n] + last + 1] = 1
-    labels = [NO_TARGET if example.label is None else LABELS.index(example.label) for example in examples]
-    return CoreferenceFeatures(with_types(rows, encoding), spans, np.array(labels, np.int64), cut)
+    return Features(with_types(rows, encoding), {"spans": spans.reshape(-1, 6)}, cut=cut)
 
 
 def _mentions(example: Coreference, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:
@@ -81,11 +67,7 @@ def _mentions(example: Coreference, starts: np.ndarray, ends: np.ndarray) -> np.
     for mention, offset in mentions:
         pieces = touched(starts, ends, offset, offset + len(mention))
         if pieces is None:
-            raise DataError(
-                f"the tokenizer drops all of {mention!r}",
-                path=example.place.path,
-                line=example.place.line,
-            )
+            raise example.place.error(f"the tokenizer drops all of {mention!r}")
         spans.append(pieces)
     return np.array(spans, np.int64)
 
@@ -98,11 +80,7 @@ def _nearest(mentions: np.ndarray, pieces: int, room: int, example: Coreference)
     distance = np.maximum(mentions[:, :1] - places, places - mentions[:, 1:]).min(axis=0)  # 0 or less in a mention
     needed = int((distance <= 0).sum())
     if needed > room:
-        raise DataError(
-            f"pronoun and names have {needed} tokens, more than the {room} of a row",
-            path=example.place.path,
-            line=example.place.line,
-            hint="--max-length gives more room",
-        )
+        message = f"pronoun and names have {needed} tokens, more than the {room} of a row"
+        raise example.place.error(message, "--max-length gives more room")
     chosen: np.ndarray = np.sort(np.argsort(np.maximum(distance, 0), kind="stable")[:room])
     return chosen

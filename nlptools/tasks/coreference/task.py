@@ -8,7 +8,7 @@ Shapes: N examples, B rows of a batch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -51,11 +51,12 @@ class PronounResolution(Task):
         return self
 
     def features(self, examples: Sequence[Coreference], encoding: Encoding, labelled: bool) -> Features:
-        rows = coreference_features(examples, encoding)
-        targets: dict[str, np.ndarray] = {"spans": rows.spans.reshape(-1, 6)}
-        if labelled:
-            targets |= {"label": rows.labels, WEIGHT: np.ones(len(examples), np.float32)}
-        return Features(rows.rows, targets, cut=rows.cut_texts)
+        features = coreference_features(examples, encoding)
+        if not labelled:
+            return features
+        labels = np.array([LABELS.index(gold(e.label)) for e in examples], np.int64)
+        targets = {**features.targets, "label": labels, WEIGHT: np.ones(len(examples), np.float32)}
+        return replace(features, targets=targets)
 
     # -- training and prediction --------------------------------------------------------------------------------------
 

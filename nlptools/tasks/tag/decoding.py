@@ -10,68 +10,55 @@ Shapes: N sentences, T longest of them, W words of all, C tags.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from nlptools.errors import UsageError, display
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
-from nlptools.formats.tag_schemes import PLAIN, find_scheme, is_span_tag, split
+from nlptools.formats.tag_schemes import find_scheme, is_span_tag, split
 
 _BREACH = 1e6  # the cost of breaking the scheme, far above any score; 64 bits keep both
 _BATCH = 1 << 14  # scores per step: few enough for the cache, and for sentences of similar length
 
 
-@dataclass(frozen=True)
-class Constraints:
-    """Which of C tags may stand where."""
+class Neighbours(NamedTuple):
+    """Which of C tags may stand where (bool), or scores of that as a CRF learns them (float)."""
 
-    follows: np.ndarray  # (C, C) bool, [before, now]
-    begins: np.ndarray  # (C,) bool, as the first of a sentence
-    ends: np.ndarray  # (C,) bool, as the last
-
-
-@dataclass(frozen=True)
-class Transitions:
-    """Scores of neighbours, as a CRF learns them."""
-
-    follows: np.ndarray  # (C, C) float, [before, now]
-    begins: np.ndarray  # (C,) float
-    ends: np.ndarray  # (C,) float
+    follows: np.ndarray  # (C, C), [before, now]
+    begins: np.ndarray  # (C,), as the first of a sentence
+    ends: np.ndarray  # (C,), as the last
 
 
-def constraints(names: Sequence[str], scheme: str) -> Constraints:
+def constraints(names: Sequence[str], scheme: str) -> Neighbours:
     """The constraints of a scheme on tags of these names.
 
     Args:
-        scheme: see `tag_schemes.find_scheme`; `plain` allows everything.
+        scheme: see `tag_schemes.find_scheme`; not `plain`, which allows everything.
 
     Raises:
         UsageError: no such scheme, or a name that is not of the scheme.
     """
-    C = len(names)
     scheme = find_scheme(scheme)
-    if scheme == PLAIN:
-        return Constraints(np.ones((C, C), np.bool_), np.ones(C, np.bool_), np.ones(C, np.bool_))
     rules = neighbours(scheme)
     tags = [("O", "")]  # outside of the sentence
     for name in names:
         if not is_span_tag(name) or name[0] not in RULES[scheme].prefixes:
             raise UsageError(f"tag {display(name)!r} is not of the scheme {scheme}, expected {tags_expected(scheme)}")
         tags.append(split(name))
-    may = np.zeros((C + 1, C + 1), np.bool_)
+    may = np.zeros((len(tags), len(tags)), np.bool_)
     for b, before in enumerate(tags):
         for n, now in enumerate(tags):
             start, inside, end = ((before[0], now[0], before[1] == now[1]) in rule for rule in rules)
             may[b, n] = (now[0] == "O" or start or inside) and (before[0] == "O" or end or inside)
-    return Constraints(may[1:, 1:], may[0, 1:], may[1:, 0])
+    return Neighbours(may[1:, 1:], may[0, 1:], may[1:, 0])
 
 
 def best_tags(
     scores: np.ndarray,
     sentences: np.ndarray,
-    allowed: Constraints | None = None,
-    transitions: Transitions | None = None,
+    allowed: Neighbours | None = None,
+    transitions: Neighbours | None = None,
 ) -> np.ndarray:
     """The best tag of each word of N sentences: (W,) int64. Of equally good ones the first in the list of tags.
 
@@ -85,7 +72,11 @@ def best_tags(
         highest: np.ndarray = scores.argmax(axis=1) if len(scores) else np.zeros(0, np.int64)
         return highest
     C = scores.shape[1]
-    follows, begins, ends = _costs(C, allowed, transitions)
+    costs = Neighbours(np.zeros((C, C)), np.zeros(C), np.zeros(C))  # 64 bits
+    for cost, score in zip(costs, transitions or ()):
+        cost += score
+    for cost, may in zip(costs, allowed or ()):
+        cost -= np.where(may, 0.0, _BREACH)
     lengths = np.diff(sentences)
     order = np.argsort(-lengths, kind="stable")
     out = np.zeros(len(scores), np.int64)
@@ -99,22 +90,21 @@ def best_tags(
         real = columns < lengths[rows][:, None]
         padded = np.zeros((*real.shape, C))
         padded[real] = scores[(sentences[rows][:, None] + columns)[real]]
-        tags = viterbi(padded, real, follows, begins, ends)[0]
+        tags = viterbi(padded, real, costs)
         out[(sentences[rows][:, None] + columns)[real]] = tags[real]
     return out
 
 
-def viterbi(
-    scores: np.ndarray, mask: np.ndarray, follows: np.ndarray, begins: np.ndarray, ends: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """The best path through each row: tags (N, T) int64, 0 past the end, and its score (N,).
+def viterbi(scores: np.ndarray, mask: np.ndarray, costs: Neighbours) -> np.ndarray:
+    """The best path through each row: tags (N, T) int64, 0 past the end.
 
     Args:
         scores: (N, T, C).
         mask: (N, T) bool, True = real; a row is real from its first place to its last, which is at least one.
-        follows, begins, ends: (C, C), (C,) and (C,), the scores of neighbours, of the first and of the last tag.
+        costs: the scores of neighbours, of the first and of the last tag.
     """
     N, T, C = scores.shape
+    follows, begins, ends = costs
     lengths = mask.sum(axis=1)
     best = begins + scores[:, 0]  # (N, C), of the paths that end in each tag
     came = np.zeros((T, N, C), np.int64)
@@ -134,19 +124,4 @@ def viterbi(
         here = t < lengths
         tags[here, t] = now[here]
         now = np.where(here & (t > 0), came[t][rows, now], now)
-    return tags, best.max(axis=1)
-
-
-def _costs(
-    tags: int, allowed: Constraints | None, transitions: Transitions | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The scores of neighbours, of the first and of the last tag, in 64 bits."""
-    shapes = ((tags, tags), (tags,), (tags,))
-    costs = [np.zeros(shape) for shape in shapes]
-    if transitions is not None:
-        for cost, given in zip(costs, (transitions.follows, transitions.begins, transitions.ends)):
-            cost += given
-    if allowed is not None:
-        for cost, may in zip(costs, (allowed.follows, allowed.begins, allowed.ends)):
-            cost -= np.where(may, 0.0, _BREACH)
-    return costs[0], costs[1], costs[2]
+    return tags

@@ -16,18 +16,18 @@ Shapes: N sentences, W words of all sentences, R rows, P tokens of all rows, B b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
 import numpy as np
 
 from nlptools.batches import strided_windows
-from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join, padded, ranges
+from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join, ranges
 from nlptools.batches.features import Encoding, with_types
 from nlptools.batches.strided_windows import Windows
 from nlptools.batches.windows import NO_TARGET
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -41,12 +41,12 @@ class WordFeatures:
     pieces: np.ndarray  # (W,) int64, its number of pieces there
     speaker: np.ndarray  # (W,) int64, the place of the piece that represents it: the first, or the last
     cut_words: int  # words that were cut, being longer than a row
-    unknown_words: int  # words without pieces, replaced by the unknown token
 
-    def places(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The pieces that represent the words of the rows (B,): places (B, W) int64, and mask (B, W), True = real."""
-        places = padded(self.speaker, self.words, rows, 0)
-        return places, np.arange(places.shape[1]) < np.diff(self.words)[rows][:, None]
+    @property
+    def tokens(self) -> np.ndarray:
+        """The pieces that represent the words, as places among the P tokens of all rows: (W,) int64."""
+        places: np.ndarray = np.repeat(self.rows.bounds[:-1], np.diff(self.words)) + self.speaker
+        return places
 
     def edges(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Whether the words of the rows (B,) begin, and whether they end, their sentence: (B,) bool each."""
@@ -60,73 +60,43 @@ class WordFeatures:
         `padded` with `rows.bounds` makes batches.
         """
         out = np.full(len(self.rows.ids), NO_TARGET, np.int64)
-        starts = np.repeat(self.rows.bounds[:-1], np.diff(self.words))
         if all_pieces:
-            out[ranges(starts + self.first, self.pieces)] = np.repeat(labels, self.pieces)
+            out[ranges(self.tokens - self.speaker + self.first, self.pieces)] = np.repeat(labels, self.pieces)
         else:
-            out[starts + self.speaker] = labels
+            out[self.tokens] = labels
         return out
-
-    def pick(self, rows: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The words of the rows (B,), and their part of the scores (B, T, ...): (n,) int64 and (n, ...)."""
-        counts = np.diff(self.words)[rows]
-        words = ranges(self.words[rows], counts)
-        return words, scores[np.repeat(np.arange(len(rows)), counts), self.speaker[words]]
-
-    def merge(self, outputs: Iterable[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-        """The scores of each word from those of all rows, in batches of any order: (rows (B,), scores (B, T, C)) -> (W, C).
-
-        Raises:
-            ValueError: a row is missing.
-        """
-        merged: np.ndarray | None = None
-        done = np.zeros(len(self.first), np.bool_)
-        for rows, scores in outputs:
-            words, picked = self.pick(rows, scores)
-            if merged is None:
-                merged = np.empty((len(self.first), *picked.shape[1:]), picked.dtype)
-            merged[words], done[words] = picked, True
-        if not done.all():
-            raise ValueError(f"{int((~done).sum())} words have no scores: a row is missing")
-        return np.zeros((0, 0), np.float32) if merged is None else merged
 
 
 def word_features(
-    sentences: Sequence[Sequence[str]],
-    encoding: Encoding,
-    *,
-    step: int = 0,
-    predicates: Sequence[int] | None = None,
+    sentences: Sequence[Sequence[str]], encoding: Encoding, *, predicates: Sequence[int] | None = None
 ) -> WordFeatures:
-    """Rows of sentences of words.
+    """Rows of sentences of words; from one row of a long sentence to the next, half of what fits.
 
     Args:
         sentences: N sequences of words; an empty one has no row.
-        step: pieces from one row of a long sentence to the next; 0: half of what fits.
         predicates: for each sentence, the number of the word that is its predicate: see the module.
 
     Raises:
-        UsageError: `encoding.max_length` leaves no room for a word, or `step` is negative.
-        DataError: a predicate is not a word of its sentence.
+        UsageError: `encoding.max_length` leaves no room for a word.
     """
     marks, max_length = encoding.marks, encoding.max_length
     num_marks = marks.count(1 if predicates is None else 2)
     least = num_marks + (1 if predicates is None else 2)
-    if max_length < least or step < 0:
-        raise UsageError(f"rows of {max_length} tokens, {step} apart: expected at least {least}, and no negative step")
+    if max_length < least:
+        raise UsageError(f"rows of {max_length} tokens: expected at least {least}")
     counts = np.fromiter(map(len, sentences), np.int64, len(sentences))
     bounds = bounds_of(counts)
-    ids, starts, sizes, unknown = _pieces(list(chain.from_iterable(sentences)), encoding)
+    ids, starts, sizes = _pieces(list(chain.from_iterable(sentences)), encoding)
 
     room = np.full(len(counts), max_length - num_marks)
     predicate = None
     if predicates is not None:
-        predicate = _predicate_words(predicates, bounds)
+        predicate = bounds[:-1] + np.asarray(predicates, np.int64)  # numbered through all sentences
         predicate_sizes = np.minimum(sizes[predicate], (max_length - num_marks) // 2)
         room = room - predicate_sizes
     whole = sizes
     sizes = np.minimum(sizes, np.repeat(room, counts))
-    windows = strided_windows.cut(sizes, bounds, room, np.minimum(step, room) if step else (room + 1) // 2)
+    windows = strided_windows.cut(sizes, bounds, room, (room + 1) // 2)
 
     flat = ids[ranges(starts, sizes)]  # the pieces of all words, one after another
     offsets = bounds_of(sizes)
@@ -145,12 +115,12 @@ def word_features(
     place = np.repeat(begin, np.diff(owned)) + offsets[:-1] - offsets[of_word]
     speaker = place + sizes - 1 if marks.causal else place
     rows = with_types(rows, encoding)
-    return WordFeatures(rows, bounds, owned, place, sizes, speaker, int((sizes < whole).sum()), unknown)
+    return WordFeatures(rows, bounds, owned, place, sizes, speaker, int((sizes < whole).sum()))
 
 
-def _pieces(words: Sequence[str], encoding: Encoding) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
-    """The pieces of W words: (P,) ids, (W,) the first piece and (W,) the number of pieces of each word, and the number of
-    words without pieces, which get the unknown token.
+def _pieces(words: Sequence[str], encoding: Encoding) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The pieces of W words: (P,) ids, (W,) the first piece and (W,) the number of pieces of each word. Words without
+    pieces get the unknown token.
     """
     marks = encoding.marks
     pieces, which = encode_once(encoding.tokenizer, [marks.before_word + word for word in words], encoding.threads)
@@ -158,28 +128,13 @@ def _pieces(words: Sequence[str], encoding: Encoding) -> tuple[np.ndarray, np.nd
     starts, sizes = pieces.bounds[which], pieces.lengths[which]
     nothing = sizes == 0
     starts[nothing], sizes[nothing] = len(ids) - 1, 1
-    return ids, starts, sizes, int(nothing.sum())
+    return ids, starts, sizes
 
 
 def number_labels(tags: Iterable[Sequence[str]], names: Sequence[str]) -> np.ndarray:
     """The index in `names` of the tag of each word: (W,) int64; NO_TARGET for a tag that is not there."""
-    numbers: Mapping[str, int] = {name: number for number, name in enumerate(names)}
+    numbers = {name: number for number, name in enumerate(names)}
     return np.array([numbers.get(tag, NO_TARGET) for sentence in tags for tag in sentence], np.int64)
-
-
-def _predicate_words(predicates: Sequence[int], bounds: np.ndarray) -> np.ndarray:
-    """The predicate of each sentence, as a word number through all sentences: (N,)."""
-    chosen = np.asarray(predicates, np.int64)
-    if chosen.shape != (len(bounds) - 1,):
-        raise ValueError(f"{len(chosen)} predicates for {len(bounds) - 1} sentences")
-    wrong = np.flatnonzero((chosen < 0) | (chosen >= np.diff(bounds)))
-    if len(wrong):
-        n = int(wrong[0])
-        raise DataError(
-            f"the predicate of sentence {n + 1} is word {int(chosen[n])}, but the sentence has {bounds[n + 1] - bounds[n]}"
-        )
-    words: np.ndarray = bounds[:-1] + chosen
-    return words
 
 
 def _mark_predicates(

@@ -39,7 +39,7 @@ from nlptools.formats.readers import read
 from nlptools.layers.crf import Crf
 from nlptools.metrics import classification, spans
 from nlptools.tasks.tag import output
-from nlptools.tasks.tag.decoding import Constraints, Transitions, best_tags, constraints
+from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
 from nlptools.tasks.task import (
     AUTO,
@@ -171,11 +171,9 @@ class Tagging(Task):
             for e in examples:
                 row = next((row for row in e.rows if row.word is not None), None)
                 if unknown and row is not None and (width := len(split_tabs(row.text))) not in expected:
-                    raise DataError(
+                    raise tag_schemes.place_of(e, 0).error(
                         f"{width} columns, the training files of the model had {self.columns}",
-                        path=e.place.path,
-                        line=tag_schemes.place_of(e, 0).line,
-                        hint="--layout lines: a sentence per line, words between spaces; --layout conll: any columns",
+                        "--layout lines: a sentence per line, words between spaces; --layout conll: any columns",
                     )
                 unknown = unknown and row is None
                 yield e
@@ -188,7 +186,7 @@ class Tagging(Task):
             if len(examples) == 1 and 2 * sum(" " in word for word in examples[0].words) > len(examples[0].words):
                 message = "one sentence, and most of its words contain spaces"
                 hint = "--task classify takes texts with a label each; a blank line separates sentences"
-                raise DataError(message, path=path, line=examples[0].place.line, hint=hint)
+                raise examples[0].place.error(message, hint)
         scheme = tag_schemes.PLAIN if written == tag_schemes.PLAIN else _INSIDE
         seen = {tag for e in examples for tag in _gold(e)}
         if len(seen) < 2:
@@ -211,7 +209,7 @@ class Tagging(Task):
                 if self.name == "tag":
                     message += f" (seen: {listed(self.labels)})"
                 hint = "remove its sentence, or add examples of it to the training data"
-                fault = DataError(message, path=place.path, line=place.line, hint=hint)
+                fault = place.error(message, hint)
                 if self.name == "tag":
                     raise fault
                 unseen, first = unseen + 1, first or fault
@@ -241,9 +239,9 @@ class Tagging(Task):
     def begin(self, model: Any) -> None:
         allowed = self._allowed()
         if self.crf and allowed is not None:
-            model.crf.restrict(*(torch.from_numpy(part) for part in vars(allowed).values()))
+            model.crf.restrict(*(torch.from_numpy(part) for part in allowed))
 
-    def _allowed(self) -> Constraints | None:
+    def _allowed(self) -> Neighbours | None:
         """Which tags may follow which; None: any."""
         return None if self.scheme == tag_schemes.PLAIN else constraints(self.labels, self.scheme)
 
@@ -268,12 +266,11 @@ class Tagging(Task):
     ) -> list[Tagged]:
         words: WordFeatures = features.more
         flat = np.concatenate([np.zeros((0, self.num_labels), np.float32), *outputs])
-        starts = np.repeat(words.rows.bounds[:-1], np.diff(words.words))
-        scores = flat[starts + words.speaker]  # (W, K)
+        scores = flat[words.tokens]  # (W, K)
         between = None
         if crf is not None:
             weights = (crf.follows, crf.begins, crf.ends)
-            between = Transitions(*(weight.detach().float().cpu().numpy() for weight in weights))
+            between = Neighbours(*(weight.detach().float().cpu().numpy() for weight in weights))
         allowed = self._allowed() if self.decoding == "scheme" or crf is not None else None
         best = best_tags(scores, words.sentences, allowed, between)
         names = [self.labels[i] for i in best]

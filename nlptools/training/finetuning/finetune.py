@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -88,25 +89,22 @@ class Text:
     inputs: tuple[str, ...]
     held_out: str | None
     errors: str
-    _train: list[Any] | None = None
-    _valid: list[Any] | None = None
 
+    @cached_property
     def train(self) -> list[Any]:
         """The examples to train on. Raises DataError when there are none."""
-        if self._train is None:
-            self._train = list(self.task.read(self.inputs, True, self.errors))
-            if not self._train:
-                raise DataError("no examples to train on", path=self.inputs[0])
-        return self._train
+        return self._read(self.inputs, "train")
 
+    @cached_property
     def valid(self) -> list[Any]:
-        """The held-out examples. Raises DataError when there are none."""
-        if self._valid is None:
-            assert self.held_out is not None
-            self._valid = list(self.task.read([self.held_out], True, self.errors))
-            if not self._valid:
-                raise DataError("no examples to evaluate on", path=self.held_out)
-        return self._valid
+        """The held-out examples, none without a file of them. Raises DataError when the file has none."""
+        return [] if self.held_out is None else self._read((self.held_out,), "evaluate")
+
+    def _read(self, names: tuple[str, ...], purpose: str) -> list[Any]:
+        examples = list(self.task.read(names, True, self.errors))
+        if not examples:
+            raise DataError(f"no examples to {purpose} on", path=names[0])
+        return examples
 
 
 @dataclass(frozen=True)
@@ -180,9 +178,9 @@ class _Finetuning:
 
     def _parts(self, held_out: bool) -> tuple[list[Any], list[Any]]:
         """Examples to train on, and to evaluate on."""
-        train = self.text.train()
+        train = self.text.train
         if self.fold is None:
-            return train, self.text.valid() if held_out and self.run.held_out else []
+            return train, self.text.valid if held_out else []
         number, count = self.fold
         if count > len(train):
             raise DataError(f"{len(train)} examples are too few for {count} folds", path=self.text.inputs[0])

@@ -148,7 +148,8 @@ class TaskLoss(Objective):
         """`decay`, `unfreeze`: see `rates.Rates`."""
         super().__init__(model)
         self.task, self.which = task, which
-        self.factors = rates.of(self, model.config.num_hidden_layers, decay, unfreeze)
+        names = [name for name, _ in self.named_parameters()]
+        self.factors = rates.Rates(names, model.config.num_hidden_layers, decay, unfreeze)
 
     def counts(self, batch: FeatureBatch) -> dict[str, float]:
         """The divisor of the loss: the sum of the weights."""

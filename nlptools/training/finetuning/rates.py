@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from torch import nn
-
 
 def part_of(name: str, num_layers: int) -> int:
     """The part of a parameter of a `TaskHeads`, 0 to `num_layers` + 1."""
@@ -43,19 +41,9 @@ class Rates:
         self.parts = {name: part_of(name, num_layers) for name in names}
         self.top, self.decay, self.unfreeze = num_layers + 1, decay, unfreeze
 
-    @property
-    def all_alike(self) -> bool:
-        """Whether all factors are 1."""
-        return self.decay == 1.0 and not self.unfreeze
-
     def at(self, epoch: float) -> dict[str, float]:
         """The factor of each parameter; 1 for missing ones."""
-        if self.all_alike:
+        if self.decay == 1.0 and not self.unfreeze:
             return {}
         lowest = self.top - int(epoch / self.unfreeze) if self.unfreeze else 0
         return {name: 0.0 if part < lowest else self.decay ** (self.top - part) for name, part in self.parts.items()}
-
-
-def of(module: nn.Module, num_layers: int, decay: float, unfreeze: float) -> Rates:
-    """The rates of all parameters of `module`, under their names there."""
-    return Rates([name for name, _ in module.named_parameters()], num_layers, decay, unfreeze)

@@ -51,15 +51,13 @@ def several(
         raise OutputError(f"{display(run.output)}: contains a single run", hint="--force replaces it")
     if run.dry_run:
         return one(run, compute, (0, settings.folds) if settings.folds else None)
-    done: dict[str, Trained] = {}
+    runs: dict[str, tuple[Compute, tuple[int, int] | None]]
     if settings.folds:
-        for number in range(settings.folds):
-            name = f"fold-{number + 1}"
-            done[name] = one(replace(run, output=str(directory / name)), compute, (number, settings.folds))
+        runs = {f"fold-{number + 1}": (compute, (number, settings.folds)) for number in range(settings.folds)}
     else:
-        for seed in range(compute.seed, compute.seed + settings.seeds):
-            name = f"seed-{seed}"
-            done[name] = one(replace(run, output=str(directory / name)), replace(compute, seed=seed), None)
+        seeds = range(compute.seed, compute.seed + settings.seeds)
+        runs = {f"seed-{seed}": (replace(compute, seed=seed), None) for seed in seeds}
+    done = {name: one(replace(run, output=str(directory / name)), *varied) for name, varied in runs.items()}
     return _summed_up(directory, done, chosen())
 
 

@@ -42,6 +42,10 @@ from nlptools.vectors.table import Vectors
 
 SPECIAL = ("<pad>", "<unk>")
 UNK = 1
+_SIZES = (  # of `Scratch` and `TextClassifierConfig` alike
+    *("hidden_size", "bidirectional", "pooling", "dropout", "word_dropout"),
+    *("word_ngrams", "char_ngrams", "buckets"),
+)
 
 
 class FromScratch:
@@ -115,19 +119,12 @@ class FromScratch:
             embedding_size=scratch.dim if self.vectors is None else self.vectors.dimensions,
             num_labels=task.num_labels,
             texts=self._texts,
-            hidden_size=scratch.hidden_size,
             num_hidden_layers=scratch.depth,
             num_attention_heads=scratch.heads,
-            bidirectional=scratch.bidirectional,
-            pooling=scratch.pooling,
             kernel_sizes=tuple(map(int, scratch.kernel_sizes.split(","))),
-            dropout=scratch.dropout,
-            word_dropout=scratch.word_dropout,
             num_ngrams=0 if encoding.ngrams is None else len(encoding.ngrams.known),
-            word_ngrams=scratch.word_ngrams,
-            char_ngrams=scratch.char_ngrams,
-            buckets=scratch.buckets,
             unk=encoding.unk,
+            **{name: getattr(scratch, name) for name in _SIZES},
         )
         model = TextClassifier(config)
         torch.manual_seed(seed)
@@ -163,8 +160,8 @@ class FromScratch:
 
 
 @torch.no_grad()
-def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
-    """Put the vectors of words into their rows of `table` (V, E), in place; returns the number of words with a vector.
+def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> None:
+    """Put the vectors of words into their rows of `table` (V, E), in place.
 
     Words without one get random numbers of the same variance (Kim 2014).
     """
@@ -176,7 +173,6 @@ def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> int:
         bound = float(taken.std()) * 3**0.5
         table.uniform_(-bound, bound)
         table[torch.tensor(rows)] = taken
-    return len(rows)
 
 
 class ClassifierLoss(Objective):

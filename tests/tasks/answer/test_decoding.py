@@ -71,9 +71,7 @@ def test_the_longest_answer():
         ({"max_tokens": 4}, "ab c d"),
         ({"max_tokens": 3}, "ab c"),
         ({"max_tokens": 2}, "ab"),
-        ({"max_tokens": 0, "max_words": 3}, "ab c d"),
-        ({"max_tokens": 0, "max_words": 2}, "ab c"),
-        ({"max_tokens": 0, "max_words": 1}, "ab"),
+        ({"max_tokens": 0}, "ab c d"),
     ):
         (record,) = answers(features, ["1"], [best_spans(features, np.array([0]), logits, **limits)])
         assert record.best.text == wanted
@@ -123,7 +121,7 @@ def test_yes_and_no():
 
 def test_without_context():
     features = answer_features([ask("")], encoding(LETTERS, 12), max_question=2)
-    (record,) = answers(features, ["1"], [best_spans(features, np.array([0]), np.ones((1, 4, 2)), max_words=3)])
+    (record,) = answers(features, ["1"], [best_spans(features, np.array([0]), np.ones((1, 4, 2)))])
     assert record.text(np.inf) == ""
     assert record.null_odds == 0
     assert [tuple(candidate) for candidate in record.nbest] == [("", 1.0, 1.0, 1.0, -1, -1)]
@@ -158,14 +156,14 @@ CONTEXTS = st.lists(st.text("abc é.", max_size=14), min_size=1, max_size=3)
 
 
 @settings(deadline=None)
-@given(CONTEXTS, st.integers(0, 1 << 30), st.integers(1, 6), st.integers(0, 5), st.integers(0, 3), st.booleans())
-def test_against_all_pairs(contexts, seed, n_best, max_tokens, max_words, ties):
+@given(CONTEXTS, st.integers(0, 1 << 30), st.integers(1, 6), st.integers(0, 5), st.booleans())
+def test_against_all_pairs(contexts, seed, n_best, max_tokens, ties):
     random = np.random.default_rng(seed)
     questions = [ask(context, id=str(n)) for n, context in enumerate(contexts)]
     features = answer_features(questions, encoding(LETTERS, 10), max_question=1, step=3)
     logits = logits_of(features, random)
     logits = np.round(logits) if ties else logits
-    limits = {"n_best": n_best, "max_tokens": max_tokens, "max_words": max_words}
+    limits = {"n_best": n_best, "max_tokens": max_tokens}
     whole = answers(
         features,
         [q.id for q in questions],
@@ -184,8 +182,7 @@ def test_against_all_pairs(contexts, seed, n_best, max_tokens, max_words, ties):
             nulls.append(logits[row, 0].sum())
             for i in range(int(features.owned_begin[row]), int(features.owned_end[row])):
                 for j in range(i, end):
-                    words = features.words[features.first[row] - begin + np.array([i, j])]
-                    if (not max_tokens or j - i < max_tokens) and (not max_words or words[1] - words[0] < max_words):
+                    if not max_tokens or j - i < max_tokens:
                         pairs[features.first[row] + i - begin, j - i] = logits[row, i, 0] + logits[row, j, 1]
         total = np.logaddexp.reduce([*pairs.values(), min(nulls)])
         best = max(pairs.values(), default=min(nulls))

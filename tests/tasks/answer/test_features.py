@@ -34,7 +34,6 @@ def test_by_hand():
     assert batch.types.tolist() == [[0] * 6 + [1] * 6]
     assert (features.begin.tolist(), features.length.tolist()) == ([6], [5])
     assert list(zip(features.starts.tolist(), features.ends.tolist())) == [(0, 1), (1, 2), (3, 4), (4, 5), (6, 7)]
-    assert features.words.tolist() == [0, 0, 1, 1, 2]
     assert features.characters(0, 6, 8) == (0, 4)
     targets = answer_targets(features, questions)
     assert (targets.start.tolist(), targets.end.tolist()) == ([8], [8])

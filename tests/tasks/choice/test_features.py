@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import UsageError
 from nlptools.formats.examples import Choice, Place
-from nlptools.tasks.choice.features import choice_features, choice_probabilities, cut_pair
+from nlptools.tasks.choice.features import choice_features, cut_pair
 from tests.tasks.span_tokenizers import PAD, encoding, letters, shown
 
 LETTERS = letters()
@@ -30,8 +30,7 @@ def test_by_hand():
     ]
     assert batch.types[1].tolist() == [0, 0, 0, 0, 0, 1, 1, 1]
     assert features.examples.tolist() == [0, 2, 5]
-    assert features.labels.tolist() == [1, -1]
-    assert features.cut_rows == 0
+    assert features.cut == 0
 
 
 def test_what_is_too_long():
@@ -39,7 +38,7 @@ def test_what_is_too_long():
     batch = features.rows.batch(np.arange(2), PAD)
     assert " ".join(shown(LETTERS, batch.ids[0])) == "[CLS] a b c d [SEP] e [SEP]"
     assert " ".join(shown(LETTERS, batch.ids[1])) == "[CLS] b c d [SEP] f g [SEP]"
-    assert features.cut_rows == 1
+    assert features.cut == 1
     with pytest.raises(UsageError, match="rows of 4 tokens"):
         choice_features([], encoding(LETTERS, 4))
     assert len(choice_features([], encoding(LETTERS, 5)).rows) == 0
@@ -51,9 +50,3 @@ def test_the_longer_side_is_cut(a, b, room):
     while a + b > room:
         a, b = (a - 1, b) if a > b else (a, b - 1)
     assert (first, second) == (a, b)
-
-
-def test_shares():
-    found = choice_probabilities(np.array([0.0, np.log(3), 1000, 1000, 1000], np.float32), np.array([0, 2, 5]))
-    np.testing.assert_allclose(found, [0.25, 0.75, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)
-    assert choice_probabilities(np.zeros(0), np.array([0])).tolist() == []

@@ -7,10 +7,13 @@ import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from nlptools import bundle
+from nlptools.batches.encoder_rows import Rows
+from nlptools.batches.features import Features
 from nlptools.configs.finetuning import Files, Finetune
 from nlptools.errors import DataError, UsageError
 from nlptools.tasks import task as tasks
@@ -87,3 +90,11 @@ def test_electra_compares_too(tmp_path: Path) -> None:
     done = train(tmp_path, choices(tmp_path / "a.jsonl", 300), choices(tmp_path / "b.jsonl", 50, 1), **HOW)
     assert done.metrics["valid_accuracy"] > 0.95
     assert bundle.load(tmp_path / "out").config["architectures"] == ["ElectraForMultipleChoice"]
+
+
+def test_probabilities_of_the_endings_of_each_example() -> None:
+    task = tasks.for_training(Finetune(task="choice", model="m"), Files())
+    rows = Rows(np.zeros(5, np.int32), np.zeros(5, np.uint8), np.arange(6))
+    outputs = list(np.array([0.0, np.log(3), 1000, 1000, 1000], np.float32))
+    first, second = task.decode(outputs, Features(rows, examples=np.array([0, 2, 5])), [])
+    np.testing.assert_allclose([*first, *second], [0.25, 0.75, 1 / 3, 1 / 3, 1 / 3], rtol=1e-6)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from nlptools.batches.encoder_rows import bounds_of
 from nlptools.errors import UsageError
 from nlptools.formats.tag_schemes import SCHEMES, spans
-from nlptools.tasks.tag.decoding import Transitions, best_tags, constraints
+from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
 
 IOB2 = ["O", "B-X", "I-X", "B-Y", "I-Y"]
 IOBES = ["O", "B-X", "I-X", "E-X", "S-X"]
@@ -94,14 +94,6 @@ def test_without_any_allowed_path():
     assert best_tags(np.array([[0.0, 1.0]]), np.array([0, 1]), constraints(names, "iobes")).tolist() == [1]
 
 
-def test_plain_tags():
-    rules = constraints(["NOUN", "X-Y"], "plain")
-    assert rules.follows.all()
-    assert rules.begins.all()
-    assert rules.ends.all()
-    assert breaches(np.array([0, 1]), np.array([0, 2]), rules).tolist() == []
-
-
 def test_nothing_at_all():
     assert best_tags(np.zeros((0, 5)), np.array([0]), constraints(IOB2, "iob2")).tolist() == []
     assert best_tags(np.zeros((0, 5)), np.array([0, 0]), constraints(IOB2, "iob2")).tolist() == []
@@ -123,7 +115,7 @@ def test_against_all_paths(seed, lengths, crf):
     C = len(IOBES)
     scores = random.normal(size=(sum(lengths), C))
     rules = constraints(IOBES, "iobes")
-    weights = Transitions(random.normal(size=(C, C)), random.normal(size=C), random.normal(size=C)) if crf else None
+    weights = Neighbours(random.normal(size=(C, C)), random.normal(size=C), random.normal(size=C)) if crf else None
     bounds = bounds_of(np.array(lengths))
     found = best_tags(scores, bounds, rules, weights)
     assert len(breaches(found, bounds, rules)) == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from nlptools.batches.encoder_rows import Marks, encode_once, marks_of, padded
 from nlptools.batches.windows import NO_TARGET
-from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.errors import BundleError, UsageError
 from nlptools.formats.conll import read_columns
 from nlptools.formats.reading_options import Options
 from nlptools.formats.roles import read_roles
@@ -33,11 +33,11 @@ def test_by_hand():
     assert features.sentences.tolist() == [0, 2, 2, 4]
     assert features.words.tolist() == [0, 2, 4]
     assert features.first.tolist() == [1, 3, 1, 2]
-    assert (features.unknown_words, features.cut_words) == (1, 0)
-    batch = features.rows.batch(np.array([1, 0]), PAD, multiple_of=4)
-    assert batch.ids.shape == (2, 8)
+    assert features.cut_words == 0
+    batch = features.rows.batch(np.array([1, 0]), PAD)
+    assert batch.ids.shape == (2, 5)
     assert batch.mask.sum(axis=1).tolist() == [4, 5]
-    assert batch.ids[0, 4:].tolist() == [PAD] * 4
+    assert batch.ids[0, 4:].tolist() == [PAD]
     assert not batch.types.any()
 
 
@@ -54,9 +54,6 @@ def test_labels_by_hand():
         [-1, 1, 1, 0, -1],
         [-1, 2, 2, 2, -1],
     ]
-    places, real = features.places(np.array([1, 0]))
-    assert places.tolist() == [[1, 0], [1, 3]]
-    assert real.tolist() == [[True, False], [True, True]]
     assert number_labels([["Z"]], ["O"]).tolist() == [NO_TARGET]
 
 
@@ -96,19 +93,14 @@ def test_predicates_by_hand():
 def test_what_is_refused(tmp_path):
     with pytest.raises(UsageError, match="rows of 2 tokens"):
         word_features([["a"]], encoding(LETTERS, 2))
-    with pytest.raises(DataError, match="the predicate of sentence 2 is word 1, but the sentence has 1"):
-        word_features([["a"], ["b"]], encoding(LETTERS, 8), predicates=[0, 1])
     with pytest.raises(BundleError, match=r"no \[CLS\], \[SEP\], \[PAD\], \[UNK\]"):
         marks_of(load("whitespace"))
-    features = word_features([["ab", "cd", "ef"]], encoding(LETTERS, 6))
-    with pytest.raises(ValueError, match="1 words have no scores"):
-        features.merge([(np.array([0]), np.zeros((1, 6, 2)))])
 
 
 def test_nothing_at_all():
     features = word_features([], encoding(LETTERS, 8))
     assert len(features.rows) == 0
-    assert features.merge([]).size == 0
+    assert features.tokens.size == 0
 
 
 WORDS = st.text("abcdefg\x01☃", min_size=1, max_size=9)
@@ -118,26 +110,20 @@ WORDS = st.text("abcdefg\x01☃", min_size=1, max_size=9)
 @given(
     st.lists(st.lists(WORDS, max_size=30), max_size=4),
     st.integers(3, 20),
-    st.integers(0, 12),
     st.randoms(),
     st.booleans(),
 )
-def test_no_word_is_lost(sentences, max_length, step, random, roles):
+def test_no_word_is_lost(sentences, max_length, random, roles):
     predicates = None
     if roles:
         sentences = [sentence for sentence in sentences if sentence]
         predicates = [random.randrange(len(sentence)) for sentence in sentences]
         max_length += 2
-    features = word_features(sentences, encoding(LETTERS, max_length), step=step, predicates=predicates)
+    features = word_features(sentences, encoding(LETTERS, max_length), predicates=predicates)
     words = [word for sentence in sentences for word in sentence]
     assert features.rows.lengths.max(initial=0) <= max_length
-    # An encoder that gives back what it is given: each word gets its own first piece.
-    rows = np.arange(len(features.rows))
-    random.shuffle(rows)
-    pairs = [(part, features.rows.batch(part, PAD)) for part in (rows[i : i + 3] for i in range(0, len(rows), 3))]
-    merged = features.merge((part, batch.ids[..., None]) for part, batch in pairs)
     alone = [LETTERS.encode(word) or [UNK] for word in words]
-    assert merged.ravel().tolist() == [pieces[0] for pieces in alone]
+    assert features.rows.ids[features.tokens].tolist() == [pieces[0] for pieces in alone]
     assert features.cut_words == (features.pieces < [len(pieces) for pieces in alone]).sum()
     labels = np.arange(len(words))
     at = features.piece_labels(labels)
@@ -170,10 +156,8 @@ def test_the_real_encoder_and_a_file():
         features = word_features(sentences, encoding(tokenizer, max_length))
         found, which = encode_once(tokenizer, [word for sentence in sentences for word in sentence])
         assert features.cut_words == (found.lengths[which] > max_length - 2).sum()
-        rows = np.arange(len(features.rows))
-        batch = features.rows.batch(rows, 0)
-        assert batch.ids.shape[1] <= max_length
-        assert features.merge([(rows, batch.ids)]).tolist() == found.ids[found.bounds[which]].tolist()
+        assert features.rows.lengths.max() <= max_length
+        assert features.rows.ids[features.tokens].tolist() == found.ids[found.bounds[which]].tolist()
         at = features.piece_labels(labels)
         assert at[at != NO_TARGET].tolist() == labels.tolist()
 
@@ -215,8 +199,7 @@ def test_where_tokens_see_only_what_is_before_them():
     assert features.first.tolist() == [1, 3, 1, 2] and features.speaker.tolist() == [2, 3, 1, 2]
     assert features.piece_labels(np.arange(4)).tolist() == [-1, -1, 0, 1, -1, 2, 3]
     assert features.piece_labels(np.arange(4), all_pieces=True).tolist() == [-1, 0, 0, 1, -1, 2, 3]
-    words, scores = features.pick(np.array([0]), np.arange(4)[None])
-    assert words.tolist() == [0, 1] and scores.tolist() == [2, 3]
+    assert features.tokens.tolist() == [2, 3, 5, 6]
     # the predicate comes before the sentence, whose words could not know it otherwise
     features = word_features([["he", "ran"], ["ab", "cd", "e"]], encoding(LETTERS, 8, marks=GPT), predicates=[1, 2])
     assert [tokens(features, row) for row in range(len(features.rows))] == [
