@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.errors import BundleError, DataError
 from nlptools.layers import packed
 from nlptools.layers.attention import SelfAttention
@@ -62,22 +62,8 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         if self.embedding_size == 0:
             object.__setattr__(self, "embedding_size", self.hidden_size)
-        check_sizes(
-            self,
-            vocab_size=1 << 22,
-            hidden_size=1 << 16,
-            num_hidden_layers=1024,
-            num_attention_heads=1024,
-            intermediate_size=1 << 18,
-            embedding_size=1 << 16,
-            max_position_embeddings=1 << 22,
-            type_vocab_size=1 << 10,
-        )
-        check_shares(self, "layer_norm_eps", "initializer_range", "hidden_dropout", "attention_dropout")
-        if self.hidden_size % self.num_attention_heads:
-            raise BundleError(
-                f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
-            )
+        check_sizes(self)
+        check_heads(self.hidden_size, self.num_attention_heads)
         if self.family not in FAMILIES:
             raise BundleError(f"family is {self.family!r}, expected one of {', '.join(FAMILIES)}")
         if self.family == "bert" and self.embedding_size != self.hidden_size:

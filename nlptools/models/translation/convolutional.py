@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.convolution import GatedConvolution
@@ -49,16 +49,7 @@ class ConvolutionConfig(Vocabularies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(
-            self,
-            hidden_size=1 << 16,
-            embedding_size=1 << 16,
-            encoder_layers=1024,
-            decoder_layers=1024,
-            kernel_size=63,
-            max_position_embeddings=1 << 20,
-        )
-        check_shares(self, "dropout")
+        check_sizes(self, kernel_size=63, max_position_embeddings=1 << 20)
         if self.kernel_size % 2 == 0:
             raise BundleError(f"kernel size {self.kernel_size} is even: an encoder needs a middle")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:

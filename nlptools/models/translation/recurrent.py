@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError
 from nlptools.layers.dropout import Dropout
@@ -48,8 +48,7 @@ class RecurrentConfig(Vocabularies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(self, hidden_size=1 << 16, embedding_size=1 << 16, encoder_layers=64, decoder_layers=64)
-        check_shares(self, "dropout")
+        check_sizes(self, encoder_layers=64, decoder_layers=64)
         if self.cell not in ("lstm", "gru"):
             raise BundleError(f"cell is {self.cell!r}, expected lstm or gru")
         if self.attention not in ("bahdanau", "luong"):

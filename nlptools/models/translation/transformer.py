@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_heads
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Source
@@ -54,21 +54,8 @@ class TransformerConfig(Vocabularies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(
-            self,
-            hidden_size=1 << 16,
-            encoder_layers=1024,
-            decoder_layers=1024,
-            encoder_heads=1024,
-            decoder_heads=1024,
-            encoder_intermediate_size=1 << 18,
-            decoder_intermediate_size=1 << 18,
-            max_position_embeddings=1 << 22,
-        )
-        check_shares(self, "layer_norm_eps", "dropout", "attention_dropout", "activation_dropout")
         for heads in (self.encoder_heads, self.decoder_heads):
-            if self.hidden_size % heads:
-                raise BundleError(f"hidden size {self.hidden_size} is not a multiple of the {heads} attention heads")
+            check_heads(self.hidden_size, heads)
         if self.hidden_size % 2:
             raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
         if self.norm not in ("post", "pre"):
