@@ -16,11 +16,21 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
 
 if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
     from nlptools.inference.embedding.contract import Embedder
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.prediction import PairPredictor, Predictor
     from nlptools.inference.translation import Translator
+
+    class Where(TypedDict, total=False):
+        """Where and how `load` computes."""
+
+        device: str
+        precision: str
+        threads: int
+        compute: Compute | None
 
 
 @dataclass(frozen=True)
@@ -66,56 +76,21 @@ def open_model(path: str | Path) -> Opened:
 
 @overload
 def load(
-    path: str | Path,
-    *others: str | Path,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Generate,
+    path: str | Path, *others: str | Path, settings: Generate, **where: Unpack[Where]
 ) -> LanguageModel | Translator: ...
 @overload
-def load(
-    path: str | Path,
-    *,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Score,
-) -> LanguageModel: ...
+def load(path: str | Path, *, settings: Score, **where: Unpack[Where]) -> LanguageModel: ...
 @overload
 def load(
-    path: str | Path,
-    *,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Embed,
-    words: EmbedWords | None = ...,
-    errors: str = ...,
+    path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., errors: str = ..., **where: Unpack[Where]
 ) -> Embedder: ...
 @overload
 def load(
-    path: str | Path,
-    *,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Predict,
-    files: Files | None = ...,
+    path: str | Path, *, settings: Predict, files: Files | None = ..., **where: Unpack[Where]
 ) -> Predictor | PairPredictor: ...
 @overload
 def load(
-    path: str | Path,
-    *others: str | Path,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: None = ...,
+    path: str | Path, *others: str | Path, settings: None = ..., **where: Unpack[Where]
 ) -> LanguageModel | Translator | Predictor | Embedder: ...
 def load(
     path: str | Path,
