@@ -14,6 +14,7 @@ from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.lm import Generate, Score
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
+from nlptools.models import registry
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
@@ -55,7 +56,7 @@ class Opened:
         if self.steps is not None:
             return False
         task = self.bundle.config.get("nlptools", {}).get("task")
-        return task is not None or bool(set(getattr(self.bundle.model, "heads", ())) & set(TASK_HEADS))
+        return task is not None or bool(set(self.bundle.heads) & set(TASK_HEADS))
 
 
 def open_model(path: str | Path) -> Opened:
@@ -180,8 +181,10 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
     from nlptools.compute.backend import Backend
 
     for each in opened:
-        if each.bundle.has_task or each.steps is not None or each.predicts:
-            what = "a model for a task" if each.bundle.is_task_gpt else "an encoder"
+        family = each.bundle.family
+        generates = family in (registry.LANGUAGE, registry.ENCODER_DECODER)
+        if not generates or each.steps is not None or each.predicts:
+            what = "a model for a task" if family == registry.TASK_DECODER else "an encoder"
             raise UsageError(
                 f"{display(str(each.path))} is {what} and cannot generate text",
                 hint="embed, finetune and predict take such models",
