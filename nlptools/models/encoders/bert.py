@@ -263,30 +263,6 @@ class BertWithHeads(TaskHeads):
         assert self.masked is not None
         return self.output.logits(self.masked(hidden))
 
-    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
-        """See `TaskHeads`."""
-        found: Hidden = self.encoder(ids, mask, types)
-        return found
-
-    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """See `TaskHeads`."""
-        first: Tensor = self.encoder.first(ids, mask, types)
-        return first
-
-    def packed_states(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
-    ) -> list[Tensor]:
-        """See `TaskHeads`."""
-        states: list[Tensor] = self.encoder.packed(ids, positions, groups, layers, types)
-        return states
-
-    def packed_rows(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
-    ) -> Tensor:
-        """See `TaskHeads`."""
-        rows: Tensor = self.encoder.packed_first(ids, positions, groups, types)
-        return rows
-
     def vectors(self, hidden: Tensor) -> Tensor:
         """See `TaskHeads`; through the pooler where there is one."""
         pooler = self.encoder.pooler

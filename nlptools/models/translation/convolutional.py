@@ -157,7 +157,6 @@ class DecoderLayer(nn.Module):
 class Convolution(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    streams = False
     runs_in_16_bits = True  # also on a CPU
 
     def __init__(self, config: ConvolutionConfig) -> None:

@@ -114,7 +114,6 @@ class RecurrentState:
 class Recurrent(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    streams = False
     runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only
     max_context: int | None = None
 

@@ -111,7 +111,6 @@ class TransformerState:
 class Transformer(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    streams = False
     runs_in_16_bits = True
     max_context = None
 
