@@ -22,6 +22,7 @@ ACTIVATIONS = {  # in configurations: here
     "silu": "swish",
 }
 _EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight")
+_LABELS = re.compile(r"(_orig_mod\.|module\.)*(score|classifier|classifier\.out_proj)\.weight")
 OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens the directory
     "yes_no": "nlptools.yes_no",
     "mentions.dense": "nlptools.mentions.dense",
@@ -92,6 +93,14 @@ def refuse_unknown(names: list[str]) -> None:
     """Raise BundleError for weights that are left over."""
     if names:
         raise BundleError(f"model.safetensors: unknown weight {names[0]} (and {len(names) - 1} more)")
+
+
+def labels_in(weights: Mapping[str, Tensor]) -> int:
+    """The number of labels of the head of a directory; 2 without one."""
+    for name, tensor in weights.items():
+        if _LABELS.fullmatch(name) and tensor.dim() == 2:
+            return len(tensor)
+    return 2
 
 
 def concatenated_in(weights: Mapping[str, Tensor]) -> int:
