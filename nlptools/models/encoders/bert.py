@@ -26,15 +26,12 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.packed import Group
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.transformer import Block, Heads
 from nlptools.models.contract import Hidden
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
-
-_ROWS = 64
-
 
 FAMILIES = ("bert", "electra")
 
@@ -89,7 +86,7 @@ class Bert(nn.Module):
         self.hidden_size = config.hidden_size
         self.max_context = config.max_position_embeddings
         E, D = config.embedding_size, config.hidden_size
-        self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, E)
+        self.token_embedding = padded_embedding(config.vocab_size, E)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, E)
         self.type_embedding = nn.Embedding(config.type_vocab_size, E)
         self.embedding_norm = nn.LayerNorm(E, config.layer_norm_eps)

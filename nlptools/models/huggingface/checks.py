@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.layers.output import ROWS
 
-_ROWS = 64  # models of ours pad their embeddings to a multiple of this in memory
 ACTIVATIONS = {  # in configurations: here
     "gelu": "gelu",
     "gelu_new": "gelu_new",
@@ -80,7 +80,7 @@ def check_rows(theirs: str, tensor: Tensor, target: Tensor, rows: int) -> None:
 def fitted(name: str, theirs: str, tensor: Tensor, target: Tensor) -> Tensor:
     """`tensor` in the type and shape of `target`; an embedding gets its rows of padding. Raises BundleError."""
     missing = target.shape[0] - tensor.shape[0] if name in _EMBEDDINGS and tensor.dim() == 2 else 0
-    if 0 < missing < _ROWS and tensor.shape[1:] == target.shape[1:]:
+    if 0 < missing < ROWS and tensor.shape[1:] == target.shape[1:]:
         return torch.cat([tensor.float(), tensor.new_zeros(missing, tensor.shape[1], dtype=torch.float32)])
     if tensor.shape != target.shape:
         raise BundleError(

@@ -18,11 +18,9 @@ from nlptools.configs.lm import TrainLM
 from nlptools.errors import DataError, UsageError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import Hidden
-
-_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -94,7 +92,7 @@ class GPT(nn.Module):
         self.config = config
         self.max_context = config.max_position_embeddings
         D = config.hidden_size
-        self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, D)
+        self.token_embedding = padded_embedding(config.vocab_size, D)
         self.output = Projection(self.token_embedding, config.vocab_size)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, D)
         self.dropout = Dropout(config.embedding_dropout)
@@ -164,8 +162,7 @@ class GPT(nn.Module):
 
     def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
         """What goes into the first block: (..., T) -> (..., T, D)."""
-        x: Tensor = self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
-        return x
+        return self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""

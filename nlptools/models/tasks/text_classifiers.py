@@ -163,8 +163,7 @@ class TextClassifier(nn.Module):
             one, other = features.chunk(2) if two else (features, features)
         if two:
             features = torch.cat([one, other, (one - other).abs(), one * other], 1)
-        out: Tensor = self.sequence(features)
-        return out
+        return self.sequence(features)
 
     def features(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(B, T) ids, padded on the right, and True = real -> (B, F)."""
@@ -203,8 +202,7 @@ class Mean(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """(B, T, E) -> (B, D)."""
-        out: Tensor = self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
-        return out
+        return self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
 
 
 def poolings(config: TextClassifierConfig) -> tuple[str, ...]:

@@ -23,13 +23,13 @@ from torch.nn import functional as F
 from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.layers.cache import all_in_order
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
-_ROWS = 64  # embeddings have a multiple of it, for aligned matrix products
 _HALF = 0.5**0.5  # a sum of two has the variance of one
 _EMBEDDING_STD = 0.1
 
@@ -81,10 +81,6 @@ class Source(NamedTuple):
     values: Tensor  # (B, S, E)
     bias: Tensor  # (B, 1, S): 0, and -inf on padding
 
-    def choose(self, rows: Tensor) -> Source:
-        """The same for a choice of sources."""
-        return Source(*(tensor.index_select(0, rows) for tensor in self))
-
 
 class ConvolutionState:
     """The last inputs of each decoder layer, and the sources; see `contract.SourceState`."""
@@ -101,9 +97,9 @@ class ConvolutionState:
     def select(self, rows: Tensor, width: int = 1) -> ConvolutionState:
         """See `contract.State`."""
         sources = rows[::width] // self.width
-        count = len(self.source.keys)
-        same = len(sources) == count and torch.equal(sources, torch.arange(count, device=rows.device))
-        source = self.source if same else self.source.choose(sources)
+        source = self.source
+        if not all_in_order(sources, len(source.keys)):
+            source = Source(*(tensor.index_select(0, sources) for tensor in source))
         chosen = ConvolutionState(source, [inputs.index_select(0, rows) for inputs in self.inputs], width)
         chosen.size = self.size
         chosen.padding = None if self.padding is None else self.padding[rows]
@@ -165,9 +161,9 @@ class Convolution(nn.Module):
         self.max_context = config.max_position_embeddings
         self.start_token = config.pad
         D, E = config.hidden_size, config.embedding_size
-        self.target_embedding = nn.Embedding(_rounded(config.target_vocab_size), E, padding_idx=config.pad)
+        self.target_embedding = padded_embedding(config.target_vocab_size, E, config.pad)
         self.source_embedding = (
-            None if config.share_embeddings else nn.Embedding(_rounded(config.source_vocab_size), E, config.pad)
+            None if config.share_embeddings else padded_embedding(config.source_vocab_size, E, config.pad)
         )
         # where the padding has a probability, its row stays zero, as the start of a target has to be
         frozen = config.pad if config.pad < config.num_classes else None
@@ -263,7 +259,3 @@ def _mean(weights: list[Tensor]) -> Tensor:
     """The mean over layers, with sums of 1 also where 16 bits have rounded."""
     total = torch.stack(weights).mean(0)
     return total / total.sum(-1, keepdim=True)
-
-
-def _rounded(rows: int) -> int:
-    return -(-rows // _ROWS) * _ROWS

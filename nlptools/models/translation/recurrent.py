@@ -23,6 +23,7 @@ from torch import Tensor, nn
 from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError
+from nlptools.layers.cache import all_in_order
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
@@ -99,7 +100,7 @@ class RecurrentState:
         """See `contract.State`."""
         inputs = rows[::width] // self.width
         source = self.source
-        if len(inputs) != len(source.keys) or not torch.equal(inputs, torch.arange(len(inputs), device=rows.device)):
+        if not all_in_order(inputs, len(source.keys)):
             source = Source(*(None if part is None else part.index_select(0, inputs) for part in source))  # type: ignore[arg-type]
         return RecurrentState(
             source,
@@ -212,12 +213,10 @@ class Recurrent(nn.Module):
     def _read(self, x: Tensor, tops: Tensor, contexts: Tensor, attentional: Tensor | None) -> Tensor:
         """Embeddings, hidden states, contexts, perhaps Luong's attentional states, all (R, T, ...) -> (R, T, E)."""
         if self.combined is None:
-            out: Tensor = self.readout(self.dropout(torch.cat([tops, contexts, x], -1))).tanh()
-            return out
+            return self.readout(self.dropout(torch.cat([tops, contexts, x], -1))).tanh()
         if attentional is None:
             attentional = self.combined(torch.cat([contexts, tops], -1)).tanh()
-        out = self.readout(self.dropout(attentional))
-        return out
+        return self.readout(self.dropout(attentional))
 
 
 class Encoder(nn.Module):

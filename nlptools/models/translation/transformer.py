@@ -22,12 +22,11 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Source
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
-_ROWS = 64
 _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can hold it
 
 
@@ -119,9 +118,9 @@ class Transformer(nn.Module):
         self.config = config
         self.start_token = config.pad
         D = config.hidden_size
-        self.token_embedding = _embedding(config.target_vocab_size, D, config.pad)
+        self.token_embedding = padded_embedding(config.target_vocab_size, D, config.pad)
         if not config.share_embeddings:
-            self.source_embedding = _embedding(config.source_vocab_size, D, config.pad)
+            self.source_embedding = padded_embedding(config.source_vocab_size, D, config.pad)
         self.output_bias: Tensor
         self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
         self.output = Projection(self.token_embedding, config.num_classes, bias=self._bias)
@@ -203,16 +202,11 @@ class Transformer(nn.Module):
         x = embedding(ids)
         positions = self.positions(begin, begin + T, x)
         scale = self.config.hidden_size**0.5 if self.config.scale_embedding else 1.0
-        out: Tensor = self.dropout(torch.add(positions, x, alpha=scale))
-        return out
+        return self.dropout(torch.add(positions, x, alpha=scale))
 
 
 def _forget_bias(module: Any, _: Any) -> None:
     module._biased = None
-
-
-def _embedding(rows: int, size: int, pad: int) -> nn.Embedding:
-    return nn.Embedding(-(-rows // _ROWS) * _ROWS, size, padding_idx=pad)
 
 
 def _block(config: TransformerConfig, decoder: bool) -> Block:
