@@ -31,7 +31,7 @@ class Bundle:
 
     path: Path
     arch: str
-    model: LanguageModel  # or a contract.EncoderDecoder, a TaskHeads, a TextClassifier: see `is_...`
+    model: LanguageModel  # or a contract.EncoderDecoder, a TaskHeads, a TextClassifier: see `family`
     tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
@@ -50,28 +50,19 @@ class Bundle:
     @property
     def is_encoder(self) -> bool:
         """Whether the model is a BERT or an ELECTRA, with any heads."""
-        return self._family == "encoder"
+        return self.family == "encoder"
 
     @property
-    def is_task_gpt(self) -> bool:
-        """Whether the model is a GPT with heads of tasks in place of its output head."""
-        return self._family == "task-decoder"
-
-    @property
-    def is_text_classifier(self) -> bool:
-        """Whether the model is a text classifier without a pretrained encoder, of `finetune --scratch`."""
-        return self._family == "text-classifier"
-
-    @property
-    def _family(self) -> str:
+    def family(self) -> str:
+        """The family of the architecture, see `models.registry`."""
         from nlptools.models import registry
 
         return registry.find(self.arch).family
 
     @property
-    def has_task(self) -> bool:
-        """Whether the model may have a head for a task."""
-        return self.is_encoder or self.is_task_gpt or self.is_text_classifier
+    def heads(self) -> tuple[str, ...]:
+        """Names of the heads of pretraining and of tasks; none in a language model or an encoder-decoder."""
+        return tuple(getattr(self.model, "heads", ()))
 
     @property
     def eos(self) -> int:
@@ -111,15 +102,9 @@ def save(
     Raises:
         StreamError: disk full or another write error.
     """
-    from nlptools.models.huggingface import directories
-
     special = {"bos_token_id": eos, "eos_token_id": eos}
-    config = {
-        **directories.config_to_hf(arch, model.config),
-        **special,
-        "nlptools": {"document": document, "arch": arch},
-    }
-    _save(directory, arch, weights, model.config, config, special, training, tokenizer.save(directory))
+    more = {**special, "nlptools": {"document": document, "arch": arch}}
+    _save(directory, arch, model, weights, more, training, tokenizer.save(directory), special)
 
 
 def save_pair(
@@ -131,24 +116,20 @@ def save_pair(
     target: Tokenizer | None = None,
     *,
     training: Mapping[str, Any],
-    generation: Mapping[str, Any] | None = None,
 ) -> None:
     """Write the bundle of an encoder-decoder; the manifest last.
 
     Args:
         target: the tokenizer of the target side; None: that of the source.
-        generation: more for generation_config.json, as transformers names it: `num_beams`, `length_penalty`, ...
 
     Raises:
         BundleError: the tokenizers do not go together, or have more tokens than the model.
         StreamError: disk full or another write error.
     """
-    from nlptools.models.huggingface import directories
     from nlptools.text import tokenizer_pairs
 
     sizes = model.config
     _check_pair(directory, *tokenizer_pairs.pair(source, target), sizes)
-    config = {**directories.config_to_hf(arch, sizes), "nlptools": {"arch": arch}}
     special = {
         "pad_token_id": sizes.pad,
         "eos_token_id": sizes.eos,
@@ -156,10 +137,9 @@ def save_pair(
         "forced_eos_token_id": sizes.eos,
         "bad_words_ids": [[sizes.pad]],
         "max_length": min(512, getattr(sizes, "max_position_embeddings", 512)),
-        **(generation or {}),
     }
     files = tokenizer_pairs.save_pair(directory, source, target)
-    _save(directory, arch, weights, sizes, config, special, training, files)
+    _save(directory, arch, model, weights, {"nlptools": {"arch": arch}}, training, files, special)
 
 
 def save_encoder(
@@ -183,34 +163,33 @@ def save_encoder(
         BundleError: the tokenizer has more tokens than the model.
         StreamError: disk full or another write error.
     """
-    from nlptools.models.huggingface import directories
-
     more = dict(more or {})
-    ours = {"arch": arch, **more.pop("nlptools", {})}
-    config = {**directories.config_to_hf(arch, model.config, model.heads), **more, "nlptools": ours}
-    check_tokenizer(directory, tokenizer, config)
-    _save(directory, arch, weights, model.config, config, None, training, tokenizer.save(directory))
+    more["nlptools"] = {"arch": arch, **more.pop("nlptools", {})}
+    check_tokenizer(directory, tokenizer, vars(model.config))
+    _save(directory, arch, model, weights, more, training, tokenizer.save(directory), heads=model.heads)
 
 
 def _save(
     directory: Path,
     arch: str,
+    model: Any,
     weights: Mapping[str, Any],
-    sizes: Any,
-    config: Mapping[str, Any],
-    generation: Mapping[str, Any] | None,
+    more: Mapping[str, Any],
     training: Mapping[str, Any],
     files: list[str],
+    generation: Mapping[str, Any] | None = None,
+    heads: tuple[str, ...] = (),
 ) -> None:
-    """Write all but the `files` of the tokenizers, which are there, and the manifest of all."""
+    """Write all but the `files` of the tokenizers, which exist already, and the manifest of all. `more` of config.json."""
     from nlptools.models.huggingface import directories
 
+    config = {**directories.config_to_hf(arch, model.config, heads), **more}
     names = ["config.json", "model.safetensors", "training.json", *files]
     atomic.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
     if generation is not None:
         atomic.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
         names.append("generation_config.json")
-    artifacts.save_tensors(directory / "model.safetensors", directories.weights_to_hf(arch, weights, sizes))
+    artifacts.save_tensors(directory / "model.safetensors", directories.weights_to_hf(arch, weights, model.config))
     artifacts.write_json(directory / "training.json", training)
     artifacts.write_manifest(directory, names)
 

@@ -81,9 +81,9 @@ def use(path: Path) -> None:
     """Do with the model what commands do."""
     model: Any = loading.load(path, compute=FP32)
     if hasattr(model, "predictions"):
-        texts = model.kind.read([str(path.parent / "in")], False, "strict")
+        texts = model.task.read([str(path.parent / "in")], False, "strict")
         for examples, found in model.predictions(texts):
-            model.kind.lines(found, examples, model.settings, True)
+            model.task.lines(found, examples, model.settings, True)
     elif hasattr(model, "generate_batch"):
         model.generate_batch(["w1 w2"], Generate(max_new_tokens=2))
     elif hasattr(model, "translate_batch"):

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from nlptools.errors import BundleError
 
+_LARGEST = {  # sizes that no model exceeds
+    **dict.fromkeys(("vocab_size", "source_vocab_size", "target_vocab_size", "max_position_embeddings"), 1 << 22),
+    **dict.fromkeys(("hidden_size", "embedding_size"), 1 << 16),
+    **dict.fromkeys(("num_hidden_layers", "encoder_layers", "decoder_layers"), 1024),
+    **dict.fromkeys(("num_attention_heads", "encoder_heads", "decoder_heads"), 1024),
+    **dict.fromkeys(("intermediate_size", "encoder_intermediate_size", "decoder_intermediate_size"), 1 << 18),
+    "type_vocab_size": 1 << 10,
+}
 
-def check_sizes(config: object, **most: int) -> None:
-    """Raise BundleError unless each named size is a whole number from 1 to its limit."""
-    for name, limit in most.items():
-        value = getattr(config, name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= limit:
-            raise BundleError(f"{name} is {value!r}, expected a whole number from 1 to {limit}")
+
+def check_sizes(config: Any, **limits: int) -> None:
+    """Check the numbers of a configuration, a dataclass.
+
+    Args:
+        limits: the largest values of more fields, or of fields that differ from the usual limits.
+
+    Raises:
+        BundleError: a size with a limit is no whole number from 1 to it, or a fraction is no number from 0 to 1.
+    """
+    largest = {**_LARGEST, **limits}
+    for field in fields(config):
+        value, limit = getattr(config, field.name), largest.get(field.name)
+        if limit is not None and (type(value) is not int or not 1 <= value <= limit):
+            raise BundleError(f"{field.name} is {value!r}, expected a whole number from 1 to {limit}")
+    for field in fields(config):
+        value = getattr(config, field.name)
+        if field.type == "float" and (type(value) not in (int, float) or not 0 <= value <= 1):
+            raise BundleError(f"{field.name} is {value!r}, expected a number from 0 to 1")
 
 
-def check_shares(config: object, *names: str) -> None:
-    """Raise BundleError unless each named value is a number from 0 to 1."""
-    for name in names:
-        value = getattr(config, name)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value <= 1:
-            raise BundleError(f"{name} is {value!r}, expected a number from 0 to 1")
+def check_heads(hidden_size: int, heads: int) -> None:
+    """Raise BundleError unless attention heads of one size make up the hidden state."""
+    if hidden_size % heads:
+        raise BundleError(f"hidden size {hidden_size} is not a multiple of the {heads} attention heads")

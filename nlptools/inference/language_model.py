@@ -21,6 +21,7 @@ from nlptools.inference import scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
 from nlptools.models import contract
+from nlptools.text.vocab import Vocab
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class LanguageModel:
     def __init__(self, loaded: bundle.Bundle, backend: Backend) -> None:
         self.bundle, self.backend = loaded, backend.for_model(loaded.model)
         self.tokenizer = loaded.tokenizer
+        assert loaded.tokenizer.vocab is not None
+        self.vocab = loaded.tokenizer.vocab
         self.model: contract.LanguageModel = self.backend.for_inference(loaded.model)
 
     # -- scoring --------------------------------------------------------------------------------------------------
@@ -75,7 +78,9 @@ class LanguageModel:
             self.model, ids, self.backend, start=eos, stride=settings.stride, batch_tokens=settings.batch_tokens
         )
         assert scores is not None
-        return [LineScore([self._name(i) for i in row], s.tolist()) for row, s in zip(ids, scores, strict=True)]
+        return [
+            LineScore([token_name(self.vocab, i) for i in row], s.tolist()) for row, s in zip(ids, scores, strict=True)
+        ]
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
@@ -98,10 +103,10 @@ class LanguageModel:
                 "stride": None if window is None else settings.stride or window,
                 "last_window": None if window is None else "moved back to be full",
                 "document": document,
-                "before_first_token": self._name(eos),
+                "before_first_token": token_name(self.vocab, eos),
                 "end_of_text_counted": True,
                 "words": "separated by white space in the text as given",
-                "unknown_tokens": "scored as the unknown token" if self._unk() is not None else "none possible",
+                "unknown_tokens": "scored as the unknown token" if self.vocab.unk is not None else "none possible",
                 "logarithm": "natural",
                 **self.backend.describe(),
             },
@@ -143,7 +148,7 @@ class LanguageModel:
             seed=seed,
             first=first,
             watch=watch,
-            forbidden=self._never_generated(),
+            forbidden=self.vocab.never_generated(self.bundle.eos, self.model.output.vocab_size),
         )
         if watch is not None:
             watch.finish(continuations)
@@ -174,18 +179,7 @@ class LanguageModel:
         text = self.continuation_text(prompt, new.ids)
         end = stop_at(text, settings.stop)
         finish = "stop" if end < len(text) else new.finish
-        return Generated(text[:end], finish, [self._name(i) for i in new.ids], new.logprobs)
-
-    def _never_generated(self) -> list[int]:
-        vocab = self.tokenizer.vocab
-        return [] if vocab is None else vocab.never_generated(self.bundle.eos, self.model.output.vocab_size)
-
-    def _unk(self) -> int | None:
-        return self.tokenizer.vocab.unk if self.tokenizer.vocab is not None else None
-
-    def _name(self, id: int) -> str:
-        vocab = self.tokenizer.vocab
-        return vocab.token(id) if vocab is not None and id < len(vocab) else str(id)
+        return Generated(text[:end], finish, [token_name(self.vocab, i) for i in new.ids], new.logprobs)
 
 
 class _Watch:
@@ -220,6 +214,11 @@ class _Watch:
         if self.on_text is not None and end > self.written:
             self.on_text(text[self.written : end])
             self.written = end
+
+
+def token_name(vocab: Vocab, id: int) -> str:
+    """The token of an id, or the id itself for one that only the model has."""
+    return vocab.token(id) if id < len(vocab) else str(id)
 
 
 def stop_at(text: str, stops: Sequence[str]) -> int:

@@ -14,13 +14,24 @@ from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.lm import Generate, Score
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
+from nlptools.models import registry
 
 if TYPE_CHECKING:
+    from typing_extensions import TypedDict, Unpack
+
     from nlptools.inference.embedding.contract import Embedder
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.prediction import PairPredictor, Predictor
     from nlptools.inference.translation import Translator
+
+    class Where(TypedDict, total=False):
+        """Where and how `load` computes."""
+
+        device: str
+        precision: str
+        threads: int
+        compute: Compute | None
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class Opened:
         if self.steps is not None:
             return False
         task = self.bundle.config.get("nlptools", {}).get("task")
-        return task is not None or bool(set(getattr(self.bundle.model, "heads", ())) & set(TASK_HEADS))
+        return task is not None or bool(set(self.bundle.heads) & set(TASK_HEADS))
 
 
 def open_model(path: str | Path) -> Opened:
@@ -66,56 +77,21 @@ def open_model(path: str | Path) -> Opened:
 
 @overload
 def load(
-    path: str | Path,
-    *others: str | Path,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Generate,
+    path: str | Path, *others: str | Path, settings: Generate, **where: Unpack[Where]
 ) -> LanguageModel | Translator: ...
 @overload
-def load(
-    path: str | Path,
-    *,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Score,
-) -> LanguageModel: ...
+def load(path: str | Path, *, settings: Score, **where: Unpack[Where]) -> LanguageModel: ...
 @overload
 def load(
-    path: str | Path,
-    *,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Embed,
-    words: EmbedWords | None = ...,
-    errors: str = ...,
+    path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., errors: str = ..., **where: Unpack[Where]
 ) -> Embedder: ...
 @overload
 def load(
-    path: str | Path,
-    *,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: Predict,
-    files: Files | None = ...,
+    path: str | Path, *, settings: Predict, files: Files | None = ..., **where: Unpack[Where]
 ) -> Predictor | PairPredictor: ...
 @overload
 def load(
-    path: str | Path,
-    *others: str | Path,
-    device: str = ...,
-    precision: str = ...,
-    threads: int = ...,
-    compute: Compute | None = ...,
-    settings: None = ...,
+    path: str | Path, *others: str | Path, settings: None = ..., **where: Unpack[Where]
 ) -> LanguageModel | Translator | Predictor | Embedder: ...
 def load(
     path: str | Path,
@@ -205,8 +181,10 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
     from nlptools.compute.backend import Backend
 
     for each in opened:
-        if each.bundle.has_task or each.steps is not None or each.predicts:
-            what = "a model for a task" if each.bundle.is_task_gpt else "an encoder"
+        family = each.bundle.family
+        generates = family in (registry.LANGUAGE, registry.ENCODER_DECODER)
+        if not generates or each.steps is not None or each.predicts:
+            what = "a model for a task" if family == registry.TASK_DECODER else "an encoder"
             raise UsageError(
                 f"{display(str(each.path))} is {what} and cannot generate text",
                 hint="embed, finetune and predict take such models",

@@ -163,6 +163,12 @@ def score_stream(
 
     Documents are scored one by one, each from the `eos` token; those of a chunk side by side. Ranks share the work.
     """
+
+    def summed(documents: list[np.ndarray]) -> float | None:
+        mine = documents[backend.rank :: backend.world_size]
+        scores = document_scores(model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop)
+        return None if scores is None else float(sum(s.sum(dtype=np.float64) for s in scores))
+
     total, counts = 0.0, TextCounts()
     rest: list[np.ndarray] = []
     documents: list[np.ndarray] = []
@@ -178,28 +184,14 @@ def score_stream(
         if len(pieces[-1]):
             rest.append(pieces[-1])
         if pending >= 1 << 16:
-            scored = _sum_scores(model, documents, backend, eos, stride, batch_tokens, stop)
+            scored = summed(documents)
             if scored is None:
                 return None
             total, documents, pending = total + scored, [], 0
     if rest:
         documents.append(np.concatenate(rest))
-    scored = _sum_scores(model, documents, backend, eos, stride, batch_tokens, stop)
+    scored = summed(documents)
     return None if scored is None else (backend.sum([total + scored])[0], counts)
-
-
-def _sum_scores(
-    model: LanguageModel,
-    documents: list[np.ndarray],
-    backend: Backend,
-    eos: int,
-    stride: int,
-    batch_tokens: int,
-    stop: Callable[[], bool] | None,
-) -> float | None:
-    mine = documents[backend.rank :: backend.world_size]
-    scores = document_scores(model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop)
-    return None if scores is None else float(sum(s.sum(dtype=np.float64) for s in scores))
 
 
 def perplexity(nats: float) -> float:

@@ -17,7 +17,7 @@ from nlptools.configs.seq2seq import Translate
 from nlptools.errors import BundleError, DataError, display
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.generation.continuation import Continuation
-from nlptools.inference.language_model import LineScore, stop_at
+from nlptools.inference.language_model import LineScore, stop_at, token_name
 from nlptools.metrics.translation import minimum_risk
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
@@ -56,7 +56,8 @@ class Translator:
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
         self.eos = int(self.model.config.eos)
         assert self.target_tokenizer.vocab is not None and self.source_tokenizer.vocab is not None
-        self._never = self.target_tokenizer.vocab.never_generated(self.eos, self.model.output.vocab_size)
+        self.source_vocab, self.target_vocab = self.source_tokenizer.vocab, self.target_tokenizer.vocab
+        self._never = self.target_vocab.never_generated(self.eos, self.model.output.vocab_size)
         self._pieces, self._unknown = 0, 0  # of the sources so far
 
     # -- translating --------------------------------------------------------------------------------------------------
@@ -118,8 +119,7 @@ class Translator:
 
     def _source_ids(self, lines: Sequence[str], options: Translate) -> list[list[int]]:
         ids = self.source_tokenizer.encode_lines(lines, self.backend.threads)
-        assert self.source_tokenizer.vocab is not None
-        unk, most = self.source_tokenizer.vocab.unk, options.max_source_length
+        unk, most = self.source_vocab.unk, options.max_source_length
         if self.model.max_context is not None:  # positions, the end of the source among them
             most = min(most or self.model.max_context, self.model.max_context - 1)
         for i, row in enumerate(ids):
@@ -147,7 +147,9 @@ class Translator:
         text = self.target_tokenizer.decode(output.ids)
         end = stop_at(text, settings.stop)
         finish = "stop" if end < len(text) else output.finish
-        return Translated(text[:end], output.score, finish, [self._name(i) for i in output.ids], output.logprobs)
+        return Translated(
+            text[:end], output.score, finish, [token_name(self.target_vocab, i) for i in output.ids], output.logprobs
+        )
 
     def _aligned(
         self, ids: list[list[int]], outputs: list[list[Continuation]], rows: list[list[Translated]]
@@ -170,17 +172,13 @@ class Translator:
         both = list(zip(sources, targets, strict=True))
         scores = forced.pair_scores(self.model, both, self.backend, eos=self.eos)
         assert scores is not None
-        names = [[self._name(i) for i in [*target, self.eos]] for target in targets]
+        names = [[token_name(self.target_vocab, i) for i in [*target, self.eos]] for target in targets]
         return [LineScore(tokens, row.tolist()) for tokens, row in zip(names, scores, strict=True)]
 
     def warn_of_unknown(self) -> None:
         """Say when the sources so far did not fit the vocabulary: another script, for example."""
         if self._unknown > _MANY_UNKNOWN * self._pieces:
             messages.warn(f"{self._unknown / self._pieces:.0%} of the source pieces are unknown to the model")
-
-    def _name(self, id: int) -> str:
-        vocab = self.target_tokenizer.vocab
-        return vocab.token(id) if vocab is not None and id < len(vocab) else str(id)
 
 
 def resolved(settings: Generate) -> Generate:

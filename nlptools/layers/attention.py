@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.attention import attention, cross_attention, self_attention
-from nlptools.layers.cache import KeyValues
+from nlptools.layers.cache import KeyValues, all_in_order
 from nlptools.layers.linear import Linear
 from nlptools.layers.query_positions import QueryPositions
 
@@ -31,8 +31,7 @@ class SelfAttention(nn.Module):
 
     def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D); see `heads`."""
-        out: Tensor = self.output(self.heads(x, cache, mask))
-        return out
+        return self.output(self.heads(x, cache, mask))
 
     def heads(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, T, D).
@@ -82,8 +81,7 @@ class Source:
 
     def select(self, inputs: Tensor) -> Source:
         """A choice of the sources; for decoding."""
-        count = len(self.layers[0])
-        if len(inputs) == count and torch.equal(inputs, torch.arange(count, device=inputs.device)):
+        if all_in_order(inputs, len(self.layers[0])):
             return self
         mask = None if self.mask is None else self.mask[inputs]
         layers = (layer.permute(2, 0, 3, 1, 4).index_select(1, inputs).permute(1, 3, 0, 2, 4) for layer in self.layers)
@@ -116,8 +114,7 @@ class CrossAttention(nn.Module):
 
     def forward(self, x: Tensor, layer: int, source: Source) -> Tensor:
         """(B, T, D) -> (B, T, D); see `heads`."""
-        out: Tensor = self.output(self.heads(x, layer, source))
-        return out
+        return self.output(self.heads(x, layer, source))
 
     def heads(self, x: Tensor, layer: int, source: Source) -> Tensor:
         """(B, T, D) -> (B, T, D); `layer` is the number of this layer in the decoder."""
@@ -128,8 +125,7 @@ class CrossAttention(nn.Module):
         """How much each position attends to each of the source, mean over the heads: (B, T, S), float32."""
         query_BTHK: Tensor = self.query(x).view(*x.shape[:2], self.num_heads, self.head_size).float()
         key_BSHK = source.layers[layer][:, :, 0].float()
-        mean: Tensor = weights(query_BTHK.transpose(1, 2), key_BSHK.transpose(1, 2), source.mask).mean(1)
-        return mean
+        return weights(query_BTHK.transpose(1, 2), key_BSHK.transpose(1, 2), source.mask).mean(1)
 
 
 def weights(query_BHTK: Tensor, key_BHSK: Tensor, mask: Tensor | None = None) -> Tensor:

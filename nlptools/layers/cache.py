@@ -116,7 +116,8 @@ class Cache:
                 seen = torch.ones(1, 1, 1, dtype=torch.bool, device=rows.device)
                 seen = seen.expand(int(inputs.max()) + 1, 1, self.layers[0].size)
             chosen.seen = seen[inputs[:, None], parents.view(-1, width)]
-        if not self._all_in_order(inputs):
+        keys = self.layers[0].keys
+        if not all_in_order(inputs, 0 if keys is None else len(keys)):
             chosen.layers = [layer.select(inputs) for layer in self.layers]
         if width > self.width:
             for layer in chosen.layers:
@@ -148,16 +149,16 @@ class Cache:
         self.layers = [layer.gather(inputs, slots) for layer in self.layers]
         self.seen = seen.gather(2, slots[:, None].expand(-1, seen.shape[1], -1))
 
-    def _all_in_order(self, inputs: Tensor) -> bool:
-        keys = self.layers[0].keys
-        count = 0 if keys is None else len(keys)
-        return len(inputs) == count and torch.equal(inputs, torch.arange(count, device=inputs.device))
-
     @property
     def _device(self) -> torch.device:
         keys = self.layers[0].keys
         assert keys is not None
         return keys.device
+
+
+def all_in_order(chosen: Tensor, count: int) -> bool:
+    """Whether these indices choose all of `count` inputs in their order."""
+    return len(chosen) == count and torch.equal(chosen, torch.arange(count, device=chosen.device))
 
 
 def _causal(T: int, device: torch.device) -> Tensor:

@@ -30,36 +30,24 @@ class Crf(nn.Module):
     allowed_begins: Tensor | None
     allowed_ends: Tensor | None
 
-    def __init__(
-        self,
-        num_tags: int,
-        follows: Tensor | None = None,
-        begins: Tensor | None = None,
-        ends: Tensor | None = None,
-    ) -> None:
-        """Args:
-        follows, begins, ends: (C, C), (C,) and (C,) bool, the allowed transitions, first and last tags
-            (`nlptools.tasks.tag.decoding.constraints`); None: all.
-        """
+    def __init__(self, num_tags: int) -> None:
         super().__init__()
         self.follows = nn.Parameter(torch.zeros(num_tags, num_tags))
         self.begins = nn.Parameter(torch.zeros(num_tags))
         self.ends = nn.Parameter(torch.zeros(num_tags))
         # not saved: they follow from the names of the tags
-        for name, allowed in zip(_PARTS, (follows, begins, ends)):
+        for name in _PARTS:
             self.register_buffer(f"allowed_{name}", None, persistent=False)
-            self._allow(name, allowed)
 
     def restrict(self, follows: Tensor, begins: Tensor, ends: Tensor) -> None:
-        """Allow only these transitions, first and last tags: (C, C), (C,) and (C,) bool."""
+        """Allow only these transitions, first and last tags, (C, C), (C,) and (C,) bool
+        (`nlptools.tasks.tag.decoding.constraints`). Raises ValueError for other shapes.
+        """
         for name, allowed in zip(_PARTS, (follows, begins, ends)):
-            self._allow(name, allowed)
-
-    def _allow(self, name: str, allowed: Tensor | None) -> None:
-        weight = getattr(self, name)
-        if allowed is not None and allowed.shape != weight.shape:
-            raise ValueError(f"{name} is {tuple(allowed.shape)}, expected {tuple(weight.shape)}")
-        setattr(self, f"allowed_{name}", None if allowed is None else allowed.to(weight.device, torch.bool).clone())
+            weight = getattr(self, name)
+            if allowed.shape != weight.shape:
+                raise ValueError(f"{name} is {tuple(allowed.shape)}, expected {tuple(weight.shape)}")
+            setattr(self, f"allowed_{name}", allowed.to(weight.device, torch.bool).clone())
 
     def log_likelihood(
         self, scores: Tensor, tags: Tensor, mask: Tensor, edges: tuple[Tensor, Tensor] | None = None
@@ -101,19 +89,13 @@ class Crf(nn.Module):
                 tag = torch.where(mask[:, t], previous, tag)
         return tags, score
 
-    def _weights(self, scores: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _weights(self, scores: Tensor) -> list[Tensor]:
         """Weights of transitions, first and last tags, in the type of the scores; very low where forbidden."""
-        pairs = (
-            (self.follows, self.allowed_follows),
-            (self.begins, self.allowed_begins),
-            (self.ends, self.allowed_ends),
-        )
-        follows, begins, ends = (_restricted(weight.to(scores.dtype), allowed) for weight, allowed in pairs)
-        return follows, begins, ends
-
-
-def _restricted(weight: Tensor, allowed: Tensor | None) -> Tensor:
-    return weight if allowed is None else weight.masked_fill(~allowed, _FORBIDDEN)
+        weights = []
+        for name in _PARTS:
+            weight, allowed = getattr(self, name).to(scores.dtype), getattr(self, f"allowed_{name}")
+            weights.append(weight if allowed is None else weight.masked_fill(~allowed, _FORBIDDEN))
+        return weights
 
 
 def _wide(scores: Tensor) -> Tensor:

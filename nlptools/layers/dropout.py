@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.dropout import dropout
@@ -9,6 +11,8 @@ from nlptools.compute.kernels.dropout import dropout
 
 class Dropout(nn.Module):
     """During training, set each element to zero with probability `p` and scale the others by 1 / (1 - p)."""
+
+    __call__: Callable[..., Tensor]
 
     def __init__(self, p: float) -> None:
         super().__init__()

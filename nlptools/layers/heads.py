@@ -6,7 +6,7 @@ Dimensions: K labels, M names.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +44,7 @@ class ReplacedTokenHead(nn.Module):
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(..., D) -> (...)."""
-        out: Tensor = self.output(self.dense(hidden, self.activation)).squeeze(-1)
-        return out
+        return self.output(self.dense(hidden, self.activation)).squeeze(-1)
 
 
 class SequenceHead(nn.Module):
@@ -53,6 +52,8 @@ class SequenceHead(nn.Module):
 
     BERT's vector comes from its pooler; ELECTRA's goes through a layer of this head first.
     """
+
+    __call__: Callable[..., Tensor]
 
     def __init__(
         self,
@@ -78,8 +79,7 @@ class SequenceHead(nn.Module):
         """(B, D) -> (B, K)."""
         if self.dense is not None:
             vectors = self.dense(self.dropout(vectors) if self.first_dropout else vectors, "gelu")
-        out: Tensor = self.output(self.dropout(vectors))
-        return out
+        return self.output(self.dropout(vectors))
 
 
 class MentionHead(nn.Module):

@@ -37,6 +37,8 @@ class Packable:
 class Linear(Packable, nn.Linear):
     """`torch.nn.Linear`, faster on a CPU."""
 
+    __call__: Callable[..., Tensor]
+
     def forward(self, x: Tensor, activation: str = "none") -> Tensor:
         """(..., E) -> (..., D), followed by the activation of that name."""
         return self.multiply(x, self.weight, self.bias, activation)

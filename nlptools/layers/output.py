@@ -16,6 +16,13 @@ from torch import Tensor, nn
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy, summed_r_drop
 from nlptools.layers.linear import Packable
 
+ROWS = 64  # embeddings have a multiple of so many rows in memory, for aligned matrix products
+
+
+def padded_embedding(rows: int, size: int, padding_idx: int | None = None) -> nn.Embedding:
+    """An embedding with at least `rows` rows; a `Projection` gives those of padding no probability."""
+    return nn.Embedding(-(-rows // ROWS) * ROWS, size, padding_idx)
+
 
 class OutputHead(Protocol):
     """A distribution over tokens, given a hidden state."""

@@ -27,7 +27,7 @@ class Step:
         """(B, F) -> (B, G), plus `base`, which is for linear maps without a bias."""
         if self.shared is not None:
             return self.shared(x, self.linear.bias if base is None else base)
-        out: Tensor = self.linear(x)
+        out = self.linear(x)
         return out if base is None else out + base
 
 

@@ -33,13 +33,11 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., D)."""
-        out: Tensor = self.down(self.inner(x))
-        return out
+        return self.down(self.inner(x))
 
     def inner(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., intermediate size): what the second map is given."""
-        out: Tensor = self.dropout(self.up(x, self.activation))
-        return out
+        return self.dropout(self.up(x, self.activation))
 
 
 class GatedFeedForward(FeedForward):
@@ -51,8 +49,7 @@ class GatedFeedForward(FeedForward):
 
     def inner(self, x: Tensor) -> Tensor:
         """See `FeedForward`."""
-        out: Tensor = self.dropout(self.gate(x, self.activation) * self.up(x))
-        return out
+        return self.dropout(self.gate(x, self.activation) * self.up(x))
 
 
 # The slots of a block: a name in a configuration, and the class that it stands for.

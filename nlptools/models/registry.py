@@ -46,30 +46,26 @@ class Architecture:
         return self.name.removeprefix("seq2seq-")
 
 
-def _row(name: str, family: str, module: str, model: str, config: str, huggingface: str | None = None) -> Architecture:
+def _row(
+    name: str, family: str, module: str, model: str, huggingface: str | None = None, config: str = ""
+) -> Architecture:
+    """A row; `config` is the model's name with "Config" unless it has another name."""
     models = f"nlptools.models.{module}"
     layout = None if huggingface is None else f"nlptools.models.huggingface.{huggingface}"
-    return Architecture(name, family, f"{models}:{model}", f"{models}:{config}", layout)
+    return Architecture(name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", layout)
 
 
 ARCHITECTURES = {
     row.name: row
     for row in (
-        _row("transformer", LANGUAGE, "language.gpt", "GPT", "GPTConfig", "gpt2"),
-        _row("lstm", LANGUAGE, "language.recurrent", "LSTM", "LSTMConfig"),
-        _row(
-            "seq2seq-transformer",
-            ENCODER_DECODER,
-            "translation.transformer",
-            "Transformer",
-            "TransformerConfig",
-            "marian",
-        ),
-        _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent", "RecurrentConfig"),
-        _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "Convolution", "ConvolutionConfig"),
-        _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "EncoderConfig", "bert"),
-        _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "GPTConfig", "gpt2"),
-        _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier", "TextClassifierConfig"),
+        _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2"),
+        _row("lstm", LANGUAGE, "language.recurrent", "LSTM"),
+        _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
+        _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),
+        _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "Convolution"),
+        _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
+        _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "gpt2", "GPTConfig"),
+        _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
     )
 }
 

@@ -26,6 +26,7 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.metrics.criterion import Criterion
+from nlptools.models import registry
 from nlptools.models.tasks.heads import LAYER_HEADS
 from nlptools.tasks import classifiers
 
@@ -186,9 +187,8 @@ def for_training(settings: Finetune, files: Files) -> Task:
 def for_prediction(loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
     """The task of a model directory. Raises BundleError when it has none, UsageError for options of other tasks."""
     saved = loaded.config.get("nlptools", {}).get("task", {})
-    model: Any = loaded.model
     task_of_head = {entry.head: name for name, entry in reversed(TASKS.items())}  # of several tasks the first
-    heads = [head for head in model.heads if head in task_of_head] if loaded.has_task else []
+    heads = [head for head in loaded.heads if head in task_of_head]
     name = saved.get("name") if isinstance(saved, dict) else None
     if name is None and heads:
         name = task_of_head[heads[0]]
@@ -225,7 +225,7 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: boo
     Raises:
         BundleError: the vocabulary of an encoder lacks a special token.
     """
-    if loaded.is_text_classifier:
+    if loaded.family == registry.TEXT_CLASSIFIER:
         return classifiers.encoding(loaded, max_length, threads)
     model: Any = loaded.model
     limit = int(model.config.max_position_embeddings)

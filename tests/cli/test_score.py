@@ -183,7 +183,7 @@ def test_the_protocol_reproduces_the_number(call: Run, words: Path, stride: int)
         begin = max(0, end - context)
         with torch.inference_mode():
             hidden, _ = loaded.model(torch.tensor([tokens[begin:end]]))
-            logs = (hidden[0] @ loaded.model.output_weight()[: loaded.model.vocab_size].T).log_softmax(-1)
+            logs = (hidden[0] @ loaded.model.token_embedding.weight[: loaded.model.output.vocab_size].T).log_softmax(-1)
         summed += sum(float(logs[t - begin, tokens[t + 1]]) for t in range(scored, end))
         scored = end
     assert found["log_probability"] == pytest.approx(summed, rel=1e-5) and found["tokens"] == 56

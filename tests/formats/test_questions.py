@@ -20,6 +20,7 @@ from nlptools.formats.gap import predictions_line, read_coreference
 from nlptools.formats.questions import nearest, read_questions
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
+from nlptools.formats.squad import gold_answers
 from tests.real_data import published
 
 CONTEXT = "Ann saw Bob. Bob saw\u2028Ann."

@@ -16,8 +16,9 @@ NAMES = ["O", "B-X", "I-X"]
 
 def drawn(seed, constrained=False, C=3, B=4, T=5):
     generator = torch.Generator().manual_seed(seed)
-    rules = [torch.from_numpy(part) for part in constraints(NAMES, "iob2")] if constrained else []
-    crf = Crf(C, *rules)
+    crf = Crf(C)
+    if constrained:
+        crf.restrict(*(torch.from_numpy(part) for part in constraints(NAMES, "iob2")))
     with torch.no_grad():
         for weight in crf.parameters():
             weight.normal_(generator=generator)
@@ -135,12 +136,7 @@ def test_the_numpy_half_decodes_the_same():
     assert found.tolist() == crf.decode(scores, mask)[0][mask].tolist()
 
 
-def test_what_is_refused():
-    with pytest.raises(ValueError, match="begins is"):
-        Crf(3, None, torch.ones(2))
-
-
-def test_restricted_later_is_restricted_from_the_beginning() -> None:
+def test_restricting_a_trained_one() -> None:
     rules = [torch.from_numpy(part) for part in constraints(NAMES, "iob2")]
     first, scores, mask = drawn(5, constrained=True)
     later = Crf(3)
@@ -151,3 +147,5 @@ def test_restricted_later_is_restricted_from_the_beginning() -> None:
     assert torch.equal(later.log_likelihood(scores, tags, mask), first.log_likelihood(scores, tags, mask))
     with pytest.raises(ValueError, match="follows is"):
         later.restrict(rules[0][:2], *rules[1:])
+    with pytest.raises(ValueError, match="begins is"):
+        later.restrict(rules[0], rules[1][:2], rules[2])

@@ -12,6 +12,7 @@ import torch
 
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.huggingface import bert as door
+from nlptools.models.huggingface import checks
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.reference
@@ -46,7 +47,7 @@ def theirs(family: str, task: str) -> Any:
 
 def ours(model: Any, architectures: list[str]) -> BertWithHeads:
     config, weights = door.config_from_hf(model.config.to_dict()), model.state_dict()
-    made = BertWithHeads(config, door.heads_in(weights, config, architectures), door.labels_in(weights, config))
+    made = BertWithHeads(config, door.heads_in(weights, config, architectures), checks.labels_in(weights))
     made.load_state_dict(door.weights_from_hf(weights, made.state_dict(), config))
     return made.eval()
 

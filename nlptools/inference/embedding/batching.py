@@ -16,6 +16,7 @@ import numpy as np
 from nlptools.configs.embed import Embed
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.layers.packed import Group
+from nlptools.models import registry
 from nlptools.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ def encoder(loaded: Bundle) -> Any:
             hint="embed takes a BERT, an ELECTRA, a sentence-transformers directory, a language model or word vectors",
         )
     model: Any = loaded.model
-    return model.encoder if loaded.is_encoder or loaded.is_task_gpt else model
+    return model.encoder if loaded.family in (registry.ENCODER, registry.TASK_DECODER) else model
 
 
 def prepare(lines: Sequence[str], cutting: Cutting, batch_tokens: int, threads: int) -> Prepared:

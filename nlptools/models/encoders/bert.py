@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.errors import BundleError, DataError
 from nlptools.layers import packed
 from nlptools.layers.attention import SelfAttention
@@ -26,15 +26,12 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
 from nlptools.layers.linear import Linear
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.packed import Group
 from nlptools.layers.query_positions import QueryPositions
 from nlptools.layers.transformer import Block, Heads
 from nlptools.models.contract import Hidden
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS, TaskHeads
-
-_ROWS = 64
-
 
 FAMILIES = ("bert", "electra")
 
@@ -62,22 +59,8 @@ class EncoderConfig:
     def __post_init__(self) -> None:
         if self.embedding_size == 0:
             object.__setattr__(self, "embedding_size", self.hidden_size)
-        check_sizes(
-            self,
-            vocab_size=1 << 22,
-            hidden_size=1 << 16,
-            num_hidden_layers=1024,
-            num_attention_heads=1024,
-            intermediate_size=1 << 18,
-            embedding_size=1 << 16,
-            max_position_embeddings=1 << 22,
-            type_vocab_size=1 << 10,
-        )
-        check_shares(self, "layer_norm_eps", "initializer_range", "hidden_dropout", "attention_dropout")
-        if self.hidden_size % self.num_attention_heads:
-            raise BundleError(
-                f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
-            )
+        check_sizes(self)
+        check_heads(self.hidden_size, self.num_attention_heads)
         if self.family not in FAMILIES:
             raise BundleError(f"family is {self.family!r}, expected one of {', '.join(FAMILIES)}")
         if self.family == "bert" and self.embedding_size != self.hidden_size:
@@ -103,7 +86,7 @@ class Bert(nn.Module):
         self.hidden_size = config.hidden_size
         self.max_context = config.max_position_embeddings
         E, D = config.embedding_size, config.hidden_size
-        self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, E)
+        self.token_embedding = padded_embedding(config.vocab_size, E)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, E)
         self.type_embedding = nn.Embedding(config.type_vocab_size, E)
         self.embedding_norm = nn.LayerNorm(E, config.layer_norm_eps)
@@ -276,30 +259,6 @@ class BertWithHeads(TaskHeads):
         """(N, D) hidden states -> (N, V). The model has to have the head "masked"."""
         assert self.masked is not None
         return self.output.logits(self.masked(hidden))
-
-    def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
-        """See `TaskHeads`."""
-        found: Hidden = self.encoder(ids, mask, types)
-        return found
-
-    def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        """See `TaskHeads`."""
-        first: Tensor = self.encoder.first(ids, mask, types)
-        return first
-
-    def packed_states(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
-    ) -> list[Tensor]:
-        """See `TaskHeads`."""
-        states: list[Tensor] = self.encoder.packed(ids, positions, groups, layers, types)
-        return states
-
-    def packed_rows(
-        self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
-    ) -> Tensor:
-        """See `TaskHeads`."""
-        rows: Tensor = self.encoder.packed_first(ids, positions, groups, types)
-        return rows
 
     def vectors(self, hidden: Tensor) -> Tensor:
         """See `TaskHeads`; through the pooler where there is one."""

@@ -173,14 +173,6 @@ def _classifier_in(names: set[str], family: str, architectures: Sequence[str]) -
     return named[0] if named else possible[0]
 
 
-def labels_in(weights: Mapping[str, Tensor], config: EncoderConfig) -> int:
-    """The number of labels of the head in a directory; 2 without one."""
-    for name, tensor in weights.items():
-        if _plain(name, config.family) in ("classifier.weight", "classifier.out_proj.weight") and tensor.dim() == 2:
-            return len(tensor)
-    return 2
-
-
 def weights_to_hf(weights: Mapping[str, Tensor], config: EncoderConfig) -> dict[str, Tensor]:
     """The model's weights under the names and in the layout of the family."""
     out = {}

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from nlptools.errors import BundleError
+from nlptools.layers.output import ROWS
 
-_ROWS = 64  # models of ours pad their embeddings to a multiple of this in memory
 ACTIVATIONS = {  # in configurations: here
     "gelu": "gelu",
     "gelu_new": "gelu_new",
@@ -22,6 +22,7 @@ ACTIVATIONS = {  # in configurations: here
     "silu": "swish",
 }
 _EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight")
+_LABELS = re.compile(r"(_orig_mod\.|module\.)*(score|classifier|classifier\.out_proj)\.weight")
 OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens the directory
     "yes_no": "nlptools.yes_no",
     "mentions.dense": "nlptools.mentions.dense",
@@ -79,7 +80,7 @@ def check_rows(theirs: str, tensor: Tensor, target: Tensor, rows: int) -> None:
 def fitted(name: str, theirs: str, tensor: Tensor, target: Tensor) -> Tensor:
     """`tensor` in the type and shape of `target`; an embedding gets its rows of padding. Raises BundleError."""
     missing = target.shape[0] - tensor.shape[0] if name in _EMBEDDINGS and tensor.dim() == 2 else 0
-    if 0 < missing < _ROWS and tensor.shape[1:] == target.shape[1:]:
+    if 0 < missing < ROWS and tensor.shape[1:] == target.shape[1:]:
         return torch.cat([tensor.float(), tensor.new_zeros(missing, tensor.shape[1], dtype=torch.float32)])
     if tensor.shape != target.shape:
         raise BundleError(
@@ -92,6 +93,14 @@ def refuse_unknown(names: list[str]) -> None:
     """Raise BundleError for weights that are left over."""
     if names:
         raise BundleError(f"model.safetensors: unknown weight {names[0]} (and {len(names) - 1} more)")
+
+
+def labels_in(weights: Mapping[str, Tensor]) -> int:
+    """The number of labels of the head of a directory; 2 without one."""
+    for name, tensor in weights.items():
+        if _LABELS.fullmatch(name) and tensor.dim() == 2:
+            return len(tensor)
+    return 2
 
 
 def concatenated_in(weights: Mapping[str, Tensor]) -> int:

@@ -54,9 +54,6 @@ class TaskFamily(Family, Protocol):
     def heads_in(self, weights: Mapping[str, Tensor], config: Any, architectures: Sequence[str]) -> tuple[str, ...]:
         """The heads in a directory with these weights; `architectures` is what its config.json says."""
 
-    def labels_in(self, weights: Mapping[str, Tensor], config: Any) -> int:
-        """The number of labels of the head in a directory; 2 without one."""
-
 
 def config_to_hf(arch: str, config: Any, heads: tuple[str, ...] = ()) -> dict[str, Any]:
     """The content of config.json for a model of ours, with any `heads` that it has."""
@@ -131,7 +128,7 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mappin
     family = cast(TaskFamily, _family(arch, config))
     architectures = data.get("architectures")
     heads = family.heads_in(weights, config, architectures if isinstance(architectures, list) else ())
-    labels, concatenated = family.labels_in(weights, config), checks.concatenated_in(weights)
+    labels, concatenated = checks.labels_in(weights), checks.concatenated_in(weights)
     return {"heads": heads, "num_labels": labels, "concatenated": concatenated}
 
 

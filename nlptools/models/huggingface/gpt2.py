@@ -113,14 +113,6 @@ def heads_in(weights: Mapping[str, Tensor], config: GPTConfig, architectures: Se
     return tuple(name for name in (*TASK_HEADS, *BESIDE_HEADS) if name in heads)
 
 
-def labels_in(weights: Mapping[str, Tensor], config: GPTConfig) -> int:
-    """The number of labels of the head in a directory; 2 without one."""
-    for name, tensor in weights.items():
-        if checks.plain(name, "transformer.") in ("score.weight", "classifier.weight") and tensor.dim() == 2:
-            return len(tensor)
-    return 2
-
-
 def weights_to_hf(weights: Mapping[str, Tensor], config: GPTConfig) -> dict[str, Tensor]:
     """The model's weights under the names and in the layout of GPT-2."""
     out = {}
@@ -157,12 +149,11 @@ def _name(name: str) -> tuple[str, bool]:
         part, kind = name.rsplit(".", 1)
         return f"{_HEADS[part]}.{kind}", False
     name = name.removeprefix("encoder.")
-    in_block = re.fullmatch(r"blocks\.(\d+)\.(.+)\.(weight|bias)", name)
-    if in_block:
-        layer, part, kind = in_block.groups()
-        linear = kind == "weight" and not part.endswith("norm")
-        return f"h.{layer}.{_BLOCK[part]}.{kind}", linear
     part, kind = name.rsplit(".", 1)
+    in_block = re.fullmatch(r"blocks\.(\d+)\.(.+)", part)
+    if in_block:
+        layer, part = in_block.groups()
+        return f"h.{layer}.{_BLOCK[part]}.{kind}", kind == "weight" and not part.endswith("norm")
     return f"{_TOP[part]}.{kind}", False
 
 

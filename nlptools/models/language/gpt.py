@@ -13,16 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.configs.lm import TrainLM
-from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.errors import DataError, UsageError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import Hidden
-
-_ROWS = 64
 
 
 @dataclass(frozen=True)
@@ -45,22 +43,8 @@ class GPTConfig:
     def __post_init__(self) -> None:
         if self.intermediate_size == 0:
             object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
-        check_sizes(
-            self,
-            vocab_size=1 << 22,
-            hidden_size=1 << 16,
-            num_hidden_layers=1024,
-            num_attention_heads=1024,
-            max_position_embeddings=1 << 22,
-            intermediate_size=1 << 18,
-        )
-        check_shares(
-            self, "layer_norm_eps", "initializer_range", "embedding_dropout", "hidden_dropout", "attention_dropout"
-        )
-        if self.hidden_size % self.num_attention_heads:
-            raise BundleError(
-                f"hidden size {self.hidden_size} is not a multiple of the {self.num_attention_heads} attention heads"
-            )
+        check_sizes(self)
+        check_heads(self.hidden_size, self.num_attention_heads)
 
     @classmethod
     def from_options(cls, options: TrainLM, vocab_size: int) -> GPTConfig:
@@ -108,7 +92,7 @@ class GPT(nn.Module):
         self.config = config
         self.max_context = config.max_position_embeddings
         D = config.hidden_size
-        self.token_embedding = nn.Embedding(-(-config.vocab_size // _ROWS) * _ROWS, D)
+        self.token_embedding = padded_embedding(config.vocab_size, D)
         self.output = Projection(self.token_embedding, config.vocab_size)
         self.position_embedding = nn.Embedding(config.max_position_embeddings, D)
         self.dropout = Dropout(config.embedding_dropout)
@@ -178,8 +162,7 @@ class GPT(nn.Module):
 
     def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
         """What goes into the first block: (..., T) -> (..., T, D)."""
-        x: Tensor = self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
-        return x
+        return self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""

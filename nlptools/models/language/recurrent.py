@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_sizes
 from nlptools.configs.lm import TrainLM
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import Projection
@@ -30,8 +30,7 @@ class LSTMConfig:
     hidden_dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        check_sizes(self, vocab_size=1 << 22, hidden_size=1 << 16, num_hidden_layers=1024)
-        check_shares(self, "hidden_dropout")
+        check_sizes(self)
 
     @classmethod
     def from_options(cls, options: TrainLM, vocab_size: int) -> LSTMConfig:

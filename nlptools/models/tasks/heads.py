@@ -5,7 +5,6 @@ Shapes: B batch, T length, N positions, D hidden, K labels.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,6 +28,8 @@ BESIDE_HEADS = ("crf", *LAYER_HEADS)
 
 class TaskHeads(nn.Module):
     """A model that reads whole texts, as `encoder`, with the heads of tasks.
+
+    `encoder` is used as a `Bert`; a model with another one overrides the methods that return hidden states.
 
     Attributes:
         sequence: labels of a whole sequence, or a number; or None.
@@ -81,13 +82,15 @@ class TaskHeads(nn.Module):
         draw_as_bert(self, self.config.initializer_range)
         self.encoder.initialize()
 
-    @abstractmethod
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:
         """The hidden states of all layers; see `contract.Encoder`."""
+        hidden: Hidden = self.encoder(ids, mask, types)
+        return hidden
 
-    @abstractmethod
     def row_states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         """(B, T) -> (B, 1, D): the last hidden state of the token that represents each row."""
+        hidden: Tensor = self.encoder.first(ids, mask, types)
+        return hidden
 
     def of_rows(self, hidden: Tensor, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (B, 1, D): of the token that represents each row. `mask` (B, T), True = real; None: all is."""
@@ -98,17 +101,19 @@ class TaskHeads(nn.Module):
         rows = torch.arange(len(hidden), device=hidden.device)
         return hidden[rows, mask.sum(1) - 1][:, None]
 
-    @abstractmethod
     def packed_states(
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], layers: range, types: Tensor | None = None
     ) -> list[Tensor]:
         """The hidden states (N, D) of `layers` for sequences end to end; see `Bert.packed`."""
+        states: list[Tensor] = self.encoder.packed(ids, positions, groups, layers, types)
+        return states
 
-    @abstractmethod
     def packed_rows(
         self, ids: Tensor, positions: Tensor, groups: Sequence[Group], types: Tensor | None = None
     ) -> Tensor:
         """(B, D): the last hidden state of the token that represents each sequence, of sequences end to end."""
+        hidden: Tensor = self.encoder.packed_first(ids, positions, groups, types)
+        return hidden
 
     def put_together(self, states: Sequence[Tensor], which: Layers) -> Tensor:
         """(..., D) of each layer -> (..., D): what the heads see of the layers `which`. Raises UsageError."""

@@ -21,7 +21,7 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels.embedding_bag import PendingGradients, bag_means
 from nlptools.compute.kernels.windows import windows
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_sizes
 from nlptools.configs.text_classifiers import ARCHITECTURES, POOLINGS
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import BundleError, UsageError
@@ -69,19 +69,8 @@ class TextClassifierConfig:
             raise BundleError(f"arch is {self.arch!r:.80}, expected one of {', '.join(ARCHITECTURES)}")
         if self.pooling not in POOLINGS:
             raise BundleError(f"pooling is {self.pooling!r:.80}, expected one of {', '.join(POOLINGS)}")
-        check_sizes(
-            self,
-            vocab_size=1 << 26,
-            embedding_size=1 << 16,
-            num_labels=1 << 20,
-            texts=2,
-            hidden_size=1 << 16,
-            num_hidden_layers=64,
-            num_attention_heads=1 << 10,
-            word_ngrams=16,
-            buckets=1 << 31,
-        )
-        check_shares(self, "dropout", "word_dropout")
+        more = {"word_ngrams": 16, "buckets": 1 << 31}
+        check_sizes(self, vocab_size=1 << 26, num_labels=1 << 20, texts=2, num_hidden_layers=64, **more)
         widths = self.kernel_sizes
         if (
             not isinstance(widths, (list, tuple))
@@ -173,8 +162,7 @@ class TextClassifier(nn.Module):
             one, other = features.chunk(2) if two else (features, features)
         if two:
             features = torch.cat([one, other, (one - other).abs(), one * other], 1)
-        out: Tensor = self.sequence(features)
-        return out
+        return self.sequence(features)
 
     def features(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(B, T) ids, padded on the right, and True = real -> (B, F)."""
@@ -213,8 +201,7 @@ class Mean(nn.Module):
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """(B, T, E) -> (B, D)."""
-        out: Tensor = self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
-        return out
+        return self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
 
 
 def poolings(config: TextClassifierConfig) -> tuple[str, ...]:

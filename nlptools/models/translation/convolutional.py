@@ -20,16 +20,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.layers.cache import all_in_order
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
-_ROWS = 64  # embeddings have a multiple of it, for aligned matrix products
 _HALF = 0.5**0.5  # a sum of two has the variance of one
 _EMBEDDING_STD = 0.1
 
@@ -49,16 +49,7 @@ class ConvolutionConfig(Vocabularies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(
-            self,
-            hidden_size=1 << 16,
-            embedding_size=1 << 16,
-            encoder_layers=1024,
-            decoder_layers=1024,
-            kernel_size=63,
-            max_position_embeddings=1 << 20,
-        )
-        check_shares(self, "dropout")
+        check_sizes(self, kernel_size=63, max_position_embeddings=1 << 20)
         if self.kernel_size % 2 == 0:
             raise BundleError(f"kernel size {self.kernel_size} is even: an encoder needs a middle")
         if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
@@ -90,10 +81,6 @@ class Source(NamedTuple):
     values: Tensor  # (B, S, E)
     bias: Tensor  # (B, 1, S): 0, and -inf on padding
 
-    def choose(self, rows: Tensor) -> Source:
-        """The same for a choice of sources."""
-        return Source(*(tensor.index_select(0, rows) for tensor in self))
-
 
 class ConvolutionState:
     """The last inputs of each decoder layer, and the sources; see `contract.SourceState`."""
@@ -110,9 +97,9 @@ class ConvolutionState:
     def select(self, rows: Tensor, width: int = 1) -> ConvolutionState:
         """See `contract.State`."""
         sources = rows[::width] // self.width
-        count = len(self.source.keys)
-        same = len(sources) == count and torch.equal(sources, torch.arange(count, device=rows.device))
-        source = self.source if same else self.source.choose(sources)
+        source = self.source
+        if not all_in_order(sources, len(source.keys)):
+            source = Source(*(tensor.index_select(0, sources) for tensor in source))
         chosen = ConvolutionState(source, [inputs.index_select(0, rows) for inputs in self.inputs], width)
         chosen.size = self.size
         chosen.padding = None if self.padding is None else self.padding[rows]
@@ -166,7 +153,6 @@ class DecoderLayer(nn.Module):
 class Convolution(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    streams = False
     runs_in_16_bits = True  # also on a CPU
 
     def __init__(self, config: ConvolutionConfig) -> None:
@@ -175,9 +161,9 @@ class Convolution(nn.Module):
         self.max_context = config.max_position_embeddings
         self.start_token = config.pad
         D, E = config.hidden_size, config.embedding_size
-        self.target_embedding = nn.Embedding(_rounded(config.target_vocab_size), E, padding_idx=config.pad)
+        self.target_embedding = padded_embedding(config.target_vocab_size, E, config.pad)
         self.source_embedding = (
-            None if config.share_embeddings else nn.Embedding(_rounded(config.source_vocab_size), E, config.pad)
+            None if config.share_embeddings else padded_embedding(config.source_vocab_size, E, config.pad)
         )
         # where the padding has a probability, its row stays zero, as the start of a target has to be
         frozen = config.pad if config.pad < config.num_classes else None
@@ -273,7 +259,3 @@ def _mean(weights: list[Tensor]) -> Tensor:
     """The mean over layers, with sums of 1 also where 16 bits have rounded."""
     total = torch.stack(weights).mean(0)
     return total / total.sum(-1, keepdim=True)
-
-
-def _rounded(rows: int) -> int:
-    return -(-rows // _ROWS) * _ROWS

@@ -48,8 +48,6 @@ class EnsembleState:
 class Ensemble:
     """See the module's docstring; decodes as any `contract.EncoderDecoder`, and cannot be trained."""
 
-    streams = False
-
     def __init__(self, models: Sequence[EncoderDecoder]) -> None:
         """Raises BundleError when the members do not have the same tokens."""
         tokens = {(m.output.vocab_size, m.start_token, m.config.eos, m.config.source_vocab_size) for m in models}

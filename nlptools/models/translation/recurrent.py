@@ -20,9 +20,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError
+from nlptools.layers.cache import all_in_order
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection
@@ -48,8 +49,7 @@ class RecurrentConfig(Vocabularies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(self, hidden_size=1 << 16, embedding_size=1 << 16, encoder_layers=64, decoder_layers=64)
-        check_shares(self, "dropout")
+        check_sizes(self, encoder_layers=64, decoder_layers=64)
         if self.cell not in ("lstm", "gru"):
             raise BundleError(f"cell is {self.cell!r}, expected lstm or gru")
         if self.attention not in ("bahdanau", "luong"):
@@ -100,7 +100,7 @@ class RecurrentState:
         """See `contract.State`."""
         inputs = rows[::width] // self.width
         source = self.source
-        if len(inputs) != len(source.keys) or not torch.equal(inputs, torch.arange(len(inputs), device=rows.device)):
+        if not all_in_order(inputs, len(source.keys)):
             source = Source(*(None if part is None else part.index_select(0, inputs) for part in source))  # type: ignore[arg-type]
         return RecurrentState(
             source,
@@ -115,7 +115,6 @@ class RecurrentState:
 class Recurrent(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    streams = False
     runs_in_16_bits = False  # PyTorch trains recurrent layers on a CPU in float32 only
     max_context: int | None = None
 
@@ -214,12 +213,10 @@ class Recurrent(nn.Module):
     def _read(self, x: Tensor, tops: Tensor, contexts: Tensor, attentional: Tensor | None) -> Tensor:
         """Embeddings, hidden states, contexts, perhaps Luong's attentional states, all (R, T, ...) -> (R, T, E)."""
         if self.combined is None:
-            out: Tensor = self.readout(self.dropout(torch.cat([tops, contexts, x], -1))).tanh()
-            return out
+            return self.readout(self.dropout(torch.cat([tops, contexts, x], -1))).tanh()
         if attentional is None:
             attentional = self.combined(torch.cat([contexts, tops], -1)).tanh()
-        out = self.readout(self.dropout(attentional))
-        return out
+        return self.readout(self.dropout(attentional))
 
 
 class Encoder(nn.Module):

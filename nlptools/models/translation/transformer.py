@@ -16,18 +16,17 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_shares, check_sizes
+from nlptools.configs.checks import check_heads
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Source
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.output import Projection
+from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
-_ROWS = 64
 _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can hold it
 
 
@@ -54,21 +53,8 @@ class TransformerConfig(Vocabularies):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(
-            self,
-            hidden_size=1 << 16,
-            encoder_layers=1024,
-            decoder_layers=1024,
-            encoder_heads=1024,
-            decoder_heads=1024,
-            encoder_intermediate_size=1 << 18,
-            decoder_intermediate_size=1 << 18,
-            max_position_embeddings=1 << 22,
-        )
-        check_shares(self, "layer_norm_eps", "dropout", "attention_dropout", "activation_dropout")
         for heads in (self.encoder_heads, self.decoder_heads):
-            if self.hidden_size % heads:
-                raise BundleError(f"hidden size {self.hidden_size} is not a multiple of the {heads} attention heads")
+            check_heads(self.hidden_size, heads)
         if self.hidden_size % 2:
             raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
         if self.norm not in ("post", "pre"):
@@ -124,7 +110,6 @@ class TransformerState:
 class Transformer(nn.Module):
     """See the module's docstring; fulfils `contract.EncoderDecoder`."""
 
-    streams = False
     runs_in_16_bits = True
     max_context = None
 
@@ -133,9 +118,9 @@ class Transformer(nn.Module):
         self.config = config
         self.start_token = config.pad
         D = config.hidden_size
-        self.token_embedding = _embedding(config.target_vocab_size, D, config.pad)
+        self.token_embedding = padded_embedding(config.target_vocab_size, D, config.pad)
         if not config.share_embeddings:
-            self.source_embedding = _embedding(config.source_vocab_size, D, config.pad)
+            self.source_embedding = padded_embedding(config.source_vocab_size, D, config.pad)
         self.output_bias: Tensor
         self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
         self.output = Projection(self.token_embedding, config.num_classes, bias=self._bias)
@@ -217,16 +202,11 @@ class Transformer(nn.Module):
         x = embedding(ids)
         positions = self.positions(begin, begin + T, x)
         scale = self.config.hidden_size**0.5 if self.config.scale_embedding else 1.0
-        out: Tensor = self.dropout(torch.add(positions, x, alpha=scale))
-        return out
+        return self.dropout(torch.add(positions, x, alpha=scale))
 
 
 def _forget_bias(module: Any, _: Any) -> None:
     module._biased = None
-
-
-def _embedding(rows: int, size: int, pad: int) -> nn.Embedding:
-    return nn.Embedding(-(-rows // _ROWS) * _ROWS, size, padding_idx=pad)
 
 
 def _block(config: TransformerConfig, decoder: bool) -> Block:

@@ -23,7 +23,7 @@ class Vocabularies:
     eos: int  # end of sentence, of both sides
 
     def __post_init__(self) -> None:
-        check_sizes(self, source_vocab_size=1 << 22, target_vocab_size=1 << 22)
+        check_sizes(self)
         smaller = min(self.source_vocab_size, self.target_vocab_size)
         for name in ("pad", "eos"):
             value = getattr(self, name)

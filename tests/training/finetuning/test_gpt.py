@@ -22,6 +22,7 @@ from nlptools.configs.lm import Generate
 from nlptools.errors import BundleError, UsageError
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.onnx_export import export
+from nlptools.models import registry
 from nlptools.models.language.gpt import GPTConfig
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.tasks import outputs
@@ -49,7 +50,7 @@ def test_labels(tmp_path: Path, base: Path) -> None:
     done = train(tmp_path, table(tmp_path / "a.tsv", texts(300)), table(tmp_path / "b.tsv", texts(60, 1)))
     assert done.metrics["valid_accuracy"] == 1.0
     found = bundle.load(tmp_path / "out")
-    assert found.arch == "gpt-tasks" and found.is_task_gpt and found.has_task and not found.is_encoder
+    assert found.arch == "gpt-tasks" and found.family == registry.TASK_DECODER and not found.is_encoder
     assert found.config["architectures"] == ["GPT2ForSequenceClassification"]
     assert found.config["pad_token_id"] == found.config["eos_token_id"] == found.eos == 0
     new = texts(40, 2)
