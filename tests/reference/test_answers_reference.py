@@ -42,8 +42,8 @@ def opened(directory: Path, name: str) -> tuple[Any, dict[str, Any]]:
 def logits_of(directory: Path, path: Path) -> tuple[Any, list[np.ndarray]]:
     """Our rows of the examples of a file, and our logits."""
     ours = predictor(directory)
-    made = ours.kind.features(list(ours.kind.read([str(path)], False, "strict")), ours.encoding, False)
-    found = outputs.logits(ours.model, ours.kind.head, made, ours.backend)
+    made = ours.task.features(list(ours.task.read([str(path)], False, "strict")), ours.encoding, False)
+    found = outputs.logits(ours.model, ours.task.head, made, ours.backend)
     assert found is not None
     return made, found
 

@@ -51,7 +51,7 @@ def test_what_finetune_writes_opens_there(tmp_path: Path, family: str) -> None:
     ours = predictor(tmp_path / "out")
     (tmp_path / "new.txt").write_text("".join(f"{text}\n" for text, _ in rows))
     found = [
-        p for _, made in ours.predictions(ours.kind.read([str(tmp_path / "new.txt")], False, "strict")) for p in made
+        p for _, made in ours.predictions(ours.task.read([str(tmp_path / "new.txt")], False, "strict")) for p in made
     ]
     ids = [[2, *ours.encoding.tokenizer.encode(text), 3] for text, _ in rows]
     assert np.allclose(np.stack(found), log_probabilities(model.eval(), ids), atol=1e-4)
@@ -73,7 +73,7 @@ def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) 
     model.save_pretrained(tmp_path / "theirs")
     (tmp_path / "theirs" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
     ours = predictor(tmp_path / "theirs", pair=pair)
-    assert ours.kind.name == ("pair" if pair else "classify")
+    assert ours.task.name == ("pair" if pair else "classify")
     given = [(a, b) for (a, _), (b, _) in zip(texts(30), texts(30, 1), strict=True)]
     path = table(tmp_path / "a.tsv", [row if pair else row[:1] for row in given])
     lines = [line for some in ours.lines([str(path)]) for line in some]
@@ -122,7 +122,7 @@ def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str 
     assert line.startswith(f"{given[0]}\t0.5\t") and float(line.split("\t")[2]) == pytest.approx(expected[0], abs=1e-4)
     with pytest.raises(DataError, match=r"a\.tsv:2: two columns, expected a text, or a text and a number") as caught:
         answers([(given[0],), (given[0], given[1])])
-    assert caught.value.hint == "--pair: two texts a line"
+    assert caught.value.hint == "--pair: two texts per line"
     if family != "GPT2":
         with torch.inference_mode():
             row = [2, *encode(given[0]), 3, *encode(given[1]), 3]
@@ -147,9 +147,9 @@ def test_what_tags_opens_there(tmp_path: Path, family: str, task: str, crf: bool
     names = ("crf.end_transitions", "crf.start_transitions", "crf.transitions") if crf else ()
     assert not told["missing_keys"] and sorted(told["unexpected_keys"]) == list(names)
     ours = predictor(tmp_path / "out")
-    assert list(model.config.id2label.values()) == list(ours.kind.labels)  # type: ignore[attr-defined]
-    examples = list(ours.kind.read([str(path)], False, "strict"))
-    rows = ours.kind.features(examples, ours.encoding, False).rows
+    assert list(model.config.id2label.values()) == list(ours.task.labels)  # type: ignore[attr-defined]
+    examples = list(ours.task.read([str(path)], False, "strict"))
+    rows = ours.task.features(examples, ours.encoding, False).rows
     found = [p for _, some in ours.predictions(examples) for p in some]
     assert len(found) == len(examples) == len(rows)
     for i, said in enumerate(found):
@@ -161,7 +161,7 @@ def test_what_tags_opens_there(tmp_path: Path, family: str, task: str, crf: bool
         theirs = logits[1 : 1 + len(said.tags)].numpy()
         assert np.allclose(said.scores, theirs, atol=1e-4)
         if not crf:  # the best tag of each word, as a directory of theirs has it by default
-            assert said.tags == [ours.kind.labels[i] for i in theirs.argmax(1)]  # type: ignore[attr-defined]
+            assert said.tags == [ours.task.labels[i] for i in theirs.argmax(1)]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("family", ["Bert", "Electra"])

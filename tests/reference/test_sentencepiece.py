@@ -179,16 +179,16 @@ UNK = piece(b"<unk>", kind=2)
         (UNK + piece(b"a", kind=9), "type 9"),
         (UNK + varint(1 << 3 | 2) + varint(2**40), "truncated"),
         (UNK + field(3, field(2, b"abc")), "damaged"),
-        (UNK + field(3, field(2, struct.pack("<I", 2**31) + b"\0" * 99)), "size is wrong"),
-        (UNK + field(3, field(2, struct.pack("<I", 1024) + b"\xff\xff\xff\x7f" * 256 + b"\0")), "outside"),
-        (UNK + field(5, field(2, struct.pack("<I", 1024) + b"\xff\xff\xff\xff" * 256 + b"\0")), "outside"),
+        (UNK + field(3, field(2, struct.pack("<I", 2**31) + b"\0" * 99)), "wrong size"),
+        (UNK + field(3, field(2, struct.pack("<I", 1024) + b"\xff\xff\xff\x7f" * 256 + b"\0")), "out of bounds"),
+        (UNK + field(5, field(2, struct.pack("<I", 1024) + b"\xff\xff\xff\xff" * 256 + b"\0")), "out of bounds"),
     ],
 )
 def test_handmade_files(model, wrong):
     if wrong is None:
         sentencepiece_file.check(model, "m")
         return
-    with pytest.raises(BundleError, match=f"m: not a good SentencePiece model: .*{wrong}"):
+    with pytest.raises(BundleError, match=f"m: not a valid SentencePiece model: .*{wrong}"):
         sentencepiece_file.check(model, "m")
 
 
