@@ -135,7 +135,7 @@ def test_a_directory_for_the_projector(call: Run, table: Path, tmp_path: Path) -
     assert (tmp_path / "out/metadata.tsv").read_text("utf-8") == "king\nqueen\n"
     (tmp_path / "out/mine").write_text("")
     done = call("project", table, "-o", "out", "--force")
-    assert done.code == 73 and "something else" in done.err and (tmp_path / "out/mine").exists()
+    assert done.code == 73 and "something other than" in done.err and (tmp_path / "out/mine").exists()
     for option in (("--method", "tsne"), ("--arrows", "king:queen")):
         assert call("project", table, "-o", "other", *option).code == 2
 

@@ -232,7 +232,7 @@ def test_what_else_is_done_with_the_directory(tmp_path: Path, base: Path) -> Non
     assert type(nlptools.load(out, threads=1)).__name__ == "Predictor"
     with pytest.raises(UsageError, match="a model for a task and cannot generate text"):
         nlptools.load(out, settings=Generate())
-    with pytest.raises(UsageError, match="export takes a BERT or an ELECTRA"):
+    with pytest.raises(UsageError, match="export needs a BERT or an ELECTRA"):
         export(out, Export(output=str(tmp_path / "x.onnx")))
     described = nlptools.describe(out)
     assert described["model"]["architecture"] == "gpt-tasks"

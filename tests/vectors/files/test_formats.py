@@ -383,6 +383,6 @@ def test_what_exists_is_replaced_only_by_force(tmp_path, name):
 def test_other_directories_are_never_replaced(tmp_path):
     (tmp_path / "home").mkdir()
     (tmp_path / "home/thesis.tex").write_text("all my work")
-    with pytest.raises(OutputError, match="something else"):
+    with pytest.raises(OutputError, match="something other than"):
         save(vectors(), str(tmp_path / "home"), "bundle", force=True)
     assert [path.name for path in Path(tmp_path).iterdir()] == ["home"]
