@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from nlptools import messages
 from nlptools.errors import DataError
 from nlptools.files import atomic, streams
 from nlptools.files.line_records import escape, unescape
@@ -31,14 +32,14 @@ def read_pairs(inputs: Sequence[str], errors: str = "strict") -> Iterator[PairBl
         rows = [line.split("\t") for line in block.lines]
         for number, row in enumerate(rows, block.start):
             if len(row) != 2:
-                told = f"{len(row)} field" + "s" * (len(row) != 1)
-                raise DataError(f"expected source TAB target, found {told}", path=block.path, line=number)
+                fields = messages.counted(len(row), "field")
+                raise DataError(f"expected source TAB target, found {fields}", path=block.path, line=number)
         sources, targets = ([unescape(row[side]) for row in rows] for side in (0, 1))
         yield PairBlock(block.path, block.start, sources, targets)
 
 
 def read_parallel(source_path: str, target_path: str, errors: str = "strict") -> Iterator[PairBlock]:
-    """The pairs in two files: line by line, the target of a source. The lines are taken as they stand.
+    """The pairs in two files, line by line, without unescaping.
 
     Raises:
         DataError: the files differ in their number of lines, and what `streams.blocks` raises.
@@ -53,7 +54,7 @@ def read_parallel(source_path: str, target_path: str, errors: str = "strict") ->
 
 
 def kept(blocks: Iterator[PairBlock], path: Path) -> Iterator[PairBlock]:
-    """`blocks`, of which all is in the file `path` at the end, as a table: a pipe can be read once only.
+    """Pass `blocks` on, and write all of them to the file `path` as a table, since a pipe can be read only once.
 
     Raises:
         StreamError: disk full or another write error.
