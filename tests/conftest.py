@@ -112,7 +112,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
     import io
 
     from nlptools import cli, messages
-    from nlptools.files import streams
+    from nlptools.files import standard, streams
 
     def call(*args: object, stdin: str | bytes = b"", env: dict[str, str] | None = None) -> Finished:
         data = stdin.encode() if isinstance(stdin, str) else stdin
@@ -139,7 +139,7 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.Ca
             os.close(descriptor)
             (tmp_path / ".stdin").unlink()
             messages.settings = before
-            streams._closed_streams.clear()
+            standard.closed.clear()
             streams.limit_lines(streams.MAX_LINE)
         out, err = capfdbinary.readouterr()
         return Finished(code, out, err.decode("utf-8", "replace"))

@@ -45,7 +45,7 @@ TORCH_ROOMS = {"compute", "layers", "models", "bundle", "tasks", "inference", "t
 # What may stand only in these files ("" is nowhere). A folder ends with a slash.
 NAMES = {
     "print": ("cli/",),
-    "sys.stdout": ("cli/", "files/streams.py"),
+    "sys.stdout": ("cli/", "files/standard.py"),
     "torch.cuda": ("compute/backend.py",),
     "torch.distributed": ("compute/backend.py", "compute/cluster.py"),
     "torch.autocast": ("compute/backend.py",),

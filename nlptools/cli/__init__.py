@@ -17,7 +17,7 @@ import click
 
 from nlptools import __version__, messages
 from nlptools.errors import NlptoolsError, reason
-from nlptools.files import atomic, streams
+from nlptools.files import atomic, standard
 
 # Name -> (section, one-line help). A test checks that the line equals the first line of the command's help.
 COMMANDS = {
@@ -97,10 +97,10 @@ def group() -> None:
 
 def main() -> None:
     """Run the command line and exit with the status of the outcome (see `nlptools.errors`)."""
-    streams.plug_closed_streams()
+    standard.plug_closed()
     _default_signals()
     if sys.stdout is None:
-        sys.stdout = streams.ClosedOutput()
+        sys.stdout = standard.ClosedOutput()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", newline="\n", errors="backslashreplace")

@@ -15,13 +15,12 @@ import io
 import os
 import re
 import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display, reason
-from nlptools.files import atomic
+from nlptools.files import atomic, standard
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE = 64 << 20  # bytes; a longer line is nearly always a wrong file, and makes some libraries abort
@@ -29,7 +28,6 @@ BOM = b"\xef\xbb\xbf"
 _MODULES = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "zstandard"}  # suffix -> module with `open`
 COMPRESSED = tuple(_MODULES)  # suffixes of compressed files
 _limits = {"line": MAX_LINE}
-_closed_streams: set[int] = set()  # which of 0, 1, 2 were closed when the process started
 
 
 class Block(NamedTuple):
@@ -193,7 +191,7 @@ def _check_lengths(name: str, number: int, held: int, data: bytes, ends: Sequenc
 def open_bytes(name: str) -> io.BufferedReader:
     """`name` opened for reading bytes, decompressed by its suffix."""
     if name == "-":
-        if 0 in _closed_streams:
+        if 0 in standard.closed:
             raise InputError("<stdin>: standard input is closed")
         # closefd=False: closing the reader must not free descriptor 0, which the next opened file would get
         return open(0, "rb", closefd=False)
@@ -241,7 +239,7 @@ def _check_readable(name: str) -> None:
 
 @functools.cache  # inputs are checked before torch is imported, and again by the library function
 def _announce_terminal() -> None:
-    if 0 not in _closed_streams and os.isatty(0):
+    if 0 not in standard.closed and os.isatty(0):
         from nlptools import messages
 
         messages.note("reading from the terminal; end with Ctrl-D")
@@ -296,7 +294,7 @@ class Output:
 
     def _open(self, path: str, force: bool, append: bool) -> IO[bytes]:
         if path == "-":
-            return stdout_bytes()
+            return standard.output_bytes()
         target = Path(path)
         if target.is_dir():
             raise OutputError(f"{self.name}: is a directory, expected a file")
@@ -366,34 +364,3 @@ class Output:
                 self._stream.close()
         if self._temporary is not None:
             atomic.discard(self._temporary)
-
-
-def stdout_bytes() -> IO[bytes]:
-    """Standard output for bytes. Raises StreamError if it was closed before the process started."""
-    if 1 in _closed_streams or sys.stdout is None:
-        raise StreamError("<stdout>: standard output is closed")
-    return cast(IO[bytes], sys.stdout.buffer)
-
-
-class ClosedOutput(io.StringIO):
-    """Replaces a standard output that was closed before the process started: writing to it is an error."""
-
-    def write(self, text: str) -> int:
-        """Raises StreamError."""
-        raise StreamError("<stdout>: standard output is closed")
-
-
-def plug_closed_streams() -> None:
-    """Open /dev/null on each of descriptors 0 to 2 that is closed.
-
-    Otherwise the next opened file would get that number, and output for the standard streams would go into it.
-    """
-    for descriptor in range(3):
-        try:
-            os.fstat(descriptor)
-        except OSError:
-            _closed_streams.add(descriptor)
-            null = os.open(os.devnull, os.O_RDWR)
-            if null != descriptor:
-                os.dup2(null, descriptor)
-                os.close(null)

@@ -350,7 +350,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path, monkeypatch):
 
 
 def process(code: str, **options) -> subprocess.CompletedProcess[bytes]:
-    code = "from nlptools.files import streams\n" + code
+    code = "from nlptools.files import standard, streams\n" + code
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment(), capture_output=True, **options)
 
 
@@ -389,7 +389,7 @@ def test_broken_pipe():
 
 def test_closed_standard_streams():
     code = (
-        "import os, sys; os.close(0); os.close(1); streams.plug_closed_streams()\n"
+        "import os, sys; os.close(0); os.close(1); standard.plug_closed()\n"
         "from nlptools.errors import InputError, StreamError\n"
         "try: list(streams.lines('-'))\n"
         "except InputError: pass\n"
