@@ -5,11 +5,15 @@ The command line sets `settings` once; library code only calls `note`, `warn` an
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shutil
 import sys
 import time
 from dataclasses import dataclass, field
 from typing import IO
+
+_BAR = 20  # characters between the brackets of a bar
 
 
 @dataclass
@@ -23,6 +27,7 @@ class Settings:
     color: str = "auto"
     log_file: IO[str] | None = None
     repeats: dict[str, int] = field(default_factory=dict)  # kind of warning -> number of warnings
+    bar: bool = False  # whether a bar is on the terminal now
 
 
 settings = Settings()
@@ -52,13 +57,30 @@ def error(text: str) -> None:
     _write(text, show=True)
 
 
+def progress(text: str, fraction: float | None) -> None:
+    """Draw a bar with the processed share, if known, and `text`; or write a plain line."""
+    if not bars():
+        note(text if fraction is None else f"{fraction:.0%}  {text}")
+    elif sys.stderr is not None:
+        filled = round(_BAR * (fraction or 0))
+        drawn = "" if fraction is None else f"[{'=' * filled}{' ' * (_BAR - filled)}] {fraction:4.0%}  "
+        _draw(f"{settings.command}  {drawn}{text}"[: shutil.get_terminal_size().columns - 1])
+
+
+def clock(seconds: float) -> str:
+    """A duration as h:mm:ss."""
+    whole = round(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
 def counted(count: int, one: str, many: str = "") -> str:
     """The count and its noun: "1 line", "2,000 lines"; `many` is for plurals that need more than an s ("lines were")."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def finish() -> None:
-    """Report how many warnings of each kind were suppressed."""
+    """Remove the bar, and report how many warnings of each kind were suppressed."""
+    _draw("")
     for kind, count in settings.repeats.items():
         if count > 3:
             _write(f"{_name()}: warning: {kind}: {count - 3} more", show=True)
@@ -88,13 +110,21 @@ def _name() -> str:
     return f"nlptools {settings.command}".rstrip()
 
 
+def _draw(line: str) -> None:
+    """Replace the bar, the last line of the terminal; an empty line removes it."""
+    if (line or settings.bar) and sys.stderr is not None:
+        settings.bar = bool(line)
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write("\r\x1b[K" + line)
+            sys.stderr.flush()
+
+
 def _write(text: str, show: bool) -> None:
     if settings.log_file is not None:
         settings.log_file.write(time.strftime("%Y-%m-%dT%H:%M:%S%z ") + text + "\n")
         settings.log_file.flush()
     if show and sys.stderr is not None:
-        try:
+        _draw("")
+        with contextlib.suppress(OSError, ValueError):  # standard error is closed; the command still writes its data
             sys.stderr.write(text + "\n")
             sys.stderr.flush()
-        except (OSError, ValueError):
-            pass  # standard error is closed; the command still writes its data

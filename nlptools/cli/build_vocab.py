@@ -43,6 +43,8 @@ def command(inputs: tuple[str, ...], buildvocab: BuildVocab, common: Common) -> 
     Reads the inputs in order, or standard input. Counting words needs memory for the distinct words only; learning
     subword pieces needs memory for the text, which --max-lines limits.
     """
+    from nlptools.files import progress
     from nlptools.text import tokenization
 
+    progress.start(inputs)
     tokenization.build_vocab(inputs, buildvocab, common.encoding_errors)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.embed import Embed, EmbedWords
 
@@ -47,7 +47,7 @@ word, separated by tabs. Special tokens are left out.""",
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())
-@inputs_argument
+@filter_inputs
 def command(
     model: str,
     inputs: tuple[str, ...],
@@ -64,7 +64,7 @@ def command(
     3e-7 per component in fp32 and 4e-3 in bf16, of vectors of length 1. Word vectors are the same to the last bit.
     """
     embed.check()
-    from nlptools.files import streams
+    from nlptools.files import progress, streams
     from nlptools.files.prefetch import one_ahead
     from nlptools.inference.loading import load
 
@@ -81,12 +81,14 @@ def command(
         with ArrayWriter(*output, **options) as array:
             for texts, ready in prepared:
                 array.write(embedder.embed(texts, ready), texts)
+                progress.done(len(texts))
     else:
         from nlptools.inference.embedding.unit_writer import UnitWriter
 
         with UnitWriter(*output, embed.unit, index=embed.index, **options) as units:
             for texts, ready in prepared:
                 units.write(embedder.embed_units(texts, ready), texts)
+                progress.done(len(texts))
     embedder.finish()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Lines
 from nlptools.configs.extract import Extract
 
@@ -41,7 +41,7 @@ from nlptools.configs.extract import Extract
     ),
     exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
 )
-@inputs_argument
+@filter_inputs
 def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Common) -> None:
     """Summarize each line by its most important sentences.
 
@@ -55,6 +55,5 @@ def command(inputs: tuple[str, ...], extract: Extract, lines: Lines, common: Com
         return line_records.escape(extraction.extract(line_records.unescape(line), extract.sentences, extract.method))
 
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
-        for block in streams.all_blocks(inputs, common.encoding_errors):
-            if block.lines:  # a block has no lines if the file is only a byte order mark
-                output.write_lines(summary(line) for line in block.lines)
+        for block in streams.batches(inputs, 64, common.encoding_errors):
+            output.write_lines(map(summary, block.lines))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.lm import Generate, shard
 from nlptools.configs.seq2seq import Translate
@@ -54,7 +54,7 @@ and its number of tokens, separated by a tab.""",
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())
-@inputs_argument
+@filter_inputs
 def command(
     model: str,
     inputs: tuple[str, ...],
@@ -113,10 +113,14 @@ def _batches(
 
     Items before an invalid line are yielded first, then its error is raised.
     """
+    from nlptools.files import progress
+
     for first, block in blocks:
         items, error = _good_items(block, json_input, key)
         for start in range(0, len(items), size):
-            yield first + start, items[start : start + size]
+            batch = items[start : start + size]
+            yield first + start, batch
+            progress.done(len(batch))
         if error is not None:
             raise error
 

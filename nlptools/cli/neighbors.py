@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Lines
 from nlptools.configs.vectors import FILES, Neighbors
 from nlptools.errors import DataError, UsageError
@@ -60,7 +60,7 @@ NAME.vocab.tsv; without lines, the rows of an array from a pipe are numbered fro
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("vectors", type=click.Path())
-@inputs_argument
+@filter_inputs
 def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: Lines, common: Common) -> None:
     """Find the nearest words of words and of expressions.
 
@@ -82,15 +82,12 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     embedder = None if neighbors.model is None else _embedder(neighbors.model, table, common.encoding_errors)
     answered, missing = 0, 0
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
-        size = 1 if lines.line_buffered else 1024
-        for block in streams.all_blocks(names, common.encoding_errors):
-            for start in range(0, len(block.lines), size):
-                part = streams.Block(block.path, block.start + start, block.lines[start : start + size])
-                answers = _answers(table, part, neighbors, embedder)
-                answered += sum(answer is not None for _, answer in answers)
-                missing += sum(answer is not None and answer.neighbors is None for _, answer in answers)
-                show = _json if neighbors.json else _fields
-                out.write_lines([show(query, answer) for query, answer in answers])
+        for block in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
+            answers = _answers(table, block, neighbors, embedder)
+            answered += sum(answer is not None for _, answer in answers)
+            missing += sum(answer is not None and answer.neighbors is None for _, answer in answers)
+            show = _json if neighbors.json else _fields
+            out.write_lines([show(query, answer) for query, answer in answers])
     if embedder is not None:
         embedder.finish()
     if missing:

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import math
 import os
+import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -17,8 +18,8 @@ from click.core import ParameterSource
 
 from nlptools import configs, messages
 from nlptools.configs import Common, size
-from nlptools.errors import BundleError, UsageError, reason
-from nlptools.files import streams
+from nlptools.errors import BundleError, InputError, UsageError, display, reason
+from nlptools.files import progress, streams
 
 _SOURCES = {
     ParameterSource.COMMANDLINE: "flag",
@@ -116,6 +117,47 @@ def command(
 
 
 inputs_argument = click.argument("inputs", nargs=-1, metavar="[INPUT]...", type=click.Path(path_type=str))
+
+
+def filter_inputs(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorator of a command that reads lines: adds the inputs and --text, and reports progress through them.
+
+    Raises:
+        UsageError: files and --text.
+        InputError: an argument that is no file, but looks like a text.
+    """
+
+    @functools.wraps(function)
+    def with_inputs(inputs: tuple[str, ...], text: tuple[str, ...], **values: Any) -> None:
+        if text:
+            files = [name for name in inputs if not os.path.isdir(name)]  # generate takes more models among its inputs
+            if files:
+                raise UsageError(f"--text takes the place of files, but {display(files[0])} is given as well")
+            inputs = (*inputs, streams.hold_text(text))
+        for name in inputs:
+            if (
+                name not in ("-", streams.TEXT)
+                and not os.path.exists(name)
+                and (" " in name or not set(name) & set("/."))
+            ):
+                hint = f"for the text itself: --text {shlex.quote(name)}"
+                raise InputError(f"{display(name)}: no such file or directory", hint=hint)
+        progress.start(inputs)
+        function(inputs=inputs, **values)
+
+    option = click.option(
+        "--text",
+        metavar="TEXT",
+        multiple=True,
+        type=Checked(_one_line),
+        help="A line of input, in place of files; may be given several times.",
+    )
+    return inputs_argument(option(with_inputs))
+
+
+def _one_line(text: str) -> None:
+    if "\n" in text:
+        raise UsageError("a text of several lines: give --text for each")
 
 
 def without_blas_threads() -> None:

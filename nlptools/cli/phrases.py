@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Lines
 from nlptools.configs.sequences import ENGLISH, MAX_VOCAB, MIN_COUNT, THRESHOLDS, Phrases
 from nlptools.errors import UsageError
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     ),
     exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 141, 143),
 )  # fmt: skip
-@inputs_argument
+@filter_inputs
 def command(inputs: tuple[str, ...], phrases: Phrases, lines: Lines, common: Common) -> None:
     """Join words that belong together into one token, such as new_york.
 

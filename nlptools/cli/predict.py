@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.finetuning import Files, Predict
 
@@ -64,7 +64,7 @@ Tabs, line ends and backslashes in labels and answers are written as \t, \n and 
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())
-@inputs_argument
+@filter_inputs
 def command(
     model: str,
     inputs: tuple[str, ...],
@@ -81,7 +81,7 @@ def command(
     those of similar length together, which changes the numbers by rounding only.
     """
     predict.check()
-    from nlptools.files import streams
+    from nlptools.files import progress, streams
 
     names = streams.check_inputs(inputs)
     if lines.line_buffered:
@@ -92,3 +92,4 @@ def command(
         predictor = load(model, compute=compute, settings=predict, files=files)
         for window in predictor.lines(names, common.encoding_errors, lines.force):
             out.write_lines(window)
+            progress.done(len(window))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.lm import Score
 
@@ -37,7 +37,7 @@ words, device and precision).""",
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())
-@inputs_argument
+@filter_inputs
 def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
     """Give the log-probability of lines, or the perplexity of a text.
 
@@ -53,9 +53,8 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     names = streams.check_inputs(inputs)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
         loaded = load(model, compute=compute, settings=score)
-        blocks = streams.all_blocks(names, common.encoding_errors)
         if score.per == "total":
-            result = loaded.perplexity(blocks, score)
+            result = loaded.perplexity(streams.all_blocks(names, common.encoding_errors), score)
             if result["tokens"] == 0:
                 from nlptools.errors import DataError
 
@@ -64,10 +63,8 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
             plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
             out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
             return
-        size = 1 if lines.line_buffered else 1024
-        for block in blocks:
-            for start in range(0, len(block.lines), size):
-                _write(loaded, block.lines[start : start + size], score, out)
+        for block in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
+            _write(loaded, block.lines, score, out)
 
 
 def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -> None:

@@ -20,14 +20,16 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
 from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display, reason
-from nlptools.files import atomic, standard
+from nlptools.files import atomic, progress, standard
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE = 64 << 20  # bytes; a longer line is nearly always a wrong file, and makes some libraries abort
 BOM = b"\xef\xbb\xbf"
 _MODULES = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "zstandard"}  # suffix -> module with `open`
 COMPRESSED = tuple(_MODULES)  # suffixes of compressed files
+TEXT = "<text>"  # name of the input that `hold_text` sets
 _limits = {"line": MAX_LINE}
+_held = {TEXT: b""}
 
 
 class Block(NamedTuple):
@@ -46,12 +48,19 @@ def limit_lines(size: int) -> None:
     _limits["line"] = size
 
 
+def hold_text(lines: Sequence[str]) -> str:
+    """The name of an input that consists of `lines` (`--text`); there is one such input."""
+    _held[TEXT] = "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
+    return TEXT
+
+
 def blocks(
-    path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES, keep_bom: bool = False
+    path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES, keep_bom: bool = False, counted: bool = True
 ) -> Iterator[Block]:
     """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
 
-    `keep_bom`: keep a byte order mark at the start as the character U+FEFF.
+    `keep_bom`: keep a byte order mark at the start as the character U+FEFF. `counted`: the lines are records, whose
+    processing is reported as progress.
 
     Raises:
         InputError: no such file, a directory, unreadable.
@@ -73,13 +82,15 @@ def blocks(
             lines.pop()
         if "\r" in text:
             lines = [line[:-1] if line.endswith("\r") else line for line in lines]
+        if counted:
+            progress.read(name, len(chunk), len(lines))
         yield Block(name, number, lines)
         number += len(lines)
 
 
 def lines(path: str | Path, errors: str = "strict") -> Iterator[str]:
     """The lines of `path`, one by one, without their ends. Raises as `blocks` does."""
-    for block in blocks(path, errors):
+    for block in blocks(path, errors, counted=False):
         yield from block.lines
 
 
@@ -87,6 +98,15 @@ def all_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[Block]:
     """The blocks of several inputs in turn; no path means standard input."""
     for path in check_inputs(paths):
         yield from blocks(path, errors)
+
+
+def batches(paths: Sequence[str], size: int, errors: str = "strict") -> Iterator[Block]:
+    """The blocks of several inputs in turn, each in parts of at most `size` lines, for commands that are slow."""
+    for block in all_blocks(paths, errors):
+        for start in range(0, len(block.lines), size):
+            part = Block(block.path, block.start + start, block.lines[start : start + size])
+            yield part
+            progress.done(len(part.lines))
 
 
 def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str]:
@@ -103,7 +123,7 @@ def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str
     for name in checked:
         if name == "-":
             _announce_terminal()
-        else:
+        elif name != TEXT:
             _check_readable(name)
     return names
 
@@ -190,6 +210,8 @@ def _check_lengths(name: str, number: int, held: int, data: bytes, ends: Sequenc
 
 def open_bytes(name: str) -> io.BufferedReader:
     """`name` opened for reading bytes, decompressed by its suffix."""
+    if name == TEXT:
+        return io.BufferedReader(io.BytesIO(_held[TEXT]))
     if name == "-":
         if 0 in standard.closed:
             raise InputError("<stdin>: standard input is closed")

@@ -67,6 +67,7 @@ def test_tsv_and_word2vec(call: Run, model: Path, vectors: np.ndarray) -> None:
     assert [row[0] for row in found] == LINES
     np.testing.assert_array_equal(np.array([row[1:] for row in found], np.float32), vectors)
     lines = call("embed", model, "--to", "word2vec", stdin="cat\nmat\n").lines
+    assert call("embed", model, "--to", "word2vec", "--text", "cat", "--text", "mat").lines == lines
     assert lines[0].split() == ["2", "8"] and [line.split()[0] for line in lines[1:]] == ["cat", "mat"]
 
 

@@ -27,6 +27,10 @@ def test_from_examples_to_answers(call: Run, tmp_path: Path) -> None:
     assert len(said.lines) == 3
     slow = call("predict", "out", "--threads", 1, "--line-buffered", stdin="w1 good w2\n\nbad w3")
     assert slow.out == said.out
+    given = call("predict", "out", "--threads", 1, "--text", "w1 good w2", "--text", "bad w3")
+    assert given.lines == said.lines[::2]
+    missing = call("predict", "out", "w1 good")
+    assert missing.code == 66 and missing.err.endswith("  hint: for the text itself: --text 'w1 good'\n")
     shown = call("predict", "out", "--threads", 1, "--columns", stdin='{"text": "good", "id": 5}\n')
     assert shown.text.startswith('{"text": "good", "id": 5, "prediction": "good", "probability": ')
 

@@ -64,6 +64,8 @@ def test_one_continuation_for_each_line(call: Run, words: Path) -> None:
 
 def test_greedy_is_the_same_each_time(call: Run, words: Path) -> None:
     first = generate(call, words, *SHORT, "--temperature", 0)
+    given = [part for line in STDIN.rstrip("\n").split("\n") for part in ("--text", line)]
+    assert generate(call, words, *SHORT, "--temperature", 0, *given).out == first.out
     for extra in ((), ("--seed", 9), ("--top-p", 0.5), ("--batch-size", 1)):
         assert generate(call, words, *SHORT, "--temperature", 0, *extra).out == first.out
     for extra in (("--top-k", 1), ("--min-p", 1), ("--beam", 1), ("--temperature", 1e-6)):

@@ -42,6 +42,8 @@ def test_options_reach_the_search(call: Run, table: Path) -> None:
     assert sorted(done.lines[0].split("\t")[1::2]) == ["king", "man", "queen"]
     again = call("neighbors", table, "-k", 9, "--restrict", 3, "--line-buffered", stdin="na\u00efve\n")
     assert again.out == done.out
+    given = call("neighbors", table, "-k", 9, "--restrict", 3, "--text", "na\u00efve")
+    assert given.out == done.out
 
 
 def test_words_of_a_fasttext_model_that_it_has_never_seen(call: Run, tmp_path: Path) -> None:

@@ -57,6 +57,7 @@ def test_one_record_for_each_line_in_order(call: Run, words: Path) -> None:
     assert [tokens for _, tokens in found] == [4, 1, 6, 1, 1, 3, 3]
     assert found[3][0] == pytest.approx(found[1][0]) == pytest.approx(found[4][0])
     assert all(score < 0 for score, _ in found)
+    assert rows(call("score", words, "--text", "w1 w2.", "--text", "").lines) == found[:2]
 
 
 @pytest.mark.parametrize(("stdin", "count"), [(b"", 0), (b"\n", 1), (b"w1", 1), (b"\xef\xbb\xbf", 0), (b"\n\nw1\n", 3)])

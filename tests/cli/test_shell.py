@@ -337,3 +337,31 @@ def test_completions_parse(shell, file):
         pytest.skip(f"no {shell}")
     done = subprocess.run([shell, "-n", str(ROOT / "completions" / file)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+# -- text on the command line -----------------------------------------------------------------------------------------
+
+
+def test_text_in_place_of_files(run, ref):
+    assert run("tokenize", "--text", "It's here.", "--text", "", "--text", "ü").lines == ["It 's here .", "", "ü"]
+    done = run("tokenize", "--text", "a", "ref")
+    assert done.code == 2 and "--text takes the place of files, but ref is given as well" in done.err
+    done = run("tokenize", "--text", "a\nb")
+    assert done.code == 2 and "several lines" in done.err
+    done = run("tokenize", "--text", b"a\xff".decode("utf-8", "surrogateescape"))
+    assert done.code == 65 and done.err.startswith("nlptools tokenize: <text>:1: invalid UTF-8 at byte 2")
+
+
+@pytest.mark.parametrize("command", ["extract", "phrases"])
+def test_other_filters_take_text(run, command):
+    assert run(command, "--text", "a line").lines == ["a line"]
+
+
+@pytest.mark.parametrize(("name", "quoted"), [("great movie", "'great movie'"), ("king", "king"), ("a. b!", "'a. b!'")])
+def test_a_missing_file_that_looks_like_text(run, name, quoted):
+    done = run("tokenize", name)
+    assert done.code == 66
+    assert done.err == (
+        f"nlptools tokenize: {name}: no such file or directory\n  hint: for the text itself: --text {quoted}\n"
+    )
+    assert "hint" not in run("tokenize", "data/king.txt").err

@@ -1,0 +1,105 @@
+"""Progress of a command through its input: lines per second, and the time left if the size of the input is known.
+
+A command calls `start`; `streams.blocks` then reports what it reads, and the command what it has processed (`done`), if it
+takes long for each line. Without such reports, a block counts as processed when the next one is read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nlptools import messages
+from nlptools.files import standard
+from nlptools.messages import clock
+
+DELAY, BAR_SECONDS, PLAIN_SECONDS = 0.5, 0.2, 60.0  # before the first bar, between bars, between plain lines
+
+
+@dataclass
+class Meter:
+    """What has been read and processed of the inputs."""
+
+    inputs: frozenset[str]
+    size: int | None  # bytes of all inputs together, None if unknown
+    seconds: float  # between reports
+    bytes: int = 0
+    lines: int = 0
+    done: int = 0
+    reported: bool = False  # whether the command reports processed lines itself
+    began: float = 0.0
+    next: float = 0.0
+
+    def report(self) -> None:
+        """Write the state, unless the last report is too recent."""
+        now = time.monotonic()
+        if now < self.next:
+            return
+        self.next = now + self.seconds
+        messages.progress(self.text(now - self.began), self.fraction())
+
+    def fraction(self) -> float | None:
+        """The processed share of the input, None if unknown."""
+        if not self.size or not self.lines or self.done > self.lines:
+            return None
+        return min(1.0, self.bytes / self.size * self.done / self.lines)
+
+    def text(self, seconds: float) -> str:
+        """The numbers of a report after so many seconds."""
+        fraction = self.fraction()
+        left = f"  {clock(seconds / fraction - seconds)} left" if fraction else ""
+        return f"{self.done:,} lines  {self.done / seconds:,.0f}/s{left}"
+
+
+_meters: list[Meter] = []
+
+
+def start(inputs: Sequence[str]) -> None:
+    """Report the progress through `inputs` (none: standard input) from now on, as --progress and --quiet say."""
+    _meters.clear()
+    settings = messages.settings
+    shares_terminal = settings.progress == "auto" and sys.stdout is not None and sys.stdout.isatty()
+    if settings.quiet or settings.progress == "never" or shares_terminal:
+        return
+    names = list(inputs) or ["-"]
+    sizes = [_size(name) for name in names]
+    total = sum(size or 0 for size in sizes)
+    seconds = BAR_SECONDS if messages.bars() else PLAIN_SECONDS
+    _meters.append(Meter(frozenset(names), None if None in sizes else total, seconds))
+
+
+def read(name: str, size: int, lines: int) -> None:
+    """Report that a block of `size` bytes of the input `name` has been read, and the block before it processed."""
+    for meter in _meters:
+        if name in meter.inputs:
+            if not meter.began:
+                meter.began = time.monotonic()
+                meter.next = meter.began + (DELAY if meter.seconds == BAR_SECONDS else meter.seconds)
+            if not meter.reported:
+                meter.done = meter.lines
+                meter.report()
+            meter.bytes += size
+            meter.lines += lines
+
+
+def done(lines: int) -> None:
+    """Report that so many more lines have been processed."""
+    for meter in _meters:
+        meter.reported, meter.done = True, meter.done + lines
+        meter.report()
+
+
+def _size(name: str) -> int | None:
+    """Bytes of an uncompressed file, None for other inputs."""
+    if name == "-" and 0 in standard.closed:
+        return None
+    try:
+        status = os.fstat(0) if name == "-" else os.stat(name)
+    except OSError:
+        return None
+    plain = stat.S_ISREG(status.st_mode) and not name.endswith((".gz", ".bz2", ".xz", ".zst"))
+    return status.st_size if plain else None
