@@ -16,6 +16,7 @@ from importlib import import_module
 import click
 
 from nlptools import __version__, messages
+from nlptools.cli import usage
 from nlptools.errors import NlptoolsError, reason
 from nlptools.files import atomic, standard
 
@@ -69,7 +70,7 @@ class Group(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"no such command: {args[0]}" + (f" (did you mean {close[0]}?)" if close else ""))
+            ctx.fail(f"no such command: {args[0]}{usage.nearest(close)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -125,7 +126,7 @@ def run(arguments: list[str]) -> int:
         sys.stderr.write(error.format_message() + "\n")
         code = 2
     except click.UsageError as error:
-        code = _report(_usage_message(error), _usage_hint(error), error.exit_code)
+        code = _report(usage.message(error), usage.hint(error), error.exit_code)
     except NlptoolsError as error:
         code = _report(str(error), error.hint, error.exit_code)
     except KeyboardInterrupt:
@@ -155,16 +156,6 @@ def _die(number: signal.Signals) -> int:
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     return 128 + number
-
-
-def _usage_message(error: click.UsageError) -> str:
-    text = error.format_message().strip().rstrip(".").replace("\n", " ")
-    return text[:1].lower() + text[1:]
-
-
-def _usage_hint(error: click.UsageError) -> str:
-    path = error.ctx.command_path if error.ctx is not None else "nlptools"
-    return f"'{path} --help' lists the options"
 
 
 def _os_error(error: OSError) -> str:

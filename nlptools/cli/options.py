@@ -234,7 +234,7 @@ def _type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any
     if annotation.startswith("tuple[str"):
         return CommaList()
     if annotation in ("int", "float"):
-        return Whole(field) if annotation == "int" else Fraction(field)
+        return Number(field, int if annotation == "int" else float)
     return click.STRING if data["check"] is None else Checked(data["check"])
 
 
@@ -247,22 +247,26 @@ class CommaList(click.ParamType[Any]):
         return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
 
 
-class _Bounded:
-    """Shared by whole numbers and fractions: bounds from the field, of which help shows only the explicit ones."""
+class Number(click.FloatRange):
+    """A number within the bounds of its field, of which help shows only the explicit ones."""
 
-    kind: click.ParamType[Any]
-
-    def __init__(self, field: dataclasses.Field[Any]) -> None:
+    def __init__(self, field: dataclasses.Field[Any], parse: Callable[[str], float]) -> None:
+        self.parse, self.name = parse, "integer" if parse is int else "float"
         self.low, self.high = field.metadata["low"], field.metadata["high"]
-        super().__init__(*configs.bounds(field))  # type: ignore[misc]
+        self.least, self.most = configs.bounds(field) or (-math.inf, math.inf)
+        super().__init__(self.least, self.most)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = self.kind.convert(value, param, ctx)
-        low, high = self.min, self.max  # type: ignore[attr-defined]
+        try:
+            number = self.parse(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a {'whole ' if self.parse is int else ''}number", param, ctx)
         if not math.isfinite(number):
-            self.kind.fail(f"{value!r} is not a finite number", param, ctx)
-        if not low <= number <= high:
-            self.kind.fail(f"{number} is not in the range {low}<=x<={high}", param, ctx)
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        if not self.least <= number <= self.most:
+            both = f"between {self.least} and {self.most}"
+            one = f"at least {self.least}" if number < self.least else f"at most {self.most}"
+            self.fail(f"must be {one if self.high is None else both}, not {value}", param, ctx)
         return number
 
     def _describe_range(self) -> str:
@@ -270,14 +274,6 @@ class _Bounded:
         if low is None:
             return "" if high is None else f"x<={high}"
         return f"x>={low}" if high is None else f"{low}<=x<={high}"
-
-
-class Whole(_Bounded, click.IntRange):
-    kind = click.INT
-
-
-class Fraction(_Bounded, click.FloatRange):
-    kind = click.FLOAT
 
 
 class Checked(click.ParamType[Any]):
@@ -325,6 +321,7 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
     """Merge the preset and the file into click's default map; the file takes precedence."""
     values = _load_toml(value, ctx) if value else {}
     ctx.meta["nlptools.config"] = values
+    ctx.meta["nlptools.config_file"] = value or "--" + getattr(ctx.command, "preset_option", "preset")
     presets = getattr(ctx.command, "presets", {})
     if presets:
         values = {**_preset_values(ctx, presets, values), **values}

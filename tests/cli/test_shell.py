@@ -72,9 +72,41 @@ def test_wrong_value(run, ref, value):
     assert done.err.count("\n") == 2  # the message and the hint
 
 
-def test_number_out_of_range(run, ref):
-    assert run("bleu", "ref", "--width", "-1").code == 2
-    assert run("bleu", "ref", "--width", "one").code == 2
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("bleu ref --width one", "--width: 'one' is not a whole number"),
+        ("bleu ref --width -1", "--width: must be between 0 and 17, not -1"),
+        ("train-lm --lr abc", "--lr: 'abc' is not a number"),
+        ("train-lm --lr inf", "--lr: 'inf' is not a finite number"),
+        ("train-lm --epochs -1", "--epochs: must be at least 0, not -1"),
+        ("train-lm --steps 3000000000", "--steps: must be at most 2147483647, not 3000000000"),
+        ("train-lm --arch lstn", "--arch: 'lstn' is not one of transformer, "),
+        ("train-lm --max-time soon", "--max-time: not a duration: 'soon', expected "),
+        ("train-lm x", "missing option -t/--tokenizer"),
+        ("describe", "missing argument MODEL"),
+        ("describe a b", "unexpected argument: b"),
+        ("tokenize -t", "-t: the value is missing"),
+        ("tokenize --decode=no", "--decode: takes no value"),
+        ("tokenize --tokeniser char", "no such option: --tokeniser (did you mean --tokenizer?)"),
+    ],
+)
+def test_wrong_arguments(run, line, message):
+    command = line.split()[0]
+    done = run(*line.split())
+    assert (done.code, done.out) == (2, b"")
+    assert done.err.startswith(f"nlptools {command}: {message}")
+    assert done.err.endswith(f"\n  hint: 'nlptools {command} --help' lists the options\n") and done.err.count("\n") == 2
+
+
+def test_wrong_values_from_elsewhere(run, ref):
+    done = run("bleu", "ref", env={"NLPTOOLS_BLEU_WIDTH": "one"})
+    assert done.code == 2
+    assert done.err.startswith("nlptools bleu: environment variable NLPTOOLS_BLEU_WIDTH: 'one' is not a whole number\n")
+    (ref / "set.toml").write_text('smooth = "none at all"\n')
+    done = run("bleu", "ref", "--config", "set.toml")
+    assert done.code == 2
+    assert done.err.startswith("nlptools bleu: set.toml: smooth: 'none at all' is not one of exp, floor, add-k, none\n")
 
 
 def test_help_command(run, tmp_path):
@@ -267,10 +299,10 @@ def test_head_ends_a_filter_in_silence(shell):
     assert done.err == ""
 
 
-@pytest.mark.parametrize(("given", "missing"), [((), "'--tokenizer'"), (("-t", "words"), "'--output'")])
+@pytest.mark.parametrize(("given", "missing"), [((), "-t/--tokenizer"), (("-t", "words"), "-o/--output DIR")])
 def test_required_options(run, given, missing):
     done = run("train-lm", *given, "train.txt")
-    assert done.code == 2 and "missing option" in done.err and missing in done.err
+    assert done.code == 2 and f"missing option {missing}" in done.err
     assert done.err.count("\n") == 2 and "Traceback" not in done.err
 
 
