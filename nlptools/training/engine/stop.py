@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import os
 import signal
+import threading
 import time
 from types import FrameType, TracebackType
 from typing import Any
+
+from nlptools import messages
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
@@ -14,13 +19,16 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 class Stop:
     """Context in which SIGTERM, SIGINT and SIGUSR1 set a flag; a second signal ends the process at once.
 
-    The last good checkpoint is kept. Outside of the main thread Python allows no signal handlers: only time limits apply.
+    The last good checkpoint is kept. A thread answers the signals on standard error: Python calls handlers only after the
+    operation of PyTorch in which the main thread is, which may take seconds. Outside of the main thread Python
+    allows no signal handlers: only time limits apply.
     """
 
     def __init__(self, max_seconds: float | None = None) -> None:
         self.reason: str | None = None
         self._deadline = None if max_seconds is None else time.monotonic() + max_seconds
         self._before: dict[int, Any] = {}
+        self._signalled: int | None = None  # the write end of a pipe, to which the interpreter writes signal numbers
 
     @property
     def requested(self) -> bool:
@@ -37,17 +45,40 @@ class Stop:
                 return self
         # a closed pipe on standard error must not end a training run
         self._before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+        signals, self._signalled = os.pipe()
+        os.set_blocking(self._signalled, False)
+        signal.set_wakeup_fd(self._signalled, warn_on_full_buffer=False)
+        threading.Thread(target=_answer, args=(signals,), daemon=True).start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._signalled is not None:
+            signal.set_wakeup_fd(-1)
+            os.close(self._signalled)  # ends the thread
         for number, handler in self._before.items():
             signal.signal(number, handler)
         self._before.clear()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.reason is not None:
-            signal.signal(number, signal.SIG_DFL)
+        self.reason = self.reason or signal.Signals(number).name
+
+
+def _answer(signals: int) -> None:
+    """Acknowledge the first of the signal numbers that arrive in the pipe `signals`; the second one ends the process."""
+    acknowledged = False
+    while data := os.read(signals, 1):
+        number = data[0]
+        if number not in SIGNALS:
+            continue
+        if acknowledged:
+            ctypes.CDLL(None).signal(number, None)  # the default action; Python's own function is for the main thread
             os.kill(os.getpid(), number)
-        self.reason = signal.Signals(number).name
+        acknowledged = True
+        if not messages.settings.quiet:
+            again = "press Ctrl-C again to quit" if number == signal.SIGINT else "a second signal quits"
+            line = "\n" * os.isatty(2) + f"stopping after this step; {again} without saving\n"
+            with contextlib.suppress(OSError):  # standard error is closed
+                os.write(2, line.encode())
+    os.close(signals)
