@@ -81,8 +81,12 @@ class BundleError(NlptoolsError):
 
 def display(path: str) -> str:
     """`path` for a message: standard input as <stdin>, control characters escaped."""
-    name = "<stdin>" if path == "-" else path
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in name)
+    return visible("<stdin>" if path == "-" else path)
+
+
+def visible(text: str) -> str:
+    """`text` with control characters escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def reason(error: OSError) -> str:

@@ -309,7 +309,7 @@ class Backend:
 def available_threads() -> int:
     """Threads to compute with: as OMP_NUM_THREADS says, but not more than `available_cores`."""
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # of a list, the outermost level
-    if limit == "1" and "TORCHELASTIC_RUN_ID" in os.environ and int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > 1:
+    if limit == "1" and "TORCHELASTIC_RUN_ID" in os.environ and _number("LOCAL_WORLD_SIZE", 1) > 1:
         limit = ""  # torchrun's own default for several processes, which nobody chose
     return max(1, min(available_cores(), int(limit))) if limit.isdigit() else available_cores()
 
@@ -324,7 +324,7 @@ def available_cores() -> int:
     limit = os.environ.get("SLURM_CPUS_PER_TASK", "")
     if limit.isdigit():
         return max(1, min(cores, int(limit)))
-    return max(1, cores // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    return max(1, cores // max(1, _number("LOCAL_WORLD_SIZE", 1)))
 
 
 def _choose_float32_products() -> None:
@@ -388,11 +388,19 @@ def _ranks() -> tuple[int, int, int]:
     """(rank, local rank, world size) from torchrun, else from SLURM when srun started several tasks, else one process."""
     env = os.environ
     if "RANK" in env and "WORLD_SIZE" in env:
-        return int(env["RANK"]), int(env.get("LOCAL_RANK", "0")), int(env["WORLD_SIZE"])
-    if "SLURM_STEP_ID" in env and int(env.get("SLURM_STEP_NUM_TASKS", "1")) > 1:
-        world_size = int(env["SLURM_STEP_NUM_TASKS"])
+        return _number("RANK"), _number("LOCAL_RANK", 0), _number("WORLD_SIZE")
+    world_size = _number("SLURM_STEP_NUM_TASKS", 1)
+    if "SLURM_STEP_ID" in env and world_size > 1:
         env.setdefault("MASTER_ADDR", env.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"))
-        env.setdefault("MASTER_PORT", str(20000 + int(env.get("SLURM_JOB_ID", "0")) % 20000))
+        env.setdefault("MASTER_PORT", str(20000 + _number("SLURM_JOB_ID", 0) % 20000))
         env.setdefault("LOCAL_WORLD_SIZE", env.get("SLURM_STEP_TASKS_PER_NODE", "1").split("(")[0])
-        return int(env["SLURM_PROCID"]), int(env["SLURM_LOCALID"]), world_size
+        return _number("SLURM_PROCID"), _number("SLURM_LOCALID"), world_size
     return 0, 0, 1
+
+
+def _number(variable: str, default: int | None = None) -> int:
+    """The whole number in an environment variable. Raises UsageError if it is not one, or missing without a default."""
+    text = os.environ.get(variable, "" if default is None else str(default))
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise UsageError(f"environment variable {variable}: {text!r} is not a whole number")
+    return int(text)

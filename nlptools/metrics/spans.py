@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
-from nlptools.errors import DataError, UsageError, display
+from nlptools.errors import DataError, UsageError, visible
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
 from nlptools.metrics.classification import precision_recall_f1, tagging_accuracy
 from nlptools.metrics.metric import Data, Evaluation, Floats, Ints, Sums, Table, Values, ratio, select, titles
@@ -224,7 +224,7 @@ def _refuse(tags: Tags, number: int, scheme: str) -> None:
     sentence, token = tags.place(int(np.flatnonzero(tags.codes == number)[0]))
     where = "" if tags.path is not None else f" of token {token + 1} in sentence {sentence + 1}"
     raise DataError(
-        f"malformed tag {display(tags.names[number])!r}{where}, expected {tags_expected(scheme)} ({scheme})",
+        f"malformed tag {visible(tags.names[number])!r}{where}, expected {tags_expected(scheme)} ({scheme})",
         path=tags.path,
         line=tags.line(sentence, token),
     )

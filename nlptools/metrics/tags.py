@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.errors import DataError, UsageError, display
+from nlptools.errors import DataError, UsageError, display, visible
 from nlptools.files import streams
 from nlptools.formats.token_lines import BOUNDARY, DOCSTART, sentences
 from nlptools.messages import counted
@@ -67,7 +67,7 @@ class Tags:
         undeclared = [id for id, name in enumerate(self.names) if id and labels and name not in set(labels)]
         if undeclared:
             position = int(np.flatnonzero(np.isin(self.codes, undeclared))[0])
-            tag = display(self.names[self.codes[position]])
+            tag = visible(self.names[self.codes[position]])
             message = f"label {tag!r} is none of those declared: {', '.join(labels)}"
             raise DataError(message, path=self.path, line=self.line(*self.place(position)))
 

@@ -52,6 +52,25 @@ def test_ranks_from_srun(monkeypatch: pytest.MonkeyPatch) -> None:
     assert backend._ranks() == (0, 0, 1)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("WORLD_SIZE", "two"),
+        ("RANK", ""),
+        ("LOCAL_RANK", "-1"),
+        ("SLURM_STEP_NUM_TASKS", "2x"),
+        ("LOCAL_WORLD_SIZE", "x"),
+    ],
+)
+def test_wrong_numbers_of_the_launcher(monkeypatch: pytest.MonkeyPatch, variable: str, value: str) -> None:
+    if variable != "SLURM_STEP_NUM_TASKS":
+        monkeypatch.setenv("RANK", "0")
+        monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(errors.UsageError, match=f"^environment variable {variable}: '{value}' is not a whole number$"):
+        Backend.detect(Compute(device="cpu"))
+
+
 def test_processes_on_one_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = backend.available_threads()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(whole))

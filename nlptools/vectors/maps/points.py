@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
-from nlptools.errors import DataError, InputError, UsageError, display
+from nlptools.errors import DataError, InputError, UsageError, display, visible
 from nlptools.files import line_records, streams
 from nlptools.vectors import checks
 from nlptools.vectors.files import formats, npy
@@ -246,6 +246,6 @@ def _rows_of(vectors: Vectors, entries: Sequence[Entry], count: int) -> tuple[li
         if count and len(kept) == count:
             break
     if missing:
-        some = ", ".join(display(word) for word in missing[:3]) + (", ..." if len(missing) > 3 else "")
+        some = ", ".join(visible(word) for word in missing[:3]) + (", ..." if len(missing) > 3 else "")
         messages.warn(f"{len(missing):,} of {len(kept) + len(missing):,} words have no vector: {some}")
     return kept, np.stack(rows) if rows else np.empty((0, vectors.dimensions), np.float32)
