@@ -41,12 +41,12 @@ D = TypeVar("D", bound=Data)
 def locked(directory: Path) -> Iterator[None]:
     """Lock the directory for one run, and create it if necessary. The lock ends with the process, however it ends.
 
-    A directory that was created here and is empty at the end is removed with its lock.
+    Directories that were created here and are empty at the end are removed with the lock.
 
     Raises:
         OutputError: it cannot be created, or another run has locked it; the message has host, process and start time.
     """
-    created = not directory.exists()
+    created = [path for path in (directory, *directory.parents) if not path.exists()]
     with _lock(directory) as handle:
         holder = f"host {socket.gethostname()}, process {os.getpid()}, since {time.strftime('%Y-%m-%dT%H:%M:%S')}\n"
         with contextlib.suppress(OSError):  # the disk may be full; the lock holds without its text
@@ -57,8 +57,8 @@ def locked(directory: Path) -> Iterator[None]:
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(directory / LOCK)
-                if created:
-                    os.rmdir(directory)
+                for path in created:
+                    path.rmdir()
 
 
 def _lock(directory: Path) -> IO[str]:
@@ -92,7 +92,8 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
     ended before it had read its text is always removed.
 
     Raises:
-        OutputError: the directory holds something else, or nothing although `resume` is "must".
+        OutputError: the directory holds something else, whose files are never removed, or nothing although `resume` is
+            "must".
     """
     name = display(str(directory))
     record = _read_record(directory)
@@ -102,15 +103,15 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
         if resume == "must":
             raise OutputError(f"{name}: nothing to resume")
         return None
-    if record is not None and record.get("status") == READING:
+    if record is None:
+        raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory")
+    if record["status"] == READING:
         if resume == "must":
             raise OutputError(f"{name}: nothing to resume")
         force = True
     if force:
         clear(directory)
         return None
-    if record is None:
-        raise OutputError(f"{name}: exists and holds no training run", hint="choose another directory, or --force")
     if resume == "never":
         raise OutputError(f"{name}: exists", hint="--force replaces it")
     marks = record.get("fingerprint", {})
@@ -204,10 +205,11 @@ def stopped(directory: Path, reason: str, step: int, force: bool) -> Stopped:
 
 
 def _read_record(directory: Path) -> dict[str, Any] | None:
-    try:
-        return artifacts.read_json(directory / RECORD)
-    except BundleError:
-        return None
+    """The record of the run in `directory`; None if there is none."""
+    with contextlib.suppress(BundleError):
+        record = artifacts.read_json(directory / RECORD)
+        return record if "status" in record else None
+    return None
 
 
 def clear(directory: Path) -> None:

@@ -258,22 +258,34 @@ def test_a_run_without_text_leaves_nothing(tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(errors.DataError):
         lowest(tmp_path)
     assert not list(tmp_path.iterdir())
+    with pytest.raises(errors.DataError):
+        lowest(tmp_path / "new" / "place")
+    assert not list(tmp_path.iterdir()), "nor its parents"
     (tmp_path / "run").mkdir()
     with pytest.raises(errors.DataError):
         lowest(tmp_path)
     assert not list((tmp_path / "run").iterdir()), "a directory that was there stays"
 
 
-def test_a_directory_of_somebody_else_is_left_as_it_is(tmp_path: Path) -> None:
-    for name in ("data/train.bin", "checkpoints/mine", ".lock", ".training.json.notes", "log.jsonl"):
+@pytest.mark.parametrize("force", [False, True])
+def test_a_directory_of_somebody_else_is_left_as_it_is(tmp_path: Path, force: bool) -> None:
+    others = (
+        "data/train.bin",
+        "checkpoints/mine",
+        "tensorboard/mine",
+        ".training.json.notes",
+        "log.jsonl",
+        "training.json",
+    )
+    for name in (*others, ".lock"):
         directory = tmp_path / name.replace("/", "-") / "run"
         (directory / name).parent.mkdir(parents=True)
-        (directory / name).write_text("precious")
+        (directory / name).write_text('{"precious": 1}')
         if name == ".lock":
             (directory / "other").write_text("precious")
         before = {path for path in directory.rglob("*") if path.name != ".lock"}
         with pytest.raises(errors.OutputError, match="exists and holds no training run"):
-            lowest(directory.parent)
+            lowest(directory.parent, force=force)
         assert {path for path in directory.rglob("*") if path.name != ".lock"} == before
 
 
