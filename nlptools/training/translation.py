@@ -124,7 +124,7 @@ class _EncoderDecoder:
 
     @property
     def criterion(self) -> Criterion:
-        return BLEU if self.run.measures_bleu and self.run.best == "bleu" else LOSS
+        return BLEU if self.run.measures_bleu else LOSS
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -258,14 +258,12 @@ class _HeldOut:
         return numbers
 
     def _bleu(self, model: EncoderDecoder, stop: Callable[[], bool] | None) -> float | None:
-        beam = self.task.run.valid_beam
-        settings = Generate(beam=beam if beam > 1 else 0, temperature=0)
         sources = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
         never = vocab.never_generated(self.eos, model.output.vocab_size)
         continuations = decoding.translate(
-            model, sources, settings, self.backend, eos=self.eos, forbidden=never, stop=stop
+            model, sources, Generate(beam=0, temperature=0), self.backend, eos=self.eos, forbidden=never, stop=stop
         )
         if continuations is None:
             return None
@@ -287,18 +285,16 @@ def _tokenizers(settings: TrainSeq2Seq) -> tuple[Tokenizer, Tokenizer]:
     """
     if settings.target_tokenizer is None and settings.tokenizer == settings.init:
         return tokenizer_pairs.load_pair(settings.init)
-    source = _tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
-    target = source
+    source = target = _tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
     if settings.target_tokenizer is not None:
-        target = _tokenizer("--target-tokenizer", settings.target_tokenizer, None)
+        target = _tokenizer("--target-tokenizer", settings.target_tokenizer)
     return tokenizer_pairs.pair(source, target)
 
 
-def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
+def _tokenizer(option: str, name: str, vocab: str | None = None) -> Tokenizer:
     tokenizer = tokenizers.load(name, vocab=vocab)
     if tokenizer.vocab is None:
-        hint = "give one with --vocab" if option == "--tokenizer" else "give a vocabulary, a model or a bundle"
-        raise UsageError(f"{option} {name} has no vocabulary", hint=f"{hint}; build-vocab makes one")
+        raise UsageError(f"{option} {name} has no vocabulary", hint="build-vocab learns one; --vocab goes with names")
     return tokenizer
 
 
