@@ -14,7 +14,7 @@ def _sizes(layers: int, hidden: int, heads: int, intermediate: int) -> dict[str,
     return {"layers": layers, "hidden": hidden, "heads": heads, "intermediate": intermediate}
 
 
-# Sizes with a name, and how they are trained. transformer-base and -big: Vaswani et al. 2017, table 3; iwslt: fairseq's
+# transformer-base and -big: Vaswani et al. 2017, table 3; iwslt: fairseq's
 # transformer_iwslt_de_en; multi30k: tiny, for 29,000 sentence pairs, sizes from Wu et al. 2021 (arXiv:2105.14462): 39.9 BLEU on
 # test_2016 en-de, 40.3 lower-cased, with 6,000 pieces common to both languages, after 34 minutes on 2 cores of an AMD EPYC;
 # 3 layers of 256 units with 512 inside, at a rate of 1e-3 for 32 epochs, came to 38.4 and 38.8.
