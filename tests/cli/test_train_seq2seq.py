@@ -281,12 +281,24 @@ def test_from_another_bundle(call: Run, text: Path) -> None:
           "-q")  # fmt: skip
     assert call(*lm, "-o", "lm", "train.src").code == 0
     for done, code, said in (
-        (train(call, "--arch", "rnn", "--init", "a", "-o", "x", "train.tsv"), 2, "has --arch transformer, not rnn"),
-        (call(*other, "--init", "a", "-o", "x"), 78, "its tokens are not those of the tokenizer"),
-        (train(call, "--init", "lm", "-o", "x", "train.tsv"), 2, "is a language model"),
+        (
+            train(call, "--arch", "rnn", "--init", "a", "-o", "x", "train.tsv"),
+            2,
+            "encoder-decoder model transformer, expected encoder-decoder model rnn",
+        ),
+        (call(*other, "--init", "a", "-o", "x"), 78, "its vocabulary is not that of the tokenizer"),
+        (
+            train(call, "--init", "lm", "-o", "x", "train.tsv"),
+            2,
+            "--init lm: language model transformer, expected encoder-decoder model transformer",
+        ),
         (train(call, "--init", "nowhere", "-o", "x", "train.tsv"), 66, "nowhere: no such model directory"),
         (train(call, "--init", "train.tsv", "-o", "x", "train.tsv"), 78, "expected a model directory"),
-        (call(*lm, "--init", "a", "-o", "x", "train.src"), 2, "a is an encoder-decoder"),
+        (
+            call(*lm, "--init", "a", "-o", "x", "train.src"),
+            2,
+            "--init a: encoder-decoder model transformer, expected language",
+        ),
         (call("score", "a", "train.src"), 2, "a is an encoder-decoder"),
     ):
         assert done.code == code and said in done.err and "Traceback" not in done.err, done.err
@@ -397,7 +409,12 @@ def test_the_same_command_again_after_a_mistake(call: Run, text: Path) -> None:
         (("--source", "-", "--target", "-"), b"", 2, "only once"),
         (("--valid", "-"), b"a\tb\n", 2, "only once"),
         (("--hidden", 18, "--heads", 4, "train.tsv"), b"", 2, "--hidden 18 is not an even multiple of --heads 4"),
-        (("--preset", "iwslt", "--arch", "rnn", "train.tsv"), b"", 2, "--preset iwslt is a Transformer, not --arch rnn"),
+        (
+            ("--preset", "iwslt", "--arch", "rnn", "train.tsv"),
+            b"",
+            2,
+            "--preset iwslt is a Transformer, not --arch rnn",
+        ),
         (("--r-drop", 5, "--dropout", 0, "train.tsv"), b"", 2, "--r-drop needs --dropout"),
         (("--batch-size", 0, "train.tsv"), b"", 2, "--batch-tokens 0 needs --batch-size"),
         (("--sample", 0.1, "train.tsv"), b"", 2, "sampling the source side"),
