@@ -20,9 +20,7 @@ import side_by_side
 from side_by_side import nlptools
 
 SYMBOLS = "abcdefghijklmnopqrst"
-COMMON = (
-    "--batch-tokens 0 --batch-size 64 --dropout 0 --label-smoothing 0 --schedule linear --warmup 100 --no-valid-bleu"
-)
+COMMON = "--batch-tokens 0 --batch-size 64 --dropout 0 --label-smoothing 0 --schedule linear --warmup 100"
 ARCHITECTURES = {
     "transformer": "--layers 2 --hidden 128 --heads 4 --lr 2e-3 --steps 4000",
     "rnn": "--hidden 128 --lr 3e-3 --steps 1200",

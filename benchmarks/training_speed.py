@@ -103,13 +103,13 @@ def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[],
     from nlptools.training.engine.loop import Fit
     from nlptools.training.objectives import CausalLM
 
-    backend = Backend.detect(Compute(precision=precision, compile=compiled))
+    backend = Backend.detect(Compute(precision=precision))
     vocab, context, width, layers, heads, batch, dropout = SHAPES[shape]
     rates = {"embedding_dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
     model: Any = GPT(GPTConfig(vocab, width, layers, heads, context, **rates))
     model.initialize()
     model.to(backend.device)
-    run = Training(output="", lr=3e-4, batch_size=batch, steps=10**6, warmup=0)
+    run = Training(output="", lr=3e-4, batch_size=batch, steps=10**6, warmup=0, compile=compiled)
     state = Fit(CausalLM(model), RandomBatches(vocab, batch, context), backend, run, None)
     state.objective.train()
     state.working.train()

@@ -111,12 +111,12 @@ def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -
     """Tokens per second of `steps` steps as `train-seq2seq` takes them, each time over the next batches."""
     # imported here: the other side must not get what this does to the process
     from nlptools.compute.backend import Backend
-    from nlptools.configs import Compute, Training
+    from nlptools.configs import Training
     from nlptools.models import registry
     from nlptools.training.engine.loop import Fit
     from nlptools.training.objectives import Seq2Seq
 
-    backend = Backend.detect(Compute(compile=compiled))
+    backend = Backend.detect()
     name = "seq2seq-transformer"
     config = registry.config_class(name)(
         source_vocab_size=VOCABULARY, target_vocab_size=VOCABULARY, pad=PAD, eos=translation.EOS, hidden_size=WIDTH,
@@ -127,7 +127,7 @@ def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -
     model: Any = registry.model_class(name)(config)
     model.initialize()
     model.to(backend.device)
-    run = Training(output="", lr=5e-4, steps=10**6, warmup=0)
+    run = Training(output="", lr=5e-4, steps=10**6, warmup=0, compile=compiled)
     state = Fit(Seq2Seq(model, SMOOTHING), Repeated(batches), backend, run, None)
     state.objective.train()
     state.working.train()

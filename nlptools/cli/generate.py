@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     formats=r"""Input is one prompt or source per line; output is one line for each, in order, with its continuation or
 translation. An empty source has an empty output. Newlines, tabs and backslashes in an output are written as \n, \t and \\.
 Several outputs of one input are written on one line, separated by tabs. --json writes a JSON object per line: "prompt" and
-"continuations", or "source" and "translations", each with "text", "finish" (length, eos, stop, context, empty), "score" if it
+"continuations", or "source" and "translations", each with "text", "finish" (length, eos, stop, empty), "score" if it
 comes from beam search, "tokens" and "logprobs" with --logprobs (including the end-of-text token), and "alignment" with
 --alignments. --json-input reads JSON objects with the text under "prompt" or "source" (and "prefix", the text that the output
 must begin with); their other keys are copied to the output. --score-target writes the log-probability (nats) of each target

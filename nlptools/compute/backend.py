@@ -90,7 +90,6 @@ class Backend:
 
     device: torch.device
     precision: str = "fp32"  # fp32, bf16, fp16
-    compile: bool = False
     threads: int = 1
     rank: int = 0
     local_rank: int = 0
@@ -115,7 +114,7 @@ class Backend:
             torch.use_deterministic_algorithms(True)
         if world_size > 1 and not dist.is_initialized():
             cluster.join(device, rank, world_size)
-        backend = cls(device, precision, compute.compile, threads, rank, local_rank, world_size, precision_by)
+        backend = cls(device, precision, threads, rank, local_rank, world_size, precision_by)
         if compute.precision == "auto" and backend.sum([float(precision == "bf16")])[0] < world_size:
             return replace(backend, precision="fp32")  # one type for all processes, whatever each has measured
         return backend
@@ -177,13 +176,11 @@ class Backend:
         return module.eval()
 
     def compiled(self, module: torch.nn.Module) -> Any:
-        """`module` compiled when that was asked for.
+        """`module`, compiled.
 
         Raises:
             Unavailable: there is no C++ compiler for the CPU.
         """
-        if not self.compile:
-            return module
         if self.device.type == "cpu" and not _has_compiler():
             raise Unavailable("--compile needs a C++ compiler on CPU", hint="install g++, or leave --compile out")
         logging.getLogger("torch._dynamo").setLevel(logging.ERROR)  # graph breaks are nobody's business but ours

@@ -62,6 +62,12 @@ def option(
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
 
+def redefined(base: type, name: str, default: Any, help: str | None = None) -> Any:
+    """The option `name` of the settings `base`, with another default, and perhaps another help."""
+    inherited = base.__dataclass_fields__[name].metadata  # type: ignore[attr-defined]
+    return field(default=default, metadata={**inherited, "help": help or inherited["help"]})
+
+
 LARGEST = 2**31 - 1  # fits a C int, which is what some libraries expect
 LARGEST_SEED = 2**63 - 1
 LARGEST_FLOAT = 1e12
@@ -197,7 +203,6 @@ class Compute(Devices):
     threads: int = option(
         0, "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available to this process.", low=0, metavar="N"
     )
-    compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
 
 
 @dataclass(frozen=True)
@@ -250,6 +255,7 @@ class Training:
     resume: str = option("auto", "Continue from a checkpoint in the output.", choices=("auto", "never", "must"))
     force: bool = option(False, "Replace a finished or different run in the output directory.")
     track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"))
+    compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
     dry_run: bool = option(False, "Build everything, take one step, report sizes and speed, and write nothing.")
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 from nlptools.configs import option
 from nlptools.errors import UsageError
 
-# Sizes with a name. gpt2: Radford et al. 2019; small-char: the 10.6M-parameter character model of nanoGPT's README.
+# gpt2: sizes of Radford et al. 2019; small-char: the 10.6M-parameter character model of nanoGPT's README.
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "hidden": 128, "heads": 4, "context": 128, "batch_size": 16, "lr": 2e-3},
     "small-char": {"layers": 6, "hidden": 384, "heads": 6, "context": 256, "batch_size": 64, "dropout": 0.2},
@@ -25,23 +25,29 @@ class TrainLM:
     """Model options"""
 
     tokenizer: str = option(
-        MISSING, "Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a bundle.", short="-t"
+        MISSING,
+        "Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a model directory.",
+        short="-t",
     )
     arch: str = option("transformer", "Architecture.", family="language")
-    preset: str | None = option(None, "Sizes with a name.", choices=tuple(PRESETS))
-    vocab: str | None = option(None, "Vocabulary for a tokenizer given by name.", metavar="FILE")
+    preset: str | None = option(
+        None, "Named sizes and training options; other options override them.", choices=tuple(PRESETS)
+    )
+    vocab: str | None = option(None, "Vocabulary of a tokenizer given by name.", metavar="FILE")
     layers: int = option(4, "Layers.", low=1, metavar="N")
     hidden: int = option(256, "Width of the hidden states.", low=1, metavar="N")
     heads: int = option(4, "Attention heads.", low=1, metavar="N")
     context: int = option(
-        256, "Tokens that the model sees at once; for an LSTM, of backpropagation through time.", low=1, metavar="N"
+        256,
+        "Length of a training sequence in tokens, and the longest that a transformer can read.",
+        low=1,
+        metavar="N",
     )
     dropout: float = option(0.0, "Probability of dropout.", low=0, high=0.9, metavar="P")
-    init: str | None = option(None, "Start from the weights and sizes of this bundle.", metavar="DIR")
+    init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
     document: str = option(
         "line",
-        "What a document is: a line, the lines up to an empty one (paragraph), or a file. An end-of-text token follows"
-        " each.",
+        "Unit of text that an end-of-text token follows: a line, a paragraph (lines up to an empty one), or a file.",
         choices=("line", "paragraph", "file"),
     )
 
@@ -52,39 +58,39 @@ class Score:
 
     per: str = option(
         "line",
-        "What to report: a log-probability for each line, for each token, or the perplexity of the whole text.",
+        "Write the log-probability of each line, of each token, or the perplexity of the whole text.",
         choices=("line", "token", "total"),
     )
     stride: int = option(
         0,
-        "Tokens by which the window moves on in texts longer than the context; smaller gives each token more context."
-        " 0 moves by whole contexts. The last window of a text ends where the text ends and is moved back so that it is"
-        " full; each token counts in the first window that holds it.",
+        "Tokens from one window to the next in texts longer than the context; with fewer, each token sees more context and"
+        " scoring takes longer. 0: the length of the context. The last window is moved back to be full; a token counts in"
+        " the first window that contains it.",
         low=0,
         metavar="N",
     )
     document: str | None = option(
         None,
-        "What is scored on its own with --per total; by default what the model was trained on.",
+        "Unit of text that --per total scores independently; default: as in training.",
         choices=("line", "paragraph", "file"),
     )
     eos: bool = option(True, "Count the end-of-text token as part of each line.")
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
 
     def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raise UsageError for options that cannot be combined."""
         if self.per == "total" and not self.eos:
             raise UsageError("--no-eos does not go with --per total, which counts an end of text after each document")
         if self.per != "total" and self.document:
-            raise UsageError("--document goes with --per total; otherwise each line is scored on its own")
+            raise UsageError("--document goes with --per total; otherwise each line is scored independently")
 
 
 def shard(text: str) -> tuple[int, int]:
-    """(I, N) of a text such as `2/8`, with I from 1 to N. Raises UsageError."""
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise UsageError(f"not a part of a whole: {text!r}, expected I/N with I from 1 to N")
-    return int(found[1]), int(found[2])
+    """(I, N) in a text such as `2/8`, with I from 1 to N. Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"not a shard: {text!r}, expected I/N with I from 1 to N")
+    return int(match[1]), int(match[2])
 
 
 @dataclass(frozen=True)
@@ -93,71 +99,69 @@ class Generate:
 
     max_new_tokens: int | None = option(
         None,
-        "Most tokens to add. Default: 64; 50 more than the source for encoder-decoders.",
+        "Maximum number of new tokens. Default: 64; encoder-decoders: 50 more than the source.",
         also="--max-length",
         low=1,
         metavar="N",
     )
     min_new_tokens: int = option(
-        0, "Fewest tokens to add before the end-of-text token may come.", also="--min-length", low=0, metavar="N"
+        0, "Minimum number of new tokens before the end-of-text token.", also="--min-length", low=0, metavar="N"
     )
-    temperature: float = option(1.0, "Divides the logits; 0 always takes the most likely token.", low=0, metavar="X")
-    top_k: int = option(0, "Sample among the K most likely tokens; 0: all.", low=0, metavar="K")
+    temperature: float = option(
+        1.0, "Divide the logits by X; 0: always take the most likely token.", low=0, metavar="X"
+    )
+    top_k: int = option(0, "Sample from the K most likely tokens; 0: from all.", low=0, metavar="K")
     top_p: float = option(
-        1.0, "Sample among the most likely tokens that together have this probability.", low=0, high=1, metavar="P"
+        1.0, "Sample from the most likely tokens that together have this probability.", low=0, high=1, metavar="P"
     )
     min_p: float = option(
-        0.0, "Drop tokens less likely than this share of the most likely one.", low=0, high=1, metavar="P"
+        0.0, "Exclude tokens that are less likely than P times the most likely one.", low=0, high=1, metavar="P"
     )
     repetition_penalty: float = option(
-        1.0, "Weaken tokens that have occurred (Keskar et al. 2019).", low=0.01, metavar="X"
+        1.0, "Make tokens less likely that have already occurred (Keskar et al. 2019).", low=0.01, metavar="X"
     )
-    no_repeat_ngram: int = option(0, "Never say the same N tokens in a row twice; 0 allows it.", low=0, metavar="N")
+    no_repeat_ngram: int = option(
+        0, "Never generate the same sequence of N tokens twice; 0: no such limit.", low=0, metavar="N"
+    )
     beam: int | None = option(
         None,
-        "Beam search with this many hypotheses instead of sampling; 0 samples. Default: 0; 5 for encoder-decoders, unless"
-        " an option of sampling is given.",
+        "Beam search with K hypotheses; 0: sampling. Default: 0; encoder-decoders: 5, unless a sampling option is given.",
         low=0,
         metavar="K",
     )
     length_penalty: float = option(
-        1.0, "Exponent of the length that beam scores are divided by.", low=-10, high=10, metavar="X"
-    )
-    length_penalty_form: str = option(
-        "simple",
-        "What is raised to that power: the length, end included (simple), or (5 + length) / 6 (gnmt: Wu et al. 2016).",
-        choices=("simple", "gnmt"),
+        1.0, "Divide the scores of a beam by the length to the power of X.", low=-10, high=10, metavar="X"
     )
     early_stopping: bool = option(
         False,
-        "End the beam search of a line once as many hypotheses have ended as the beam is wide, even if one that is alive may"
-        " become better: a little faster, and how CTranslate2 ends it.",
+        "End the beam search of a line when as many hypotheses have ended as the beam is wide, even if a longer one could"
+        " score better: slightly faster, as in CTranslate2.",
     )
-    num_samples: int = option(1, "Samples to give of each prompt or source, joined by tabs.", low=1, metavar="K")
-    nbest: int = option(1, "Best hypotheses of the beam to give, joined by tabs.", low=1, metavar="K")
+    num_samples: int = option(1, "Samples per input, separated by tabs.", low=1, metavar="K")
+    nbest: int = option(1, "Best hypotheses of the beam to write, separated by tabs.", low=1, metavar="K")
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
-    stream: bool = option(False, "Write text as it comes, one prompt after the other.")
-    logprobs: bool = option(False, "With --json, give the log-probability of each token.")
+    stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
+    logprobs: bool = option(False, "With --json: write the log-probability of each token.")
     json: bool = option(False, "Write JSON lines.")
     json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt", or the source under "source".')
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
         None,
-        "Lines decoded together. Default: 32; for encoder-decoders what makes 320 rows or 4,096 source tokens.",
+        "Lines decoded together. Default: 32; encoder-decoders: 320 hypotheses or 4,096 source tokens.",
         low=1,
         metavar="N",
     )
     shard: str | None = option(
         None,
-        "Take part I of N (from 1) of the input's lines; the outputs of all parts concatenate.",
+        "Read only part I of N (from 1) of the input's lines; the outputs of all parts concatenate.",
         metavar="I/N",
         check=shard,
     )
-    skip_done: bool = option(False, "Go on after the lines that the output file has, with the same command.")
+    skip_done: bool = option(False, "Continue after the lines that the output file already has.")
 
     @property
     def room(self) -> int:
-        """Most tokens to add to a prompt."""
+        """Maximum number of new tokens after a prompt."""
         return max(64, self.min_new_tokens) if self.max_new_tokens is None else self.max_new_tokens
 
     @property
@@ -167,16 +171,16 @@ class Generate:
 
     @property
     def count(self) -> int:
-        """Continuations to give of each prompt."""
+        """Continuations per prompt."""
         return max(self.num_samples, self.nbest)
 
     @property
     def samples(self) -> bool:
-        """Whether an option of sampling is given."""
+        """Whether a sampling option is given."""
         return (self.temperature, self.top_k, self.top_p, self.min_p) != (1.0, 0, 1.0, 0.0) or self.num_samples > 1
 
     def check(self) -> None:
-        """Raises UsageError for options that do not go together."""
+        """Raise UsageError for options that cannot be combined."""
         if self.max_new_tokens is not None and self.min_new_tokens > self.max_new_tokens:
             raise UsageError(
                 f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
@@ -185,10 +189,10 @@ class Generate:
             if self.beam and getattr(self, name) > self.beam:
                 raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is more than --beam {self.beam}")
         if self.nbest > 1 and self.beam == 0:
-            raise UsageError("--nbest needs --beam", hint="--num-samples gives several samples")
+            raise UsageError("--nbest needs --beam", hint="--num-samples writes several samples")
         if self.logprobs and not self.json:
             raise UsageError("--logprobs needs --json")
         if self.stream and self.skip_done:
-            raise UsageError("--stream does not go with --skip-done: a line may be there in part")
+            raise UsageError("--stream does not go with --skip-done: the last line may be incomplete")
         if self.stream and (self.json or self.beam or self.count > 1):
             raise UsageError("--stream does not go with --json, --beam, --nbest or --num-samples")

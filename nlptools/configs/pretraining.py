@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from nlptools.configs import Training, interval, option
+from nlptools.configs import Training, option, redefined
 from nlptools.errors import UsageError
 
 OBJECTIVES = ("bert", "mlm", "electra")
@@ -172,28 +172,19 @@ class TrainBert:
 class Pretraining(Training):
     """Training options"""
 
-    valid: str | None = option(None, "Held-out text for validation, with the same masks every time.", metavar="FILE")
-    batch_size: int = option(
-        32, "Sequences of --max-length per step and process; shorter ones share a row.", low=1, metavar="N"
+    valid: str | None = redefined(
+        Training, "valid", None, "Held-out text for validation, with the same masks every time."
+    )
+    batch_size: int = redefined(
+        Training, "batch_size", 32, "Sequences of --max-length per step and process; shorter ones share a row."
     )
     batch_tokens: int = option(
-        0, "Tokens per step and process, padding included, in place of --batch-size.", low=0, metavar="N"
+        0, "Tokens per step and process, padding included, instead of --batch-size.", low=0, metavar="N"
     )
-    lr: float = option(5e-4, "Peak learning rate.", low=0, metavar="X")
-    min_lr: float = option(
-        0.0,
-        "Final learning rate, as a share of the peak; not used by constant and inverse-sqrt.",
-        low=0,
-        high=1,
-        metavar="X",
-    )
-    warmup: float = option(0.01, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS")
-    schedule: str = option(
-        "linear",
-        "Learning rate schedule after the warm-up: trapezoid is constant, then decays over the last fifth; inverse-sqrt"
-        " decays with the square root of the step (Vaswani et al. 2017).",
-        choices=("linear", "cosine", "trapezoid", "constant", "inverse-sqrt"),
-    )
-    weight_decay: float = option(0.01, "Weight decay of the matrices (AdamW).", low=0, metavar="X")
-    beta2: float = option(0.999, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
-    log_every: str = option("50", "Report interval, in the form of --save-every.", check=interval)
+    lr: float = redefined(Training, "lr", 5e-4)
+    min_lr: float = redefined(Training, "min_lr", 0.0)
+    warmup: float = redefined(Training, "warmup", 0.01)
+    schedule: str = redefined(Training, "schedule", "linear")
+    weight_decay: float = redefined(Training, "weight_decay", 0.01)
+    beta2: float = redefined(Training, "beta2", 0.999)
+    log_every: str = redefined(Training, "log_every", "50")

@@ -42,7 +42,7 @@ class Generated:
     """A continuation as text; it continues the prompt as it is, with the space between them."""
 
     text: str
-    finish: str  # length, eos, stop, context
+    finish: str  # length, eos, stop
     tokens: list[str]
     logprobs: list[float]  # natural logs; only with `Generate.logprobs`
 
@@ -164,13 +164,12 @@ class LanguageModel:
         ids = self.tokenizer.encode(prompt)
         if self.bundle.starts_with_eos or not ids:
             ids = [self.bundle.eos, *ids]
-        most = self.model.max_context
-        if most is None:
-            return ids
-        kept = cut(ids, most, settings.room)
+        kept = cut(ids, self.model.max_context, settings.room)
         if len(kept) < len(ids):
             lost = messages.counted(len(ids) - len(kept), "token")
-            messages.warn(f"prompt cut by {lost} on the left to fit the context of {most}", kind="prompt cut")
+            messages.warn(
+                f"prompt cut by {lost} on the left to fit the context of {self.model.max_context}", kind="prompt cut"
+            )
             if ids[0] == self.bundle.eos:
                 kept[0] = self.bundle.eos
         return kept

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from nlptools import bundle, messages
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
@@ -18,16 +17,16 @@ from nlptools.configs.lm import TrainLM
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.errors import BundleError, UsageError, display
-from nlptools.files import artifacts, streams
+from nlptools.files import streams
 from nlptools.inference import scoring
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel
-from nlptools.models.huggingface import directories
-from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.training.engine.job import Spooled, Trained, run_job
+from nlptools.training import initial
+from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
+from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.objectives import CausalLM
 
 
@@ -42,25 +41,19 @@ def train_lm(
 ) -> Trained:
     """Train a language model on the text of `inputs` (files; none or `-`: standard input) into `run.output`.
 
-    The same call continues a run that was stopped. `invocation` goes into the training record.
-
-    Raises:
-        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
-        OutputError: the directory holds something else, or is locked.
-        Stopped: by a signal or `run.max_time`, with everything saved.
-        Diverged: see `training.engine.loop.fit`.
+    The same call continues a stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     run.check()
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
     tokenizer, eos = _tokenizer(settings)
-    _config(settings, tokenizer, eos)
-    task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, encoding_errors)
+    config = _config(settings, tokenizer, eos)
+    task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, config, encoding_errors)
     return run_job(task, run, compute, invocation)
 
 
 @dataclass(frozen=True)
-class _LanguageModel:
+class _LanguageModel(SpooledTask[Corpus]):
     """Next-token prediction, as `training.engine.job.Task`."""
 
     options: TrainLM
@@ -69,48 +62,27 @@ class _LanguageModel:
     inputs: Sequence[str]
     tokenizer: Tokenizer
     eos: int
+    config: Any  # the sizes of the model
     encoding_errors: str
     unit: str = "tokens"
     criterion: Criterion = LOSS
     measures: tuple[str, ...] = ("loss", "perplexity")
 
-    def settings(self) -> dict[str, Any]:
-        return asdict(self.options)
-
-    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[Corpus]:
-        train = self._spool(self.inputs, directory / "train.bin", backend)
-        valid = None
-        if held_out and self.run.valid is not None:
-            valid = self._spool([self.run.valid], directory / "valid.bin", backend)
-        return Spooled(train, valid, self.inputs, self.run.held_out)
-
-    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend) -> Corpus:
-        blocks = streams.all_blocks(inputs, self.encoding_errors)
+    def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
+        blocks = streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
+        path = path.with_suffix(".bin")
         return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads)
 
-    def open(self, paths: list[str | None]) -> Spooled[Corpus]:
-        train, valid = (None if p is None else token_file.open_spooled(Path(p)) for p in paths)
-        assert train is not None
-        return Spooled(train, valid, self.inputs, self.run.held_out)
+    def reopen(self, path: Path) -> Corpus:
+        return token_file.open_spooled(path)
 
-    def announce(self, data: Spooled[Corpus], seconds: float) -> None:
-        def described(counts: TextCounts) -> str:
-            unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
-            tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
-            return f"{tokens} in {documents}{unknown}"
-
-        held_out = f"; validation: {described(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {described(data.train.counts)}{held_out} ({seconds:.1f} s)")
+    def describe(self, counts: TextCounts) -> str:
+        unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
+        tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
+        return f"{tokens} in {documents}{unknown}"
 
     def model(self) -> Any:
-        """A new model, or the one of --init."""
-        config = _config(self.options, self.tokenizer, self.eos)
-        model = registry.model_class(self.options.arch)(config)
-        torch.manual_seed(self.seed)
-        model.initialize()
-        if self.options.init is not None:
-            model.load_state_dict(bundle.load(self.options.init).weights())
-        return model
+        return initial.model(self.options.arch, self.config, self.seed, self.options.init)
 
     def objective(self, model: LanguageModel) -> CausalLM:
         return CausalLM(model)
@@ -158,38 +130,28 @@ class _LanguageModel:
 
 
 def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
-    """The sizes of the model. Raises UsageError, BundleError when they, or --init, do not fit the other options."""
+    """The sizes of the model. Raises UsageError, BundleError if they, or --init, do not fit the other options."""
     assert tokenizer.vocab is not None
     vocab_size = max(len(tokenizer.vocab), eos + 1)
+    if options.arch not in registry.names(registry.LANGUAGE):
+        known = ", ".join(registry.names(registry.LANGUAGE))
+        raise UsageError(f"--arch {options.arch} is not a language model, expected one of {known}")
     if options.init is None:
-        if options.arch not in registry.names(registry.LANGUAGE):
-            known = ", ".join(registry.names(registry.LANGUAGE))
-            raise UsageError(f"--arch {options.arch} is not a language model, expected one of {known}")
         return registry.config_class(options.arch).from_options(options, vocab_size)
-    bundle.check_directory(Path(options.init))
-    arch, config = directories.config_from_hf(artifacts.read_json(Path(options.init) / "config.json"))
-    if registry.find(arch).family == registry.ENCODER_DECODER:
-        raise UsageError(f"--init {options.init} is an encoder-decoder", hint="train-seq2seq goes on with those")
-    if arch != options.arch:
-        raise UsageError(f"--init {options.init} is a {arch}, --arch says {options.arch}")
+    config = initial.given_config(options.init, options.arch, options)
     if config.vocab_size != vocab_size:
         raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
-    dropouts: dict[str, Any] = {f: options.dropout for f in vars(config) if f.endswith("dropout")}
-    return replace(config, **dropouts)
+    return config
 
 
 def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:
-    """The tokenizer and its end-of-text token. Raises BundleError when it has no ids or no such token."""
-    tokenizer = tokenizers.load(settings.tokenizer, vocab=settings.vocab)
-    if tokenizer.vocab is None:
-        raise UsageError(
-            f"--tokenizer {settings.tokenizer} has no vocabulary",
-            hint="give one with --vocab; build-vocab makes it",
-        )
+    """The tokenizer and its end-of-text token. Raises UsageError, BundleError if it has no vocabulary or no such token."""
+    tokenizer = initial.load_tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
+    assert tokenizer.vocab is not None
     eos = tokenizer.vocab.eos if tokenizer.vocab.eos is not None else tokenizer.vocab.sep
     if eos is None:
         raise BundleError(
             f"{display(settings.tokenizer)}: no end-of-text token (</s>, <|endoftext|> or [SEP]) in the vocabulary",
-            hint="build-vocab --special '</s>' puts one there",
+            hint="build-vocab --special '</s>' adds one",
         )
     return tokenizer, eos

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from nlptools import bundle, messages
 from nlptools.batches.pairs import PairBatches
@@ -21,25 +20,24 @@ from nlptools.corpora import sentence_pairs as pairs
 from nlptools.corpora.parallel import ParallelCorpus, ParallelCounts
 from nlptools.corpora.segmentations import Sampling
 from nlptools.errors import BundleError, UsageError
-from nlptools.files import artifacts, streams
+from nlptools.files import streams
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.scoring import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry
 from nlptools.models.contract import EncoderDecoder
-from nlptools.models.huggingface import directories
 from nlptools.models.translation.vocabularies import Vocabularies
-from nlptools.text import tokenizer as tokenizers
 from nlptools.text import tokenizer_pairs
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.training.engine.job import Spooled, Trained, run_job
+from nlptools.training import initial
+from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
+from nlptools.training.engine.spooled import Spooled, SpooledTask, warn_of_unknown
 from nlptools.training.objectives import Seq2Seq
 
 BLEU = Criterion("bleu", higher_is_better=True)
 _TEXTS = "valid.tsv"  # the held-out pairs as they are, beside the tokens
-_MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
 
 
 def train_seq2seq(
@@ -54,133 +52,87 @@ def train_seq2seq(
     """Train an encoder-decoder on lines of `source TAB target` (files; none or `-`: standard input) into `run.output`.
 
     With `settings.source` and `settings.target` the pairs come from those two files instead. The same call continues a
-    run that was stopped. `invocation` goes into the training record.
-
-    Raises:
-        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
-        OutputError: the directory holds something else, or is locked.
-        Stopped: by a signal or `run.max_time`, with everything saved.
-        Diverged: see `training.engine.loop.fit`.
+    stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     settings.check()
     run.check()
     compute = compute or Compute()
-    text = _Texts(tuple(inputs), settings, run, encoding_errors)
-    text.check()
+    inputs = streams.check_inputs(_train_names(inputs, settings), run.held_out)
     source, target = _tokenizers(settings)
     config = _config(settings, source, target)
-    task = _EncoderDecoder(settings, run, compute.seed, text, source, target, config)
+    task = _EncoderDecoder(settings, run, compute.seed, inputs, source, target, config, encoding_errors)
     return run_job(task, run, compute, invocation)
 
 
 @dataclass(frozen=True)
-class _Texts:
-    """Where the pairs come from."""
-
-    inputs: Sequence[str]
-    options: TrainSeq2Seq
-    run: PairTraining
-    errors: str
-
-    def check(self) -> None:
-        """Raises InputError or UsageError when something cannot be opened."""
-        streams.check_inputs(self.train_names, self.run.held_out)
-
-    @property
-    def train_names(self) -> list[str]:
-        """Files to train on."""
-        if self.options.source is None or self.options.target is None:
-            return list(self.inputs) or ["-"]
-        if self.inputs:
-            raise UsageError("--source and --target do not go with an INPUT")
-        return [self.options.source, self.options.target]
-
-    def train(self) -> Iterator[pairs.PairBlock]:
-        """The pairs to train on."""
-        return self._read(self.train_names, self.options.source is not None)
-
-    def valid(self) -> Iterator[pairs.PairBlock]:
-        """The held-out pairs."""
-        return self._read(self.run.held_out, self.run.valid is None)
-
-    def _read(self, names: list[str], side_by_side: bool) -> Iterator[pairs.PairBlock]:
-        if side_by_side:
-            return pairs.read_parallel(names[0], names[1], self.errors)
-        return pairs.read_pairs(names, self.errors)
-
-
-@dataclass(frozen=True)
-class _EncoderDecoder:
+class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     """Target tokens given the source, as `training.engine.job.Task`."""
 
     options: TrainSeq2Seq
     run: PairTraining
     seed: int
-    texts: _Texts
+    inputs: Sequence[str]
     source_tokenizer: Tokenizer
     target_tokenizer: Tokenizer
     config: Vocabularies  # the sizes of the model
+    encoding_errors: str
     unit: str = "target tokens"
 
     @property
     def criterion(self) -> Criterion:
-        return BLEU if self.run.measures_bleu and self.run.best == "bleu" else LOSS
+        return BLEU if self.run.measures_bleu else LOSS
 
     @property
     def measures(self) -> tuple[str, ...]:
         return ("loss", "perplexity", "bleu") if self.run.measures_bleu else ("loss", "perplexity")
 
-    def settings(self) -> dict[str, Any]:
-        return asdict(self.options)
-
-    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[ParallelCorpus]:
+    def encode(self, path: Path, backend: Backend, held_out: bool) -> ParallelCorpus:
         options = self.options
-        sampling = Sampling(options.sample, options.sample, self.seed) if options.sample else None
-        train = self._spool(
-            self.texts.train(),
-            directory / "train",
-            backend,
-            max_source_length=self._longest(options.max_source_length),
-            max_target_length=self._longest(options.max_target_length),
-            long=options.long,
-            sampling=sampling,
-        )
-        valid = None
-        if held_out and self.run.held_out:
-            blocks = pairs.kept(self.texts.valid(), directory / _TEXTS)
-            most = self._longest(0)
-            more = {"max_source_length": most, "max_target_length": most, "what": "validation data"}
-            valid = self._spool(blocks, directory / "valid", backend, **more)
-        return Spooled(train, valid, self.texts.train_names, self.run.held_out)
+        how: dict[str, Any]
+        if held_out:
+            blocks = pairs.kept(self._read(self.run.held_out, self.run.valid is None), path.parent / _TEXTS)
+            longest = self.longest(0)
+            how = {"max_source_length": longest, "max_target_length": longest, "what": "validation data"}
+        else:
+            blocks = self._read(self.inputs, options.source is not None)
+            how = {
+                "max_source_length": self.longest(options.max_source_length),
+                "max_target_length": self.longest(options.max_target_length),
+                "long": options.long,
+                "sampling": Sampling(options.sample, options.sample, self.seed) if options.sample else None,
+            }
+        tokenizers = self.source_tokenizer, self.target_tokenizer
+        return parallel.spool(blocks, path, *tokenizers, threads=backend.threads, **how)
 
-    def _spool(self, blocks: Iterator[pairs.PairBlock], path: Path, backend: Backend, **more: Any) -> ParallelCorpus:
-        return parallel.spool(
-            blocks, path, self.source_tokenizer, self.target_tokenizer, threads=backend.threads, **more
-        )
+    def _read(self, names: Sequence[str], side_by_side: bool) -> Iterator[pairs.PairBlock]:
+        if side_by_side:
+            return pairs.read_parallel(names[0], names[1], self.encoding_errors)
+        return pairs.read_pairs(names, self.encoding_errors)
 
-    def _longest(self, option: int) -> int:
-        """Most tokens of a side: the option, and what a model with learned positions can read; 0: any."""
+    def longest(self, option: int) -> int:
+        """Maximum tokens of a side: the option, and the limit of a model with learned positions; 0: no limit."""
         most = self.config.max_positions
         return option if most is None else min(option or most, most - 1)
 
-    def open(self, paths: list[str | None]) -> Spooled[ParallelCorpus]:
-        train, valid = (None if p is None else parallel.open_spooled(Path(p)) for p in paths)
-        assert train is not None
-        return Spooled(train, valid, self.texts.train_names, self.run.held_out)
+    def reopen(self, path: Path) -> ParallelCorpus:
+        return parallel.open_spooled(path)
+
+    def describe(self, counts: ParallelCounts) -> str:
+        parts = [f"{messages.counted(counts.pairs, 'pair')}, {counts.source_tokens:,} source"]
+        parts[0] += f" and {counts.target_tokens:,} target tokens"
+        left_out = {"empty": counts.empty, "too long": counts.skipped}
+        parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
+        parts += [f"{counts.cut:,} cut"] if counts.cut else []
+        return ", ".join(parts)
 
     def announce(self, data: Spooled[ParallelCorpus], seconds: float) -> None:
-        valid = f"; validation: {_described(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {_described(data.train.counts)}{valid} ({seconds:.1f} s)")
-        _warn_of_unknown(data.train.counts)
+        super().announce(data, seconds)
+        counts = data.train.counts
+        warn_of_unknown(counts.source_unknown, counts.source_tokens, "source pieces")
+        warn_of_unknown(counts.target_unknown, counts.target_tokens, "target pieces")
 
     def model(self) -> Any:
-        """A new model, or the one of --init."""
-        model = registry.model_class(f"seq2seq-{self.options.arch}")(self.config)
-        torch.manual_seed(self.seed)
-        model.initialize()
-        if self.options.init is not None:
-            model.load_state_dict(bundle.load(self.options.init).weights())
-        return model
+        return initial.model(f"seq2seq-{self.options.arch}", self.config, self.seed, self.options.init)
 
     def objective(self, model: EncoderDecoder) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
@@ -236,7 +188,7 @@ class _HeldOut:
             mine_too = texts[backend.rank :: backend.world_size]
             self.references = [target for _, target in mine_too]
             sources = task.source_tokenizer.encode_lines([source for source, _ in mine_too], backend.threads)
-            most = task._longest(0) or None
+            most = task.longest(0) or None
             self.sources = [source[:most] for source in sources]
 
     def measure(self, model: EncoderDecoder, stop: Callable[[], bool]) -> dict[str, float] | None:
@@ -258,14 +210,12 @@ class _HeldOut:
         return numbers
 
     def _bleu(self, model: EncoderDecoder, stop: Callable[[], bool] | None) -> float | None:
-        beam = self.task.run.valid_beam
-        settings = Generate(beam=beam if beam > 1 else 0, temperature=0)
         sources = [source for source in self.sources if source]
         vocab = self.task.target_tokenizer.vocab
         assert vocab is not None
         never = vocab.never_generated(self.eos, model.output.vocab_size)
         continuations = decoding.translate(
-            model, sources, settings, self.backend, eos=self.eos, forbidden=never, stop=stop
+            model, sources, Generate(beam=0, temperature=0), self.backend, eos=self.eos, forbidden=never, stop=stop
         )
         if continuations is None:
             return None
@@ -281,69 +231,33 @@ def _row(sentences: Any, i: int) -> np.ndarray:
     return np.asarray(sentences.ids[sentences.offsets[i] : sentences.offsets[i + 1]], np.int64)
 
 
+def _train_names(inputs: Sequence[str], options: TrainSeq2Seq) -> Sequence[str]:
+    """Files to train on. Raises UsageError for --source and --target beside an input."""
+    if options.source is None or options.target is None:
+        return inputs
+    if inputs:
+        raise UsageError("--source and --target do not go with an INPUT")
+    return [options.source, options.target]
+
+
 def _tokenizers(settings: TrainSeq2Seq) -> tuple[Tokenizer, Tokenizer]:
-    """The tokenizers of both sides, of --init where that is the --tokenizer. Raises BundleError when one has no ids or no
-    end token.
-    """
+    """The tokenizers of both sides. Raises UsageError, BundleError if one has no vocabulary or no end token."""
     if settings.target_tokenizer is None and settings.tokenizer == settings.init:
         return tokenizer_pairs.load_pair(settings.init)
-    source = _tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
-    target = source
+    source = target = initial.load_tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
     if settings.target_tokenizer is not None:
-        target = _tokenizer("--target-tokenizer", settings.target_tokenizer, None)
+        target = initial.load_tokenizer("--target-tokenizer", settings.target_tokenizer)
     return tokenizer_pairs.pair(source, target)
 
 
-def _tokenizer(option: str, name: str, vocab: str | None) -> Tokenizer:
-    tokenizer = tokenizers.load(name, vocab=vocab)
-    if tokenizer.vocab is None:
-        hint = "give one with --vocab" if option == "--tokenizer" else "give a vocabulary, a model or a bundle"
-        raise UsageError(f"{option} {name} has no vocabulary", hint=f"{hint}; build-vocab makes one")
-    return tokenizer
-
-
 def _config(settings: TrainSeq2Seq, source: Tokenizer, target: Tokenizer) -> Any:
-    """The sizes of the model. Raises UsageError, BundleError when --init does not go with the rest."""
+    """The sizes of the model. Raises UsageError, BundleError if they, or --init, do not fit the other options."""
     pad, eos, source_size, target_size = tokenizer_pairs.special_ids(source, target)
-    if settings.init is not None:
-        return _given_config(settings, (pad, eos, source_size, target_size))
     tokens = {"source_vocab_size": source_size, "target_vocab_size": target_size, "pad": pad, "eos": eos}
-    return registry.config_class(f"seq2seq-{settings.arch}").from_options(settings, **tokens)
-
-
-def _given_config(settings: TrainSeq2Seq, tokens: tuple[int, int, int, int]) -> Any:
-    """The configuration of --init, with the dropouts of this run. Raises UsageError or BundleError when it is another."""
-    bundle.check_directory(Path(str(settings.init)))
-    arch, config = directories.config_from_hf(artifacts.read_json(Path(str(settings.init)) / "config.json"))
-    if registry.find(arch).family != registry.ENCODER_DECODER:
-        raise UsageError(f"--init {settings.init} is a language model", hint="train-lm goes on with those")
-    if arch != f"seq2seq-{settings.arch}":
-        raise UsageError(f"--init {settings.init} has --arch {arch.removeprefix('seq2seq-')}, not {settings.arch}")
-    if (config.pad, config.eos, config.source_vocab_size, config.target_vocab_size) != tokens:
-        raise BundleError(f"{settings.init}: its tokens are not those of the tokenizer")
-    return replace(config, **{f: getattr(settings, f) for f in vars(config) if f.endswith("dropout")})
-
-
-def _described(counts: ParallelCounts) -> str:
-    """The number of pairs and tokens read, and of pairs left out or cut."""
-    pairs = messages.counted(counts.pairs, "pair")
-    parts = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
-    left_out = {"empty": counts.empty, "too long": counts.skipped}
-    parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
-    parts += [f"{counts.cut:,} cut"] if counts.cut else []
-    return ", ".join(parts)
-
-
-def _warn_of_unknown(counts: ParallelCounts) -> None:
-    """Warn when a vocabulary does not fit the text: another script, for example."""
-    for side, unknown, tokens in (
-        ("source", counts.source_unknown, counts.source_tokens),
-        ("target", counts.target_unknown, counts.target_tokens),
-    ):
-        if unknown > _MANY_UNKNOWN * tokens:
-            messages.warn(
-                f"{unknown / tokens:.0%} of the {side} pieces are unknown to its tokenizer;"
-                " was it learnt on text of this language?"
-            )
-        elif unknown:
-            messages.note(f"{unknown:,} of {tokens:,} {side} pieces are unknown to its tokenizer")
+    arch = f"seq2seq-{settings.arch}"
+    if settings.init is None:
+        return registry.config_class(arch).from_options(settings, **tokens)
+    config = initial.given_config(settings.init, arch, settings)
+    if any(getattr(config, name) != value for name, value in tokens.items()):
+        raise BundleError(f"{settings.init}: its vocabulary is not that of the tokenizer")
+    return config

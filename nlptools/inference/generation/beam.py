@@ -1,7 +1,7 @@
 """Beam search over the language-model contract, for batches of prompts or sources.
 
-Graves 2012 (arXiv:1211.3711). Hypotheses are ranked by log-probability divided by length to the power of the length
-penalty, or by the form of Wu et al. 2016 (GNMT, arXiv:1609.08144, section 7) with its coverage penalty. The search of an
+Graves 2012 (arXiv:1211.3711). Hypotheses are ranked by log-probability divided by length (end token included) to the power
+of the length penalty, plus the coverage penalty of Wu et al. 2016 (GNMT, arXiv:1609.08144, section 7). The search of an
 input ends when K hypotheses (the beam width) have ended and no live hypothesis scores better at its present length than
 the worst of them, as in `transformers`. With `early_stopping` it ends as soon as K hypotheses have ended. If the limit of
 new tokens ends the search, live hypotheses are returned only if fewer have ended than requested (`transformers` ranks all
@@ -21,7 +21,7 @@ from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.lm import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalize
-from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
+from nlptools.inference.generation.continuation import Continuation, Opening, next_logits, read
 from nlptools.models.contract import Decoder
 
 _COMPACT = 8  # finished inputs leave the batch when they are at least 1/8 of it
@@ -76,6 +76,7 @@ class _Search:
         self.model, self.settings, self.backend, self.eos, self.bans = model, settings, backend, eos, bans
         self.opening, self.coverage_penalty = opening, coverage_penalty
         self.K = settings.beam or 1
+        self.shares = True  # whether the hypotheses of an input share one state; else each has its own
         self.logits, self.state = opening.logits, opening.state
         n = len(opening.limits)
         self.inputs = np.arange(n)
@@ -161,8 +162,7 @@ class _Search:
         return score
 
     def _norm(self, length: int) -> float:
-        base = length if self.settings.length_penalty_form == "simple" else (5 + length) / 6
-        return float(base**self.settings.length_penalty)
+        return float(length**self.settings.length_penalty)
 
     def _is_over(self, i: int, length: int) -> bool:
         if length >= self.limits[i] or not np.isfinite(self.totals[i, 0]):
@@ -178,18 +178,16 @@ class _Search:
         """The result of an input: the hypotheses that ended, and live ones only where too few have."""
         ranked = list(self.done[i])
         if len(ranked) < self.settings.count:
-            finish = "length" if self.limits[i] >= self.settings.room else self.opening.full
             for k in np.flatnonzero(np.isfinite(self.totals[i])):
                 ids, logprobs = self.ids[i, k].tolist(), self.logprobs[i, k].tolist()
-                ranked.append(Continuation(ids, logprobs, finish, float(self.totals[i, k]) / self._norm(length)))
+                ranked.append(Continuation(ids, logprobs, "length", float(self.totals[i, k]) / self._norm(length)))
         self.over[i] = True
         self.results[int(self.inputs[i])] = sorted(ranked, key=_score, reverse=True)[: self.settings.count]
 
     def _advance(self, alive: _Candidates) -> None:
-        """Feed the new tokens. Finished inputs leave the batch when there are enough of them, or one is at its limit."""
+        """Feed the new tokens. Finished inputs leave the batch when there are enough of them."""
         stay = ~self.over
-        full = self.opening.full == "context" and bool((self.limits <= self.ids.shape[2]).any())
-        if not full and len(stay) > _COMPACT * int(self.over.sum()):
+        if len(stay) > _COMPACT * int(self.over.sum()):
             stay[:] = True
         rows = (np.flatnonzero(stay)[:, None] * self.width + alive.parents[stay]).reshape(-1)
         tokens = alive.tokens[stay].reshape(-1, 1)
@@ -201,8 +199,15 @@ class _Search:
         if self.coverage is not None:
             self.coverage = self.coverage[chosen]
         self.width = self.K
-        hidden, self.state = self.model(self.backend.put(tokens), self.state.select(chosen, self.K))
-        self.logits = next_logits(self.model, hidden)
+        ids = self.ids.reshape(len(rows), -1)
+        windows = self.opening.moved_windows(np.repeat(self.inputs, self.K).tolist(), ids)
+        if windows is not None:
+            self.logits, self.state = read(self.model, windows, self.settings.room - ids.shape[1], self.backend)
+            self.shares = False
+        else:
+            state = self.state.select(chosen, self.K if self.shares else 1)
+            hidden, self.state = self.model(self.backend.put(tokens), state)
+            self.logits = next_logits(self.model, hidden)
 
     def _cover(self) -> None:
         """Add the attention of the last position to the coverage."""

@@ -25,7 +25,7 @@ class Continuation:
 
     ids: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)  # natural logs, under the model before any filter
-    finish: str = "length"  # why it ended: length (--max-new-tokens), eos, stop (a stop text), context
+    finish: str = "length"  # why it ended: length (--max-new-tokens), eos, stop (a stop text)
     score: float | None = None  # ranking score of beam search
 
 
@@ -40,30 +40,60 @@ class Opening:
     state: Any
     prompts: list[list[int]]  # tokens before the first new one, for penalties; empty for encoder-decoders
     limits: list[int]  # most new tokens of each input
-    full: str = "length"  # why a row ends that reaches its limit before --max-new-tokens
+    context: int | None = (
+        None  # of a language model; None: no limit, and of encoder-decoders, which `limits` keep within it
+    )
     prefixes: list[list[int]] | None = None  # the tokens that each continuation has to begin with
     sources: Tensor | None = None  # (B, S) True = real: the source positions, where there are any
 
+    def moved_windows(self, inputs: Sequence[int], new: Sequence[Sequence[int]] | np.ndarray) -> list[list[int]] | None:
+        """The tokens in the model's window for each row (the number of an input, and as many `new` tokens in each), if the
+        window of one of them moves on with its last token; else None.
+        """
+        if self.context is None or len(new[0]) <= self.context - max(map(len, self.prompts)):
+            return None
+        rows = [[*self.prompts[i], *ids] for i, ids in zip(inputs, new, strict=True)]
+        starts = [window_start(len(row), self.context) for row in rows]
+        if starts == [window_start(len(row) - 1, self.context) for row in rows]:
+            return None
+        return [row[start:] for row, start in zip(rows, starts, strict=True)]
 
-def cut(prompt: Sequence[int], context: int, new: int) -> list[int]:
-    """The last tokens of a prompt, so that there is room for `new` more; never less than half the context."""
+
+def cut(prompt: Sequence[int], context: int | None, new: int) -> list[int]:
+    """A prompt; of one that is longer than the context, the last tokens, so that there is room for `new` more, but not less
+    than half the context.
+    """
+    if context is None or len(prompt) <= context:
+        return list(prompt)
     return list(prompt)[-max(context - new, context // 2, 1) :]
 
 
 def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
     """A language model's state after prompts, none of them empty, and the logits that follow."""
-    longest, room = max(len(p) for p in prompts), settings.room
-    ids = np.zeros((len(prompts), longest), np.int64)
+    logits, state = read(model, prompts, settings.room, backend)
+    return Opening(logits, state, prompts, [settings.room] * len(prompts), model.max_context)
+
+
+def read(model: Any, rows: Sequence[Sequence[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
+    """A language model's logits (B, V) after rows of tokens, none of them empty, and its state with room for `room` more."""
+    longest = max(map(len, rows))
+    ids = np.zeros((len(rows), longest), np.int64)
     mask = np.zeros(ids.shape, np.bool_)
-    for row, prompt in enumerate(prompts):
-        ids[row, longest - len(prompt) :] = prompt
-        mask[row, longest - len(prompt) :] = True
-    padded = not mask.all()
-    state = model.start(len(prompts), longest + room)
-    hidden, state = model(backend.put(ids), state, backend.put(mask) if padded else None)
-    most = model.max_context
-    limits = [room if most is None else min(room, most - len(prompt) + 1) for prompt in prompts]
-    return Opening(next_logits(model, hidden), state, prompts, limits, "context")
+    for i, row in enumerate(rows):
+        ids[i, longest - len(row) :] = row
+        mask[i, longest - len(row) :] = True
+    state = model.start(len(rows), longest + min(room, model.max_context or room))
+    hidden, state = model(backend.put(ids), state, None if mask.all() else backend.put(mask))
+    return next_logits(model, hidden), state
+
+
+def window_start(length: int, context: int) -> int:
+    """The first token that a model with this context sees of a row of `length` tokens.
+
+    The window moves on by half the context, so that a token is predicted from at least half a context.
+    """
+    stride = max(1, context // 2)
+    return max(0, -(-(length - context) // stride) * stride)
 
 
 def next_logits(model: Decoder, hidden: Tensor) -> Tensor:
@@ -94,7 +124,7 @@ def read_sources(
     start = backend.put(np.full((len(ids), 1), model.start_token))
     hidden, state = model(start, state)
     prompts: list[list[int]] = [[] for _ in sources]
-    return Opening(next_logits(model, hidden), state, prompts, limits, "length", prefixes, real)
+    return Opening(next_logits(model, hidden), state, prompts, limits, None, prefixes, real)
 
 
 def padded(rows: Sequence[Sequence[int]], fill: int) -> tuple[np.ndarray, np.ndarray]:

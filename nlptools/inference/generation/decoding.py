@@ -24,6 +24,7 @@ from nlptools.inference.generation.continuation import (
     cut,
     next_logits,
     prefill,
+    read,
     read_sources,
 )
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
@@ -48,11 +49,11 @@ def generate(
 ) -> list[list[Continuation]]:
     """`settings.count` continuations of each prompt. Prompts must not be empty: they begin with the start token.
 
-    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
-    leave too little room in the model's context are cut (see `cut`), and rows end when they fill the context.
+    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts longer
+    than the model's context are cut (see `cut`). A row that outgrows the context goes on in a window that slides over it (see
+    `window_start`).
     """
-    most = model.max_context
-    kept = [list(p) if most is None else cut(p, most, settings.room) for p in prompts]
+    kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     opening = prefill(model, kept, settings, backend)
     return decode(
         model,
@@ -194,8 +195,13 @@ class _Rows:
             if ended:
                 rows = torch.tensor(stay, device=self.backend.device)
                 state, chosen = state.select(rows), chosen[rows]
-            hidden, state = self.model(chosen[:, None], state)
-            logits = next_logits(self.model, hidden)
+            inputs = [row // samples for row in self.alive]
+            windows = self.opening.moved_windows(inputs, [self.out[row].ids for row in self.alive])
+            if windows is not None:
+                logits, state = read(self.model, windows, self.settings.room - step, self.backend)
+            else:
+                hidden, state = self.model(chosen[:, None], state)
+                logits = next_logits(self.model, hidden)
         return self.out
 
     def _choose(self, logits: Tensor, step: int) -> Tensor:
@@ -237,7 +243,6 @@ class _Rows:
                 out.finish = "stop"
                 ended.add(row)
             elif len(out.ids) >= limit:
-                out.finish = "length" if limit >= self.settings.room else self.opening.full
                 ended.add(row)
         return ended
 

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
-from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.errors import BundleError, DataError
 from nlptools.layers.cache import all_in_order
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
@@ -62,11 +62,8 @@ class ConvolutionConfig(Vocabularies):
 
     @classmethod
     def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> ConvolutionConfig:
-        """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
-        if options.kernel % 2 == 0:
-            raise UsageError(f"--kernel {options.kernel} is even, expected an odd number")
-        embedding = options.embedding or options.hidden
-        return cls(**tokens, **common_sizes(options), embedding_size=embedding, kernel_size=options.kernel)
+        """The sizes that a command's options ask for."""
+        return cls(**tokens, **common_sizes(options), embedding_size=options.embedding or options.hidden)
 
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""

@@ -66,8 +66,6 @@ class RecurrentConfig(Vocabularies):
             embedding_size=options.embedding or options.hidden,
             cell=options.cell,
             attention=options.attention,
-            input_feeding=options.input_feeding,
-            bidirectional=options.bidirectional,
         )
 
     def least_weights(self) -> int:

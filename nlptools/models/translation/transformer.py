@@ -76,7 +76,6 @@ class TransformerConfig(Vocabularies):
             encoder_intermediate_size=inner,
             decoder_intermediate_size=inner,
             norm=options.norm,
-            activation=options.activation,
             attention_dropout=options.attention_dropout,
             activation_dropout=options.activation_dropout,
         )

@@ -51,6 +51,6 @@ def common_sizes(options: TrainSeq2Seq) -> dict[str, Any]:
         "hidden_size": options.hidden,
         "encoder_layers": options.layers,
         "decoder_layers": options.decoder_layers or options.layers,
-        "share_embeddings": options.share_embeddings and options.target_tokenizer is None,
+        "share_embeddings": options.target_tokenizer is None,
         "dropout": options.dropout,
     }

@@ -8,10 +8,10 @@ weights, the record in training.json and the final messages. Everything else is 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from nlptools import messages
 from nlptools.batches.source import Source
@@ -39,46 +39,6 @@ class Data(run_directory.Data, Protocol):
 
     def paths(self) -> list[str | None]:
         """The argument of `Task.open` in another process: plain JSON."""
-
-
-class Part(Protocol):
-    """Encoded data in files."""
-
-    @property
-    def path(self) -> Path: ...
-
-    @property
-    def digest(self) -> str: ...
-
-    @property
-    def counts(self) -> Any:
-        """A dataclass of numbers."""
-
-
-P = TypeVar("P", bound=Part)
-
-
-@dataclass(frozen=True)
-class Spooled(Generic[P]):
-    """Training data and validation data in files, and the names of their inputs. Implements `Data`."""
-
-    train: P
-    valid: P | None
-    inputs: Sequence[str]
-    held_out: Sequence[str]
-
-    def digests(self) -> dict[str, str | None]:
-        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
-
-    def paths(self) -> list[str | None]:
-        return [str(self.train.path), str(self.valid.path) if self.valid else None]
-
-    def record(self) -> dict[str, Any]:
-        def describe(part: P, names: Sequence[str]) -> dict[str, Any]:
-            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
-
-        valid = describe(self.valid, self.held_out) if self.valid else None
-        return {"train": describe(self.train, self.inputs), "valid": valid}
 
 
 D = TypeVar("D", bound=Data)
@@ -144,7 +104,9 @@ class Trained:
     metrics: dict[str, Any]  # the object "metrics" of training.json
 
 
-def run_job(task: Task[D], run: Training, compute: Compute, invocation: Mapping[str, Any] | None = None) -> Trained:
+def run_job(
+    task: Task[D], run: Training, compute: Compute | None = None, invocation: Mapping[str, Any] | None = None
+) -> Trained:
     """Train into `run.output`, or continue the run that was stopped there. `invocation` goes into the training record.
 
     Raises:
@@ -154,6 +116,7 @@ def run_job(task: Task[D], run: Training, compute: Compute, invocation: Mapping[
         Diverged: see `training.engine.loop.fit`.
     """
     run.check()
+    compute = compute or Compute()
     backend = Backend.detect(compute)
     job = _Job(task, run, compute, backend, invocation or {})
     try:

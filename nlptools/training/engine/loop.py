@@ -79,7 +79,7 @@ class Fit:
         self.masters = list(objective.parameters())
         self.working = backend.for_training(objective)
         self.copies = list(self.working.parameters())
-        self.forward = backend.compiled(self.working)
+        self.forward = backend.compiled(self.working) if run.compile else self.working
         self.batches: Iterator[Batch] = iter(source)
         self.total = total_steps(source, run)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,17 +25,17 @@ from nlptools.files import streams
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.encoders.electra import Electra
-from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.training.engine.job import Spooled, Trained, run_job
+from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate, total_steps
+from nlptools.training.engine.spooled import Spooled, SpooledTask, warn_of_unknown
+from nlptools.training.initial import load_tokenizer
 from nlptools.training.pretraining import models
 from nlptools.training.pretraining.evaluation import NAMES, measure
 from nlptools.training.pretraining.models import Start
 from nlptools.training.pretraining.objectives import Masked, Replaced
 
 _SPECIAL_TOKENS = 3  # [CLS], and [SEP] after each segment
-_MANY_UNKNOWN = 0.05  # share of unknown pieces above which a warning is printed
 
 
 def train_bert(
@@ -49,13 +49,7 @@ def train_bert(
 ) -> Trained:
     """Pretrain an encoder on the text of `inputs` (files; none or `-`: standard input) into `run.output`.
 
-    The same call continues a stopped run. `invocation` goes into the training record.
-
-    Raises:
-        UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
-        OutputError: the directory holds something else, or is locked.
-        Stopped: by a signal or `run.max_time`, with everything saved.
-        Diverged: see `training.engine.loop.fit`.
+    The same call continues a stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     settings.check()
     run.check()
@@ -63,9 +57,7 @@ def train_bert(
     inputs = streams.check_inputs(inputs, run.held_out)
     if settings.init is not None:
         bundle.check_directory(Path(settings.init))
-    tokenizer = tokenizers.load(str(settings.tokenizer or settings.init))
-    if tokenizer.vocab is None:
-        raise UsageError(f"--tokenizer {settings.tokenizer} has no vocabulary", hint="build-vocab creates one")
+    tokenizer = load_tokenizer("--tokenizer", str(settings.tokenizer or settings.init))
     vocab = masking.vocabulary(tokenizer)
     start = models.start(settings, len(vocab), vocab.pad)
     task = _Pretraining(settings, run, compute.seed, inputs, tokenizer, vocab, start, encoding_errors)
@@ -73,7 +65,7 @@ def train_bert(
 
 
 @dataclass(frozen=True)
-class _Pretraining:
+class _Pretraining(SpooledTask[Documents]):
     """Pretraining on masked tokens, next sentences or replaced tokens. Implements `training.engine.job.Task`."""
 
     options: TrainBert
@@ -91,46 +83,37 @@ class _Pretraining:
     def measures(self) -> tuple[str, ...]:
         return NAMES[self.options.objective]
 
-    def settings(self) -> dict[str, Any]:
-        return asdict(self.options)
-
-    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[Documents]:
-        train = self._spool(self.inputs, directory / "train", backend, "training data")
-        valid = None
-        if held_out and self.run.valid is not None:
-            valid = self._spool([self.run.valid], directory / "valid", backend, "validation data")
-        return Spooled(train, valid, self.inputs, self.run.held_out)
-
-    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend, what: str) -> Documents:
+    def encode(self, path: Path, backend: Backend, held_out: bool) -> Documents:
+        options, what = self.options, "validation data" if held_out else "training data"
         spooled = documents.spool(
-            streams.all_blocks(inputs, self.encoding_errors),
+            streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors),
             path,
             self.tokenizer,
-            longest=self.options.max_length - _SPECIAL_TOKENS,
-            sentences=self.options.sentences,
+            longest=options.max_length - _SPECIAL_TOKENS,
+            sentences=options.sentences,
             threads=backend.threads,
             what=what,
         )
         try:
-            check(spooled, self.options.max_length, self.options.objective == "bert")
+            check(spooled, options.max_length, options.objective == "bert")
         except UsageError as error:
             raise UsageError(f"{what}: {error}", hint=error.hint) from None
         return spooled
 
-    def open(self, paths: list[str | None]) -> Spooled[Documents]:
-        train, valid = (None if p is None else documents.open_spooled(Path(p)) for p in paths)
-        assert train is not None
-        return Spooled(train, valid, self.inputs, self.run.held_out)
+    def reopen(self, path: Path) -> Documents:
+        return documents.open_spooled(path)
+
+    def describe(self, counts: DocumentCounts) -> str:
+        tokens, sentences = messages.counted(counts.tokens, "token"), messages.counted(counts.sentences, "sentence")
+        parts = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]
+        parts += [f"{counts.unknown:,} unknown"] if counts.unknown else []
+        parts += [f"{messages.counted(counts.cut, 'sentence')} cut in pieces"] if counts.cut else []
+        parts += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
+        return ", ".join(parts)
 
     def announce(self, data: Spooled[Documents], seconds: float) -> None:
-        held_out = f"; validation: {_summary(data.valid.counts)}" if data.valid else ""
-        messages.note(f"text: {_summary(data.train.counts)}{held_out} ({seconds:.1f} s)")
-        counts = data.train.counts
-        if counts.unknown > _MANY_UNKNOWN * counts.tokens:
-            messages.warn(
-                f"{counts.unknown / counts.tokens:.0%} of the pieces are unknown to the tokenizer;"
-                " was it trained on text of this language?"
-            )
+        super().announce(data, seconds)
+        warn_of_unknown(data.train.counts.unknown, data.train.counts.tokens)
 
     def model(self) -> BertWithHeads | Electra:
         torch.manual_seed(self.seed)
@@ -183,13 +166,3 @@ class _Pretraining:
 
     def advice(self, name: str) -> str:
         return f"nlptools describe {name}    or, in Python: transformers.AutoModel.from_pretrained({name!r})"
-
-
-def _summary(counts: DocumentCounts) -> str:
-    """The size of a text, and how much of it is unknown, cut or left out."""
-    tokens, sentences = messages.counted(counts.tokens, "token"), messages.counted(counts.sentences, "sentence")
-    parts = [f"{tokens} in {sentences} and {messages.counted(counts.documents, 'document')}"]
-    parts += [f"{counts.unknown:,} unknown"] if counts.unknown else []
-    parts += [f"{messages.counted(counts.cut, 'sentence')} cut in pieces"] if counts.cut else []
-    parts += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
-    return ", ".join(parts)

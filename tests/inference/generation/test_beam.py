@@ -9,12 +9,11 @@ import numpy as np
 import pytest
 import torch
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
-from tiny_models import tiny as tiny_language_model
 
 from nlptools.compute.precision import has_bf16
 from nlptools.configs.lm import Generate
 from nlptools.inference.generation.continuation import Continuation
-from nlptools.inference.generation.decoding import generate, translate
+from nlptools.inference.generation.decoding import translate
 from nlptools.inference.generation.forced import pair_scores
 
 SOURCES = some_sources(5, 0, 9, 1, 5, 3)
@@ -83,19 +82,17 @@ def every_output(model: Any, source: list[int], longest: int, words: int) -> lis
 
 @forms
 @pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0, -0.5])
-@pytest.mark.parametrize("norm", ["simple", "gnmt"])
-def test_a_wide_beam_finds_the_best_of_all_outputs(form: str, penalty: float, norm: str) -> None:
+def test_a_wide_beam_finds_the_best_of_all_outputs(form: str, penalty: float) -> None:
     model = tiny(form, size=5, seed=3)
     source = [1, 3, 2]
 
     def score(logprobs: list[float]) -> float:
-        length = len(logprobs)
-        return sum(logprobs) / (length if norm == "simple" else (5 + length) / 6) ** penalty
+        return sum(logprobs) / len(logprobs) ** penalty
 
     # a beam of all hypotheses; an end is kept when it is among the best 64 of 64 * 4
     ranked = sorted(every_output(model, source, 3, 4), key=lambda one: -score(one[1]))
     assert len(ranked) == 13
-    settings = Generate(beam=64, nbest=13, max_new_tokens=3, length_penalty=penalty, length_penalty_form=norm)
+    settings = Generate(beam=64, nbest=13, max_new_tokens=3, length_penalty=penalty)
     found = say(model, [source, [2]], settings)[0]
     assert len({tuple(c.ids) for c in found}) == 13
     for output, (ids, logprobs) in zip(found, ranked, strict=True):
@@ -140,10 +137,9 @@ def test_a_beam_is_the_search_in_so_many_words(form: str, penalty: float) -> Non
 
 
 @forms
-@pytest.mark.parametrize("norm", ["simple", "gnmt"])
-def test_nbest_are_distinct_sorted_and_scored_as_forced_decoding_has_them(form: str, norm: str) -> None:
+def test_nbest_are_distinct_sorted_and_scored_as_forced_decoding_has_them(form: str) -> None:
     model = tiny(form)
-    settings = changed(BEAM, length_penalty=0.7, length_penalty_form=norm, max_new_tokens=25)
+    settings = changed(BEAM, length_penalty=0.7, max_new_tokens=25)
     pairs, outputs = [], []
     for source, found in zip(SOURCES, say(model, SOURCES, settings), strict=True):
         assert len(found) == 4 == len({tuple(c.ids) for c in found})
@@ -156,8 +152,7 @@ def test_nbest_are_distinct_sorted_and_scored_as_forced_decoding_has_them(form: 
     for output, expected in zip(outputs, forced, strict=True):
         length = len(output.ids) + (output.finish == "eos")
         assert np.allclose(output.logprobs, expected[:length], atol=1e-4)
-        norm_ = (length if norm == "simple" else (5 + length) / 6) ** 0.7
-        assert output.score == pytest.approx(sum(output.logprobs) / norm_, abs=1e-4)
+        assert output.score == pytest.approx(sum(output.logprobs) / length**0.7, abs=1e-4)
 
 
 @ways
@@ -240,18 +235,6 @@ def test_coverage_by_its_formula(form: str) -> None:
 
 
 # -- other models, other types ----------------------------------------------------------------------------------------
-
-
-def test_a_prompt_at_the_end_of_the_context_does_not_stop_its_batch_mates() -> None:
-    model = tiny_language_model("transformer")  # context 24
-    rng = np.random.default_rng(0)
-    prompts = [[1, *rng.integers(2, 50, n).tolist()] for n in (11, *[1] * 15)]
-    settings = Generate(beam=2, max_new_tokens=30, min_new_tokens=30)
-    found = generate(model, prompts, settings, BACKEND, eos=1)
-    assert [len(c[0].ids) for c in found] == [13] + [23] * 15  # the last token needs no room of its own
-    assert {c[0].finish for c in found} == {"context"}
-    for prompt, outputs in zip(prompts[:3], found, strict=False):
-        assert_same(outputs, generate(model, [prompt], settings, BACKEND, eos=1)[0])
 
 
 @pytest.mark.skipif(not has_bf16(), reason="needs a processor that multiplies bfloat16")

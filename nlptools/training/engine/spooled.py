@@ -1,0 +1,102 @@
+"""Tasks whose training and validation data are text, each encoded once into files: what `train-lm`, `train-seq2seq` and
+`pretrain-bert` have in common.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from nlptools import messages
+from nlptools.compute.backend import Backend
+from nlptools.configs import Training
+
+_MANY_UNKNOWN = 0.05  # share of unknown pieces above which a warning is printed
+
+
+class Part(Protocol):
+    """Encoded data in files."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def digest(self) -> str: ...
+
+    @property
+    def counts(self) -> Any:
+        """A dataclass of numbers."""
+
+
+P = TypeVar("P", bound=Part)
+
+
+@dataclass(frozen=True)
+class Spooled(Generic[P]):
+    """Training data and validation data in files, and the names of their inputs. Implements `job.Data`."""
+
+    train: P
+    valid: P | None
+    inputs: Sequence[str]
+    held_out: Sequence[str]
+
+    def digests(self) -> dict[str, str | None]:
+        return {"train": self.train.digest, "valid": self.valid.digest if self.valid else None}
+
+    def paths(self) -> list[str | None]:
+        return [str(self.train.path), str(self.valid.path) if self.valid else None]
+
+    def record(self) -> dict[str, Any]:
+        def describe(part: P, names: Sequence[str]) -> dict[str, Any]:
+            return {"inputs": list(names), "sha256": part.digest, **asdict(part.counts)}
+
+        valid = describe(self.valid, self.held_out) if self.valid else None
+        return {"train": describe(self.train, self.inputs), "valid": valid}
+
+
+class SpooledTask(ABC, Generic[P]):
+    """The methods of `job.Task` that deal with settings and data. Subclasses are frozen dataclasses with these fields."""
+
+    options: Any  # a dataclass: the settings besides `Training` and `Compute`
+    run: Training
+    inputs: Sequence[str]  # names of the training files
+
+    @abstractmethod
+    def encode(self, path: Path, backend: Backend, held_out: bool) -> P:
+        """Encode the training data, or the validation data of `run.held_out`, into files `path`.*. Raises as `job.Task.spool`."""
+
+    @abstractmethod
+    def reopen(self, path: Path) -> P:
+        """The data that `encode` has written."""
+
+    @abstractmethod
+    def describe(self, counts: Any) -> str:
+        """The size of a part, and what was unknown, cut or left out, for a message."""
+
+    def settings(self) -> dict[str, Any]:
+        return asdict(self.options)
+
+    def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[P]:
+        train = self.encode(directory / "train", backend, False)
+        valid = self.encode(directory / "valid", backend, True) if held_out and self.run.held_out else None
+        return Spooled(train, valid, self.inputs, self.run.held_out)
+
+    def open(self, paths: list[str | None]) -> Spooled[P]:
+        train, valid = (None if path is None else self.reopen(Path(path)) for path in paths)
+        assert train is not None
+        return Spooled(train, valid, self.inputs, self.run.held_out)
+
+    def announce(self, data: Spooled[P], seconds: float) -> None:
+        held_out = f"; validation: {self.describe(data.valid.counts)}" if data.valid else ""
+        messages.note(f"text: {self.describe(data.train.counts)}{held_out} ({seconds:.1f} s)")
+
+
+def warn_of_unknown(unknown: int, tokens: int, pieces: str = "pieces") -> None:
+    """Warn if the vocabulary does not fit the text, for example because it is for another script."""
+    if unknown > _MANY_UNKNOWN * tokens:
+        messages.warn(
+            f"{unknown / tokens:.0%} of the {pieces} are unknown to the tokenizer; was it trained on text of this language?"
+        )

@@ -1,0 +1,55 @@
+"""What training starts from: a tokenizer with a vocabulary, and a new model or one in a directory."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from nlptools import bundle
+from nlptools.configs.lm import TrainLM
+from nlptools.configs.seq2seq import TrainSeq2Seq
+from nlptools.errors import UsageError
+from nlptools.files import artifacts
+from nlptools.models import registry
+from nlptools.models.huggingface import directories
+from nlptools.text import tokenizer as tokenizers
+from nlptools.text.tokenizer import Tokenizer
+
+
+def load_tokenizer(option: str, name: str, vocab: str | None = None) -> Tokenizer:
+    """The tokenizer that `option` names. Raises UsageError if it has no vocabulary; see also `text.tokenizer.load`."""
+    tokenizer = tokenizers.load(name, vocab=vocab)
+    if tokenizer.vocab is None:
+        raise UsageError(
+            f"{option} {name} has no vocabulary", hint="build-vocab learns one, for --tokenizer or --vocab"
+        )
+    return tokenizer
+
+
+def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
+    """The configuration of the model directory `init`, with the dropouts of `options`.
+
+    Raises:
+        InputError, BundleError: not a model directory.
+        UsageError: a model of another architecture than `arch`.
+    """
+    bundle.check_directory(Path(init))
+    name, config = directories.config_from_hf(artifacts.read_json(Path(init) / "config.json"))
+    if name != arch:
+        found, wanted = (f"{row.family} model {row.option}" for row in map(registry.find, (name, arch)))
+        raise UsageError(f"--init {init}: {found}, expected {wanted}")
+    dropouts = [field for field in vars(config) if field.endswith("dropout")]
+    return replace(config, **{field: getattr(options, field, options.dropout) for field in dropouts})
+
+
+def model(arch: str, config: Any, seed: int, init: str | None) -> Any:
+    """A model with new weights, or with those of the directory `init`; on the CPU in float32. Raises as `bundle.load`."""
+    model = registry.model_class(arch)(config)
+    torch.manual_seed(seed)
+    model.initialize()
+    if init is not None:
+        model.load_state_dict(bundle.load(init).weights())
+    return model
