@@ -26,6 +26,7 @@ from nlptools.models.contract import LanguageModel
 from nlptools.models.huggingface import directories
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.vocab import Vocab
 from nlptools.training.engine.job import Spooled, Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.objectives import CausalLM
@@ -179,13 +180,21 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
 
 
 def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:
-    """The tokenizer and its end-of-text token. Raises BundleError when it has no ids or no such token."""
-    tokenizer = tokenizers.load(settings.tokenizer, vocab=settings.vocab)
+    """The tokenizer and its end-of-text token. Raises BundleError when it has no ids or no such token.
+
+    For bytes, the end of text is an id after the last byte. Characters of documents of several lines include the line end.
+    """
+    vocab = None if settings.vocab is None else Vocab.load(settings.vocab)
+    if vocab is not None and settings.tokenizer == "char" and settings.document != "line" and "\n" not in vocab.ids:
+        vocab = Vocab([*vocab.tokens, "\n"], [*vocab.counts, 0])
+    tokenizer = tokenizers.load(settings.tokenizer, vocab)
     if tokenizer.vocab is None:
         raise UsageError(
             f"--tokenizer {settings.tokenizer} has no vocabulary",
             hint="give one with --vocab; build-vocab makes it",
         )
+    if tokenizer.kind == "bytes":
+        return tokenizer, len(tokenizer.vocab)
     eos = tokenizer.vocab.eos if tokenizer.vocab.eos is not None else tokenizer.vocab.sep
     if eos is None:
         raise BundleError(
