@@ -63,11 +63,13 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
             # JSON has no infinity: a perplexity too large for a float becomes null
             plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
             out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+            loaded.unknown.report()
             return
         size = 1 if lines.line_buffered else 1024
         for block in blocks:
             for start in range(0, len(block.lines), size):
                 _write(loaded, block.lines[start : start + size], score, out)
+        loaded.unknown.report()
 
 
 def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -> None:

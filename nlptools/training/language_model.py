@@ -79,15 +79,15 @@ class _LanguageModel:
         return asdict(self.options)
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[Corpus]:
-        train = self._spool(self.inputs, directory / "train.bin", backend)
+        train = self._spool(self.inputs, directory / "train.bin", backend, self.run.force)
         valid = None
         if held_out and self.run.valid is not None:
             valid = self._spool([self.run.valid], directory / "valid.bin", backend)
         return Spooled(train, valid, self.inputs, self.run.held_out)
 
-    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend) -> Corpus:
+    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend, force: bool | None = None) -> Corpus:
         blocks = streams.all_blocks(inputs, self.encoding_errors)
-        return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads)
+        return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads, force)
 
     def open(self, paths: list[str | None]) -> Spooled[Corpus]:
         train, valid = (None if p is None else token_file.open_spooled(Path(p)) for p in paths)

@@ -39,7 +39,6 @@ from nlptools.training.objectives import Seq2Seq
 
 BLEU = Criterion("bleu", higher_is_better=True)
 _TEXTS = "valid.tsv"  # the held-out pairs as they are, beside the tokens
-_MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
 
 
 def train_seq2seq(
@@ -144,6 +143,7 @@ class _EncoderDecoder:
             max_target_length=self._longest(options.max_target_length),
             long=options.long,
             sampling=sampling,
+            force=self.run.force,
         )
         valid = None
         if held_out and self.run.held_out:
@@ -171,7 +171,6 @@ class _EncoderDecoder:
     def announce(self, data: Spooled[ParallelCorpus], seconds: float) -> None:
         valid = f"; validation: {_described(data.valid.counts)}" if data.valid else ""
         messages.note(f"text: {_described(data.train.counts)}{valid} ({seconds:.1f} s)")
-        _warn_of_unknown(data.train.counts)
 
     def model(self) -> Any:
         """A new model, or the one of --init."""
@@ -328,22 +327,9 @@ def _described(counts: ParallelCounts) -> str:
     """The number of pairs and tokens read, and of pairs left out or cut."""
     pairs = messages.counted(counts.pairs, "pair")
     parts = [f"{pairs}, {counts.source_tokens:,} source and {counts.target_tokens:,} target tokens"]
+    unknown = counts.source_unknown + counts.target_unknown
+    parts += [f"{unknown:,} unknown"] if unknown else []
     left_out = {"empty": counts.empty, "too long": counts.skipped}
     parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
     parts += [f"{counts.cut:,} cut"] if counts.cut else []
     return ", ".join(parts)
-
-
-def _warn_of_unknown(counts: ParallelCounts) -> None:
-    """Warn when a vocabulary does not fit the text: another script, for example."""
-    for side, unknown, tokens in (
-        ("source", counts.source_unknown, counts.source_tokens),
-        ("target", counts.target_unknown, counts.target_tokens),
-    ):
-        if unknown > _MANY_UNKNOWN * tokens:
-            messages.warn(
-                f"{unknown / tokens:.0%} of the {side} pieces are unknown to its tokenizer;"
-                " was it learnt on text of this language?"
-            )
-        elif unknown:
-            messages.note(f"{unknown:,} of {tokens:,} {side} pieces are unknown to its tokenizer")

@@ -35,7 +35,6 @@ from nlptools.training.pretraining.models import Start
 from nlptools.training.pretraining.objectives import Masked, Replaced
 
 _SPECIAL_TOKENS = 3  # [CLS], and [SEP] after each segment
-_MANY_UNKNOWN = 0.05  # share of unknown pieces above which a warning is printed
 
 
 def train_bert(
@@ -95,13 +94,15 @@ class _Pretraining:
         return asdict(self.options)
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[Documents]:
-        train = self._spool(self.inputs, directory / "train", backend, "training data")
+        train = self._spool(self.inputs, directory / "train", backend, "training data", self.run.force)
         valid = None
         if held_out and self.run.valid is not None:
             valid = self._spool([self.run.valid], directory / "valid", backend, "validation data")
         return Spooled(train, valid, self.inputs, self.run.held_out)
 
-    def _spool(self, inputs: Sequence[str], path: Path, backend: Backend, what: str) -> Documents:
+    def _spool(
+        self, inputs: Sequence[str], path: Path, backend: Backend, what: str, force: bool | None = None
+    ) -> Documents:
         spooled = documents.spool(
             streams.all_blocks(inputs, self.encoding_errors),
             path,
@@ -110,6 +111,7 @@ class _Pretraining:
             sentences=self.options.sentences,
             threads=backend.threads,
             what=what,
+            force=force,
         )
         try:
             check(spooled, self.options.max_length, self.options.objective == "bert")
@@ -125,12 +127,6 @@ class _Pretraining:
     def announce(self, data: Spooled[Documents], seconds: float) -> None:
         held_out = f"; validation: {_summary(data.valid.counts)}" if data.valid else ""
         messages.note(f"text: {_summary(data.train.counts)}{held_out} ({seconds:.1f} s)")
-        counts = data.train.counts
-        if counts.unknown > _MANY_UNKNOWN * counts.tokens:
-            messages.warn(
-                f"{counts.unknown / counts.tokens:.0%} of the pieces are unknown to the tokenizer;"
-                " was it trained on text of this language?"
-            )
 
     def model(self) -> BertWithHeads | Electra:
         torch.manual_seed(self.seed)
