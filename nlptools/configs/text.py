@@ -1,4 +1,4 @@
-"""Settings of `tokenize` and `build-vocab`."""
+"""Settings of `tokenize`, `split` and `build-vocab`."""
 
 from __future__ import annotations
 
@@ -45,6 +45,15 @@ class Tokenize:
         low=0,
         high=LARGEST_SEED,
         metavar="N",
+    )
+
+
+@dataclass(frozen=True)
+class Split:
+    """Splitting options"""
+
+    wrapped: bool = option(
+        False, "A paragraph has several lines and ends at an empty one; otherwise each line is a paragraph."
     )
 
 
