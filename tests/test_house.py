@@ -249,6 +249,7 @@ def test_help_loads_nothing_heavy(args):
         (["tokenize"], {"torch", "rich", "numpy", "sentencepiece", "tokenizers"}),
         (["tokenize", "-t", "13a"], {"torch", "rich", "sentencepiece", "tokenizers"}),
         (["build-vocab"], {"torch", "rich", "sentencepiece", "tokenizers"}),
+        (["split"], {"torch", "numpy", "rich", "sentencepiece", "tokenizers"}),
         (["extract"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["phrases"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),
         (["walks", "edges"], {"torch", "rich", "sentencepiece", "tokenizers", "matplotlib"}),

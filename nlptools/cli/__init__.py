@@ -23,6 +23,7 @@ from nlptools.files import atomic, standard
 # Name -> (section, one-line help). A test checks that the line equals the first line of the command's help.
 COMMANDS = {
     "tokenize": ("Text", "Split text into tokens or ids, or join them again."),
+    "split": ("Text", "Split text into sentences, one per line."),
     "build-vocab": ("Text", "Learn a vocabulary from text: words, or SentencePiece, WordPiece, byte-level BPE pieces."),
     "phrases": ("Text", "Join words that belong together into one token, such as new_york."),
     "extract": ("Text", "Summarize each line by its most important sentences."),

@@ -13,7 +13,8 @@ from nlptools.configs.text import BuildVocab
     BuildVocab,
     formats=(
         "Input is text, one sentence per line. words writes lines of token TAB count, special tokens first, the others "
-        "sorted by descending count; tab, newline and backslash in a token are written \\t, \\n, \\\\. unigram, bpe and "
+        "sorted by descending count; tab, newline and backslash in a token are written \\t, \\n, \\\\. With -t char, the "
+        "newline is a token, too. unigram, bpe and "
         "char write NAME.model, a SentencePiece model, and NAME.vocab with lines of piece TAB score; ids 0 to 2 are "
         "<unk>, <s>, </s>. wordpiece and byte-bpe write a directory with tokenizer.json, the classic files (vocab.txt, "
         "or vocab.json and merges.txt) and tokenizer_config.json. The same text, options and seed give the same bytes."
@@ -32,7 +33,10 @@ from nlptools.configs.text import BuildVocab
             "A WordPiece vocabulary for BERT",
             "nlptools build-vocab --kind wordpiece --size 30522 --lowercase -o wp/ text.txt",
         ),
-        ("Characters, for a language model", "nlptools build-vocab -t char -o chars.tsv text.txt"),
+        (
+            "Characters and the line end, for a language model",
+            "nlptools build-vocab -t char -o chars.tsv text.txt",
+        ),
     ),
     exit_codes=(0, 2, 65, 66, 73, 74, 78, 130, 143),
 )

@@ -103,7 +103,7 @@ def command(
                 _score(loaded, batch, generate, translate, out)
             else:
                 _translate(loaded, batch, generate, translate, compute.seed, number, out)
-        loaded.warn_of_unknown()
+        loaded.unknown.report()
 
 
 def _batches(

@@ -62,9 +62,11 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
             # JSON has no infinity: a perplexity too large for a float becomes null
             plain = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in result.items()}
             out.write(json.dumps(plain, indent=1, ensure_ascii=False) + "\n")
+            loaded.unknown.report()
             return
         for block in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
             _write(loaded, block.lines, score, out)
+        loaded.unknown.report()
 
 
 def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -> None:

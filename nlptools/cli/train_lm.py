@@ -29,6 +29,17 @@ loss, otherwise the last ones; --average can replace them by the mean of several
             "zcat corpus.gz | nlptools train-lm -t pieces.model --preset tiny --max-time 30m -o lm/",
         ),
         (
+            "Train a model of characters, line ends included, on a whole file, and continue a prompt:",
+            "nlptools build-vocab -t char -o chars.tsv input.txt\n"
+            "nlptools train-lm -t char --vocab chars.tsv --document file --preset small-char --steps 5000 -o chars input.txt\n"
+            "echo 'ROMEO:' | nlptools generate chars --max-new-tokens 200",
+        ),
+        (
+            "Train a model of bytes, which needs no vocabulary:",
+            "nlptools train-lm -t bytes --document file --preset small-char --steps 5000 -o bytes input.txt\n"
+            "echo 'ROMEO:' | nlptools generate bytes --max-new-tokens 200",
+        ),
+        (
             "Train with two processes:",
             "torchrun --nproc-per-node 2 -m nlptools train-lm -t pieces.model -o lm/ train.txt",
         ),

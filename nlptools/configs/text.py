@@ -1,4 +1,4 @@
-"""Settings of `tokenize` and `build-vocab`."""
+"""Settings of `tokenize`, `split` and `build-vocab`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Tokenize:
     tokenizer: str = option("words", TOKENIZER_HELP, short="-t", metavar="NAME|PATH")
     to: str = option("pieces", "Output tokens or ids; with --decode, the input format.", choices=("pieces", "ids"))
     decode: bool = option(False, "Join tokens (or ids, with --to ids) into text.")
-    lowercase: bool = option(False, "Lower-case the text first.")
+    lowercase: bool = option(False, "Lower-case the tokens; words decides before that which periods end a sentence.")
     bos: bool = option(False, "Begin each line with the beginning-of-sentence token (or [CLS]).")
     eos: bool = option(False, "End each line with the end-of-sentence token (or [SEP]).")
     sample: float | None = option(
@@ -45,6 +45,15 @@ class Tokenize:
         low=0,
         high=LARGEST_SEED,
         metavar="N",
+    )
+
+
+@dataclass(frozen=True)
+class Split:
+    """Splitting options"""
+
+    wrapped: bool = option(
+        False, "A paragraph has several lines and ends at an empty one; otherwise each line is a paragraph."
     )
 
 

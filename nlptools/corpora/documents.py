@@ -25,6 +25,7 @@ from nlptools.text import word_cache
 from nlptools.text.flat_ids import flat_ids, id_type
 from nlptools.text.sentences import split_sentences
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.unknown import UnknownTokens
 
 SENTENCES = ("lines", "auto")
 _PART_BYTES = 1 << 20
@@ -88,6 +89,7 @@ def spool(
     sentences: str = "lines",
     threads: int = 1,
     what: str = "training data",
+    force: bool | None = None,
 ) -> Documents:
     """Encode text into files `path`.*; existing files are replaced.
 
@@ -98,10 +100,11 @@ def spool(
         longest: maximum number of tokens of a sentence; a longer one is split into pieces of this length and a rest.
         sentences: "lines": each line is a sentence; "auto": each line is a paragraph, split by `split_sentences`.
         threads: CPU threads of the tokenizer; reading and writing run in parallel to them.
-        what: the name of the data in the message of an empty input.
+        what: the name of the data in messages.
+        force: accept a text of mostly unknown tokens, with a warning; None: accept it without one.
 
     Raises:
-        DataError: no tokens; also the errors of `blocks`.
+        DataError: no tokens, or more than half of them are unknown; also the errors of `blocks`.
         StreamError: disk full or another write error.
         UsageError: the tokenizer has no vocabulary.
     """
@@ -114,13 +117,16 @@ def spool(
 
     encode = _encoder(tokenizer, threads)
     digest = hashlib.sha256()
+    unknown = UnknownTokens(tokenizer, f"the {what}")
     with ArrayFiles(path) as files:
-        writer = _Writer(files, longest, tokenizer.vocab.unk)
+        writer = _Writer(files, longest, unknown)
         for part, ids, lengths in _one_ahead(encode, _parts(blocks, sentences == "auto", digest)):
             writer.write(part, ids.astype(dtype), lengths)
         counts = writer.close()
         if not counts.tokens:
             raise DataError(f"no {what}: the input has no words")
+        if force is not None:
+            unknown.report(force)
         files.commit({"sha256": digest.hexdigest(), "counts": asdict(counts)})
     return open_spooled(path)
 
@@ -176,7 +182,7 @@ def _parts(blocks: Iterable[Block], split: bool, digest: hashlib._Hash) -> Itera
 class _Writer:
     """Appends sentences to the files and counts them."""
 
-    def __init__(self, files: ArrayFiles, longest: int, unknown: int | None) -> None:
+    def __init__(self, files: ArrayFiles, longest: int, unknown: UnknownTokens) -> None:
         self._files, self._longest, self._unknown = files, longest, unknown
         self._counts = DocumentCounts()
         self._opened = False  # whether the next sentence with tokens begins a document
@@ -204,7 +210,7 @@ class _Writer:
             sentences=len(sizes),
             documents=len(opens),
             bytes=part.bytes,
-            unknown=0 if self._unknown is None else int(np.count_nonzero(ids == self._unknown)),
+            unknown=self._unknown.count(part.texts, ids),
             cut=int(np.count_nonzero(pieces > 1)),
             empty=len(lengths) - len(kept),
         )

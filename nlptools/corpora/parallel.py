@@ -8,7 +8,7 @@ does not depend on the length of the text, except on the number of distinct word
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +23,10 @@ from nlptools.errors import DataError
 from nlptools.files.line_records import escape
 from nlptools.text.flat_ids import flat_ids, id_type
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.unknown import UnknownTokens
 
 SIDES = ("source", "target")
+_Encoded = tuple[np.ndarray, np.ndarray]  # flat ids of many sentences, and the length of each
 _TABLES = ("first", "cumulative", "offsets", "ids")  # of Segmentations
 
 
@@ -99,6 +101,7 @@ def spool(
     threads: int,
     sampling: Sampling | None = None,
     what: str = "training data",
+    force: bool | None = None,
 ) -> ParallelCorpus:
     """Encode pairs into files `path`.*, with counts and the text's SHA-256 in `path`.json; existing files are replaced.
 
@@ -109,17 +112,18 @@ def spool(
             limit.
         long: "skip" omits longer pairs, "cut" truncates them.
         sampling: the sides with random segmentation; see `ParallelCorpus.draw`.
-        what: the name of the data in the message of an empty input.
+        what: the name of the data in messages.
+        force: accept texts of mostly unknown tokens, with a warning; None: accept them without one.
 
     Raises:
-        DataError: no pair is left; also the errors of `blocks`.
+        DataError: no pair is left, or more than half of the tokens of a side are unknown; also the errors of `blocks`.
         StreamError: disk full or another write error.
         UsageError: a tokenizer that does not support random segmentation.
     """
     assert long in ("skip", "cut"), long
     limits = (max_source_length, max_target_length)
     sides = [
-        _Side(name, tokenizer, limit, getattr(sampling, name, None))
+        _Side(name, tokenizer, limit, getattr(sampling, name, None), what)
         for name, tokenizer, limit in zip(SIDES, (source_tokenizer, target_tokenizer), limits)
     ]
     digest, counts = hashlib.sha256(), ParallelCounts()
@@ -130,6 +134,8 @@ def spool(
         if not counts.pairs:
             raise _no_data(counts, what)
         for side in sides:
+            if force is not None:
+                side.unknown.report(force)
             side.write_tables(files, sampling.seed if sampling else 0)
         files.commit(
             {
@@ -145,18 +151,19 @@ def spool(
 class _Side:
     """One of the two languages while its files are written."""
 
-    def __init__(self, name: str, tokenizer: Tokenizer, limit: int, alpha: float | None) -> None:
+    def __init__(self, name: str, tokenizer: Tokenizer, limit: int, alpha: float | None, what: str) -> None:
         assert tokenizer.vocab is not None
         self.name, self.tokenizer, self.limit = name, tokenizer, limit
-        self.unk = tokenizer.vocab.unk
+        self.unknown = UnknownTokens(tokenizer, f"the {name} side of the {what}")
         self.dtype = id_type(len(tokenizer.vocab))
         self.words = None if alpha is None else Words(tokenizer, alpha, f"sampling the {name} side")
 
     def too_long(self, lengths: np.ndarray) -> np.ndarray:
         return lengths > self.limit if self.limit else np.zeros(len(lengths), np.bool_)
 
-    def write(self, ids: np.ndarray, lengths: np.ndarray, kept: np.ndarray, files: ArrayFiles) -> tuple[int, int]:
+    def write(self, lines: Sequence[str], kept: np.ndarray, encoded: _Encoded, files: ArrayFiles) -> tuple[int, int]:
         """Write the kept sentences, truncated to the limit; returns the numbers of their tokens and unknown tokens."""
+        ids, lengths = encoded
         written = np.where(kept, np.minimum(lengths, self.limit) if self.limit else lengths, 0)
         positions = np.arange(len(ids)) - np.repeat(offsets_of(lengths)[:-1], lengths)
         ids, lengths = ids[positions < np.repeat(written, lengths)], written[kept]
@@ -166,7 +173,7 @@ class _Side:
             words, per_sentence = self.words.number(Sentences(ids, offsets_of(lengths)))
             files.append(f"{self.name}.words", words)
             files.append(f"{self.name}.word_counts", per_sentence)
-        return len(ids), 0 if self.unk is None else int((ids == self.unk).sum())
+        return len(ids), self.unknown.count(lines, ids)
 
     def write_tables(self, files: ArrayFiles, seed: int) -> None:
         if self.words is not None:
@@ -177,13 +184,13 @@ class _Side:
 
 def _spool_block(block: PairBlock, sides: list[_Side], cuts: bool, threads: int, files: ArrayFiles) -> ParallelCounts:
     source, target = sides
-    source_ids, source_lengths = flat_ids(source.tokenizer.encode_lines(block.sources, threads))
-    target_ids, target_lengths = flat_ids(target.tokenizer.encode_lines(block.targets, threads))
-    full = (source_lengths > 0) & (target_lengths > 0)
-    long = full & (source.too_long(source_lengths) | target.too_long(target_lengths))
+    sources = flat_ids(source.tokenizer.encode_lines(block.sources, threads))
+    targets = flat_ids(target.tokenizer.encode_lines(block.targets, threads))
+    full = (sources[1] > 0) & (targets[1] > 0)
+    long = full & (source.too_long(sources[1]) | target.too_long(targets[1]))
     kept = full if cuts else full & ~long
-    source_tokens, source_unknown = source.write(source_ids, source_lengths, kept, files)
-    target_tokens, target_unknown = target.write(target_ids, target_lengths, kept, files)
+    source_tokens, source_unknown = source.write(block.sources, kept, sources, files)
+    target_tokens, target_unknown = target.write(block.targets, kept, targets, files)
     return ParallelCounts(
         pairs=int(kept.sum()),
         source_tokens=source_tokens,

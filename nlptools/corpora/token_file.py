@@ -19,6 +19,7 @@ from nlptools.errors import DataError
 from nlptools.files.streams import Block
 from nlptools.text.flat_ids import flat_ids, id_type
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.unknown import UnknownTokens
 
 _CHUNK_CHARACTERS = 1 << 16  # a long document is encoded in chunks of about this length
 
@@ -67,56 +68,68 @@ def open_spooled(path: Path) -> Corpus:
     return Corpus(path, arrays["ids"], TextCounts(**record["counts"]), record["sha256"])
 
 
-def spool(blocks: Iterable[Block], path: Path, tokenizer: Tokenizer, eos: int, document: str, threads: int) -> Corpus:
+def spool(
+    blocks: Iterable[Block],
+    path: Path,
+    tokenizer: Tokenizer,
+    eos: int,
+    document: str,
+    threads: int,
+    force: bool | None = None,
+) -> Corpus:
     """Encode text into the files `path`.*, with its counts and SHA-256 in `path`.json; existing files are replaced.
 
     Args:
         eos: id of the end-of-text token.
         document: "line", "paragraph" (paragraphs are separated by blank lines) or "file".
         threads: CPU threads of the tokenizer.
+        force: accept a text of mostly unknown tokens, with a warning; None: accept it without one.
 
     Raises:
-        DataError: the text has no words.
+        DataError: the text has no words, or more than half of its tokens are unknown.
         StreamError: disk full or another write error.
     """
     assert tokenizer.vocab is not None
     dtype = id_type(max(len(tokenizer.vocab), eos + 1))
     digest, counts = hashlib.sha256(), TextCounts()
+    unknown = UnknownTokens(tokenizer, "the training data")
     with ArrayFiles(path) as files:
         files.append("ids", np.array([eos], dtype))
-        for ids, part in encode(_hashed(blocks, digest), tokenizer, eos, document, threads):
+        for ids, part in encode(_hashed(blocks, digest), unknown, eos, document, threads):
             files.append("ids", ids.astype(dtype))
             counts += part
         if counts.words == 0:
             raise DataError("no training data: the input has no words")
+        if force is not None:
+            unknown.report(force)
         files.commit({"sha256": digest.hexdigest(), "counts": asdict(counts)})
     return open_spooled(path)
 
 
 def encode(
-    blocks: Iterable[Block], tokenizer: Tokenizer, eos: int, document: str, threads: int
+    blocks: Iterable[Block], unknown: UnknownTokens, eos: int, document: str, threads: int
 ) -> Iterator[tuple[np.ndarray, TextCounts]]:
     """The ids (int64) and the counts of each chunk of text; an end-of-text token follows each document.
 
     A document of several lines keeps its line ends, if the tokenizer has a token for them; a long one is encoded in chunks.
+    `unknown` has the tokenizer, and counts its unknown tokens.
     """
     for chunk in _chunks(blocks, document):
         texts = [text for text, _ in chunk]
-        flat, lengths = flat_ids(tokenizer.encode_lines(texts, threads))
+        flat, lengths = flat_ids(unknown.tokenizer.encode_lines(texts, threads))
         ends = np.fromiter((ends for _, ends in chunk), np.bool_, len(chunk))
         ids = np.insert(flat, lengths.cumsum()[ends], eos)
-        yield ids, _counts(texts, flat, int(ends.sum()), tokenizer)
+        yield ids, _counts(texts, len(flat), int(ends.sum()), unknown.count(texts, flat))
 
 
-def _counts(texts: Sequence[str], flat: np.ndarray, documents: int, tokenizer: Tokenizer) -> TextCounts:
-    unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
+def _counts(texts: Sequence[str], tokens: int, documents: int, unknown: int) -> TextCounts:
     return TextCounts(
-        tokens=len(flat) + documents,
+        tokens=tokens + documents,
         documents=documents,
         lines=sum(text.count("\n") for text in texts) + documents,
         words=sum(len(text.split()) for text in texts),
         bytes=sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) + documents,
-        unknown=0 if unk is None else int((flat == unk).sum()),
+        unknown=unknown,
     )
 
 

@@ -14,7 +14,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import count
+from itertools import chain, count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -44,6 +44,7 @@ class Sequences:
         tokens: tokens of the text that are in the vocabulary.
         left_out: tokens that are not.
         digest: SHA-256 of the text.
+        sample: the first lines of the text.
     """
 
     ids: Ints
@@ -52,6 +53,7 @@ class Sequences:
     tokens: int
     left_out: int
     digest: str
+    sample: list[str]
 
 
 class _Part(NamedTuple):
@@ -89,7 +91,9 @@ def spool(
     digest = hashlib.sha256()
     counters = [_Counter(f"{path}.{i}") for i in range(workers)]
     try:
-        _count(_chunks(inputs, errors, digest), counters)
+        chunks = _chunks(inputs, errors, digest)
+        first = next(chunks, b"")
+        _count(chain([first], chunks), counters)
         parts = [counter.finish() for counter in counters]
         words, counts, total = _vocabulary(parts, min_count, vocab, more_words)
         tokens = _write(parts, words, path)
@@ -104,7 +108,8 @@ def spool(
     if vocab is not None and any(vocab.counts):
         counts = np.array(vocab.counts, np.int64)
     ids = np.memmap(path, np.int32, "r") if os.path.getsize(path) else np.empty(0, np.int32)
-    return Sequences(ids, names, counts, tokens, total - tokens, digest.hexdigest())
+    sample = first.decode().split("\n")
+    return Sequences(ids, names, counts, tokens, total - tokens, digest.hexdigest(), sample)
 
 
 def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:

@@ -21,6 +21,7 @@ from nlptools.inference import scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
 from nlptools.models import contract
+from nlptools.text.unknown import UnknownTokens
 from nlptools.text.vocab import Vocab
 
 
@@ -55,6 +56,7 @@ class LanguageModel:
         self.tokenizer = loaded.tokenizer
         assert loaded.tokenizer.vocab is not None
         self.vocab = loaded.tokenizer.vocab
+        self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.model: contract.LanguageModel = self.backend.for_inference(loaded.model)
 
     # -- scoring --------------------------------------------------------------------------------------------------
@@ -72,6 +74,7 @@ class LanguageModel:
         """The scores of some lines, computed together."""
         eos = self.bundle.eos
         ids = self.tokenizer.encode_lines(lines, self.backend.threads)
+        self.unknown.count(lines, ids)
         if settings.eos:
             ids = [[*row, eos] for row in ids]
         scores = scoring.document_scores(
@@ -87,7 +90,7 @@ class LanguageModel:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
         eos, document = self.bundle.eos, settings.document or self.bundle.document
-        encoded = token_file.encode(blocks, self.tokenizer, eos, document, self.backend.threads)
+        encoded = token_file.encode(blocks, self.unknown, eos, document, self.backend.threads)
         scored = scoring.score_stream(
             self.model, encoded, self.backend, eos=eos, stride=settings.stride, batch_tokens=settings.batch_tokens
         )

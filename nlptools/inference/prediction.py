@@ -119,4 +119,4 @@ class PairPredictor:
                 sources = [unescape(line.partition("\t")[0]) for line in window]
                 outputs = [escape(row[0].text) for row in translator.translate_batch(sources, None, options)]
                 yield [f"{a}\t{b}" for a, b in zip(window, outputs, strict=True)] if settings.columns else outputs
-        translator.warn_of_unknown()
+        translator.unknown.report()

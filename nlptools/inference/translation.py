@@ -21,9 +21,9 @@ from nlptools.inference.language_model import LineScore, stop_at, token_name
 from nlptools.metrics.translation import minimum_risk
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
+from nlptools.text.unknown import UnknownTokens
 
 DEFAULT_BEAM = 5
-_MANY_UNKNOWN = 0.05  # share of unknown pieces that is worth a warning
 
 
 @dataclass(frozen=True)
@@ -56,9 +56,9 @@ class Translator:
         self.source_tokenizer, self.target_tokenizer = first.tokenizer, first.target_tokenizer or first.tokenizer
         self.eos = int(self.model.config.eos)
         assert self.target_tokenizer.vocab is not None and self.source_tokenizer.vocab is not None
-        self.source_vocab, self.target_vocab = self.source_tokenizer.vocab, self.target_tokenizer.vocab
+        self.target_vocab = self.target_tokenizer.vocab
         self._never = self.target_vocab.never_generated(self.eos, self.model.output.vocab_size)
-        self._pieces, self._unknown = 0, 0  # of the sources so far
+        self.unknown = UnknownTokens(self.source_tokenizer, "the sources")
 
     # -- translating --------------------------------------------------------------------------------------------------
 
@@ -119,12 +119,11 @@ class Translator:
 
     def _source_ids(self, lines: Sequence[str], options: Translate) -> list[list[int]]:
         ids = self.source_tokenizer.encode_lines(lines, self.backend.threads)
-        unk, most = self.source_vocab.unk, options.max_source_length
+        self.unknown.count(lines, ids)
+        most = options.max_source_length
         if self.model.max_context is not None:  # positions, the end of the source among them
             most = min(most or self.model.max_context, self.model.max_context - 1)
         for i, row in enumerate(ids):
-            self._pieces += len(row)
-            self._unknown += row.count(unk) if unk is not None else 0
             if most and len(row) > most:
                 messages.warn(f"a source of {len(row)} tokens is cut to {most}", kind="source cut")
                 ids[i] = row[:most]
@@ -174,11 +173,6 @@ class Translator:
         assert scores is not None
         names = [[token_name(self.target_vocab, i) for i in [*target, self.eos]] for target in targets]
         return [LineScore(tokens, row.tolist()) for tokens, row in zip(names, scores, strict=True)]
-
-    def warn_of_unknown(self) -> None:
-        """Say when the sources so far did not fit the vocabulary: another script, for example."""
-        if self._unknown > _MANY_UNKNOWN * self._pieces:
-            messages.warn(f"{self._unknown / self._pieces:.0%} of the source pieces are unknown to the model")
 
 
 def resolved(settings: Generate) -> Generate:

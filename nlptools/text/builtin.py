@@ -61,6 +61,7 @@ class _Rule(NamedTuple):
     split: Callable[[str], list[str]]
     join: Callable[[Sequence[str]], str]
     spans: Callable[[list[str], str], list[tuple[int, int]]]
+    sees_case: bool = False  # whether `split` depends on letter case: then the tokens are lower-cased, not the text
 
 
 def _character_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
@@ -73,7 +74,7 @@ def _byte_spans(tokens: list[str], text: str) -> list[tuple[int, int]]:
 
 RULES = {
     "whitespace": _Rule(str.split, " ".join, words.spans),
-    "words": _Rule(words.split_words, words.join_words, words.spans),
+    "words": _Rule(words.split_words, words.join_words, words.spans, sees_case=True),
     "13a": _Rule(mteval.split_13a, " ".join, mteval.spans_13a),
     "intl": _Rule(mteval.split_intl, " ".join, words.spans),
     "char": _Rule(_split_characters, _join_characters, _character_spans),
@@ -87,7 +88,7 @@ class NamedTokenizer:
     Attributes:
         kind: the name.
         vocab: tokens by id; None: tokens only, no ids.
-        lowercase: whether text is lower-cased first.
+        lowercase: whether tokens are lower-cased.
     """
 
     def __init__(self, kind: str, vocab: Vocab | None = None, lowercase: bool = False) -> None:
@@ -98,12 +99,16 @@ class NamedTokenizer:
 
     def tokens(self, text: str) -> list[str]:
         """The tokens of one line."""
-        return self._rule.split(text.lower() if self.lowercase else text)
+        return self.tokens_lines([text])[0]
 
     def tokens_lines(self, lines: Sequence[str], threads: int = 1) -> list[list[str]]:
         """The tokens of each of many lines."""
         split = self._rule.split
-        return [split(line.lower()) for line in lines] if self.lowercase else [split(line) for line in lines]
+        if not self.lowercase:
+            return [split(line) for line in lines]
+        if self._rule.sees_case:
+            return [" ".join(split(line)).lower().split() for line in lines]
+        return [split(line.lower()) for line in lines]
 
     def encode(self, text: str) -> list[int]:
         """The ids of one line. Raises UsageError without a vocabulary, DataError for an unknown token without <unk>."""
@@ -136,7 +141,7 @@ class NamedTokenizer:
 
     def offsets(self, text: str) -> list[tuple[int, int]]:
         """The span of characters of `text` that each token covers."""
-        lowered = text.lower() if self.lowercase else text
+        lowered = text.lower() if self.lowercase and not self._rule.sees_case else text
         spans = self._rule.spans(self._rule.split(lowered), lowered)
         return original_spans(spans, text) if len(lowered) != len(text) else spans
 

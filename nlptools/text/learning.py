@@ -37,7 +37,10 @@ _REPEATS = 1000  # copies of a word in one text for the WordPiece trainer
 
 
 def count_words(blocks: Iterable[Sequence[str]], tokenizer: Tokenizer) -> Counter[str]:
-    """The number of occurrences of each token in blocks of lines; memory grows with the number of distinct tokens only."""
+    """The number of occurrences of each token in blocks of lines; the tokens of `char` include line ends.
+
+    Memory grows with the number of distinct tokens only.
+    """
     counts: Counter[str] = Counter()
     for lines in blocks:
         if tokenizer.kind == "whitespace":
@@ -45,6 +48,8 @@ def count_words(blocks: Iterable[Sequence[str]], tokenizer: Tokenizer) -> Counte
             counts.update((text.lower() if tokenizer.lowercase else text).split())
         else:
             counts.update(chain.from_iterable(tokenizer.tokens_lines(lines)))
+            if tokenizer.kind == "char":
+                counts["\n"] += len(lines)
     return counts
 
 

@@ -1,4 +1,4 @@
-"""Rule-based sentence splitting for many languages, good enough for pretraining.
+"""Rule-based sentence splitting for many languages. The time grows with the length of the text, not with its square.
 
 A sentence ends at `. ! ? …` (and closing quotes and brackets) before white space, unless the text continues in lower case or
 with a comma or similar punctuation. It also ends at the full stops, question and exclamation marks of Chinese, Japanese,
@@ -14,14 +14,18 @@ ends a sentence before a capital letter. Text in scripts without sentence marks 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 
 _CLOSERS = "\"'”’»›)\\]}）］｝」』】〉》〕"
 _OPENERS = "\"'“‘„‚«‹([{（［｛「『【〈《〔¿¡*_"
 # Unambiguous sentence marks of scripts that need no space after them.
 _SURE = "。！？｡．؟۔।॥։።፧၊။។៕᠃᠉\u2047\u2048\u2049"
 # “ closes a German quotation, and » a French one after a space
-_CANDIDATE = re.compile(rf"[.!?…][.!?…]*(?:[{_CLOSERS}“]|[ \u00a0\u202f]»)*(?=\s)|[{_SURE}][{_SURE}!?…]*[{_CLOSERS}]*")
+_CANDIDATE = re.compile(
+    rf"(?<![.!?…])[.!?…]+(?:[{_CLOSERS}“]|[ \u00a0\u202f]»)*(?=\s)|[{_SURE}][{_SURE}!?…]*[{_CLOSERS}]*"
+)
 _NEXT = re.compile(rf"\s*(?:[-–—]+\s*)?[{re.escape(_OPENERS)}]*")  # a dash can begin a sentence, or continue one
+_SPACE = re.compile(r"\s*")
 _LAST_WORD = re.compile(r"\S+\Z")
 _DOTTED = re.compile(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}\Z")  # e.g, U.S, z.B, Ph.D
 _LIST_NUMBER = re.compile(r"(?:\d{1,3}|[IVXLCivxlc]{1,5}|[^\W\d_])\Z")
@@ -69,6 +73,25 @@ def split_sentences(text: str) -> list[str]:
     return out
 
 
+def split_lines(blocks: Iterable[Sequence[str]], wrapped: bool = False) -> Iterator[list[str]]:
+    """The sentences of each block of lines, with an empty string for each empty line.
+
+    Args:
+        wrapped: a paragraph has several lines and ends at an empty one; otherwise each line is a paragraph.
+    """
+    paragraph: list[str] = []
+    for lines in blocks:
+        out: list[str] = []
+        for line in lines:
+            paragraph.append(line)
+            if not wrapped or not line.strip():
+                out += split_sentences(" ".join(paragraph))
+                out += [] if line.strip() else [""]
+                paragraph = []
+        yield out
+    yield split_sentences(" ".join(paragraph))
+
+
 def _ends(text: str, start: int, mark: int, marks: str, end: int) -> bool:
     """Whether the sentence from `start` ends with `marks`, the text from `mark` to `end`."""
     follows = _NEXT.match(text, end)
@@ -89,12 +112,13 @@ def _stays(text: str, start: int, mark: int, place: int) -> bool:
     if match is None:
         return False
     word = match.group().lstrip(_OPENERS + "-–—/")
+    is_first = _SPACE.match(text, start, mark).end() >= match.start()  # type: ignore[union-attr]  # it always matches
     if len(word) == 1 and word.isalpha() and (word.isupper() or word.islower()):
-        return word != "I" or not text[start : match.start()].strip()  # "So do I.", but "I. Newton"
+        return word != "I" or is_first  # "So do I.", but "I. Newton"
     if _DOTTED.match(word) or word.lower() in _ABBREVIATIONS:
         return True
     if text[place].isdigit() and word.lower() in _BEFORE_NUMBERS:
         return True
-    if not text[start : match.start()].strip() and _LIST_NUMBER.match(word):
+    if is_first and _LIST_NUMBER.match(word):
         return True
     return word.isdigit() and len(word) <= 2 and _AFTER_ORDINALS.match(text, place) is not None

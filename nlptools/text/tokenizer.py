@@ -31,7 +31,7 @@ class Tokenizer(Protocol):
     """Text to tokens to ids and back. Training, scoring and decoding need only these methods."""
 
     kind: str  # "sentencepiece", "tokenizers", or one of NAMES
-    lowercase: bool  # whether text is lower-cased first
+    lowercase: bool  # whether tokens are those of lower-cased text; `words` splits before it lower-cases
 
     @property
     def vocab(self) -> Vocab | None:
@@ -71,7 +71,7 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
             ids by line); or a model directory with one of these files, or with `vocab.json` and `merges.txt`. If a
             directory has two tokenizers, that of the source is loaded.
         vocab: the ids of a named tokenizer: a `token TAB count` file, or a Vocab.
-        lowercase: lower-case the text first, even if the directory does not record this setting.
+        lowercase: lower-case the tokens, even if the directory does not record this setting.
 
     Raises:
         InputError: neither a name nor a file.

@@ -17,9 +17,10 @@ from nlptools.models import registry
 from nlptools.models.huggingface import directories
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.vocab import Vocab
 
 
-def load_tokenizer(option: str, name: str, vocab: str | None = None) -> Tokenizer:
+def load_tokenizer(option: str, name: str, vocab: str | Vocab | None = None) -> Tokenizer:
     """The tokenizer that `option` names. Raises UsageError if it has no vocabulary; see also `text.tokenizer.load`."""
     tokenizer = tokenizers.load(name, vocab=vocab)
     if tokenizer.vocab is None:

@@ -23,6 +23,7 @@ from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.vocab import Vocab
 from nlptools.training import initial
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
@@ -71,7 +72,8 @@ class _LanguageModel(SpooledTask[Corpus]):
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
         blocks = streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
         path = path.with_suffix(".bin")
-        return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads)
+        force = None if held_out else self.run.force
+        return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads, force)
 
     def reopen(self, path: Path) -> Corpus:
         return token_file.open_spooled(path)
@@ -145,9 +147,17 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
 
 
 def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:
-    """The tokenizer and its end-of-text token. Raises UsageError, BundleError if it has no vocabulary or no such token."""
-    tokenizer = initial.load_tokenizer("--tokenizer", settings.tokenizer, settings.vocab)
+    """The tokenizer and its end-of-text token. Raises UsageError, BundleError if it has no vocabulary or no such token.
+
+    For bytes, the end of text is an id after the last byte. Characters of documents of several lines include the line end.
+    """
+    vocab = None if settings.vocab is None else Vocab.load(settings.vocab)
+    if vocab is not None and settings.tokenizer == "char" and settings.document != "line" and "\n" not in vocab.ids:
+        vocab = Vocab([*vocab.tokens, "\n"], [*vocab.counts, 0])
+    tokenizer = initial.load_tokenizer("--tokenizer", settings.tokenizer, vocab)
     assert tokenizer.vocab is not None
+    if tokenizer.kind == "bytes":
+        return tokenizer, len(tokenizer.vocab)
     eos = tokenizer.vocab.eos if tokenizer.vocab.eos is not None else tokenizer.vocab.sep
     if eos is None:
         raise BundleError(

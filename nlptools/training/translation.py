@@ -33,7 +33,7 @@ from nlptools.text.tokenizer import Tokenizer
 from nlptools.training import initial
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
-from nlptools.training.engine.spooled import Spooled, SpooledTask, warn_of_unknown
+from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.objectives import Seq2Seq
 
 BLEU = Criterion("bleu", higher_is_better=True)
@@ -99,6 +99,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
                 "max_source_length": self.longest(options.max_source_length),
                 "max_target_length": self.longest(options.max_target_length),
                 "long": options.long,
+                "force": self.run.force,
                 "sampling": Sampling(options.sample, options.sample, self.seed) if options.sample else None,
             }
         tokenizers = self.source_tokenizer, self.target_tokenizer
@@ -124,12 +125,6 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
         parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
         parts += [f"{counts.cut:,} cut"] if counts.cut else []
         return ", ".join(parts)
-
-    def announce(self, data: Spooled[ParallelCorpus], seconds: float) -> None:
-        super().announce(data, seconds)
-        counts = data.train.counts
-        warn_of_unknown(counts.source_unknown, counts.source_tokens, "source pieces")
-        warn_of_unknown(counts.target_unknown, counts.target_tokens, "target pieces")
 
     def model(self) -> Any:
         return initial.model(f"seq2seq-{self.options.arch}", self.config, self.seed, self.options.init)

@@ -36,9 +36,8 @@ def test_words(run):
         run("build-vocab", "--special", "<pad>,x", "--min-count", "2", stdin="x y y").text == "<pad>\t0\nx\t1\ny\t2\n"
     )
     assert run("build-vocab", "--lowercase", "--special", "", stdin="A a B").text == "a\t2\nb\t1\n"
-    assert (
-        run("build-vocab", "-t", "char", "--special", "", stdin="a\\ b\t").text == "\\t\t1\n\\\\\t1\na\t1\nb\t1\n▁\t1\n"
-    )
+    characters = run("build-vocab", "-t", "char", "--special", "", stdin="a\\ b\t\n")
+    assert characters.text == "\\t\t1\n\\n\t1\n\\\\\t1\na\t1\nb\t1\n▁\t1\n"
 
 
 def test_words_of_a_pipe(shell):

@@ -139,6 +139,15 @@ def test_lower_case_is_remembered(kind, tmp_path):
     assert load(tmp_path).tokens("ABC") == load(kind).tokens("abc")
 
 
+def test_words_are_split_before_they_are_lowercased(tmp_path):
+    text = "I saw him. He left the U.S. for Dr. No."
+    load("words", lowercase=True).save(tmp_path)
+    for tokenizer in (load("words", lowercase=True), load(tmp_path)):
+        assert tokenizer.tokens(text) == [token.lower() for token in load("words").tokens(text)]
+        assert tokenizer.tokens(text)[:6] == ["i", "saw", "him", ".", "he", "left"]
+        assert tokenizer.offsets(text) == load("words").offsets(text)
+
+
 def test_lower_case_of_pieces_is_remembered(made, tmp_path):
     for kind in ("unigram", "byte-bpe"):
         directory = tmp_path / kind

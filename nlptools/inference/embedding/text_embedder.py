@@ -30,6 +30,7 @@ from nlptools.inference.embedding.contract import Units
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
 from nlptools.layers import packed, pooling
 from nlptools.layers.linear import ACTIVATIONS
+from nlptools.text.unknown import UnknownTokens
 
 _ACTIVATIONS = {**ACTIVATIONS, "tanh": torch.tanh}
 
@@ -61,12 +62,15 @@ class TextEmbedder:
         self.cutting = Cutting.of(loaded, steps, settings, self.steps is None or self.steps.include_prompt)
         self.dimensions = self._dimensions()
         self._cut = 0
+        self._unknown = UnknownTokens(loaded.tokenizer, "the text")
 
     # -- lines --------------------------------------------------------------------------------------------------
 
     def prepare(self, lines: Sequence[str]) -> Prepared:
         """Tokenize the lines and arrange them in batches."""
-        return batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
+        prepared = batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
+        self._unknown.count(lines, prepared.sequences)
+        return prepared
 
     @torch.inference_mode()
     def embed(self, lines: Sequence[str], prepared: Prepared | None = None) -> np.ndarray:
@@ -106,7 +110,8 @@ class TextEmbedder:
         ]
 
     def finish(self) -> None:
-        """Report how many lines were cut."""
+        """Report how many lines were cut, and many unknown tokens."""
+        self._unknown.report()
         if self._cut:
             messages.warn(
                 f"cut {messages.counted(self._cut, 'line')} longer than {self.cutting.most} tokens; "

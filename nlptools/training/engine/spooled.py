@@ -14,8 +14,6 @@ from nlptools import messages
 from nlptools.compute.backend import Backend
 from nlptools.configs import Training
 
-_MANY_UNKNOWN = 0.05  # share of unknown pieces above which a warning is printed
-
 
 class Part(Protocol):
     """Encoded data in files."""
@@ -92,11 +90,3 @@ class SpooledTask(ABC, Generic[P]):
     def announce(self, data: Spooled[P], seconds: float) -> None:
         held_out = f"; validation: {self.describe(data.valid.counts)}" if data.valid else ""
         messages.note(f"text: {self.describe(data.train.counts)}{held_out} ({seconds:.1f} s)")
-
-
-def warn_of_unknown(unknown: int, tokens: int, pieces: str = "pieces") -> None:
-    """Warn if the vocabulary does not fit the text, for example because it is for another script."""
-    if unknown > _MANY_UNKNOWN * tokens:
-        messages.warn(
-            f"{unknown / tokens:.0%} of the {pieces} are unknown to the tokenizer; was it trained on text of this language?"
-        )

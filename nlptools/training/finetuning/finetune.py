@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,8 @@ from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.unknown import UnknownTokens
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.finetuning import pretrained, repeats
@@ -170,11 +173,21 @@ class _Finetuning:
         encoding = self.reader.encoding(train, backend.threads)
         rows = self.task.features(train, encoding, True)
         rows.save(directory / "train")
+        self._report_unknown(train, rows, encoding.tokenizer)
         held = None
         if valid:
             self.task.check(valid)
             held = self.task.features(valid, encoding, False)
         return _Examples(Features.open(directory / "train"), held, valid, directory, self.text, self.task.learned())
+
+    def _report_unknown(self, examples: Sequence[Any], rows: Features, tokenizer: Tokenizer) -> None:
+        """Raise DataError if most tokens are unknown. A vocabulary learned from the examples omits rare words on purpose."""
+        if self.options.scratch is None:
+            names = ("texts", "words", "context", "text")
+            texts = (next(getattr(e, name) for name in names if hasattr(e, name)) for e in islice(examples, 1000))
+            unknown = UnknownTokens(tokenizer, "the training data")
+            unknown.count([text if isinstance(text, str) else " ".join(text) for text in texts], rows.rows.ids)
+            unknown.report(self.run.force)
 
     def _parts(self, held_out: bool) -> tuple[list[Any], list[Any]]:
         """Examples to train on, and to evaluate on."""

@@ -28,7 +28,7 @@ from nlptools.models.encoders.electra import Electra
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate, total_steps
-from nlptools.training.engine.spooled import Spooled, SpooledTask, warn_of_unknown
+from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.initial import load_tokenizer
 from nlptools.training.pretraining import models
 from nlptools.training.pretraining.evaluation import NAMES, measure
@@ -93,6 +93,7 @@ class _Pretraining(SpooledTask[Documents]):
             sentences=options.sentences,
             threads=backend.threads,
             what=what,
+            force=None if held_out else self.run.force,
         )
         try:
             check(spooled, options.max_length, options.objective == "bert")
@@ -110,10 +111,6 @@ class _Pretraining(SpooledTask[Documents]):
         parts += [f"{messages.counted(counts.cut, 'sentence')} cut in pieces"] if counts.cut else []
         parts += [f"{counts.empty:,} without tokens left out"] if counts.empty else []
         return ", ".join(parts)
-
-    def announce(self, data: Spooled[Documents], seconds: float) -> None:
-        super().announce(data, seconds)
-        warn_of_unknown(data.train.counts.unknown, data.train.counts.tokens)
 
     def model(self) -> BertWithHeads | Electra:
         torch.manual_seed(self.seed)

@@ -22,6 +22,8 @@ from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
 from nlptools.errors import Diverged, Stopped, UsageError, display
 from nlptools.files import artifacts, atomic, streams
+from nlptools.text import unknown
+from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.checkpoint import Checkpoints
@@ -212,6 +214,10 @@ class _Job:
             f"text: {text.tokens:,} words, {len(text.words):,} different ones ({text.left_out:,} others left out; "
             f"{time.monotonic() - began:.1f} s)"
         )
+        if vocab is not None:
+            tokenizer = NamedTokenizer("whitespace", Vocab([*vocab.tokens, ""], special={"unk": len(vocab)}))
+            total = text.tokens + text.left_out
+            unknown.report(tokenizer, "the training data", text.left_out, total, text.sample, self.run.force)
         if self.run.valid is None:
             return _Text(text, None, self.inputs)
         words = Vocab(text.words, text.counts.tolist(), special={})

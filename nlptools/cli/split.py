@@ -1,0 +1,47 @@
+"""nlptools split: text to sentences."""
+
+from __future__ import annotations
+
+from nlptools.cli.options import command as make_command
+from nlptools.cli.options import inputs_argument
+from nlptools.configs import Common, Lines
+from nlptools.configs.text import Split
+
+
+@make_command(
+    "split",
+    Split,
+    Lines,
+    formats=(
+        "Input is text, one paragraph per line; with --wrapped, a paragraph has several lines and ends at an empty line or at "
+        "the end of a file. Output is one sentence per line. An empty line stays empty.\n\n"
+        "A sentence ends at . ! ? and ... (and closing quotes and brackets) before white space, unless the text continues in "
+        "lower case or with a comma, or the period belongs to a title, an abbreviation, initials or a number at the "
+        "beginning; and at the full stops, question and exclamation marks of Chinese, Japanese, Arabic, Hindi and related "
+        "scripts. The rules prefer to miss an end. Text in scripts without sentence marks, such as Thai, is not split."
+    ),
+    examples=(
+        ("Split paragraphs into sentences", "nlptools split < paragraphs.txt > sentences.txt"),
+        (
+            "Pretrain an encoder on books with wrapped lines; empty lines separate documents",
+            "nlptools split --wrapped books/*.txt | nlptools pretrain-bert -t pieces/ -o bert/",
+        ),
+        ("Count the sentences of a text", "nlptools split text.txt.gz | grep -c ."),
+    ),
+    exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
+)
+@inputs_argument
+def command(inputs: tuple[str, ...], split: Split, lines: Lines, common: Common) -> None:
+    """Split text into sentences, one per line.
+
+    Reads the inputs in order, or standard input. The rules cover many languages and need no model; they are those of
+    pretrain-bert --sentences auto.
+    """
+    from nlptools.files import streams
+    from nlptools.text.sentences import split_lines
+
+    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as output:
+        for path in streams.check_inputs(inputs):
+            blocks = (block.lines for block in streams.blocks(path, common.encoding_errors))
+            for sentences in split_lines(blocks, split.wrapped):
+                output.write_lines(sentences)
