@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 import sys
 import textwrap
@@ -15,7 +14,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from nlptools import configs, messages
+from nlptools import messages
+from nlptools.cli.option_types import CommaList, value_type
 from nlptools.configs import Common, size
 from nlptools.errors import BundleError, UsageError, reason
 from nlptools.files import streams
@@ -176,83 +176,9 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
         **({"required": True} if required else {"default": field.default}),
         help=help_text,
         metavar=data["metavar"],
-        type=_type(annotation, field),
+        type=value_type(annotation, field),
         show_default=shown,
     )
-
-
-def _type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any]:
-    data = field.metadata
-    if data["choices"]:
-        return click.Choice(data["choices"])
-    if data["family"]:
-        from nlptools.models import registry
-
-        return click.Choice([registry.find(name).option for name in registry.names(data["family"])])
-    if annotation.startswith("tuple[str"):
-        return CommaList()
-    if annotation in ("int", "float"):
-        return Whole(field) if annotation == "int" else Fraction(field)
-    return click.STRING if data["check"] is None else Checked(data["check"])
-
-
-class CommaList(click.ParamType[Any]):
-    """`A,B,C` as a tuple of strings."""
-
-    name = "A,B,..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
-
-
-class _Bounded:
-    """Shared by whole numbers and fractions: bounds from the field, of which help shows only the explicit ones."""
-
-    kind: click.ParamType[Any]
-
-    def __init__(self, field: dataclasses.Field[Any]) -> None:
-        self.low, self.high = field.metadata["low"], field.metadata["high"]
-        super().__init__(*configs.bounds(field))  # type: ignore[misc]
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        number = self.kind.convert(value, param, ctx)
-        low, high = self.min, self.max  # type: ignore[attr-defined]
-        if not math.isfinite(number):
-            self.kind.fail(f"{value!r} is not a finite number", param, ctx)
-        if not low <= number <= high:
-            self.kind.fail(f"{number} is not in the range {low}<=x<={high}", param, ctx)
-        return number
-
-    def _describe_range(self) -> str:
-        low, high = self.low, self.high
-        if low is None:
-            return "" if high is None else f"x<={high}"
-        return f"x>={low}" if high is None else f"{low}<=x<={high}"
-
-
-class Whole(_Bounded, click.IntRange):
-    kind = click.INT
-
-
-class Fraction(_Bounded, click.FloatRange):
-    kind = click.FLOAT
-
-
-class Checked(click.ParamType[Any]):
-    """Text that a function of `configs` accepts."""
-
-    name = "text"
-
-    def __init__(self, check: Callable[[str], Any]) -> None:
-        self.check = check
-        self.name = check.__name__
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            self.check(str(value))
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
 
 
 # -- config files, presets, --dump-config ------------------------------------------------------------------------------

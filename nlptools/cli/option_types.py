@@ -1,0 +1,88 @@
+"""The types of the values of options."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from nlptools import configs
+from nlptools.errors import UsageError
+
+
+def value_type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any]:
+    """The click type of a settings field."""
+    data = field.metadata
+    if data["choices"]:
+        return click.Choice(data["choices"])
+    if data["family"]:
+        from nlptools.models import registry
+
+        return click.Choice([registry.find(name).option for name in registry.names(data["family"])])
+    if annotation.startswith("tuple[str"):
+        return CommaList()
+    if annotation in ("int", "float"):
+        return Whole(field) if annotation == "int" else Fraction(field)
+    return click.STRING if data["check"] is None else Checked(data["check"])
+
+
+class CommaList(click.ParamType[Any]):
+    """`A,B,C` as a tuple of strings."""
+
+    name = "A,B,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
+
+
+class _Bounded:
+    """Shared by whole numbers and fractions: bounds from the field, of which help shows only the explicit ones."""
+
+    kind: click.ParamType[Any]
+
+    def __init__(self, field: dataclasses.Field[Any]) -> None:
+        self.low, self.high = field.metadata["low"], field.metadata["high"]
+        super().__init__(*configs.bounds(field))  # type: ignore[misc]
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = self.kind.convert(value, param, ctx)
+        low, high = self.min, self.max  # type: ignore[attr-defined]
+        if not math.isfinite(number):
+            self.kind.fail(f"{value!r} is not a finite number", param, ctx)
+        if not low <= number <= high:
+            self.kind.fail(f"{number} is not in the range {low}<=x<={high}", param, ctx)
+        return number
+
+    def _describe_range(self) -> str:
+        low, high = self.low, self.high
+        if low is None:
+            return "" if high is None else f"x<={high}"
+        return f"x>={low}" if high is None else f"{low}<=x<={high}"
+
+
+class Whole(_Bounded, click.IntRange):
+    kind = click.INT
+
+
+class Fraction(_Bounded, click.FloatRange):
+    kind = click.FLOAT
+
+
+class Checked(click.ParamType[Any]):
+    """Text that a function of `configs` accepts."""
+
+    name = "text"
+
+    def __init__(self, check: Callable[[str], Any]) -> None:
+        self.check = check
+        self.name = check.__name__
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            self.check(str(value))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
