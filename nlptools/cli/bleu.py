@@ -42,9 +42,9 @@ from nlptools.errors import CheckFailed, UsageError
         ("Against two references, compressed", "nlptools bleu ref.a.txt.gz ref.b.txt.gz -i hyp.txt"),
         (
             "BLEU and chrF++ with 95% intervals",
-            "nlptools bleu ref.txt -i hyp.txt -m bleu,chrf --chrf-word-order 2 --confidence",
+            "nlptools bleu ref.txt -i hyp.txt -m bleu chrf --chrf-word-order 2 --confidence",
         ),
-        ("Are two systems better than a baseline?", "nlptools bleu ref.txt -i base.txt -i a.txt -i b.txt --paired-bs"),
+        ("Are two systems better than a baseline?", "nlptools bleu ref.txt -i base.txt a.txt b.txt --paired-bs"),
         ("Only the number, with two decimals", "nlptools bleu ref.txt -i hyp.txt --score-only --width 2"),
         ("Count on one machine, score on another", "nlptools bleu ref.1.txt -i hyp.1.txt --statistics 1.tsv"),
         ("Score the parts together", "nlptools bleu --merge 1.tsv 2.tsv"),
@@ -65,8 +65,8 @@ def command(
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
-    Translations are read from standard input, or from --input, given once for each system. Scores and signatures equal
-    those of sacrebleu to the last digit. Memory does not grow with the input unless intervals or tests are requested.
+    Translations are read from standard input, or from the files of --input, one for each system. References stand before
+    --input. Scores and signatures equal those of sacrebleu to the last digit. Memory does not grow with the input unless intervals or tests are requested.
     """
     check(references, input, bleu, significance, report)
     without_blas_threads()

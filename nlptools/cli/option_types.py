@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -16,26 +17,39 @@ from nlptools.errors import UsageError
 def value_type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any]:
     """The click type of a settings field."""
     data = field.metadata
+    if annotation.startswith("tuple[str"):
+        return click.STRING if data["multiple"] else CommaList(data["choices"])
     if data["choices"]:
         return click.Choice(data["choices"])
     if data["family"]:
         from nlptools.models import registry
 
         return click.Choice([registry.find(name).option for name in registry.names(data["family"])])
-    if annotation.startswith("tuple[str"):
-        return CommaList()
     if annotation in ("int", "float"):
         return Whole(field) if annotation == "int" else Fraction(field)
     return click.STRING if data["check"] is None else Checked(data["check"])
 
 
 class CommaList(click.ParamType[Any]):
-    """`A,B,C` as a tuple of strings."""
+    """`A,B,C` as a tuple of strings; if there are `choices`, each is one of them."""
 
     name = "A,B,..."
+    envvar_list_splitter = ","
+
+    def __init__(self, choices: tuple[str, ...] = ()) -> None:
+        self.choices = choices
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
+        parts = value if isinstance(value, tuple) else tuple(part for part in value.split(",") if part)
+        for part in parts:
+            if self.choices and part not in self.choices:
+                self.fail(f"{part!r} is not one of {', '.join(map(repr, self.choices))}.", param, ctx)
+        return parts
+
+
+def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
+    """The values of an option with commas that is given several times."""
+    return tuple(itertools.chain.from_iterable(value))
 
 
 class _Bounded:

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from nlptools.configs import LARGEST_SEED, option
-from nlptools.configs.metrics import FAMILIES, Request, takers, title
+from nlptools.configs.metrics import FAMILIES, Request, is_metric, takers, title
 from nlptools.errors import UsageError
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
@@ -21,9 +21,10 @@ class Evaluate:
 
     metric: tuple[str, ...] = option(
         MISSING,
-        f"Metrics, separated by commas: {', '.join(family.listed for family in FAMILIES.values())}.",
+        f"Metrics, separated by commas or spaces: {', '.join(family.listed for family in FAMILIES.values())}.",
         short="-m",
         metavar="NAME,...",
+        more=is_metric,
     )
     average: str | None = option(
         None,

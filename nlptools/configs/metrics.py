@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from nlptools.errors import UsageError
@@ -220,23 +222,45 @@ def find(text: str) -> Request:
     Raises:
         UsageError: no such metric, or a metric with one value has no value of that name.
     """
-    glue = text.lower().startswith("glue:")
-    name, _, value = (text[5:] if glue else text).partition(":")
-    names = {name: (key, name) for key, family in FAMILIES.items() for name in family.metrics}
-    names |= {alias: (key, name) for key, family in FAMILIES.items() for alias, name in family.aliases.items()}
-    families = {_plain(name): metric for name, metric in names.items()}
-    key, metric = families.get(_plain(name), ("", ""))
-    if not key or (glue and key != "glue"):
+    glue, name, value = _parts(text)
+    key, metric = _names(glue).get(_plain(name), ("", ""))
+    if not key:
         from difflib import get_close_matches
 
-        known = FAMILIES["glue"].metrics if glue else list(names)
-        close = get_close_matches(name.lower(), known, n=3)
+        close = get_close_matches(name.lower(), {name for _, name in _names(glue).values()}, n=3)
         suggestion = f" (did you mean {' or '.join(close)}?)" if close else ""
         raise UsageError(f"no such metric: {text}{suggestion}", hint="'nlptools help evaluate' explains them")
     single = FAMILIES[key].single
     if value and (single is None or metric in single):
         raise UsageError(f"{metric} has only one value: no {text}")
     return Request(key, metric, value)
+
+
+def is_metric(argument: str) -> bool:
+    """Whether an argument behind a metric is a metric, too. Raises UsageError if it may also be a file."""
+    glue, name, _ = _parts(argument)
+    metric = _plain(name) in _names(glue)
+    if metric and Path(argument).exists():
+        raise UsageError(
+            f"{argument!r} is a metric and a file",
+            hint=f"the metric: separated by a comma, not by a space; the file: ./{argument}",
+        )
+    return metric
+
+
+def _parts(text: str) -> tuple[bool, str, str]:
+    """(whether `text` begins with glue:, name, value)"""
+    glue = text.lower().startswith("glue:")
+    name, _, value = (text[5:] if glue else text).partition(":")
+    return glue, name, value
+
+
+@cache
+def _names(glue: bool) -> dict[str, tuple[str, str]]:
+    """Plain name or alias -> family and metric; of GLUE's tasks only, if `glue`."""
+    families = {"glue": FAMILIES["glue"]} if glue else FAMILIES
+    names = {_plain(name): (key, name) for key, family in families.items() for name in family.metrics}
+    return names | {_plain(a): (key, name) for key, family in families.items() for a, name in family.aliases.items()}
 
 
 def takers(option: str) -> list[str]:

@@ -99,19 +99,21 @@ TWO = ["-i", "hyp", "-i", "ref"]
     [
         ([], "missing argument 'REF...'"),
         (["--merge"], "--merge expects files of statistics"),
-        (["ref", "-m", "bleu,rouge,meteor"], "no such metric: meteor, rouge, expected bleu, chrf, ter"),
-        (["ref", "-m", ""], "no such metric"),
+        (["-i", "hyp", "ref"], "no references: all arguments of --input are systems"),
+        (["ref", "-m", "bleu,rouge,meteor"], "'rouge' is not one of 'bleu', 'chrf', 'ter'"),
+        (["ref", "-m", "bleu", "rouge1"], "'rouge1' is not one of 'bleu', 'chrf', 'ter'"),
+        (["ref", "-m", ""], "no metric is named, expected some of bleu, chrf, ter"),
         (
             ["ref", "--tokenize", "xyz"],
             "no such tokenizer: 'xyz', expected one of 13a, intl, zh, char, none or a .model",
         ),
         (["ref", "--paired-bs", "--confidence", *TWO], "--confidence and --paired-bs exclude each other"),
         (["ref", "--paired-bs", "--paired-ar", *TWO], "--paired-bs and --paired-ar exclude each other"),
-        (["ref", "--paired-bs"], "a paired test compares systems: give --input at least twice"),
-        (["ref", "--paired-ar", "5", "-i", "hyp"], "a paired test compares systems: give --input at least twice"),
+        (["ref", "--paired-bs"], "a paired test compares systems: give --input at least two"),
+        (["ref", "--paired-ar", "5", "-i", "hyp"], "a paired test compares systems: give --input at least two"),
         (
             ["ref", "--paired-ar", "-i", "hyp", "-i", "hyp"],
-            "a paired test compares systems: give --input at least twice",
+            "a paired test compares systems: give --input at least two",
         ),
         (["ref", "--confidence", *TWO], "for several systems use --paired-bs, which gives intervals too"),
         (["ref", "--holm", *TWO], "--holm corrects the p-values of --paired-bs or --paired-ar"),
@@ -161,11 +163,15 @@ def test_refusals(call, files, arguments, message):
 def test_an_option_without_its_number_leaves_the_file_that_follows_alone(call, files, name):
     default = {"confidence": "bs:1000", "paired-bs": "bs:1000", "paired-ar": "ar:10000"}[name]
     systems = [] if name == "confidence" else TWO
-    for arguments in ([f"--{name}", "ref"], ["ref", f"--{name}"], [f"--{name}", "--", "ref"]):
+    for arguments in ([f"--{name}", "ref"], [f"--{name}", "--", "ref"]):
+        assert (
+            call("bleu", *systems, *arguments, stdin=HYP).text
+            == call("bleu", "ref", *systems, f"--{name}", stdin=HYP).text
+        )
         done = call("bleu", *systems, *arguments, stdin=HYP)
         assert done.code == 0, done.err
         assert f"nrefs:1|{default}|seed:12345|" in done.text
-    for arguments in ([f"--{name}", "50", "ref"], [f"--{name}=50", "ref"], ["ref", f"--{name}", "50"]):
+    for arguments in ([f"--{name}", "50", "ref"], [f"--{name}=50", "ref"]):
         assert "s:50|seed:7|" in call("bleu", *systems, *arguments, "--seed", "7", stdin=HYP).text.replace("ar:", "bs:")
     assert "seed" not in call("bleu", *systems, f"--{name}", "0", "ref", stdin=HYP).text
     found = call("bleu", *systems, f"--{name}", "ref", "--dump-config").text
@@ -180,6 +186,27 @@ def test_every_option_has_its_variable_and_its_line_in_a_file(call, files):
     (files / "dumped.toml").write_text(dumped)
     assert call("bleu", "ref", "--config", "dumped.toml").text == expected.text
     assert call("bleu", "ref", "-b", env={"NLPTOOLS_BLEU_WIDTH": "7"}, stdin=REF).text == "100.0000000\n"
+
+
+def test_several_values_behind_one_name(call, files):
+    """`-i A B` are two systems, as for sacrebleu, and `-m bleu chrf` two metrics; neither takes a reference."""
+    expected = call("bleu", "ref", "-m", "bleu,chrf", *TWO, "-b").text
+    assert len(expected.split()) == 4
+    for arguments in (
+        ["ref", "-m", "bleu", "chrf", "-b", "-i", "hyp", "ref"],
+        ["-i", "hyp", "ref", "-m", "bleu", "-m", "chrf", "-b", "ref"],
+        ["-m", "bleu,chrf", "ref", "-b", "--input", "hyp", "ref"],
+        ["-bm", "bleu", "-m", "chrf,bleu", "-i", "hyp", "--input=ref", "--", "ref"],
+    ):
+        assert call("bleu", *arguments).text == expected, arguments
+    (files / "chrf").write_text(REF)
+    done = call("bleu", "-m", "bleu", "chrf", "-i", "hyp")
+    assert (done.code, done.out) == (2, b"")
+    assert done.err == (
+        "nlptools bleu: 'chrf' is a metric and a file\n"
+        "  hint: the metric: separated by a comma, not by a space; the file: ./chrf\n"
+    )
+    assert call("bleu", "-m", "bleu", "./chrf", "-i", "ref", "-b").text == "100.0\n"
 
 
 # -- references -------------------------------------------------------------------------------------------------------
