@@ -121,10 +121,11 @@ class Significance:
         return bool(self.confidence or self.paired)
 
     def items(self) -> tuple[tuple[str, str], ...]:
-        """The number of resamples or trials and the seed, for the signature; empty if there are none."""
+        """The number of resamples or trials, the seed and the correction, for the signature; empty without resampling."""
         counts = (("bs", self.confidence or self.paired_bs), ("ar", self.paired_ar))
         drawn = tuple((key, str(count)) for key, count in counts if count)
-        return (*drawn, ("seed", str(self.seed))) if drawn else ()
+        correction = (("p", "holm"),) if self.holm else ()
+        return (*drawn, ("seed", str(self.seed)), *correction) if drawn else ()
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,12 @@ class Report:
     """Report options"""
 
     sentence: bool = option(False, "Score each segment separately (BLEU: with --effective-order).")
-    format: str = option(
-        "text", "Form of the output; latex is for several systems.", short="-f", choices=("text", "json", "latex")
+    format: str | None = option(
+        None,
+        "Form of the output. If not given: text, or tsv for several systems if the output is not a terminal. latex is for "
+        "several systems.",
+        short="-f",
+        choices=("text", "tsv", "json", "latex"),
     )
     score_only: bool = option(False, "Print the number alone.", short="-b")
     width: int = option(1, "Decimal places of the score.", short="-w", low=0, high=17, metavar="N")
@@ -168,6 +173,7 @@ def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: S
         (input.num_refs != 1 and len(references) > 1, "--num-refs splits the lines of one file of references"),
         (input.merge and (input.input or report.sentence or report.statistics), "--merge takes statistics, no texts"),
         (report.format == "latex" and num_systems < 2, "--format latex is for several systems"),
+        (report.sentence and report.format == "tsv", "--sentence writes text or json"),
         (report.sentence and tests, "--sentence and intervals exclude each other"),
         (report.sentence and num_systems > 1, "--sentence is for one system"),
         (report.sentence and len(bleu.metrics) > 1, "--sentence is for one metric"),

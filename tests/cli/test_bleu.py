@@ -124,6 +124,7 @@ TWO = ["-i", "hyp", "-i", "ref"]
         (["--merge", "ref", "--statistics", "x"], "--merge takes statistics, no texts"),
         (["ref", "-f", "latex"], "--format latex is for several systems"),
         (["ref", "--sentence", "--confidence"], "--sentence and intervals exclude each other"),
+        (["ref", "--sentence", "-f", "tsv"], "--sentence writes text or json"),
         (["ref", "--sentence", *TWO], "--sentence is for one system"),
         (["ref", "--sentence", "-m", "bleu,chrf"], "--sentence is for one metric"),
         (["ref", "--sentence", "--statistics", "x"], "--sentence and --statistics exclude each other"),
@@ -379,13 +380,33 @@ def test_fail_under_of_merged_and_of_chrf(call, files):
 
 
 def test_systems_side_by_side(call, files):
-    done = call("bleu", "ref", *TWO, "-m", "bleu,chrf")
+    done = call("bleu", "ref", *TWO, "-m", "bleu,chrf", "-f", "text")
     assert "│" in done.text and "Metric signatures" in done.text
     records = json.loads(call("bleu", "ref", *TWO, "-f", "json").text)
     assert [record["system"] for record in records] == ["hyp", "ref"]
     assert call("bleu", "ref", *TWO, "-m", "chrf,bleu", "-b").lines[1] == "100.0\t100.0"
     piped = call("bleu", "ref", "-i", "-", "-i", "ref", "-b", "-w", "9", stdin=HYP)
     assert piped.lines == call("bleu", "ref", *TWO, "-b", "-w", "9").lines
+
+
+def test_systems_in_a_pipe(call, files):
+    """A line for each system and metric, columns separated by tabs: nothing has to be cut out of a drawing."""
+    table = [line.split("\t") for line in call("bleu", "ref", *TWO, "-m", "bleu", "chrf", "-w", "3").lines]
+    records = json.loads(call("bleu", "ref", *TWO, "-m", "bleu", "chrf", "-w", "3", "-f", "json").text)
+    assert [row[:3] for row in table] == [
+        [record["system"], metric, record[metric]] for record in records for metric in ("BLEU", "chrF2")
+    ]
+    assert {len(row) for row in table} == {4}
+    assert table[0][3].startswith("nrefs:1|case:mixed|") and table[1][3].startswith("nrefs:1|case:mixed|eff:yes|nc:6|")
+    for test, columns in (("bs", 7), ("ar", 5)):
+        arguments = ["ref", *TWO, f"--paired-{test}", "50"]
+        rows = [line.split("\t") for line in call("bleu", *arguments).lines]
+        assert [len(row) for row in rows] == [columns, columns]
+        (_, other) = json.loads(call("bleu", *arguments, "-f", "json").text)
+        assert (rows[0][-1], rows[1][-1]) == ("", f"{other['BLEU']['p_value']:.4f}")
+    (one,) = call("bleu", "ref", "-i", "hyp", "-f", "tsv", "--confidence", "50").lines
+    assert one.split("\t")[:2] == ["hyp", "BLEU"] and one.count("\t") == 5
+    assert call("bleu", "ref", "-f", "tsv", stdin=HYP).text.startswith("-\tBLEU\t")
 
 
 def test_holm(call, files):
@@ -397,7 +418,8 @@ def test_holm(call, files):
     assert sorted(record["BLEU"]["p_value"] for record in corrected[1:]) == pytest.approx(
         [min(1, 2 * p[0]), max(min(1, 2 * p[0]), p[1])]
     )
-    assert "(Holm)" in call("bleu", *arguments[:-2], "--holm").text
+    assert "(Holm)" in call("bleu", *arguments[:-1], "text", "--holm").text
+    assert all("|seed:12345|p:holm|" in line for line in call("bleu", *arguments[:-1], "tsv", "--holm").lines)
 
 
 def test_the_baseline_may_stand_twice(call, files):

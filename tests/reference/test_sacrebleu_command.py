@@ -43,9 +43,9 @@ COMMANDS = {
     "all json": both(ONE, f"-w 8 {METRICS[0]}", f"-w 8 -f json {METRICS[1]}"),
     "all in another order": both(ONE, "-f text -m ter bleu", "-m ter,bleu"),
     "all behind spaces": both(ONE, "-f text -m ter bleu", "-m ter bleu"),
-    "references behind": both(["-i", "a", "b"], "-f text -- ref", "-- ref", references=""),
+    "references behind": both(["-i", "a", "b"], "-f text -- ref", "-f text -- ref", references=""),
     "systems between": both(
-        ["-i", "a", "b"], "-m bleu chrf -f text -- ref ref2", "-m bleu chrf -- ref ref2", references=""
+        ["-i", "a", "b"], "-m bleu chrf -f text -- ref ref2", "-m bleu chrf -f text -- ref ref2", references=""
     ),
     "all numbers": both(ONE, f"-b {METRICS[0]} -f text", f"-b {METRICS[1]}"),
     "two references": both(ONE, f"-f text -w 8 {METRICS[0]}", f"-w 8 {METRICS[1]}", "ref ref2"),
@@ -94,16 +94,16 @@ COMMANDS = {
     "sentences wide": both(ONE, "-sl -w 9 -sh", "--sentence -w 9 --short", "ref ref2"),
     "sentence numbers": both(ONE, "-sl -w 9 -b -m chrf", "--sentence -w 9 -b -m chrf", "ref ref2"),
     "sentences of ter": both(ONE, "-sl -w 9 -m ter", "--sentence -w 9 -m ter"),
-    "systems": both(THREE, f"-f text {METRICS[0]}", METRICS[1]),
-    "systems short": both(THREE, "-f text -sh", "--short"),
+    "systems": both(THREE, f"-f text {METRICS[0]}", f"-f text {METRICS[1]}"),
+    "systems short": both(THREE, "-f text -sh", "-f text --short"),
     "systems latex": both(THREE, f"-f latex {METRICS[0]}", f"-f latex {METRICS[1]}"),
     "systems json": both(THREE, f"-f json -w 3 {METRICS[0]}", f"-f json -w 3 {METRICS[1]}"),
-    "bootstrap": both(THREE, f"-f text -w 3 -pbs -pbsn 200 {METRICS[0]}", f"-w 3 --paired-bs 200 {METRICS[1]}"),
+    "bootstrap": both(THREE, f"-f text -w 3 -pbs -pbsn 200 {METRICS[0]}", f"-f text -w 3 --paired-bs 200 {METRICS[1]}"),
     "bootstrap latex": both(TWO, "-f latex -pbs -pbsn 99", "-f latex --paired-bs 99"),
     # sacrebleu itself fails at the JSON of means of chrF and TER
     "bootstrap json": both(THREE, "-f json -pbs -pbsn 200", "-f json --paired-bs 200"),
     "bootstrap as it comes": both(TWO, "-f json -pbs", "--paired-bs -f json"),
-    "randomization": both(THREE, f"-f text -par -parn 150 {METRICS[0]}", f"--paired-ar 150 {METRICS[1]}"),
+    "randomization": both(THREE, f"-f text -par -parn 150 {METRICS[0]}", f"-f text --paired-ar 150 {METRICS[1]}"),
     "randomization latex": both(TWO, "-f latex -par -parn 99", "-f latex --paired-ar 99"),
     "randomization json": both(THREE, f"-f json -par -parn 201 {METRICS[0]}", f"-f json --paired-ar 201 {METRICS[1]}"),
     "baseline twice": both(["-i", "a", "b", "a"], "-f json -par -parn 99", "-f json --paired-ar 99"),
