@@ -64,18 +64,19 @@ FAMILIES = {
         metrics=("accuracy", "balanced_accuracy", *AVERAGED, "support", "matthews", *_AVERAGED_NAMES),
         reads=LINES,
         compute="nlptools.metrics.classification:requested",
-        listed="accuracy, balanced_accuracy, precision, recall, f1, support, matthews (mcc)",
+        listed="accuracy (acc), balanced_accuracy, precision, recall, f1, support, matthews (mcc)",
         explained="""\
 LABELS, one per line, or in a column of TSV (--column, --gold-column). accuracy: the share of correct labels.
 balanced_accuracy: the mean recall of the labels that occur in gold. precision, recall, f1, support: van Rijsbergen 1979,
 Information Retrieval, chapter 7; of the positive label, or of several by --average: macro is the mean over labels, micro
 counts all decisions together, weighted is the mean over labels by their number in gold (Sokolova and Lapalme 2009). In
 one call they are called f1_macro, f1_micro, f1_weighted and so on, or f1:LABEL. matthews (mcc): Matthews 1975, of several
-labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's.""",
-        options=("average", "positive", "labels", "confusion"),
+labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's. --report prints the lines of its classification_report,
+and the confusion matrix.""",
+        options=("average", "positive", "labels", "confusion", "report"),
         together=True,
         single=("accuracy", "balanced_accuracy", "matthews", *_AVERAGED_NAMES),
-        aliases={"mcc": "matthews"},
+        aliases={"acc": "accuracy", "mcc": "matthews"},
     ),
     "numbers": Family(
         metrics=("pearson", "spearman", "kendall"),
@@ -111,7 +112,8 @@ tag last in each. entity-f1: precision, recall and F1 of entities with the right
 accuracy of the tags (Tjong Kim Sang and Buchholz 2000, W00-0726; Tjong Kim Sang and De Meulder 2003, W03-0419). The scheme
 conlleval counts as the script of that name does, to the printed digit, and --report prints its lines; iob1, iob2, ioe1,
 ioe2, bioes (iobes) and bilou are strict: tags that break the scheme form no entity; lenient forgives them, and
-reads the L and U of bilou as E and S.""",
+reads the L and U of bilou as E and S. With a scheme other than conlleval, --report prints the lines of seqeval's
+classification_report.""",
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
     ),
@@ -121,7 +123,7 @@ reads the L and U of bilou as E and S.""",
         compute="nlptools.metrics.spans:requested_accuracy",
         listed="tagging-accuracy",
         explained="tagging-accuracy: the share of tokens with the right tag, from the same files.",
-        options=("labels", "confusion"),
+        options=("labels", "confusion", "report"),
         single=None,
         references="optional",
     ),
