@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -26,7 +28,10 @@ from nlptools.errors import CheckFailed, UsageError
         "References and translations are text, one segment per line, detokenized unless --tokenize none is given; "
         "line n of each belongs to line n of all others. The output is one line for each metric: name and signature, "
         "which records how the score was computed, the score, and for BLEU the precisions by order of n-grams, the brevity "
-        "penalty, the ratio of the lengths, and the lengths in tokens. Several systems give a table. With several "
+        "penalty, the ratio of the lengths, and the lengths in tokens. Several systems give a table on a terminal, and "
+        "otherwise a line for each system and metric, without header, with columns separated by tabs: file, metric, score, "
+        "signature; with --paired-bs the mean over the resamples and half the width of the 95% interval; and with a test "
+        "the p-value, empty for the baseline. With several "
         "references an n-gram may match any of them; chrF takes the best reference, TER the nearest. Files of "
         "--statistics have a line that describes the metric, a line with the names of the columns, and a line of "
         "numbers for each segment; --merge scores the sum of any number of them.\n\n"
@@ -42,9 +47,9 @@ from nlptools.errors import CheckFailed, UsageError
         ("Against two references, compressed", "nlptools bleu ref.a.txt.gz ref.b.txt.gz -i hyp.txt"),
         (
             "BLEU and chrF++ with 95% intervals",
-            "nlptools bleu ref.txt -i hyp.txt -m bleu,chrf --chrf-word-order 2 --confidence",
+            "nlptools bleu ref.txt -i hyp.txt -m bleu chrf --chrf-word-order 2 --confidence",
         ),
-        ("Are two systems better than a baseline?", "nlptools bleu ref.txt -i base.txt -i a.txt -i b.txt --paired-bs"),
+        ("Are two systems better than a baseline?", "nlptools bleu ref.txt -i base.txt a.txt b.txt --paired-bs"),
         ("Only the number, with two decimals", "nlptools bleu ref.txt -i hyp.txt --score-only --width 2"),
         ("Count on one machine, score on another", "nlptools bleu ref.1.txt -i hyp.1.txt --statistics 1.tsv"),
         ("Score the parts together", "nlptools bleu --merge 1.tsv 2.tsv"),
@@ -65,10 +70,14 @@ def command(
 ) -> None:
     """Score translations with BLEU, chrF and TER.
 
-    Translations are read from standard input, or from --input, given once for each system. Scores and signatures equal
-    those of sacrebleu to the last digit. Memory does not grow with the input unless intervals or tests are requested.
+    Translations are read from standard input, or from the files of --input, one for each system. References stand before
+    --input. Scores and signatures equal those of sacrebleu to the last digit. Memory does not grow with the input unless
+    intervals or tests are requested.
     """
     check(references, input, bleu, significance, report)
+    if report.format is None:
+        several = len(input.input) > 1 and not sys.stdout.isatty()
+        report = dataclasses.replace(report, format="tsv" if several else "text")
     without_blas_threads()
     from nlptools.files import streams
     from nlptools.metrics.translation import corpus, segments, statistics_files, systems

@@ -37,16 +37,20 @@ Intervals: bootstrap over examples, sentences or questions (Efron 1979; Koehn 20
     Report,
     formats=FORMATS,
     examples=(
-        ("Accuracy and F1 of labels", "nlptools evaluate -m accuracy,f1 -r gold.txt predicted.txt"),
+        ("Accuracy and F1 of labels", "nlptools evaluate -m accuracy f1 -r gold.txt predicted.txt"),
         (
             "GLUE's metrics, gold labels in the fourth column of a published file",
             "nlptools evaluate -m qnli -r dev.tsv --gold-column 4 --gold-header < predicted.txt",
         ),
         ("F1 of each label, and the confusion matrix", "nlptools evaluate -m f1 --average none --confusion -r a b"),
+        (
+            "Precision, recall, F1 and support of each label",
+            "nlptools evaluate -m accuracy --report -r gold.txt predicted.txt",
+        ),
         ("What conlleval prints", "nlptools evaluate -m entity-f1 --report tagged.txt"),
         ("Strict F1 with its 95% interval", "nlptools evaluate -m entity-f1:f1 --scheme iob2 --confidence tagged.txt"),
         ("Thresholds for SQuAD 2.0", "nlptools evaluate -m squad2 -r dev.json --null-odds odds.json answers.json"),
-        ("ROUGE against two references", "nlptools evaluate -m rouge1,rouge2,rougeL -r a.txt -r b.txt < summaries.txt"),
+        ("ROUGE against two references", "nlptools evaluate -m rouge1 rouge2 rougeL -r a.txt -r b.txt < summaries.txt"),
         ("Perplexity of a text", "nlptools score lm/ < test.txt | nlptools evaluate -m perplexity"),
         (
             "Stop a script when quality drops",
@@ -64,6 +68,8 @@ def command(predictions: str, evaluate: Evaluate, source: Source, report: Report
     """
     groups = parse(evaluate.metric)
     check_usage(groups, evaluate, source, report)
+    if report.report and groups[0][0].family == "labels":
+        groups = parse(["accuracy"])  # the report has all metrics of each label
     without_blas_threads()
     from nlptools.files import streams
     from nlptools.metrics import report as forms
@@ -74,7 +80,9 @@ def command(predictions: str, evaluate: Evaluate, source: Source, report: Report
     if report.fail_under is not None and len(names) > 1:
         raise UsageError(f"--fail-under is for one value, there are {len(names)}: name one, such as -m {names[0]}")
     with streams.Output() as out:
-        out.write_lines(forms.official(evaluations[0]) if report.report else forms.lines(evaluations, report))
+        out.write_lines(
+            forms.report_lines(evaluations[0], report.width) if report.report else forms.lines(evaluations, report)
+        )
     if report.fail_under is None:
         return
     value = next(iter(evaluations[0].values().values()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 import os
 import shlex
 import sys
@@ -16,7 +15,8 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from nlptools import configs, messages
+from nlptools import messages
+from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, size
 from nlptools.errors import BundleError, InputError, UsageError, display, reason
 from nlptools.files import progress, streams
@@ -41,23 +41,34 @@ class Command(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         ctx.meta["nlptools.args"] = list(args)  # a preset is looked up before the options are parsed
-        return super().parse_args(ctx, self._with_bare_values(args))
+        return super().parse_args(ctx, self._one_value_each(args))
 
-    def _with_bare_values(self, args: list[str]) -> list[str]:
-        """`args`, with the default number added to an option whose number is optional: the next argument may be a file."""
-        bare = {
-            name: field.metadata["bare"]
+    def _one_value_each(self, args: list[str]) -> list[str]:
+        """`args` with a value behind each name: `-i A B` becomes `-i A -i B`, and `--confidence` gets its default number."""
+        fields = {
+            name: field
             for group in self.groups
             for field in dataclasses.fields(group)
-            if field.metadata["bare"] is not None
-            for name in ["--" + (field.metadata["flag"] or field.name.replace("_", "-"))]
+            for name in ("--" + (field.metadata["flag"] or field.name.replace("_", "-")), field.metadata["short"])
         }
         out: list[str] = []
+        name, values = "", 0  # the last option, and the arguments since
         for i, arg in enumerate(args):
             if arg == "--":
                 return out + args[i:]
-            alone = arg in bare and not (i + 1 < len(args) and args[i + 1].lstrip("-").isdigit())
-            out.append(f"{arg}={bare[arg]}" if alone else arg)
+            data = fields[arg].metadata if arg in fields else {}
+            if arg.startswith("-") and arg != "-":
+                name, values = arg, 0
+                alone = not (i + 1 < len(args) and args[i + 1].lstrip("-").isdigit())
+                arg += f"={data['bare']}" if alone and data.get("bare") is not None else ""
+            else:
+                values += 1
+                more = fields[name].metadata["more"] if name in fields else None
+                if values > 1 and more is not None and more(arg):
+                    out.append(name)
+                elif values > 1:
+                    name = ""
+            out.append(arg)
         return out
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -207,10 +218,7 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
             names = [f"{data['short']}/", f"{flag}/--no-{flag[2:]}"]
         return click.Option([*names, field.name], default=field.default, help=help_text, is_flag=True)
     names = [flag, field.name, *(name for name in (data["also"], data["short"]) if name)]
-    if data["multiple"]:
-        return click.Option(
-            names, multiple=True, default=field.default, help=help_text, metavar=data["metavar"], type=str
-        )
+    kind = value_type(annotation, field)
     shown = not required and field.default not in (None, "", ()) and data["bare"] is None
     return click.Option(
         names,
@@ -218,79 +226,11 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
         **({"required": True} if required else {"default": field.default}),
         help=help_text,
         metavar=data["metavar"],
-        type=_type(annotation, field),
+        type=kind,
         show_default=shown,
+        multiple=data["multiple"] or isinstance(kind, CommaList),
+        callback=flat if isinstance(kind, CommaList) else None,
     )
-
-
-def _type(annotation: str, field: dataclasses.Field[Any]) -> click.ParamType[Any]:
-    data = field.metadata
-    if data["choices"]:
-        return click.Choice(data["choices"])
-    if data["family"]:
-        from nlptools.models import registry
-
-        return click.Choice([registry.find(name).option for name in registry.names(data["family"])])
-    if annotation.startswith("tuple[str"):
-        return CommaList()
-    if annotation in ("int", "float"):
-        return Number(field, int if annotation == "int" else float)
-    return click.STRING if data["check"] is None else Checked(data["check"])
-
-
-class CommaList(click.ParamType[Any]):
-    """`A,B,C` as a tuple of strings."""
-
-    name = "A,B,..."
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        return tuple(value) if isinstance(value, (tuple, list)) else tuple(part for part in value.split(",") if part)
-
-
-class Number(click.FloatRange):
-    """A number within the bounds of its field, of which help shows only the explicit ones."""
-
-    def __init__(self, field: dataclasses.Field[Any], parse: Callable[[str], float]) -> None:
-        self.parse, self.name = parse, "integer" if parse is int else "float"
-        self.low, self.high = field.metadata["low"], field.metadata["high"]
-        self.least, self.most = configs.bounds(field) or (-math.inf, math.inf)
-        super().__init__(self.least, self.most)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            number = self.parse(value)
-        except ValueError:
-            self.fail(f"{value!r} is not a {'whole ' if self.parse is int else ''}number", param, ctx)
-        if not math.isfinite(number):
-            self.fail(f"{value!r} is not a finite number", param, ctx)
-        if not self.least <= number <= self.most:
-            both = f"between {self.least} and {self.most}"
-            one = f"at least {self.least}" if number < self.least else f"at most {self.most}"
-            self.fail(f"must be {one if self.high is None else both}, not {value}", param, ctx)
-        return number
-
-    def _describe_range(self) -> str:
-        low, high = self.low, self.high
-        if low is None:
-            return "" if high is None else f"x<={high}"
-        return f"x>={low}" if high is None else f"{low}<=x<={high}"
-
-
-class Checked(click.ParamType[Any]):
-    """Text that a function of `configs` accepts."""
-
-    name = "text"
-
-    def __init__(self, check: Callable[[str], Any]) -> None:
-        self.check = check
-        self.name = check.__name__
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            self.check(str(value))
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
-        return str(value)
 
 
 # -- config files, presets, --dump-config ------------------------------------------------------------------------------
@@ -374,11 +314,10 @@ def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
 
 def _text(option: click.Parameter, value: Any, path: str) -> Any:
     """A value of a TOML file as a string, as on the command line, so that the same checks apply."""
-    several = option.multiple or isinstance(option.type, CommaList)
-    if isinstance(value, dict) or (isinstance(value, list) and not several):
+    if isinstance(value, dict) or (isinstance(value, list) and not option.multiple):
         raise UsageError(f"{path}: {option.name} is a {type(value).__name__}, expected one value")
-    if isinstance(value, list):
-        return [str(item) for item in value]
+    if isinstance(value, list):  # commas in an item are no separators
+        return [(str(item),) if isinstance(option.type, CommaList) else str(item) for item in value]
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return [text] if option.multiple else text
 

@@ -28,6 +28,7 @@ def option(
     high: float | None = None,
     check: Callable[[str], Any] | None = None,
     multiple: bool = False,
+    more: Callable[[str], bool] | None = None,
     bare: Any = None,
     also: str | None = None,
 ) -> Any:
@@ -41,7 +42,9 @@ def option(
         family: the only values allowed are the architectures of this family, see `models.registry`.
         low, high: inclusive bounds of a number; for the defaults see `bounds`.
         check: called with the text of the option; raises UsageError if the text is invalid.
-        multiple: the option may be given several times; the value is a tuple.
+        multiple: the option may be given several times; the value is a tuple. Tuples of other options are given with
+            commas, and also several times.
+        more: whether an argument that follows a value of the option is a further value, as in `-i A B`.
         bare: the value of an option that is given without a value.
         also: a second long name.
     """
@@ -56,6 +59,7 @@ def option(
         "high": high,
         "check": check,
         "multiple": multiple,
+        "more": more,
         "bare": bare,
         "also": also,
     }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import LARGEST_SEED, option
-from nlptools.configs.metrics import TRANSLATION
+from nlptools.configs.metrics import TRANSLATION, is_metric
 from nlptools.errors import UsageError
 
 METRICS = tuple(TRANSLATION)
@@ -20,10 +20,12 @@ class Input:
 
     input: tuple[str, ...] = option(
         (),
-        "Translations of one system, one segment per line; once for each system. Without it: standard input.",
+        "Translations of a system, one segment per line. All arguments up to the next option are systems. Without it: "
+        "standard input.",
         short="-i",
-        metavar="FILE",
+        metavar="FILE...",
         multiple=True,
+        more=lambda argument: True,
     )
     num_refs: int = option(
         1,
@@ -38,7 +40,14 @@ class Input:
 class Bleu:
     """BLEU options"""
 
-    metrics: tuple[str, ...] = option(("bleu",), "Metrics: bleu, chrf, ter.", short="-m")
+    metrics: tuple[str, ...] = option(
+        ("bleu",),
+        "Metrics, separated by commas or spaces: bleu, chrf, ter.",
+        short="-m",
+        metavar="NAME,...",
+        choices=METRICS,
+        more=is_metric,
+    )
     order: int = option(4, "Longest n-grams of BLEU.", short="-n", low=1, high=64, metavar="N")
     effective_order: bool = option(False, "Leave out orders for which the translations are too short.")
     tokenize: str = option(
@@ -112,10 +121,11 @@ class Significance:
         return bool(self.confidence or self.paired)
 
     def items(self) -> tuple[tuple[str, str], ...]:
-        """The number of resamples or trials and the seed, for the signature; empty if there are none."""
+        """The number of resamples or trials, the seed and the correction, for the signature; empty without resampling."""
         counts = (("bs", self.confidence or self.paired_bs), ("ar", self.paired_ar))
         drawn = tuple((key, str(count)) for key, count in counts if count)
-        return (*drawn, ("seed", str(self.seed))) if drawn else ()
+        correction = (("p", "holm"),) if self.holm else ()
+        return (*drawn, ("seed", str(self.seed)), *correction) if drawn else ()
 
 
 @dataclass(frozen=True)
@@ -123,8 +133,12 @@ class Report:
     """Report options"""
 
     sentence: bool = option(False, "Score each segment separately (BLEU: with --effective-order).")
-    format: str = option(
-        "text", "Form of the output; latex is for several systems.", short="-f", choices=("text", "json", "latex")
+    format: str | None = option(
+        None,
+        "Form of the output. If not given: text, or tsv for several systems if the output is not a terminal. latex is for "
+        "several systems.",
+        short="-f",
+        choices=("text", "tsv", "json", "latex"),
     )
     score_only: bool = option(False, "Print the number alone.", short="-b")
     width: int = option(1, "Decimal places of the score.", short="-w", low=0, high=17, metavar="N")
@@ -142,20 +156,24 @@ def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: S
     """Refuse options that do not go together, before anything is read. Raises UsageError."""
     tests = [name for name in ("confidence", "paired_bs", "paired_ar") if getattr(significance, name)]
     num_systems, different = max(1, len(input.input)), len(set(input.input))
-    unknown = sorted(set(bleu.metrics) - set(METRICS))
     tokenizer = bleu.tokenize in TOKENIZERS or bleu.tokenize.endswith(".model")
     below = report.fail_under is not None
+    if not references and input.input and not input.merge:
+        message = "no references: all arguments of --input are systems"
+        raise UsageError(message, hint="give references first: nlptools bleu REF... -i SYSTEM..., or behind --")
     refusals = (
-        (not references, "missing argument 'REF...'" if not input.merge else "--merge expects files of statistics"),
-        (unknown or not bleu.metrics, f"no such metric: {', '.join(unknown)}, expected {', '.join(METRICS)}"),
+        (not references and not input.merge, "missing argument 'REF...'"),
+        (not references and input.merge, "--merge expects files of statistics"),
+        (not bleu.metrics, f"no metric is named, expected some of {', '.join(METRICS)}"),
         (not tokenizer, f"no such tokenizer: {bleu.tokenize!r}, expected one of {', '.join(TOKENIZERS)} or a .model"),
         (len(tests) > 1, f"--{' and --'.join(tests)} exclude each other".replace("_", "-")),
-        (significance.paired and different < 2, "a paired test compares systems: give --input at least twice"),
+        (significance.paired and different < 2, "a paired test compares systems: give --input at least two"),
         (significance.confidence and num_systems > 1, "for several systems use --paired-bs, which gives intervals too"),
         (significance.holm and not significance.paired, "--holm corrects the p-values of --paired-bs or --paired-ar"),
         (input.num_refs != 1 and len(references) > 1, "--num-refs splits the lines of one file of references"),
         (input.merge and (input.input or report.sentence or report.statistics), "--merge takes statistics, no texts"),
         (report.format == "latex" and num_systems < 2, "--format latex is for several systems"),
+        (report.sentence and report.format == "tsv", "--sentence writes text or json"),
         (report.sentence and tests, "--sentence and intervals exclude each other"),
         (report.sentence and num_systems > 1, "--sentence is for one system"),
         (report.sentence and len(bleu.metrics) > 1, "--sentence is for one metric"),
@@ -163,7 +181,7 @@ def check(references: tuple[str, ...], input: Input, bleu: Bleu, significance: S
         (report.statistics and (num_systems > 1 or len(bleu.metrics) > 1), "--statistics are of one system and metric"),
         (report.statistics == "-", "--statistics expects the name of a file; the score is on standard output"),
         (below and num_systems > 1, "--fail-under is for one system"),
-        (below and tuple(bleu.metrics) not in (("bleu",), ("chrf",)), "--fail-under is for bleu or chrf"),
+        (below and set(bleu.metrics) not in ({"bleu"}, {"chrf"}), "--fail-under is for bleu or chrf"),
         (below and report.sentence, "--fail-under is for the whole corpus"),
     )
     for refused, message in refusals:

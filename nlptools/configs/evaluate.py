@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
 from nlptools.configs import LARGEST_SEED, option
-from nlptools.configs.metrics import FAMILIES, Request, takers, title
+from nlptools.configs.metrics import FAMILIES, Request, is_metric, takers, title
 from nlptools.errors import UsageError
 
 AVERAGES = ("binary", "macro", "micro", "weighted", "none")
@@ -21,9 +21,10 @@ class Evaluate:
 
     metric: tuple[str, ...] = option(
         MISSING,
-        f"Metrics, separated by commas: {', '.join(family.listed for family in FAMILIES.values())}.",
+        f"Metrics, separated by commas or spaces: {', '.join(family.listed for family in FAMILIES.values())}.",
         short="-m",
         metavar="NAME,...",
+        more=is_metric,
     )
     average: str | None = option(
         None,
@@ -81,7 +82,11 @@ class Report:
     score_only: bool = option(False, "Print the numbers alone, without names and signatures.", short="-b")
     width: int = option(4, "Decimal places of a text's numbers.", short="-w", low=0, high=17, metavar="N")
     confusion: bool = option(False, "Also print the confusion matrix, rows gold.")
-    report: bool = option(False, "Print what conlleval, or SQuAD's own script, prints instead.")
+    report: bool = option(
+        False,
+        "Print a report instead: precision, recall, F1 and support of each label and the confusion matrix; or what "
+        "conlleval or SQuAD's own script prints.",
+    )
     fail_under: float | None = option(None, "End with status 1 if the one value is below this.", metavar="X")
 
     @property
@@ -107,7 +112,7 @@ def check_usage(groups: Sequence[Sequence[Request]], evaluate: Evaluate, source:
     check_taken(groups, evaluate, source, report)
     first = groups[0][0]
     family = FAMILIES[first.family]
-    single = len(groups) == 1 and len(groups[0]) == 1
+    single = len(groups) == 1 and (len(groups[0]) == 1 or first.family == "labels")
     refusals = (
         (not source.reference and family.references in ("one", "any"),
          f"{first.metric} needs gold data: missing option '-r'"),
@@ -116,9 +121,11 @@ def check_usage(groups: Sequence[Sequence[Request]], evaluate: Evaluate, source:
         (evaluate.raw and evaluate.scheme != "conlleval", "--raw belongs to --scheme conlleval"),
         (evaluate.outside != "O" and not evaluate.raw, "--outside belongs to --raw"),
         (evaluate.threshold != 1 and evaluate.null_odds is None, "--threshold belongs to --null-odds"),
-        (report.report and (not single or first.value), "--report is for one metric, and all of it"),
+        (report.report and (not single or any(request.value for request in groups[0])),
+         "--report is for one metric, and all of it"),
         (report.report and (report.confidence or report.score_only or report.format == "json" or report.confusion),
          "--report has a form of its own: no --confidence, --score-only, --confusion or --format json"),
+        (report.report and evaluate.average, "--report shows all averages: no --average"),
         (report.score_only and report.format == "json", "--score-only and --format json exclude each other"),
         (report.confusion and report.score_only, "--confusion and --score-only exclude each other"),
         (report.fail_under is not None and first.metric in family.lower_is_better,

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from nlptools.errors import UsageError
@@ -62,18 +64,19 @@ FAMILIES = {
         metrics=("accuracy", "balanced_accuracy", *AVERAGED, "support", "matthews", *_AVERAGED_NAMES),
         reads=LINES,
         compute="nlptools.metrics.classification:requested",
-        listed="accuracy, balanced_accuracy, precision, recall, f1, support, matthews (mcc)",
+        listed="accuracy (acc), balanced_accuracy, precision, recall, f1, support, matthews (mcc)",
         explained="""\
 LABELS, one per line, or in a column of TSV (--column, --gold-column). accuracy: the share of correct labels.
 balanced_accuracy: the mean recall of the labels that occur in gold. precision, recall, f1, support: van Rijsbergen 1979,
 Information Retrieval, chapter 7; of the positive label, or of several by --average: macro is the mean over labels, micro
 counts all decisions together, weighted is the mean over labels by their number in gold (Sokolova and Lapalme 2009). In
 one call they are called f1_macro, f1_micro, f1_weighted and so on, or f1:LABEL. matthews (mcc): Matthews 1975, of several
-labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's.""",
-        options=("average", "positive", "labels", "confusion"),
+labels Gorodkin 2004, from -1 to 1. Values equal scikit-learn's. --report prints the lines of its classification_report,
+and the confusion matrix.""",
+        options=("average", "positive", "labels", "confusion", "report"),
         together=True,
         single=("accuracy", "balanced_accuracy", "matthews", *_AVERAGED_NAMES),
-        aliases={"mcc": "matthews"},
+        aliases={"acc": "accuracy", "mcc": "matthews"},
     ),
     "numbers": Family(
         metrics=("pearson", "spearman", "kendall"),
@@ -109,7 +112,8 @@ tag last in each. entity-f1: precision, recall and F1 of entities with the right
 accuracy of the tags (Tjong Kim Sang and Buchholz 2000, W00-0726; Tjong Kim Sang and De Meulder 2003, W03-0419). The scheme
 conlleval counts as the script of that name does, to the printed digit, and --report prints its lines; iob1, iob2, ioe1,
 ioe2, bioes (iobes) and bilou are strict: tags that break the scheme form no entity; lenient forgives them, and
-reads the L and U of bilou as E and S.""",
+reads the L and U of bilou as E and S. With a scheme other than conlleval, --report prints the lines of seqeval's
+classification_report.""",
         options=("average", "scheme", "raw", "outside", "report"),
         references="optional",
     ),
@@ -119,7 +123,7 @@ reads the L and U of bilou as E and S.""",
         compute="nlptools.metrics.spans:requested_accuracy",
         listed="tagging-accuracy",
         explained="tagging-accuracy: the share of tokens with the right tag, from the same files.",
-        options=("labels", "confusion"),
+        options=("labels", "confusion", "report"),
         single=None,
         references="optional",
     ),
@@ -220,23 +224,45 @@ def find(text: str) -> Request:
     Raises:
         UsageError: no such metric, or a metric with one value has no value of that name.
     """
-    glue = text.lower().startswith("glue:")
-    name, _, value = (text[5:] if glue else text).partition(":")
-    names = {name: (key, name) for key, family in FAMILIES.items() for name in family.metrics}
-    names |= {alias: (key, name) for key, family in FAMILIES.items() for alias, name in family.aliases.items()}
-    families = {_plain(name): metric for name, metric in names.items()}
-    key, metric = families.get(_plain(name), ("", ""))
-    if not key or (glue and key != "glue"):
+    glue, name, value = _parts(text)
+    key, metric = _names(glue).get(_plain(name), ("", ""))
+    if not key:
         from difflib import get_close_matches
 
-        known = FAMILIES["glue"].metrics if glue else list(names)
-        close = get_close_matches(name.lower(), known, n=3)
+        close = get_close_matches(name.lower(), {name for _, name in _names(glue).values()}, n=3)
         suggestion = f" (did you mean {' or '.join(close)}?)" if close else ""
         raise UsageError(f"no such metric: {text}{suggestion}", hint="'nlptools help evaluate' explains them")
     single = FAMILIES[key].single
     if value and (single is None or metric in single):
         raise UsageError(f"{metric} has only one value: no {text}")
     return Request(key, metric, value)
+
+
+def is_metric(argument: str) -> bool:
+    """Whether an argument behind a metric is a metric, too. Raises UsageError if it may also be a file."""
+    glue, name, _ = _parts(argument)
+    metric = _plain(name) in _names(glue)
+    if metric and Path(argument).exists():
+        raise UsageError(
+            f"{argument!r} is a metric and a file",
+            hint=f"the metric: separated by a comma, not by a space; the file: ./{argument}",
+        )
+    return metric
+
+
+def _parts(text: str) -> tuple[bool, str, str]:
+    """(whether `text` begins with glue:, name, value)"""
+    glue = text.lower().startswith("glue:")
+    name, _, value = (text[5:] if glue else text).partition(":")
+    return glue, name, value
+
+
+@cache
+def _names(glue: bool) -> dict[str, tuple[str, str]]:
+    """Plain name or alias -> family and metric; of GLUE's tasks only, if `glue`."""
+    families = {"glue": FAMILIES["glue"]} if glue else FAMILIES
+    names = {_plain(name): (key, name) for key, family in families.items() for name in family.metrics}
+    return names | {_plain(a): (key, name) for key, family in families.items() for a, name in family.aliases.items()}
 
 
 def takers(option: str) -> list[str]:

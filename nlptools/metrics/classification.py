@@ -23,7 +23,6 @@ import numpy as np
 from nlptools.configs.evaluate import AVERAGES, Evaluate
 from nlptools.configs.metrics import AVERAGED, FAMILIES, Request
 from nlptools.errors import DataError, UsageError, shown
-from nlptools.metrics import tables
 from nlptools.metrics.metric import (
     Categories,
     Data,
@@ -141,12 +140,10 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
         raise UsageError(f"no such average: {average!r}, expected one of {', '.join(AVERAGES)}")
     wanted: list[tuple[str, str]] = []  # a name in METRICS, and the name of the value or its beginning
     for request in requests:
-        averaged = request.metric in AVERAGED and average != "binary"
-        if request.value:
+        if request.value or (average == "none" and request.metric in BINARY):
             wanted.append((PER_LABEL, f"{request.metric}:{request.value}"))
-        elif averaged and average == "none":
-            wanted.append((PER_LABEL, f"{request.metric}:"))
         else:
+            averaged = request.metric in AVERAGED and average != "binary"
             name = f"{request.metric}_{average}" if averaged else request.metric
             wanted.append((name, name))
     evaluation = evaluate(
@@ -316,24 +313,3 @@ def _details(cells: Ints, names: Sequence[str]) -> dict[str, Any]:
     if size > MOST_LABELS_SHOWN:
         return {}
     return {"labels": list(names), "confusion": np.bincount(cells, minlength=size**2).reshape(size, size).tolist()}
-
-
-def confusion_lines(details: dict[str, Any]) -> list[str]:
-    """The confusion matrix in `details` as aligned lines for a terminal, rows gold, columns predicted.
-
-    No lines if the details hold no matrix, as for very many labels.
-    """
-    if "confusion" not in details:
-        return []
-    names = [_printable(label) for label in details["labels"]]
-    rows = [["gold \\ predicted", *names]]
-    rows += [[name, *map(str, counts)] for name, counts in zip(names, details["confusion"], strict=True)]
-    widths = [max(map(tables.width, column)) for column in zip(*rows)]
-    return [
-        "  ".join(tables.pad(cell, width, ">" if i else "<") for i, (cell, width) in enumerate(zip(row, widths)))
-        for row in rows
-    ]
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)

@@ -1,4 +1,4 @@
-"""The values of metrics as lines: TSV, JSON, or the form of the script that defined the metric."""
+"""The values of metrics as lines: TSV, JSON, or a report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from nlptools import messages
 from nlptools.configs.evaluate import Report
 from nlptools.files import line_records
-from nlptools.metrics.classification import confusion_lines
+from nlptools.metrics import label_tables
 from nlptools.metrics.metric import Evaluation
 from nlptools.metrics.significance import Result, results
 
@@ -52,24 +52,26 @@ def _record(evaluation: Evaluation, result: Result, signature: str, report: Repo
 
 def _matrices(evaluations: Sequence[Evaluation]) -> list[str]:
     """The confusion matrices, an empty line before each; equal ones once."""
-    matrices = dict.fromkeys(tuple(confusion_lines(evaluation.details)) for evaluation in evaluations)
+    matrices = dict.fromkeys(tuple(label_tables.confusion_lines(evaluation.details)) for evaluation in evaluations)
     rows = [row for matrix in matrices if matrix for row in ("", *matrix)]
     if not rows:
         messages.warn("there is no confusion matrix: numbers have none, and very many labels too large a one")
     return rows
 
 
-def official(evaluation: Evaluation) -> list[str]:
-    """The lines that conlleval prints for entities, or SQuAD's script of the same version for answers."""
+def report_lines(evaluation: Evaluation, width: int) -> list[str]:
+    """What SQuAD's or conlleval's own script prints, or a table with a row for each label or type of entity."""
     if evaluation.unit == "questions":
-        from nlptools.metrics.squad import official as squad_official
+        from nlptools.metrics.squad import official
 
         names = tuple(name.partition(":")[2] for name in evaluation.names)
-        values = squad_official(replace(evaluation, names=names))
+        values = official(replace(evaluation, names=names))
         return json.dumps(values, indent=None if "exact_match" in values else 2).split("\n")
-    from nlptools.metrics.spans import conlleval_lines
+    if ("scheme", "conlleval") in evaluation.items:
+        from nlptools.metrics.spans import conlleval_lines
 
-    return conlleval_lines(evaluation)
+        return conlleval_lines(evaluation)
+    return label_tables.report(evaluation, width)
 
 
 def number(value: float, width: int) -> str:

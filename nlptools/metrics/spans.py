@@ -39,6 +39,7 @@ Numbers = NDArray[np.int32]  # one per token: large
 Flags = NDArray[np.bool_]
 
 AVERAGES = ("micro", "macro", "weighted")
+KINDS = ("precision", "recall", "f1")
 SCHEMES = tuple(RULES)
 _BILOU = {"L": "E", "U": "S"}  # seqeval's lenient mode has no BILOU, whose tags these are
 
@@ -99,6 +100,10 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
         raw=options.raw,
         outside=options.outside,
     )
+    if average != "micro":  # precision is macro_precision, or that of each type
+        each = {kind: [name for name in evaluation.names if name.startswith(f"{kind}:")] for kind in KINDS}
+        each |= {kind: [f"{average}_{kind}"] for kind in KINDS if average != "none"}
+        requests = [r._replace(value=value) for r in requests for value in each.get(r.value, [r.value])]
     return _documents(select(evaluation, *titles(requests, evaluation.names)), options)
 
 
@@ -324,11 +329,10 @@ def _evaluation(counts: _Counts, scheme: str, averages: Sequence[str], by_type: 
             columns += [each[kind][:, type] for type in found for kind in range(3)]
         return np.stack(columns, axis=1)
 
-    kinds = ("precision", "recall", "f1")
-    names = [kind if average == "micro" else f"{average}_{kind}" for average in averages for kind in kinds]
+    names = [kind if average == "micro" else f"{average}_{kind}" for average in averages for kind in KINDS]
     names.append("accuracy")
     if by_type:
-        names += [f"{kind}:{counts.types[type]}" for type in found for kind in kinds]
+        names += [f"{kind}:{counts.types[type]}" for type in found for kind in KINDS]
     signature = (("metric", "entities"), ("scheme", scheme), *((("tags", "raw"),) if raw else ()))
     return Evaluation(tuple(names), Sums(table), scores, "sentences", signature, _details(counts, found))
 
@@ -340,7 +344,7 @@ def _details(counts: _Counts, found: Ints) -> dict[str, Any]:
     rows = {
         counts.types[kind]: {
             **{key: int(total[kind]) for key, total in totals.items()},
-            **{key: float(score[kind]) for key, score in zip(("precision", "recall", "f1"), each)},
+            **{key: float(score[kind]) for key, score in zip(KINDS, each)},
         }
         for kind in found
     }

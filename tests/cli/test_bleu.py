@@ -99,19 +99,21 @@ TWO = ["-i", "hyp", "-i", "ref"]
     [
         ([], "missing argument 'REF...'"),
         (["--merge"], "--merge expects files of statistics"),
-        (["ref", "-m", "bleu,rouge,meteor"], "no such metric: meteor, rouge, expected bleu, chrf, ter"),
-        (["ref", "-m", ""], "no such metric"),
+        (["-i", "hyp", "ref"], "no references: all arguments of --input are systems"),
+        (["ref", "-m", "bleu,rouge,meteor"], "'rouge' is not one of 'bleu', 'chrf', 'ter'"),
+        (["ref", "-m", "bleu", "rouge1"], "'rouge1' is not one of 'bleu', 'chrf', 'ter'"),
+        (["ref", "-m", ""], "no metric is named, expected some of bleu, chrf, ter"),
         (
             ["ref", "--tokenize", "xyz"],
             "no such tokenizer: 'xyz', expected one of 13a, intl, zh, char, none or a .model",
         ),
         (["ref", "--paired-bs", "--confidence", *TWO], "--confidence and --paired-bs exclude each other"),
         (["ref", "--paired-bs", "--paired-ar", *TWO], "--paired-bs and --paired-ar exclude each other"),
-        (["ref", "--paired-bs"], "a paired test compares systems: give --input at least twice"),
-        (["ref", "--paired-ar", "5", "-i", "hyp"], "a paired test compares systems: give --input at least twice"),
+        (["ref", "--paired-bs"], "a paired test compares systems: give --input at least two"),
+        (["ref", "--paired-ar", "5", "-i", "hyp"], "a paired test compares systems: give --input at least two"),
         (
             ["ref", "--paired-ar", "-i", "hyp", "-i", "hyp"],
-            "a paired test compares systems: give --input at least twice",
+            "a paired test compares systems: give --input at least two",
         ),
         (["ref", "--confidence", *TWO], "for several systems use --paired-bs, which gives intervals too"),
         (["ref", "--holm", *TWO], "--holm corrects the p-values of --paired-bs or --paired-ar"),
@@ -122,6 +124,7 @@ TWO = ["-i", "hyp", "-i", "ref"]
         (["--merge", "ref", "--statistics", "x"], "--merge takes statistics, no texts"),
         (["ref", "-f", "latex"], "--format latex is for several systems"),
         (["ref", "--sentence", "--confidence"], "--sentence and intervals exclude each other"),
+        (["ref", "--sentence", "-f", "tsv"], "--sentence writes text or json"),
         (["ref", "--sentence", *TWO], "--sentence is for one system"),
         (["ref", "--sentence", "-m", "bleu,chrf"], "--sentence is for one metric"),
         (["ref", "--sentence", "--statistics", "x"], "--sentence and --statistics exclude each other"),
@@ -161,11 +164,15 @@ def test_refusals(call, files, arguments, message):
 def test_an_option_without_its_number_leaves_the_file_that_follows_alone(call, files, name):
     default = {"confidence": "bs:1000", "paired-bs": "bs:1000", "paired-ar": "ar:10000"}[name]
     systems = [] if name == "confidence" else TWO
-    for arguments in ([f"--{name}", "ref"], ["ref", f"--{name}"], [f"--{name}", "--", "ref"]):
+    for arguments in ([f"--{name}", "ref"], [f"--{name}", "--", "ref"]):
+        assert (
+            call("bleu", *systems, *arguments, stdin=HYP).text
+            == call("bleu", "ref", *systems, f"--{name}", stdin=HYP).text
+        )
         done = call("bleu", *systems, *arguments, stdin=HYP)
         assert done.code == 0, done.err
         assert f"nrefs:1|{default}|seed:12345|" in done.text
-    for arguments in ([f"--{name}", "50", "ref"], [f"--{name}=50", "ref"], ["ref", f"--{name}", "50"]):
+    for arguments in ([f"--{name}", "50", "ref"], [f"--{name}=50", "ref"]):
         assert "s:50|seed:7|" in call("bleu", *systems, *arguments, "--seed", "7", stdin=HYP).text.replace("ar:", "bs:")
     assert "seed" not in call("bleu", *systems, f"--{name}", "0", "ref", stdin=HYP).text
     found = call("bleu", *systems, f"--{name}", "ref", "--dump-config").text
@@ -180,6 +187,27 @@ def test_every_option_has_its_variable_and_its_line_in_a_file(call, files):
     (files / "dumped.toml").write_text(dumped)
     assert call("bleu", "ref", "--config", "dumped.toml").text == expected.text
     assert call("bleu", "ref", "-b", env={"NLPTOOLS_BLEU_WIDTH": "7"}, stdin=REF).text == "100.0000000\n"
+
+
+def test_several_values_behind_one_name(call, files):
+    """`-i A B` are two systems, as for sacrebleu, and `-m bleu chrf` two metrics; neither takes a reference."""
+    expected = call("bleu", "ref", "-m", "bleu,chrf", *TWO, "-b").text
+    assert len(expected.split()) == 4
+    for arguments in (
+        ["ref", "-m", "bleu", "chrf", "-b", "-i", "hyp", "ref"],
+        ["-i", "hyp", "ref", "-m", "bleu", "-m", "chrf", "-b", "ref"],
+        ["-m", "bleu,chrf", "ref", "-b", "--input", "hyp", "ref"],
+        ["-bm", "bleu", "-m", "chrf,bleu", "-i", "hyp", "--input=ref", "--", "ref"],
+    ):
+        assert call("bleu", *arguments).text == expected, arguments
+    (files / "chrf").write_text(REF)
+    done = call("bleu", "-m", "bleu", "chrf", "-i", "hyp")
+    assert (done.code, done.out) == (2, b"")
+    assert done.err == (
+        "nlptools bleu: 'chrf' is a metric and a file\n"
+        "  hint: the metric: separated by a comma, not by a space; the file: ./chrf\n"
+    )
+    assert call("bleu", "-m", "bleu", "./chrf", "-i", "ref", "-b").text == "100.0\n"
 
 
 # -- references -------------------------------------------------------------------------------------------------------
@@ -352,13 +380,33 @@ def test_fail_under_of_merged_and_of_chrf(call, files):
 
 
 def test_systems_side_by_side(call, files):
-    done = call("bleu", "ref", *TWO, "-m", "bleu,chrf")
+    done = call("bleu", "ref", *TWO, "-m", "bleu,chrf", "-f", "text")
     assert "│" in done.text and "Metric signatures" in done.text
     records = json.loads(call("bleu", "ref", *TWO, "-f", "json").text)
     assert [record["system"] for record in records] == ["hyp", "ref"]
     assert call("bleu", "ref", *TWO, "-m", "chrf,bleu", "-b").lines[1] == "100.0\t100.0"
     piped = call("bleu", "ref", "-i", "-", "-i", "ref", "-b", "-w", "9", stdin=HYP)
     assert piped.lines == call("bleu", "ref", *TWO, "-b", "-w", "9").lines
+
+
+def test_systems_in_a_pipe(call, files):
+    """A line for each system and metric, columns separated by tabs: nothing has to be cut out of a drawing."""
+    table = [line.split("\t") for line in call("bleu", "ref", *TWO, "-m", "bleu", "chrf", "-w", "3").lines]
+    records = json.loads(call("bleu", "ref", *TWO, "-m", "bleu", "chrf", "-w", "3", "-f", "json").text)
+    assert [row[:3] for row in table] == [
+        [record["system"], metric, record[metric]] for record in records for metric in ("BLEU", "chrF2")
+    ]
+    assert {len(row) for row in table} == {4}
+    assert table[0][3].startswith("nrefs:1|case:mixed|") and table[1][3].startswith("nrefs:1|case:mixed|eff:yes|nc:6|")
+    for test, columns in (("bs", 7), ("ar", 5)):
+        arguments = ["ref", *TWO, f"--paired-{test}", "50"]
+        rows = [line.split("\t") for line in call("bleu", *arguments).lines]
+        assert [len(row) for row in rows] == [columns, columns]
+        (_, other) = json.loads(call("bleu", *arguments, "-f", "json").text)
+        assert (rows[0][-1], rows[1][-1]) == ("", f"{other['BLEU']['p_value']:.4f}")
+    (one,) = call("bleu", "ref", "-i", "hyp", "-f", "tsv", "--confidence", "50").lines
+    assert one.split("\t")[:2] == ["hyp", "BLEU"] and one.count("\t") == 5
+    assert call("bleu", "ref", "-f", "tsv", stdin=HYP).text.startswith("-\tBLEU\t")
 
 
 def test_holm(call, files):
@@ -370,7 +418,8 @@ def test_holm(call, files):
     assert sorted(record["BLEU"]["p_value"] for record in corrected[1:]) == pytest.approx(
         [min(1, 2 * p[0]), max(min(1, 2 * p[0]), p[1])]
     )
-    assert "(Holm)" in call("bleu", *arguments[:-2], "--holm").text
+    assert "(Holm)" in call("bleu", *arguments[:-1], "text", "--holm").text
+    assert all("|seed:12345|p:holm|" in line for line in call("bleu", *arguments[:-1], "tsv", "--holm").lines)
 
 
 def test_the_baseline_may_stand_twice(call, files):

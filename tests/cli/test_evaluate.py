@@ -111,6 +111,43 @@ def test_averages(score):
     }  # fmt: skip
 
 
+def test_report_of_labels(call, write):
+    """Every metric of labels gives the same report; it needs no positive label."""
+    write("g", "a\nb\nb\nc\n")
+    done = call("evaluate", "-m", "f1", "--report", "-w", "2", "-r", "g", stdin="a\nb\na\na\n")
+    assert done.lines == [
+        "              precision    recall  f1-score   support",
+        "",
+        "           a       0.33      1.00      0.50         1",
+        "           b       1.00      0.50      0.67         2",
+        "           c       0.00      0.00      0.00         1",
+        "",
+        "    accuracy                           0.50         4",
+        "   macro avg       0.44      0.50      0.39         4",
+        "weighted avg       0.58      0.50      0.46         4",
+        "",
+        "gold \\ predicted  a  b  c",
+        "a                 1  0  0",
+        "b                 1  1  0",
+        "c                 1  0  0",
+    ]
+    assert (
+        call("evaluate", "-m", "acc", "mcc", "--report", "-w", "2", "-r", "g", stdin="a\nb\na\na\n").lines == done.lines
+    )
+    tags = call("evaluate", "-m", "tagging-accuracy", "--report", "-w", "2", stdin="a a\nb b\nb a\nc a\n")
+    assert tags.lines == done.lines
+    many = "".join(f"{i}\n" for i in range(1001))
+    refused = call("evaluate", "-m", "accuracy", "--report", "-r", write("many", many), stdin=many)
+    assert refused.code == 2 and "--report is for 1,000 labels at most" in refused.err
+
+
+def test_each_label(score):
+    """--average none: a value for each label, of every metric that is of one label."""
+    assert score("f1,support", "a\na\nb\nc\n", "a\nb\nb\nc\n", "--average", "none") == pytest.approx(
+        {"f1:a": 2 / 3, "f1:b": 2 / 3, "f1:c": 1, "support:a": 2, "support:b": 1, "support:c": 1}
+    )
+
+
 def test_confusion_matrix(call, write):
     write("gold", FIVE)
     done = call("evaluate", "-m", "accuracy,f1:b", "-r", "gold", "--confusion", stdin=FIVE_PREDICTED)
@@ -195,6 +232,25 @@ def test_two_files_of_tags_and_tagging_accuracy(score):
     both = score("tagging-accuracy,entity-f1:accuracy", None, "-DOCSTART- O O\n\n" + TAGS, "--skip-docstart")
     assert both == pytest.approx({"tagging-accuracy": 4 / 6, "entity-f1:accuracy": 4 / 6})
     assert score("tagging-accuracy", None, "-DOCSTART- O O\n\n" + TAGS) == {"tagging-accuracy": pytest.approx(5 / 7)}
+
+
+def test_each_type_of_entity(score):
+    every = score("entity-f1", None, TAGS, "--average", "none")
+    for kind in ("precision", "recall", "f1"):
+        expected = {f"entity-f1:{kind}:{name}": every[f"entity-f1:{kind}:{name}"] for name in ("LOC", "ORG", "PER")}
+        assert score(f"entity-f1:{kind}", None, TAGS, "--average", "none") == expected
+    assert score("entity-f1:f1", None, TAGS, "--average", "macro") == {"entity-f1:macro_f1": pytest.approx(1 / 3)}
+    assert score("entity-f1:accuracy", None, TAGS, "--average", "none") == {"entity-f1:accuracy": pytest.approx(4 / 6)}
+
+
+def test_report_of_types(call):
+    lines = call("evaluate", "-m", "entity-f1", "--report", "--scheme", "lenient", stdin=TAGS).lines
+    assert [line.split() for line in lines[2:5]] == [
+        ["LOC", "0.0000", "0.0000", "0.0000", "1"],
+        ["ORG", "1.0000", "1.0000", "1.0000", "1"],
+        ["PER", "0.0000", "0.0000", "0.0000", "1"],
+    ]
+    assert lines[6].split() == ["micro", "avg", "0.3333", "0.3333", "0.3333", "3"]
 
 
 def test_report_of_conlleval(call):
@@ -376,6 +432,9 @@ def test_fail_under(call, write):
         (["-m", "entity-f1", "--raw", "--scheme", "iob2"], "--raw belongs to --scheme conlleval"),
         (["-m", "entity-f1", "--outside", "X"], "--outside belongs to --raw"),
         (["-m", "entity-f1:f1", "--report"], "--report is for one metric, and all of it"),
+        (["-m", "f1:1", "--report", "-r", "g"], "--report is for one metric, and all of it"),
+        (["-m", "f1", "--report", "--average", "macro", "-r", "g"], "--report shows all averages: no --average"),
+        (["-m", "pearson", "--report", "-r", "g"], "--report is not for pearson, but for metrics of labels"),
         (["-m", "ter", "--fail-under", "3", "-r", "g"], "--fail-under: of ter, lower values are better"),
         (["-m", "f1", "-b", "--confusion", "-r", "g"], "--confusion and --score-only exclude each other"),
         (["-m", "f1", "-r", "-"], "'-' (standard input) may stand only once"),

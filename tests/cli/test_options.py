@@ -133,6 +133,20 @@ def test_values_that_are_right(call, tmp_path):
     assert (done.code, done.text) == (0, "100.000\n"), done.err
 
 
+def test_commas_in_lists(call, tmp_path):
+    """Lists may be given with commas and several times; items of a list in a file and its dump keep their commas."""
+    (tmp_path / "set.toml").write_text('labels = ["New York, NY", "Rome"]\n')
+    dumped = call("evaluate", "-m", "f1", "accuracy", "-m", "mcc", "--config", "set.toml", "--dump-config").text
+    assert 'metric = ["f1", "accuracy", "mcc"]\n' in dumped
+    assert 'labels = ["New York, NY", "Rome"]\n' in dumped
+    expected = 'labels = ["New York", "Rome", "Bonn"]\n'
+    assert (
+        expected in call("evaluate", "-m", "f1", "--labels", "New York,Rome", "--labels", "Bonn", "--dump-config").text
+    )
+    found = call("evaluate", "-m", "f1", "--dump-config", env={"NLPTOOLS_EVALUATE_LABELS": "New York,Rome,,Bonn"})
+    assert expected in found.text
+
+
 # -- the largest seed works --------------------------------------------------------------------------------------------
 
 SEED = ("--seed", 2**63 - 1)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics import classification
-from nlptools.metrics.classification import METRICS, confusion_lines, evaluate, tagging_accuracy
+from nlptools.metrics.classification import METRICS, evaluate, tagging_accuracy
+from nlptools.metrics.label_tables import confusion_lines
 
 #        gold a a a a b b c c c c; predicted has 3 of 4 a, 1 of 2 b, 2 of 4 c
 GOLD = ["a"] * 4 + ["b"] * 2 + ["c"] * 4

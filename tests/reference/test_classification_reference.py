@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.configs.metrics import AVERAGED as KINDS
+from nlptools.metrics import label_tables
 from nlptools.metrics.classification import METRICS, evaluate, tagging_accuracy
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
@@ -52,6 +53,11 @@ def test_labels_as_seen(pairs):
     assert ours.values() == pytest.approx(theirs(gold, predicted, seen, seen[-1]), rel=1e-12, abs=1e-12)
     matrix = sklearn_metrics.confusion_matrix(gold, predicted, labels=seen)
     assert ours.details == {"labels": seen, "confusion": matrix.tolist()}
+    table = sklearn_metrics.classification_report(gold, predicted, digits=12, zero_division=0)
+    lines = label_tables.report(ours, 12)
+    expected = [line.removesuffix(".0").split() for line in table.rstrip("\n").split("\n")]  # 3.0 if nothing is right
+    assert [line.split() for line in lines[: len(seen) + 6]] == expected
+    assert lines[len(seen) + 6 :] == ["", *label_tables.confusion_lines(ours.details)]
 
 
 @settings(max_examples=80, deadline=None)

@@ -15,22 +15,20 @@ from tests.real_data import published
 pytest.importorskip("sacrebleu")
 pytestmark = pytest.mark.reference
 
-ONE, TWO, THREE = (["-i", "a"], ["-i", "a"]), (["-i", "a", "b"], ["-i", "a", "-i", "b"]), (
-    ["-i", "a", "b", "c"], ["-i", "a", "-i", "b", "-i", "c"],
-)  # fmt: skip
+ONE, TWO, THREE = ["-i", "a"], ["-i", "a", "b"], ["-i", "a", "b", "c"]
 
 
 def both(systems, theirs="", ours="", references="ref", stdin=None):
     """(arguments of sacrebleu, arguments of nlptools bleu, standard input)"""
     return (
-        [*references.split(), *systems[0], *theirs.split()],
-        [*references.split(), *systems[1], *ours.split()],
+        [*references.split(), *systems, *theirs.split()],
+        [*references.split(), *systems, *ours.split()],
         stdin,
     )
 
 
-STDIN = ([], [])
-MARKED = (["-i", "marked"], ["-i", "marked"])
+STDIN: list[str] = []
+MARKED = ["-i", "marked"]
 METRICS = "-m bleu chrf ter", "-m bleu,chrf,ter"
 COMMANDS = {
     "json": both(ONE, "", "-f json"),
@@ -44,6 +42,11 @@ COMMANDS = {
     "all": both(ONE, f"-f text -w 8 {METRICS[0]}", f"-w 8 {METRICS[1]}"),
     "all json": both(ONE, f"-w 8 {METRICS[0]}", f"-w 8 -f json {METRICS[1]}"),
     "all in another order": both(ONE, "-f text -m ter bleu", "-m ter,bleu"),
+    "all behind spaces": both(ONE, "-f text -m ter bleu", "-m ter bleu"),
+    "references behind": both(["-i", "a", "b"], "-f text -- ref", "-f text -- ref", references=""),
+    "systems between": both(
+        ["-i", "a", "b"], "-m bleu chrf -f text -- ref ref2", "-m bleu chrf -f text -- ref ref2", references=""
+    ),
     "all numbers": both(ONE, f"-b {METRICS[0]} -f text", f"-b {METRICS[1]}"),
     "two references": both(ONE, f"-f text -w 8 {METRICS[0]}", f"-w 8 {METRICS[1]}", "ref ref2"),
     "num-refs": both(ONE, f"-nr 2 -f text -w 8 {METRICS[0]}", f"--num-refs 2 -w 8 {METRICS[1]}", "tabs"),
@@ -86,26 +89,24 @@ COMMANDS = {
     "interval as it comes": both(ONE, "-ci -f text -w 4", "--confidence -w 4"),
     "interval short": both(ONE, "-ci -cin 99 -f text -sh", "--confidence 99 --short"),
     "interval number": both(ONE, "-ci -cin 99 -f text -b", "--confidence 99 -b"),
-    "interval around nothing": both((["-i", "none"], ["-i", "none"]), "-ci -cin 50", "--confidence 50 -f json"),
+    "interval around nothing": both(["-i", "none"], "-ci -cin 50", "--confidence 50 -f json"),
     "sentences": both(STDIN, "-sl -f text", "--sentence", stdin="a"),
     "sentences wide": both(ONE, "-sl -w 9 -sh", "--sentence -w 9 --short", "ref ref2"),
     "sentence numbers": both(ONE, "-sl -w 9 -b -m chrf", "--sentence -w 9 -b -m chrf", "ref ref2"),
     "sentences of ter": both(ONE, "-sl -w 9 -m ter", "--sentence -w 9 -m ter"),
-    "systems": both(THREE, f"-f text {METRICS[0]}", METRICS[1]),
-    "systems short": both(THREE, "-f text -sh", "--short"),
+    "systems": both(THREE, f"-f text {METRICS[0]}", f"-f text {METRICS[1]}"),
+    "systems short": both(THREE, "-f text -sh", "-f text --short"),
     "systems latex": both(THREE, f"-f latex {METRICS[0]}", f"-f latex {METRICS[1]}"),
     "systems json": both(THREE, f"-f json -w 3 {METRICS[0]}", f"-f json -w 3 {METRICS[1]}"),
-    "bootstrap": both(THREE, f"-f text -w 3 -pbs -pbsn 200 {METRICS[0]}", f"-w 3 --paired-bs 200 {METRICS[1]}"),
+    "bootstrap": both(THREE, f"-f text -w 3 -pbs -pbsn 200 {METRICS[0]}", f"-f text -w 3 --paired-bs 200 {METRICS[1]}"),
     "bootstrap latex": both(TWO, "-f latex -pbs -pbsn 99", "-f latex --paired-bs 99"),
     # sacrebleu itself fails at the JSON of means of chrF and TER
     "bootstrap json": both(THREE, "-f json -pbs -pbsn 200", "-f json --paired-bs 200"),
     "bootstrap as it comes": both(TWO, "-f json -pbs", "--paired-bs -f json"),
-    "randomization": both(THREE, f"-f text -par -parn 150 {METRICS[0]}", f"--paired-ar 150 {METRICS[1]}"),
+    "randomization": both(THREE, f"-f text -par -parn 150 {METRICS[0]}", f"-f text --paired-ar 150 {METRICS[1]}"),
     "randomization latex": both(TWO, "-f latex -par -parn 99", "-f latex --paired-ar 99"),
     "randomization json": both(THREE, f"-f json -par -parn 201 {METRICS[0]}", f"-f json --paired-ar 201 {METRICS[1]}"),
-    "baseline twice": both(
-        (["-i", "a", "b", "a"], ["-i", "a", "-i", "b", "-i", "a"]), "-f json -par -parn 99", "-f json --paired-ar 99"
-    ),
+    "baseline twice": both(["-i", "a", "b", "a"], "-f json -par -parn 99", "-f json --paired-ar 99"),
 }
 
 # Loads sacrebleu once, then forks for each command line: {name: [arguments, standard input]} -> {name: output}.
@@ -197,7 +198,7 @@ def test_wmt17(tmp_path, call):
         lines = path.read_text(encoding="utf-8").split("\n")[:900]  # sacrebleu takes its time
         (tmp_path / path.name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     one, *others = WMT17.values()
-    lone, several = (["-i", one], ["-i", one]), (["-i", one, *others], ["-i", one, "-i", others[0], "-i", others[1]])
+    lone, several = ["-i", one], ["-i", one, *others]
     commands = {
         "interval": both(lone, "-ci -cin 100 -f text -w 8 -m bleu chrf", "--confidence 100 -w 8 -m bleu,chrf"),
         "systems": both(several, "-f latex -w 6", "-f latex -w 6"),

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nlptools.formats.tag_rules import RULES
+from nlptools.metrics import label_tables
 from nlptools.metrics.spans import AVERAGES, conlleval_lines, entities
 from nlptools.metrics.tags import read_tags
 
 pytest.importorskip("seqeval")
 from seqeval import scheme as schemes
-from seqeval.metrics import accuracy_score
+from seqeval.metrics import accuracy_score, classification_report
 from seqeval.metrics import sequence_labeling as default
 from seqeval.metrics import v1 as strict
 
@@ -54,6 +55,15 @@ def check(gold, predicted, scheme):
         assert [values[f"{name}:{kind}"] for kind in rows] == pytest.approx([*by_type[key]], rel=0, abs=1e-12)
     assert [row["gold"] for row in rows.values()] == [*by_type[3]]
     assert values["accuracy"] == pytest.approx(accuracy_score(gold, predicted), rel=0, abs=1e-12)
+    if rows:
+        assert label_tables.report(measures, 9) == report_of_seqeval(gold, predicted, scheme)
+
+
+def report_of_seqeval(gold, predicted, scheme):
+    made = {"mode": "strict", "scheme": getattr(schemes, scheme.upper())} if scheme in STRICT else {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return classification_report(gold, predicted, digits=9, zero_division=0, **made).rstrip("\n").split("\n")
 
 
 def tags_of(scheme, types=("A", "B-C")):

@@ -1,13 +1,14 @@
-"""Scores of systems as text, JSON and LaTeX, in the forms that sacrebleu prints."""
+"""Scores of systems as text, JSON and LaTeX, in the forms that sacrebleu prints, and as TSV."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 from nlptools.configs.bleu import Report, Significance
+from nlptools.files.line_records import escape
 from nlptools.metrics import tables
 from nlptools.metrics.metric import Items, Table, signature_text
 from nlptools.metrics.significance import Result
@@ -34,6 +35,8 @@ _SIGNIFICANT = 0.05
 
 def lines(systems: Systems, report: Report, tests: Significance) -> list[str]:
     """One line for each metric, JSON, or a table of systems."""
+    if report.format == "tsv" and not report.score_only:
+        return [line for i in range(len(systems.names)) for line in _tsv(systems, i, report)]
     if len(systems.names) > 1:
         return _lines_of_systems(systems, report, tests)
     scored = [
@@ -104,32 +107,47 @@ def _interval(result: Result, width: int) -> str:
     return f"μ = {result.mean:.{width}f} ± {result.ci:.{width}f}"
 
 
+def _tsv(systems: Systems, place: int, report: Report) -> Iterator[str]:
+    """System, metric, score and signature, by metric; mean and half width of an interval, and the p-value, if any."""
+    for metric, results in systems.columns.items():
+        result = results[place]
+        numbers = [f"{number:.{report.width}f}" for number in (result.mean, result.ci) if number is not None]
+        if any(other.p_value is not None for other in results):
+            numbers.append("" if result.p_value is None else f"{result.p_value:.4f}")
+        signature = _signature(systems.signatures[metric], report.short)
+        score = f"{result.value:.{report.width}f}"
+        yield "\t".join([escape(systems.names[place]), metric, score, signature, *numbers])
+
+
 # -- several systems --------------------------------------------------------------------------------------------------
 
 
 def _lines_of_systems(systems: Systems, report: Report, tests: Significance) -> list[str]:
     """The scores alone, JSON, or a table with a row for each system and a column for each metric."""
-    by_system = list(zip(*systems.columns.values()))
+    names = [*systems.names]
+    if tests.paired:
+        names[0] = f"Baseline: {names[0]}"
+    by_system = list(zip(names, zip(*systems.columns.values())))
     if report.score_only:
-        return ["\t".join(f"{result.value:.{report.width}f}" for result in results) for results in by_system]
+        return ["\t".join(f"{result.value:.{report.width}f}" for result in results) for _, results in by_system]
     if report.format == "json":
         return [_systems_json(systems, by_system, report.width, tests.paired)]
     latex = report.format == "latex"
     interval = " (μ ± 95% CI)" if tests.paired_bs else ""
     rows = [["System", *(name + interval for name in systems.columns)]]
-    for name, results in zip(systems.names, by_system):
+    for name, results in by_system:
         rows.append([name, *(_cell(result, report.width, " " if latex else "\n") for result in results)])
     lines = [*(_booktabs(rows) if latex else _grid(rows)), ""]
     if tests.paired:
-        lines += [*_explanation(systems.names[0], tests), ""]
+        lines += [*_explanation(names[0], tests), ""]
     lines += _heading("Metric signatures")
     return lines + [f" - {name:<10} {_signature(items, report.short)}" for name, items in systems.signatures.items()]
 
 
-def _systems_json(systems: Systems, by_system: Sequence[Sequence[Result]], width: int, tested: bool) -> str:
+def _systems_json(systems: Systems, by_system: Sequence[tuple[str, Sequence[Result]]], width: int, tested: bool) -> str:
     """One object for each system. Without a paired test the scores are text; with one they are objects of numbers."""
     records: list[dict[str, Any]] = []
-    for name, results in zip(systems.names, by_system):
+    for name, results in by_system:
         scores = {m: _numbers(r) if tested else _number(r, width) for m, r in zip(systems.columns, results)}
         records.append({"system": name, **scores})
     return json.dumps(records, indent=4)

@@ -49,8 +49,7 @@ def compare(
         scores.append(metric.score(rows[0].sum(axis=0)))
         columns[metric.name] = _results(metric, rows, tests)
         signatures[metric.name] = signature(metric, statistics.num_references, tests.items(), version)
-    shown = [f"Baseline: {name}" if tests.paired and not i else name for i, name in enumerate(names)]
-    return Systems(shown, scores, columns, signatures)
+    return Systems(list(names), scores, columns, signatures)
 
 
 def _results(metric: CorpusMetric, tables: list[Table], tests: Significance) -> list[Result]:
