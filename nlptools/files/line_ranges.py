@@ -6,7 +6,7 @@ Shards are consecutive ranges, so that the concatenated outputs of all shards ar
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from nlptools.errors import OutputError, UsageError, display
@@ -40,6 +40,15 @@ def lines_from(blocks: Iterator[Block], first: int, end: int | None) -> Iterator
         if kept:
             yield place + skipped, Block(block.path, block.start + skipped, kept)
         place += len(block.lines)
+
+
+def windows(blocks: Iterable[Block], size: int) -> Iterator[Block]:
+    """The blocks in order, each in parts of nearly equal numbers of lines, at most `size`."""
+    for block in blocks:
+        parts = -(-len(block.lines) // size)
+        for i in range(parts):
+            first, end = (len(block.lines) * k // parts for k in (i, i + 1))
+            yield Block(block.path, block.start + first, block.lines[first:end])
 
 
 def done_lines(path: str) -> int:
