@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -11,11 +10,6 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.embed import Embed, EmbedWords
-
-if TYPE_CHECKING:
-    from nlptools.files.streams import Block
-
-_WINDOW = 8192  # lines sorted by length together
 
 
 @make_command(
@@ -30,17 +24,23 @@ arrays, one for every window of lines, which neighbors and project read as one. 
 the line and its numbers, separated by tabs. word2vec: the text format of word2vec. --unit token writes {"text", "tokens",
 "vectors"} for each line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all lines are in one array, and
 --index FILE has a line for each vector: line number, number of the token or word in its line (both from 1), and the token or
-word, separated by tabs. Special tokens are left out.""",
+word, separated by tabs. Special tokens are left out. --pairs writes a cosine from -1 to 1 per line, and an empty line for an
+empty one.""",
     examples=(
         ("Write vectors of lines for numpy:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
         (
-            "Search a file by meaning, with any text as query:",
+            "Write vectors to search by meaning, with any text as query:",
             "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy --model minilm/",
         ),
         ("Draw a map of lines:", "nlptools embed minilm/ lines.txt --to jsonl | nlptools project - -o map.html"),
         (
             "Write vectors of words, the concatenation of the last four layers:",
             "nlptools embed bert/ --unit word --layers concat:-4: --to jsonl < lines.txt",
+        ),
+        (
+            "Rate how similar two texts are, and compare with the ratings of people:",
+            "cut -f 1,2 sts.tsv | nlptools embed minilm/ --pairs > cosines; "
+            "cut -f 3 sts.tsv | nlptools evaluate -m spearman cosines -r -",
         ),
         ("Average word vectors:", "nlptools embed vectors.txt lines.txt --to tsv"),
     ),
@@ -65,28 +65,32 @@ def command(
     """
     embed.check()
     from nlptools.files import progress, streams
-    from nlptools.files.prefetch import one_ahead
+    from nlptools.inference.embedding.lines import WINDOW, cosines, prepared
     from nlptools.inference.loading import load
 
     names = streams.check_inputs(inputs)
-    _check_outputs(embed, lines)
+    if not embed.pairs:
+        _check_outputs(embed, lines)
     embedder = load(model, compute=compute, settings=embed, words=embedwords, errors=common.encoding_errors)
-    windows = _windows(streams.all_blocks(names, common.encoding_errors), 1 if lines.line_buffered else _WINDOW)
-    prepared = one_ahead((texts, embedder.prepare(texts)) for texts in windows)
-    options: dict[str, Any] = {"dtype": embed.dtype, "force": lines.force, "line_buffered": lines.line_buffered}
+    blocks, size = streams.all_blocks(names, common.encoding_errors), 1 if lines.line_buffered else WINDOW
+    options: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered}
     output = (lines.output, embed.to, embedder.dimensions)
-    if embed.unit == "sentence":
+    if embed.pairs:
+        with streams.Output(lines.output, **options) as out:
+            for numbers in cosines(embedder, blocks, -(-size // 2)):
+                out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])
+    elif embed.unit == "sentence":
         from nlptools.vectors.files.array_writer import ArrayWriter
 
-        with ArrayWriter(*output, **options) as array:
-            for texts, ready in prepared:
+        with ArrayWriter(*output, dtype=embed.dtype, **options) as array:
+            for texts, ready in prepared(embedder, blocks, size):
                 array.write(embedder.embed(texts, ready), texts)
                 progress.done(len(texts))
     else:
         from nlptools.inference.embedding.unit_writer import UnitWriter
 
-        with UnitWriter(*output, embed.unit, index=embed.index, **options) as units:
-            for texts, ready in prepared:
+        with UnitWriter(*output, embed.unit, dtype=embed.dtype, index=embed.index, **options) as units:
+            for texts, ready in prepared(embedder, blocks, size):
                 units.write(embedder.embed_units(texts, ready), texts)
                 progress.done(len(texts))
     embedder.finish()
@@ -96,12 +100,12 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     """Raise OutputError for an output file that exists, and UsageError for binary data to a terminal, before loading a model."""
     import os
 
-    from nlptools.errors import OutputError, UsageError, display
+    from nlptools.errors import OutputError, display
     from nlptools.files.streams import COMPRESSED
+    from nlptools.vectors.files import formats
     from nlptools.vectors.files.npy import words_beside
 
-    if embed.to == "npy" and lines.output == "-" and os.isatty(1):
-        raise UsageError("npy is binary: not written to a terminal", hint="-o FILE, a pipe, or --to jsonl or tsv")
+    formats.check_standard_output(lines.output, embed.to, streamed=True)
     names = [lines.output, embed.index]
     is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(COMPRESSED)
     if is_array and lines.output != "-" and (os.path.isfile(lines.output) or not os.path.exists(lines.output)):
@@ -109,11 +113,3 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     for name in names:
         if name not in (None, "-") and os.path.isfile(name) and not lines.force:
             raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
-
-
-def _windows(blocks: Iterable[Block], size: int) -> Iterator[list[str]]:
-    """The lines of the blocks in order, at most `size` at a time, each block in parts of nearly equal size."""
-    for block in blocks:
-        parts = -(-len(block.lines) // size)
-        for i in range(parts):
-            yield block.lines[len(block.lines) * i // parts : len(block.lines) * (i + 1) // parts]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -41,15 +42,20 @@ VECTORS may also be the output of nlptools-embed(1) for a text, whose lines are 
 lines gives the lines nearest to it. Of equal lines the first stands for all. Other queries need vectors: from --model, or,
 if nlptools-embed(1) needs options, from its output with --embedded. Model and options must be those of VECTORS. Such
 queries are not expressions, and may be among their own neighbors. --lines FILE has the lines of an array without
-NAME.vocab.tsv; without lines, the rows of an array from a pipe are numbered from 0.""",
+NAME.vocab.tsv; without lines, the rows of an array from a pipe are numbered from 0. --corpus FILE embeds a text and searches
+it in one command; its vectors are in a temporary file meanwhile.""",
     examples=(
         ("The nearest words of a word:", "echo king | nlptools neighbors vectors.bin -k 5"),
         ("An analogy:", "echo 'king - man + woman' | nlptools neighbors glove.6B.300d.txt --method mul"),
         ("Words that have no vector:", "nlptools neighbors vectors.vec -k 1 words.txt | awk -F'\\t' 'NF == 1'"),
         (
-            "Search a text by meaning; its vectors are computed once:",
+            "Search a text by meaning, with a question per line:",
+            "nlptools neighbors minilm/ --corpus notes.txt -k 5 questions.txt",
+        ),
+        (
+            "The same, with vectors that are computed once:",
             "nlptools embed minilm/ notes.txt -o notes.npy; "
-            "echo 'how do I get a refund?' | nlptools neighbors notes.npy --model minilm/ -k 5",
+            "nlptools neighbors notes.npy --model minilm/ -k 5 questions.txt",
         ),
         (
             "With options for the queries:",
@@ -62,28 +68,24 @@ NAME.vocab.tsv; without lines, the rows of an array from a pipe are numbered fro
 @click.argument("vectors", type=click.Path())
 @filter_inputs
 def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: Lines, common: Common) -> None:
-    """Find the nearest words of words and of expressions.
+    """Find the nearest words of words and of expressions, or the nearest lines of a text.
 
-    VECTORS is a file of word vectors, a directory from convert, or the output of embed for the lines of a text.
+    VECTORS is a file of word vectors, a directory from convert, the output of embed for the lines of a text, or, with
+    --corpus, a model.
     """
+    neighbors.check()
     from nlptools import messages
     from nlptools.files import streams
 
-    if neighbors.embedded and neighbors.model is not None:
-        raise UsageError("--embedded and --model exclude each other: embedded queries have vectors")
-    if (neighbors.embedded or neighbors.model is not None) and neighbors.method != "add":
-        raise UsageError("--method mul needs expressions, which --embedded and --model do not accept")
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
-    names = streams.check_inputs(inputs)
-    from nlptools.vectors.files.formats import load_to_search
-
-    table = load_to_search(vectors, neighbors.source_format, common.encoding_errors, neighbors.lines_file)
-    embedder = None if neighbors.model is None else _embedder(neighbors.model, table, common.encoding_errors)
+    names = streams.check_inputs(inputs, [] if neighbors.corpus is None else [neighbors.corpus])
     answered, missing = 0, 0
-    with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
-        for block in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
-            answers = _answers(table, block, neighbors, embedder)
+    with contextlib.ExitStack() as stack:
+        table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
+        out = stack.enter_context(streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered))
+        for part in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
+            answers = _answers(table, part, neighbors, embedder)
             answered += sum(answer is not None for _, answer in answers)
             missing += sum(answer is not None and answer.neighbors is None for _, answer in answers)
             show = _json if neighbors.json else _fields
@@ -94,18 +96,37 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
         messages.warn(f"{missing:,} of {answered:,} queries have words without a vector")
 
 
-def _embedder(model: str, table: Vectors, errors: str) -> Embedder:
-    """The model that turns queries into vectors. Raises UsageError if their length is not that of the table's."""
+def _opened(
+    vectors: str, settings: Neighbors, errors: str, stack: contextlib.ExitStack
+) -> tuple[Vectors, Embedder | None]:
+    """What is searched, and the model that turns queries into vectors, if any.
+
+    Raises UsageError if the two have vectors of different lengths.
+    """
+    model = vectors if settings.corpus is not None else settings.model
+    if model is None:
+        return _loaded(vectors, settings, errors), None
     from nlptools.configs.embed import Embed
     from nlptools.inference.loading import load
 
-    embedder = load(model, settings=Embed(), errors=errors)
+    if settings.corpus is not None:
+        from nlptools.inference.embedding.lines import searchable
+
+        embedder = load(model, settings=Embed(), errors=errors)
+        return stack.enter_context(searchable(embedder, settings.corpus, errors)), embedder
+    table, embedder = _loaded(vectors, settings, errors), load(model, settings=Embed(), errors=errors)
     if embedder.dimensions != table.dimensions:
         message = (
             f"the vectors of {model} have {embedder.dimensions} dimensions, those of {table.path} {table.dimensions}"
         )
         raise UsageError(message, hint="embed the queries with the options of VECTORS, and search with --embedded")
-    return embedder
+    return table, embedder
+
+
+def _loaded(vectors: str, settings: Neighbors, errors: str) -> Vectors:
+    from nlptools.vectors.files.formats import load_to_search
+
+    return load_to_search(vectors, settings.source_format, errors, settings.lines_file)
 
 
 def _answers(

@@ -22,9 +22,13 @@ give unknown words a vector, and output vectors, from which training can continu
 in the text are kept. Options are not copied: --dim must be the same. N-grams are reused if --subwords and --buckets are the
 same, otherwise they are initialized anew. --loss hs cannot reuse output vectors.
 
---run DIR, or a directory as output, stores the encoded text, checkpoints, log.jsonl (see nlptools-plot(1)) and training.json.
-A run that is stopped by a signal or by --max-time saves everything and ends with status 75; the same command with the same
-text continues it. A killed run continues from its last checkpoint (--save-every). --force starts anew.
+The state of a run is in the directory FILE.run beside the output FILE and is removed when FILE is written. A run that is
+stopped by a signal or by --max-time saves everything and ends with status 75; the same command with the same text continues
+it. A killed run continues from its last checkpoint (--save-every). --force starts anew; with --resume must it replaces only
+the output. A run that writes to standard output cannot be continued.
+
+--run DIR, or a directory as output, is not removed: it stores the encoded text, checkpoints, log.jsonl (see nlptools-plot(1))
+and training.json.
 
 MODELS. Skip-gram and CBOW are those of Mikolov et al. 2013 (arXiv 1301.3781), with negative sampling and subsampling of
 frequent words as in Mikolov et al. 2013 (arXiv 1310.4546); hierarchical softmax (Morin and Bengio 2005) uses a Huffman tree;
@@ -80,7 +84,7 @@ pairs of f(X) (w.c + b + b' - log X)^2 / 2. GloVe's own tools use --window 15 an
         ),
         (
             "Train for at most an hour (status 75); the same command continues:",
-            "nlptools train-w2v --run run/ --max-time 1h -o vectors.bin tokens.txt",
+            "nlptools train-w2v --max-time 1h -o vectors.bin tokens.txt",
         ),
         (
             "Write a directory, measure the loss on held-out text, and plot the curves:",

@@ -39,6 +39,7 @@ class Embed:
         "With --unit word: how the tokens of a word become one vector.",
         choices=("first", "mean", "last"),
     )
+    pairs: bool = option(False, "Write the cosine of the two texts of each line, text TAB text, instead of vectors.")
     normalize: bool = option(False, "Scale each vector to length 1 (after --truncate-dim).")
     truncate_dim: int = option(
         0, "Keep only the first N dimensions, for models trained for this; 0: all.", low=0, metavar="N"
@@ -71,6 +72,8 @@ class Embed:
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
         units = self.unit != "sentence"
+        if self.pairs and (units or self.to != "npy" or self.dtype != "float32" or self.index is not None):
+            raise UsageError("--pairs writes one number per line: no --unit, --to, --dtype, --index")
         if units and self.pooling is not None:
             raise UsageError(f"--pooling cannot be combined with --unit {self.unit}: it makes one vector per line")
         if units and self.to not in ("npy", "jsonl"):

@@ -20,6 +20,7 @@ class Format(NamedTuple):
             `nlptools.vectors.files.formats.codec`. Without code, only `embed` writes the format.
         magic: the first bytes of a file; they decide between formats with the same pattern.
         piped: whether a pipe with the first byte of `magic` has this format.
+        binary: whether it is refused on a terminal.
         streamed: whether `embed` writes it, before the number of vectors is known.
         ngrams: whether it keeps the n-grams of fastText.
     """
@@ -30,6 +31,7 @@ class Format(NamedTuple):
     code: str
     magic: bytes = b""
     piped: bool = False
+    binary: bool = False
     streamed: bool = False
     ngrams: bool = False
 
@@ -46,7 +48,10 @@ _ROWS = (
         "have six significant digits if these give the same float32 again, else nine",
         "text:WORD2VEC", streamed=True,
     ),
-    Format("word2vec-binary", ("*.bin",), "the same with float32 numbers; words must not contain spaces", "word2vec"),
+    Format(
+        "word2vec-binary", ("*.bin",), "the same with float32 numbers; words must not contain spaces", "word2vec",
+        binary=True,
+    ),
     Format("glove", ("glove.*.txt", "*.glove"), "as word2vec without the first line", "text:GLOVE"),
     Format(
         "vec", ("*.vec",),
@@ -56,11 +61,11 @@ _ROWS = (
         "fasttext", ("*.bin",),
         "fastText's model, which begins with a magic number, with n-grams if the source has them; fastText and gensim load "
         "it. A .bin made from such a file is one, too",
-        "fasttext", magic=(793712314).to_bytes(4, "little"), ngrams=True,
+        "fasttext", magic=(793712314).to_bytes(4, "little"), binary=True, ngrams=True,
     ),
     Format(
         "npy", ("*.npy",), "a float32 array of NumPy; the words (and counts, after a tab) are in NAME.vocab.tsv", "npy",
-        magic=b"\x93NUMPY", piped=True, streamed=True,
+        magic=b"\x93NUMPY", piped=True, binary=True, streamed=True,
     ),
     Format(
         "jsonl", ("*.jsonl",),
@@ -104,11 +109,27 @@ class Neighbors:
         "Turn the queries into vectors with this model, with the defaults of nlptools-embed(1). It must be the model of VECTORS.",
         metavar="MODEL",
     )
+    corpus: str | None = option(
+        None,
+        "Search the lines of this text. VECTORS is then a model for the lines and the queries, as nlptools-embed(1) takes it.",
+        metavar="FILE",
+    )
     embedded: bool = option(
         False, "The queries are JSON lines with vectors, as nlptools-embed(1) writes them with --to jsonl."
     )
     json: bool = option(False, "Write JSON lines.")
     source_format: str | None = option(None, "Format of VECTORS, if not by its name.", flag="from", choices=NAMES)
+
+    def check(self) -> None:
+        """Raise UsageError for options that exclude each other."""
+        names = {"--model": self.model, "--corpus": self.corpus, "--embedded": self.embedded}
+        given = [name for name, value in names.items() if value]
+        if len(given) > 1:
+            raise UsageError(f"{' and '.join(given)} exclude each other: each makes the vectors of the queries")
+        if given and self.method != "add":
+            raise UsageError(f"--method {self.method} is for expressions; {given[0]} has none")
+        if self.corpus is not None and (self.lines_file is not None or self.source_format is not None):
+            raise UsageError("--lines and --from are for files of vectors: with --corpus, VECTORS is a model")
 
 
 @dataclass(frozen=True)

@@ -113,13 +113,13 @@ class VectorRun:
     )
     run: str | None = option(
         None,
-        "Store checkpoints in this directory, so that the same command can continue; by default in the output, if it is"
-        " a directory.",
+        "Keep the state of the run in this directory. Default: the output if it is a directory, or FILE.run beside an output"
+        " file until it is written.",
         metavar="DIR",
     )
     max_time: str | None = option(
         None,
-        "Stop after this long with everything saved (status 75); needs --run or a directory as output.",
+        "Stop after this long with everything saved (status 75).",
         metavar="TIME",
         check=duration,
     )

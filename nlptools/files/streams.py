@@ -102,11 +102,18 @@ def all_blocks(paths: Sequence[str], errors: str = "strict") -> Iterator[Block]:
 
 def batches(paths: Sequence[str], size: int, errors: str = "strict") -> Iterator[Block]:
     """The blocks of several inputs in turn, each in parts of at most `size` lines, for commands that are slow."""
-    for block in all_blocks(paths, errors):
-        for start in range(0, len(block.lines), size):
-            part = Block(block.path, block.start + start, block.lines[start : start + size])
-            yield part
-            progress.done(len(part.lines))
+    for part in windows(all_blocks(paths, errors), size):
+        yield part
+        progress.done(len(part.lines))
+
+
+def windows(blocks: Iterable[Block], size: int) -> Iterator[Block]:
+    """The blocks in order, each in parts of nearly equal numbers of lines, at most `size`."""
+    for block in blocks:
+        parts = -(-len(block.lines) // size)
+        for i in range(parts):
+            first, end = (len(block.lines) * k // parts for k in (i, i + 1))
+            yield Block(block.path, block.start + first, block.lines[first:end])
 
 
 def check_inputs(paths: Sequence[str], held_out: Sequence[str] = ()) -> list[str]:

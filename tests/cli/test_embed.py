@@ -112,6 +112,8 @@ def test_cut_lines_are_counted(call: Run, model: Path) -> None:
         (["--layers", "upper"], "not a choice of layers"),
         (["--layers", "9"], "no such layers: the model has 3"),
         (["--weights", "sif"], "holds no word vectors"),
+        (["--pairs", "--unit", "word"], "--pairs writes one number per line"),
+        (["--pairs", "--to", "tsv"], "--pairs writes one number per line"),
     ],
 )
 def test_options_that_do_not_go_together(call: Run, model: Path, args: list[str], message: str) -> None:
@@ -133,15 +135,50 @@ def test_a_language_model(call: Run, tmp_path: Path) -> None:
     assert [json.loads(line)["text"] for line in done.lines] == ["w1 w2", ""]
 
 
-def test_binary_data_is_not_written_to_a_terminal(tmp_path):
+def test_cosines_of_pairs(call: Run, model: Path, tmp_path: Path, vectors: np.ndarray) -> None:
+    (tmp_path / "pairs").write_text("the cat sat\ta mat\n\na mat\ta mat\n\tthe cat sat\n")
+    done = call("embed", model, "pairs", "--pairs")
+    assert (done.code, done.err) == (0, "") and done.lines[1] == ""
+    sat, empty, mat = (row / np.linalg.norm(row) for row in vectors[:3].astype(np.float64))
+    found = [float(line) for line in done.lines if line]
+    np.testing.assert_allclose(found, [sat @ mat, 1, empty @ sat], atol=5e-3)  # bf16 by default on some processors
+    assert all(len(line.partition(".")[2]) == 6 for line in done.lines if line)
+    again = call("embed", model, "pairs", "--pairs", "--line-buffered", "-o", "out")
+    assert again.code == 0
+    np.testing.assert_allclose([float(line) for line in (tmp_path / "out").read_text().split()], found, atol=5e-3)
+    assert (tmp_path / "out").read_text().split("\n")[1] == ""
+    (tmp_path / "v.txt").write_text("2 2\nsun 1 0\nsea 1 1\n")
+    words = call("embed", "v.txt", "--pairs", stdin="sun\tsea\n\nsun sun\tsun\nsea\tunknown\n")
+    assert words.lines == ["0.707107", "", "1.000000", "0.000000"]
+    assert call("embed", "v.txt", "--pairs", stdin="\n").text == "\n" and not call("embed", "v.txt", "--pairs").out
+    for line, count in (("sun", "1 text"), ("sun\tsea\t1", "3 texts")):
+        done = call("embed", "v.txt", "--pairs", stdin=f"sun\tsun\n\n{line}\n")
+        assert done.code == 65 and f"<stdin>:3: expected two texts, separated by a tab; found {count}" in done.err
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["embed", "v.txt", "v.txt"], 2),
+        (["embed", "v.txt", "v.txt", "--to", "tsv"], 0),
+        (["embed", "v.txt", "v.txt", "-o", "v.npy"], 0),
+        (["convert", "v.txt", "-", "--to", "word2vec-binary"], 2),
+        (["convert", "v.txt", "-", "--to", "fasttext"], 2),
+        (["convert", "v.txt", "-"], 0),
+        (["train-w2v", "--min-count", "1", "--epochs", "1", "--format", "binary", "words"], 2),
+        (["align-vectors", "v.txt", "v.txt", "-d", "pairs", "--to", "fasttext"], 2),
+    ],
+)
+def test_binary_data_is_not_written_to_a_terminal(tmp_path: Path, args: list[str], code: int) -> None:
     (tmp_path / "v.txt").write_text("2 2\nsun 1 2\nsea 2 1\n")
-    command = [sys.executable, "-m", "nlptools", "embed", "v.txt", "v.txt"]
-    for extra, code in (([], 2), (["--to", "tsv"], 0), (["-o", "v.npy"], 0)):
-        reader, terminal = os.openpty()
-        done = subprocess.run(
-            [*command, *extra], stdout=terminal, stderr=subprocess.PIPE, cwd=tmp_path, env=environment(), text=True
-        )
-        os.close(terminal)
-        os.close(reader)
-        assert done.returncode == code, done.stderr
-        assert ("not written to a terminal" in done.stderr) == (code == 2)
+    (tmp_path / "words").write_text("sun sea\n")
+    (tmp_path / "pairs").write_text("sun sun\nsea sea\n")
+    reader, terminal = os.openpty()
+    done = subprocess.run(
+        [sys.executable, "-m", "nlptools", *args], stdout=terminal, stderr=subprocess.PIPE, cwd=tmp_path,
+        env=environment(), text=True,
+    )  # fmt: skip
+    os.close(terminal)
+    os.close(reader)
+    assert done.returncode == code, done.stderr
+    assert ("is binary: not written to a terminal" in done.stderr) == (code == 2)

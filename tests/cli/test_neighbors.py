@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 import struct
+import tempfile
 from pathlib import Path
 
 import pytest
 from conftest import Run
 from tiny_encoders import encoder_bundle
+
+from tests.test_readme import command
 
 TABLE = "6 3\nking 1 1 0.1\nqueen 1 -1 0.1\nman 0 1 0.9\nwoman 0 -1 0.9\nnew york 0.5 0.25 -1\nna\u00efve 9 9 1\n"
 
@@ -228,6 +232,48 @@ def test_an_encoder_for_queries(call: Run, tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "v.txt").write_text("1 2\ncat 1 0\n")
     wrong = call("neighbors", "v.txt", "--model", model, stdin="cat\n")
     assert wrong.code == 2 and "have 8 dimensions, those of v.txt 2" in wrong.err
+
+
+def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The example of the manual page gives what embed and neighbors give one after the other."""
+    monkeypatch.setenv("NLPTOOLS_EMBED_THREADS", "1")
+    encoder_bundle(tmp_path / "minilm")
+    texts = ["the cat sat", "a mat", "it ate up the mat", "", "a mat", "tab\there", "the mat"]
+    (tmp_path / "notes.txt").write_text("".join(f"{text}\n" for text in texts))
+    (tmp_path / "questions.txt").write_text("a mat\n\nwhat ate up the mat ?\n")
+    lines = dict(command("neighbors").examples)
+    done = call(*shlex.split(lines["Search a text by meaning, with a question per line:"])[1:])
+    assert done.code == 0 and done.err.count("\n") == 1 and "notes.txt: 1 repeated words" in done.err, done.err
+    embed, search = (
+        shlex.split(part)[1:] for part in lines["The same, with vectors that are computed once:"].split(";")
+    )
+    assert call(*embed).code == 0
+    rows = [line.split("\t") for line in done.lines]
+    for row, line in zip(rows, call(*search).lines, strict=True):  # in another precision, perhaps: near ones may swap
+        same = line.split("\t")
+        expected = dict(zip(same[1::2], map(float, same[2::2]), strict=True))
+        assert row[0] == same[0]
+        assert dict(zip(row[1::2], map(float, row[2::2]), strict=True)) == pytest.approx(expected, abs=5e-3)
+    assert rows[0][:3] == ["a mat", "a mat", "1.0000"] and rows[1] == [""] and len(rows[2]) == 11
+    one = call("neighbors", "minilm", "--corpus", "notes.txt", "-k", 5, "--line-buffered", "questions.txt")
+    assert [sorted(line.split("\t")[1::2]) for line in one.lines] == [sorted(row[1::2]) for row in rows]
+    assert not list(Path(tempfile.gettempdir()).glob("nlptools-search-*"))
+
+
+def test_refusals_of_a_text_to_search(call: Run, table: Path) -> None:
+    (table.parent / "notes").write_text("")
+    for args, code, message in (
+        (["--model", "v.txt"], 2, "--model and --corpus exclude each other"),
+        (["--embedded"], 2, "--corpus and --embedded exclude each other"),
+        (["--method", "mul"], 2, "--method mul is for expressions; --corpus has none"),
+        (["--lines", "notes"], 2, "with --corpus, VECTORS is a model"),
+        ([], 65, "notes: no lines to search"),
+        (["-"], 65, "notes: no lines to search"),
+    ):
+        done = call("neighbors", table, "--corpus", "notes", *args, stdin="king\n")
+        assert (done.code, done.out) == (code, b"") and message in done.err, done.err
+    done = call("neighbors", table, "--corpus", "missing", stdin="king\n")
+    assert done.code == 66 and "missing: no such file" in done.err
 
 
 def test_pipes_of_embed(shell: Run, tmp_path: Path) -> None:

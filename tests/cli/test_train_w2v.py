@@ -127,20 +127,26 @@ def test_deterministic_runs_give_the_same_bytes_with_any_number_of_workers(call:
 
 
 @pytest.mark.parametrize("options", [[], ["--model", "cbow", "--position-weights"]], ids=str)
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, options: list[str]) -> None:
+@pytest.mark.parametrize("state", ["kept", "parts.txt.run"])
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, options: list[str], state: str) -> None:
+    place = ["--run", state] if state == "kept" else []
     (tmp_path / "text").write_text(sentences())
     common = ("train-w2v", "text", "--deterministic", "--dim", "7", "--epochs", "3", *options)
     whole = call(*common, "-o", "whole.txt")
     assert whole.code == 0
     codes = []
     while not codes or codes[-1] == 75:
-        done = call(*common, "--run", "kept", "--max-time", "0.0001s", "-o", "parts.txt")
+        done = call(*common, *place, "--max-time", "0.0001s", "-o", "parts.txt")
         codes.append(done.code)
         assert (tmp_path / "parts.txt").exists() == (done.code == 0)
         if done.code == 75:
-            assert f"stopped by time limit after step {len(codes)}, everything is saved in kept" in done.err
+            assert f"stopped by time limit after step {len(codes)}, everything is saved in {state}" in done.err
+            assert done.err.startswith("parts.txt.run keeps the state") == (not place)
     assert codes == [75, 75, 0]
     assert (tmp_path / "parts.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+    if not place:
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["parts.txt", "text", "whole.txt"]
+        return
     (tmp_path / "parts.txt").unlink()
     assert call(*common, "--run", "kept", "-o", "parts.txt").code == 0  # finished: written again at once
     assert (tmp_path / "parts.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
@@ -149,6 +155,25 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(call: Run, tmp_path: Path, 
     (tmp_path / "text").write_text(sentences(2))
     other = call(*common, "--run", "kept", "-o", "other.txt")
     assert other.code == 73 and "other text" in other.err
+
+
+def test_force_replaces_the_output_or_the_state_beside_it(call: Run, tmp_path: Path) -> None:
+    common = ("train-w2v", "--deterministic", "--dim", "3", "--epochs", "2", "-o", "v.txt")
+    stop, text = ("--max-time", "0.0001s"), sentences(count=100)
+    (tmp_path / "v.txt").write_text("old")
+    done = call(*common, *stop, "--force", stdin=text)
+    assert done.code == 75 and "the same command with --resume must continues" in done.err
+    done = call(*common, "--window", "2", stdin=text)
+    assert done.code == 73 and "v.txt: exists" in done.err
+    done = call(*common, *stop, "--force", "--resume", "must", "--window", "2", stdin=text)
+    assert done.code == 73 and "v.txt.run: holds a run with other settings (window)" in done.err
+    done = call(*common, "--force", "--resume", "must", stdin=text)
+    assert done.code == 0 and "step 2" in done.err and "step 1 " not in done.err, done.err
+    assert call(*common[:-1], "w.txt", stdin=text).code == 0
+    assert (tmp_path / "v.txt").read_bytes() == (tmp_path / "w.txt").read_bytes()
+    assert call(*common[:-1], "x.txt", *stop, stdin=text).code == 75
+    assert call(*common[:-1], "x.txt", "--force", "--window", "2", stdin=text).code == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"v.txt", "w.txt", "x.txt"}
 
 
 @pytest.mark.parametrize("kill", [True, False], ids=["killed", "EIO"])
@@ -254,7 +279,7 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--subwords", "6-3"], "a\n", 2, "not a range of lengths: '6-3'"),
         (["--position-weights"], "a\n", 2, "--position-weights is for --model cbow"),
         (["--lr", "0"], "a\n", 2, "--lr must be greater than 0"),
-        (["--max-time", "1h"], "a\n", 2, "--max-time needs a directory to save to"),
+        (["--max-time", "1h"], "a\n", 2, "--max-time needs a place to save to"),
         (["-o", "v.odd"], "a\n", 2, "no format has such a name"),
         (["--run", "kept", "--resume", "must"], "a\n", 73, "nothing to resume"),
         (["--format", "npy"], "a\n", 2, "npy is two files"),
@@ -266,11 +291,11 @@ def test_refusals(call: Run, tmp_path: Path, args: list[str], stdin: str | bytes
     done = call("train-w2v", *args, stdin=stdin)
     assert (done.code, done.out) == (code, b""), done.err
     assert message in done.err
-    assert not (tmp_path / "kept").exists()
+    assert not list(tmp_path.iterdir())
 
 
 def test_text_that_cannot_be_read_leaves_nothing(call: Run, tmp_path: Path) -> None:
-    for place in (("--run", "kept", "-o", "v.txt"), ("-o", "made")):
+    for place in (("--run", "kept", "-o", "v.txt"), ("-o", "v.txt"), ("-o", "made")):
         assert call("train-w2v", *place, stdin=b"good\nbad \xff\n").code == 65
         assert not list(tmp_path.iterdir())
 
@@ -299,21 +324,22 @@ def test_factions_of_the_karate_club_are_neighbors(call: Run, tmp_path: Path) ->
     assert len(same) == 5 * 34 and sum(same) > 0.8 * len(same)
 
 
-def test_a_signal_without_a_directory_ends_the_process_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_signal_stops_a_run_to_standard_output_and_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "text").write_text(sentences(count=30_000))
     (tmp_path / "scratch").mkdir()
     process = subprocess.Popen(
-        [sys.executable, "-m", "nlptools", "train-w2v", "text", "--epochs", "500", "-o", "v.bin"],
-        cwd=tmp_path, env=environment(TMPDIR=str(tmp_path / "scratch")), stderr=subprocess.PIPE, text=True,
+        [sys.executable, "-m", "nlptools", "train-w2v", "text", "--epochs", "500"], cwd=tmp_path,
+        env=environment(TMPDIR=str(tmp_path / "scratch")), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     while not list((tmp_path / "scratch").glob("*/data/train.bin")):
         time.sleep(0.05)
         assert process.poll() is None
     time.sleep(2)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=60)
-    assert process.returncode == -signal.SIGTERM
-    assert not list((tmp_path / "scratch").iterdir()) and not (tmp_path / "v.bin").exists()
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM and not out
+    assert "a stopped run with standard output cannot be continued: -o FILE or --run DIR keeps its state" in err
+    assert not list((tmp_path / "scratch").iterdir())
 
 
 def test_a_directory_of_the_run_beside_one_of_vectors(call: Run, tmp_path: Path) -> None:
@@ -339,6 +365,15 @@ def test_a_loss_above_that_of_untrained_vectors_warns(call: Run, monkeypatch: py
     monkeypatch.setattr(Trainer, "__init__", worse)
     done = call("train-w2v", "--epochs", "2", "-o", "w.bin", stdin=sentences())
     assert done.code == 0 and "is above 0.50, the loss of untrained vectors: try a lower --lr than 0.045" in done.err
+
+
+def test_a_run_that_diverges_leaves_nothing(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from nlptools.training.word_vectors import train
+
+    monkeypatch.setattr(train.torch, "isfinite", lambda table: table > 1e30)
+    done = call("train-w2v", "-o", "v.bin", stdin=sentences(count=100))
+    assert done.code == 3 and "the vectors are not finite" in done.err
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_format_without_n_grams_says_so(call: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import shlex
 import signal
@@ -52,7 +53,7 @@ def train_vectors(
 ) -> Vectors:
     """Train word vectors on the sequences of tokens in `inputs` (files; none or `-`: standard input).
 
-    Without `run` nothing is written. The same call continues a stopped run that has a directory.
+    Without `run` nothing is written. The same call continues a stopped run, unless the output is standard output.
 
     Raises:
         UsageError, InputError, DataError, BundleError, Unavailable: before anything is computed.
@@ -64,34 +65,38 @@ def train_vectors(
     kind = output_format(run)
     settings.check(kind)
     inputs = streams.check_inputs(inputs, [] if run.valid is None else [run.valid])
-    directory = run.run or (run.output if kind == "bundle" and write else None)
+    directory = _run_directory(run, kind) if write else None
     if directory is None and run.max_time is not None:
-        raise UsageError("--max-time needs a directory to save to", hint="give --run DIR, or -o DIR")
-    if write and (directory is None or Path(directory) != Path(run.output)):
+        raise UsageError("--max-time needs a place to save to", hint="give -o PATH or --run DIR")
+    if write and directory != Path(run.output):
         formats.check_target(run.output, kind, run.force)
     # only the full softmax multiplies large matrices; everything else is float32
     softmax = settings.loss == "softmax"
     backend = Backend.detect(Compute(**asdict(devices), precision="auto" if softmax else "fp32"))
     backend = backend if softmax else replace(backend, precision_by="model")
     start = None if settings.init is None else formats.load(settings.init, errors=encoding_errors)
-    job = _Job(settings, run, devices, encoding_errors, inputs, backend, start)
+    job = _Job(settings, run, kind, devices, encoding_errors, inputs, backend, start)
     if directory is not None:
-        with run_directory.locked(Path(directory)):
-            trained = job.train_in(Path(directory), invocation or {})
-            vectors = job.vectors(trained)
-            if write:
-                job.save(vectors, trained, kind, directory)
-        return vectors
+        return job.run_in(directory, invocation or {})
+    if write:
+        messages.note("a stopped run with standard output cannot be continued: -o FILE or --run DIR keeps its state")
     try:
         with atomic.scratch_directory("nlptools-w2v-") as scratch:
             trained = job.train(scratch)
             vectors = job.vectors(trained)
     except _Interrupted as error:
         signal.raise_signal(error.signal)
-        raise Stopped("stopped", hint="with --run DIR the progress would have been saved") from None
+        raise Stopped("stopped", hint="-o FILE or --run DIR keeps the state of the run") from None
     if write:
-        job.save(vectors, trained, kind, None)
+        job.save(vectors, trained, None)
     return vectors
+
+
+def _run_directory(run: VectorRun, kind: str) -> Path | None:
+    """Where the state of a run is kept: --run, the output if it is a directory, or FILE.run; None for standard output."""
+    if run.run is not None or kind == "bundle":
+        return Path(run.run or run.output)
+    return None if formats.is_nameless(run.output) else Path(f"{run.output}.run")
 
 
 class _Interrupted(Exception):
@@ -145,6 +150,7 @@ class _Job:
 
     settings: TrainW2V
     run: VectorRun
+    kind: str  # the format of the output
     devices: Devices
     encoding_errors: str
     inputs: Sequence[str]
@@ -155,6 +161,11 @@ class _Job:
     def cores(self) -> int:
         return self.run.workers or available_cores()
 
+    @property
+    def is_beside(self) -> bool:
+        """Whether the run directory is FILE.run, which is removed when FILE is written."""
+        return self.run.run is None and self.kind != "bundle"
+
     def train(self, place: Path) -> _Trained:
         """Train in a temporary directory, without checkpoints. Raises _Interrupted."""
         (place / "data").mkdir()
@@ -162,6 +173,28 @@ class _Job:
         if trained.stopped is not None:
             raise _Interrupted(signal.Signals[trained.stopped])
         return trained
+
+    def run_in(self, directory: Path, invocation: Mapping[str, Any]) -> Vectors:
+        """Train in a run directory and write the vectors. Raises as `train_in` and `vectors.files.formats.save` do."""
+        with run_directory.locked(directory):
+            if self.is_beside:
+                messages.note(f"{display(str(directory))} keeps the state: the same command continues a stopped run")
+            try:
+                trained = self.train_in(directory, invocation)
+                vectors = self.vectors(trained)
+                self.save(vectors, trained, directory)
+            except Diverged:
+                self._clear(directory)
+                raise
+            self._clear(directory)
+        if self.is_beside:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+        return vectors
+
+    def _clear(self, directory: Path) -> None:
+        if self.is_beside:
+            run_directory.clear(directory)
 
     def train_in(self, directory: Path, invocation: Mapping[str, Any]) -> _Trained:
         """Train in a run directory, or continue the run that was stopped there.
@@ -173,7 +206,8 @@ class _Job:
         run, settings, devices = self.run, asdict(self.settings), asdict(self.devices)
         chosen = {**settings, **asdict(run), **devices}
         marks = run_directory.fingerprint({key: value for key, value in chosen.items() if key not in _FREE})
-        text, before = run_directory.begin(directory, run.resume, run.force, marks, self._read)
+        force = run.force and run.resume != "must"
+        text, before = run_directory.begin(directory, run.resume, force, marks, self._read)
         job = self._continuing((before or {}).get("backend", {}))
         record = run_directory.record(
             before,
@@ -189,7 +223,10 @@ class _Job:
         record.update(status="finished" if trained.stopped is None else "stopped", metrics=trained.metrics)
         artifacts.write_json(directory / run_directory.RECORD, record)
         if trained.stopped is not None:
-            raise run_directory.stopped(directory, trained.stopped, trained.progress.chunk, run.force)
+            error = run_directory.stopped(directory, trained.stopped, trained.progress.chunk, force)
+            if force:  # without it, an existing output would be refused
+                error.hint = "the same command with --resume must continues"
+            raise error
         return trained
 
     def _continuing(self, before: Mapping[str, Any]) -> _Job:
@@ -240,7 +277,7 @@ class _Job:
         log.begin(progress.chunk)
         try:
             with Stop(None if self.run.max_time is None else duration(self.run.max_time)) as stop:
-                _Epochs(trainer, tables, progress, stop, log, checkpoints, self.run).go(text.valid)
+                _Epochs(trainer, tables, progress, stop, log, checkpoints, self.run, not self.is_beside).go(text.valid)
         finally:
             log.close()
         reason = stop.reason if progress.chunk < plan.total else None
@@ -265,13 +302,13 @@ class _Job:
         model = building.model(settings, train, tables, self.backend)
         return Trainer(model, train.ids, len(train.words), plan, min(workers, plan.chunks), device)
 
-    def save(self, vectors: Vectors, trained: _Trained, kind: str, directory: str | None) -> None:
+    def save(self, vectors: Vectors, trained: _Trained, directory: Path | None) -> None:
         """Write the vectors, and report the speed and a command to try; `directory` is the run directory, if any."""
-        progress, unit, run = trained.progress, trained.unit, self.run
+        progress, unit, run, kind = trained.progress, trained.unit, self.run, self.kind
         if self.settings.subwords is not None and not FORMATS[kind].ngrams:
             messages.note("n-grams are left out: unknown words will have no vectors (--format fasttext keeps them)")
-        if directory is not None and Path(directory) == Path(run.output):
-            bundle_format.write_files(Path(directory), vectors, force=True)
+        if directory == Path(run.output):
+            bundle_format.write_files(directory, vectors, force=True)
         else:
             formats.save(vectors, run.output, kind, force=run.force)
         speed = progress.done / max(1e-9, progress.seconds)
@@ -305,6 +342,7 @@ class _Epochs:
     log: Log
     checkpoints: Checkpoints | None
     run: VectorRun
+    keep: bool  # whether to save a checkpoint at the end
 
     def go(self, valid: Sequences | None) -> None:
         """Train until all epochs are done or a stop is requested; report, validate and save meanwhile."""
@@ -321,7 +359,8 @@ class _Epochs:
                 loss = self.trainer.held_out(valid.ids)
                 self.log.valid({"step": progress.chunk, "epoch": progress.chunk / plan.chunks, "loss": loss})
             epoch = finished and saves.epochs is not None
-            if self.stop.requested or epoch or self._is_due() or progress.chunk == plan.total:
+            last = progress.chunk == plan.total
+            if self.stop.requested or self._is_due() or (self.keep if last else epoch):
                 self._save()
             if self.stop.requested:
                 break

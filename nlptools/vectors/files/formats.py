@@ -153,13 +153,13 @@ def save(vectors: Vectors, path: str, format: str | None = None, *, force: bool 
     """
     kind = format or format_of(path)
     code = codec(kind)
-    _check_standard_output(path, kind)
+    check_standard_output(path, kind)
     code.save(vectors, path, force=force)
 
 
 def check_target(target: str, kind: str, force: bool) -> None:
     """Check, before anything is read, that `save` could write. Raises UsageError, OutputError."""
-    _check_standard_output(target, kind)
+    check_standard_output(target, kind)
     if target == "-":
         return
     folder = Path(target).parent
@@ -173,10 +173,18 @@ def check_target(target: str, kind: str, force: bool) -> None:
             raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
 
 
-def _check_standard_output(target: str, kind: str) -> None:
-    if target == "-" and kind in ("bundle", "npy"):
+def check_standard_output(target: str, kind: str, *, streamed: bool = False) -> None:
+    """Raise UsageError for `-` if it is a terminal and the format is binary, or for a format that needs names of files.
+
+    `streamed`: the vectors are written by `array_writer`, which needs no second file for npy.
+    """
+    if target != "-":
+        return
+    if kind == "bundle" or (kind == "npy" and not streamed):
         form = "a directory" if kind == "bundle" else "two files"
         raise UsageError(f"{kind} is {form}: it cannot go to standard output")
+    if FORMATS[kind].binary and os.isatty(1):
+        raise UsageError(f"{kind} is binary: not written to a terminal", hint="use a file, a pipe or a text format")
 
 
 def convert(source: str, target: str, settings: Convert, errors: str = "strict") -> None:

@@ -2,20 +2,19 @@
 
 Greedy placement: in order of importance, each label takes the best of eight places around its point. Places that overlap a
 label are excluded, covered points are a cost. Labels that must be shown also try places further away. The optimal placement
-is NP-hard (Formann and Wagner 1991); this one takes time in proportion to the number of labels.
+is NP-hard (Formann and Wagner 1991).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[Any]
-_CELL = 32.0  # size of a cell of the grid that indexes boxes and points
-_AROUND = ((1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1))
+_AROUND = np.array([(1, 0), (-1, 0), (0, 1), (0, -1), (1, 1), (1, -1), (-1, 1), (-1, -1)])
 
 
 class Placed(NamedTuple):
@@ -24,43 +23,6 @@ class Placed(NamedTuple):
     x: float
     y: float
     far: bool
-
-
-class _Boxes:
-    """Occupied rectangles, and points to keep free, by cells of a grid."""
-
-    def __init__(self, points: Array) -> None:
-        self.points: dict[tuple[int, int], list[tuple[float, float]]] = {}
-        for x, y in points.tolist():
-            self.points.setdefault((int(x // _CELL), int(y // _CELL)), []).append((x, y))
-        self.boxes: dict[tuple[int, int], list[tuple[float, float, float, float]]] = {}
-
-    def free(self, box: tuple[float, float, float, float]) -> bool:
-        left, low, right, high = box
-        return not any(
-            left < r and l < right and low < h and b < high
-            for cell in _cells(box)
-            for l, b, r, h in self.boxes.get(cell, ())
-        )
-
-    def covered(self, box: tuple[float, float, float, float], most: int) -> int:
-        """The number of points in the box; counting stops beyond `most`."""
-        left, low, right, high = box
-        count = 0
-        for cell in _cells(box):
-            count += sum(left <= x <= right and low <= y <= high for x, y in self.points.get(cell, ()))
-            if count > most:
-                break
-        return count
-
-    def take(self, box: tuple[float, float, float, float]) -> None:
-        for cell in _cells(box):
-            self.boxes.setdefault(cell, []).append(box)
-
-
-def _cells(box: tuple[float, float, float, float]) -> Iterator[tuple[int, int]]:
-    left, low, right, high = (int(side // _CELL) for side in box)
-    return ((x, y) for x in range(left, right + 1) for y in range(low, high + 1))
 
 
 def place(
@@ -86,45 +48,45 @@ def place(
         most_covered: labels that would cover more points are left out.
         far: largest distance from a point to its label, if there is no room nearer.
     """
-    boxes = _Boxes(points if obstacles is None else np.concatenate([points, obstacles]))
+    free = points if obstacles is None else np.concatenate([points, obstacles])
+    free = np.asfortranarray(free[np.argsort(free[:, 0])])  # points in a range of x are together
+    taken: Array = np.empty((len(points), 4))  # left, low, right, high of labels
     out: list[Placed | None] = [None] * len(points)
-    first = list(dict.fromkeys(wanted))
-    chosen = set(first)
-    for i in [*first, *(i for i in range(len(points)) if i not in chosen)]:
-        x, y = (float(value) for value in points[i])
-        width, height = (float(value) for value in sizes[i])
-        reach = gap
-        while out[i] is None:
-            corner = _best(boxes, (x, y), (width, height), bounds, reach, most_covered)
-            if corner is not None:
-                out[i] = Placed(*corner, reach > gap * 2)
-                boxes.take((*corner, corner[0] + width, corner[1] + height))
-            reach += gap * 1.5
-            if reach > far:
+    count = 0
+    for i in dict.fromkeys([*wanted, *range(len(points))]):
+        for reach in np.arange(gap, max(far, gap) + gap * 1e-6, gap * 1.5):
+            boxes = _inside(_boxes(points[i], sizes[i], reach), bounds)
+            boxes = boxes[~_overlap(boxes, taken[:count]).any(axis=1)]
+            covered = _covered(boxes, free)
+            if len(boxes) and covered.min() <= most_covered:
+                best = boxes[covered.argmin()]
+                out[i] = Placed(float(best[0]), float(best[1]), bool(reach > gap * 2))
+                taken[count] = best
+                count += 1
                 break
     return out
 
 
-def _best(
-    boxes: _Boxes,
-    at: tuple[float, float],
-    size: tuple[float, float],
-    bounds: tuple[float, float, float, float],
-    gap: float,
-    most: int,
-) -> tuple[float, float] | None:
-    """The corner of the free place around a point that covers the fewest other points; None if no place is free."""
-    best, least = None, most + 1
-    for right, up in _AROUND:
-        slant = gap * 0.7 if right and up else gap
-        x = at[0] + (slant if right > 0 else -size[0] - slant if right < 0 else -size[0] / 2)
-        y = at[1] + (slant if up > 0 else -size[1] - slant if up < 0 else -size[1] / 2)
-        box = (x, y, x + size[0], y + size[1])
-        inside = box[0] >= bounds[0] and box[1] >= bounds[1] and box[2] <= bounds[2] and box[3] <= bounds[3]
-        if inside and boxes.free(box):
-            covered = boxes.covered(box, least)
-            if covered < least:
-                best, least = (x, y), covered
-                if not covered:
-                    break
-    return best
+def _boxes(at: Array, size: Array, gap: float) -> Array:
+    """The eight places around a point, (8, 4)."""
+    slant = np.where(_AROUND.all(axis=1), 0.7, 1.0)[:, None] * gap
+    corners = at + np.where(_AROUND > 0, slant, np.where(_AROUND < 0, -size - slant, -size / 2))
+    return np.concatenate([corners, corners + size], axis=1)
+
+
+def _inside(boxes: Array, bounds: tuple[float, float, float, float]) -> Array:
+    return boxes[(boxes[:, :2] >= bounds[:2]).all(axis=1) & (boxes[:, 2:] <= bounds[2:]).all(axis=1)]
+
+
+def _overlap(boxes: Array, others: Array) -> Array:
+    """Whether each of the boxes (B, 4) overlaps each of the others (N, 4): (B, N)."""
+    one = boxes[:, None]
+    return ((one[..., :2] < others[:, 2:]) & (others[:, :2] < one[..., 2:])).all(axis=2)
+
+
+def _covered(boxes: Array, points: Array) -> Array:
+    """How many of the points, which are in order of x, lie in each box: (B,)."""
+    x, y = points.T
+    starts, ends = np.searchsorted(x, boxes[:, 0]), np.searchsorted(x, boxes[:, 2], "right")
+    spans = [(y[start:end], box) for start, end, box in zip(starts, ends, boxes, strict=True)]
+    return np.array([((box[1] <= near) & (near <= box[3])).sum() for near, box in spans], np.int64)

@@ -35,6 +35,7 @@ _FAMILIES = ("Noto Sans", "Noto Sans Arabic", "Noto Sans Hebrew", "Noto Sans Dev
              "Droid Sans Fallback", "Hiragino Sans", "PingFang SC", "Arial Unicode MS", "Microsoft YaHei",
              "MS Gothic", "Malgun Gothic", "Noto Emoji", "Symbola")  # fmt: skip
 _LONGEST = 40  # characters of a label
+_TIP, _HEAD = 4.0, (4.5, 2.2)  # distance of an arrow from its word, length and half the width of its head, in points
 _ALL = 150  # up to this number of words, every word gets a label if possible
 
 
@@ -208,10 +209,21 @@ def _arrows(figure: Figure, drawn: Projection, places: Array) -> None:
     whole = np.array([figure.bbox.width, figure.bbox.height])
     for start, end in drawn.points.arrows:
         arrow = FancyArrowPatch(
-            tuple(places[start] / whole), tuple(places[end] / whole), transform=figure.transFigure, shrinkA=3, shrinkB=4,
-            arrowstyle="-|>,head_length=4.5,head_width=2.2", color=ARROW, linewidth=0.9, alpha=0.8,
+            tuple(places[start] / whole), tuple(places[end] / whole), transform=figure.transFigure, shrinkA=3, shrinkB=_TIP,
+            arrowstyle=f"-|>,head_length={_HEAD[0]},head_width={_HEAD[1]}", color=ARROW, linewidth=0.9, alpha=0.8,
         )  # fmt: skip
         figure.add_artist(arrow)
+
+
+def _outline(start: Array, end: Array) -> Array:
+    """Points (N, 2) on an arrow and around its head, in pixels, for labels to avoid."""
+    tip, length, width = (points * DPI / 72 for points in (_TIP, *_HEAD))
+    distance = float(np.linalg.norm(end - start))
+    along = (end - start) / max(distance, 1.0)
+    shaft = end - along * np.arange(tip, max(distance, tip + 1), 3.0)[:, None]
+    across = along[::-1] * (-width, width)
+    head = [end - along * back + across * side for back in np.linspace(tip / 2, tip + length, 4) for side in (-1, 1)]
+    return np.concatenate([shaft, head])
 
 
 def _labels(figure: Figure, axis: Axes, drawn: Projection, places: Array) -> None:
@@ -225,7 +237,7 @@ def _labels(figure: Figure, axis: Axes, drawn: Projection, places: Array) -> Non
     texts = [shorten(word) for word in points.words]
     sizes = np.array([_measure(renderer, text, size) for text in texts])
     box = axis.bbox if drawn.coordinates.shape[1] == 2 else figure.bbox
-    lines = [np.linspace(places[a], places[b], 24)[2:-2] for a, b in points.arrows]
+    lines = [_outline(places[start], places[end]) for start, end in points.arrows]
     spots = place(
         places, sizes, (box.x0, box.y0, box.x1, min(box.y1, axis.bbox.y1)), wanted=wanted, gap=0.045 * DPI,
         obstacles=np.concatenate(lines) if lines else None, most_covered=len(points.words) if few else 0,

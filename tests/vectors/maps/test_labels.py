@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nlptools.vectors.maps import picture
 from nlptools.vectors.maps.labels import place
+from nlptools.vectors.maps.mapping import project
+from nlptools.vectors.table import Vectors
 
 BOUNDS = (0.0, 0.0, 300.0, 200.0)
 
@@ -53,3 +57,33 @@ def test_what_is_wanted_comes_first_and_may_go_far():
     assert all(far) and any(spot.far for spot in far) and not far[0].far
     assert place(np.zeros((0, 2)), np.zeros((0, 2)), BOUNDS) == []
     assert place(points[:1], np.array([[900.0, 5]]), BOUNDS) == [None], "wider than the picture"
+
+
+def test_labels_of_a_picture_stay_clear_of_the_heads_of_arrows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Arrows in all directions: the box of no label touches a head."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.patches import FancyArrowPatch
+
+    angles = np.arange(12) * np.pi / 6 + 0.2
+    centers = np.array([[x * 8, y * 8] for x in range(4) for y in range(3)], np.float32)
+    around = np.stack([np.cos(angles), np.sin(angles)], 1).astype(np.float32) * 6
+    rows = np.concatenate([centers, centers + around])
+    words = [f"word{i}" for i in range(12)] + [f"pagoda{i}" for i in range(12)]
+    arrows = [(f"word{i}", f"pagoda{i}") for i in range(12)]
+    drawn = project(Vectors(words, rows), arrows=arrows)
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: figures.append(figure))
+    picture.picture(drawn, ".png")
+    renderer = FigureCanvasAgg(figures[0]).get_renderer()
+    texts = [text for text in figures[0].texts if text.get_text() in words]
+    boxes = {text.get_text(): text.get_window_extent(renderer) for text in texts}
+    heads = [patch for patch in figures[0].artists if isinstance(patch, FancyArrowPatch)]
+    assert len(boxes) == 24 and len(heads) == 12
+    for patch in heads:
+        paths, _ = patch._get_path_in_displaycoord()
+        corners = paths[-1].vertices  # of the filled head
+        for word, box in boxes.items():
+            inside = (corners > (box.x0, box.y0)) & (corners < (box.x1, box.y1))
+            assert not inside.all(axis=1).any(), word
