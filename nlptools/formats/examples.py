@@ -33,16 +33,16 @@ class Place:
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text (`classify`) or two (`pair`, `regress`), and their label.
+    """One text (`classify`, `regress`) or two (`pair`, `regress`), and their label.
 
     Attributes:
         texts: one or two strings, perhaps empty.
         label: the class by its name in the file, or the number as text (`regress`); None if it has none.
         id: its id in the file (the column `index` of GLUE, `pair_ID` of SICK).
-        columns: the unchanged fields of its line, which tabs join to the line again; for JSON lines and TREC one field,
-            the line.
+        columns: the unchanged fields of its line; for objects and TREC one field: the object as JSON, the line.
         labels: all its classes if an example can have several; `label` is None then.
         header: the fields of the first line of its file, if that is a header.
+        layout: of `columns`: "table" (between tabs), "csv" or "jsonl".
     """
 
     texts: tuple[str, ...]
@@ -52,6 +52,7 @@ class TextExample:
     columns: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
+    layout: str = "table"
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,7 @@ def test_questions_from_examples_to_official_scores(call: Run, tmp_path: Path) -
     encoder(tmp_path / "encoder")
     questions(tmp_path / "train.json", 100, impossible=0.3)
     questions(tmp_path / "valid.json", 30, 1, impossible=0.3)
-    how = ("--lr", "3e-3", "--epochs", 2, "--threads", 1, "--save-every", "never", "--max-question", 4)
+    how = ("--lr", "3e-3", "--epochs", 2, "--threads", 1, "--save-every", "never")
     done = call(
         "finetune", "--task", "answer", "-m", "encoder", "--valid", "valid.json", *how, "-o", "out", "train.json"
     )

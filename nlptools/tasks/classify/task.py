@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar
@@ -29,8 +29,6 @@ from nlptools.files.line_records import escape
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import GLUE as GLUE_TASKS
 from nlptools.formats.glue import find, glue_task, submission
-from nlptools.formats.json_texts import is_number
-from nlptools.formats.readers import read
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.metrics import classification, correlation, glue
 from nlptools.tasks.task import Task, check_best, gold, id2label, labels_of, listed, reading_options, saved_setting
@@ -44,7 +42,7 @@ class Classification(Task):
         name: classify, pair or regress.
         glue: name of the GLUE task, or "".
         weights: the value of --class-weights.
-        single: of regress: one text per example, for a foreign model; models of `finetune` read two.
+        texts: of regress: texts per example, learned; 0: as many as the file has.
         labels: (K,), learned.
         mean: the mean of the training numbers, learned.
     """
@@ -52,11 +50,11 @@ class Classification(Task):
     multi_label: bool = False
     glue: str = ""
     weights: str = "none"
-    single: bool = False
+    texts: int = 0
     labels: tuple[str, ...] = ()
     mean: float = 0.0
 
-    learns: ClassVar[tuple[str, ...]] = ("labels", "mean")
+    learns: ClassVar[tuple[str, ...]] = ("labels", "mean", "texts")
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> Classification:
@@ -77,17 +75,17 @@ class Classification(Task):
         model: Any = loaded.model
         problem = config.get("problem_type")
         number = problem == "regression" or (problem is None and model.num_labels == 1)
-        saved = saved_setting(config, "name", "")
-        name = saved or ("regress" if number else "pair" if settings.pair else "classify")
-        single = number and not saved and not settings.pair
+        pair = len(files.text_column) == 2
+        name = saved_setting(config, "name", "") or ("regress" if number else "pair" if pair else "classify")
+        texts = saved_setting(config, "texts", 2 if pair else 1)
         glue_name = saved_setting(config, "glue", "")
         if settings.submission and not glue_name:
             raise UsageError("--submission: expected a model of --task glue/NAME")
         multi_label = problem == "multi_label_classification"
         changes: dict[str, Any] = {"layout": GLUE + glue_name} if settings.submission else {}
-        options = reading_options(files, labelled=False, multi_label=multi_label, **changes)
+        options = reading_options(files, labelled=False, multi_label=multi_label, texts=texts, **changes)
         labels = () if number else labels_of(config, model.num_labels)
-        return cls(name, options, multi_label=multi_label, glue=glue_name, single=single, labels=labels)
+        return cls(name, options, multi_label=multi_label, glue=glue_name, texts=texts, labels=labels)
 
     @property
     def num_labels(self) -> int:
@@ -106,14 +104,11 @@ class Classification(Task):
 
     # -- examples -----------------------------------------------------------------------------------------------------
 
-    def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterator[Any]:
-        if not self.single:
-            return iter(super().read(names, labelled, errors))
-        return map(_of_one_text, read("classify", names, replace(self.options, labelled=labelled), errors))
-
     def learn(self, examples: Sequence[TextExample]) -> Classification:
         if self.name == "regress":
-            return replace(self, mean=float(np.mean([_number(e) for e in examples])))
+            task = replace(self, mean=float(np.mean([_number(e) for e in examples])), texts=len(examples[0].texts))
+            task.check(examples)
+            return task
         if self.multi_label:
             counts = Counter(chain.from_iterable(e.labels for e in examples))
         else:
@@ -136,6 +131,9 @@ class Classification(Task):
         return replace(self, labels=labels)
 
     def check(self, examples: Sequence[TextExample]) -> None:
+        for e in examples if self.name == "regress" else ():
+            if len(e.texts) != self.texts:
+                raise e.place.error(f"{len(e.texts)} texts, the first training example has {self.texts}")
         if self.name == "regress":
             return
         known = set(self.labels)
@@ -280,7 +278,7 @@ class Classification(Task):
         return {**id2label(self.labels), "problem_type": problem}
 
     def own_settings(self) -> dict[str, Any]:
-        return {"glue": self.glue}
+        return {"glue": self.glue, "texts": self.texts}
 
 
 def _id(example: TextExample) -> str:
@@ -299,12 +297,3 @@ def _measured_numbers(right: np.ndarray, predicted: np.ndarray) -> dict[str, flo
     if np.ptp(right) > 0 and np.ptp(predicted) > 0:
         both = correlation.evaluate(list(map(str, right)), list(map(str, predicted)), ("pearson", "spearman")).values()
     return {"loss": loss, **both, "mean": (both["pearson"] + both["spearman"]) / 2}
-
-
-def _of_one_text(example: Any) -> Any:
-    """The example. Raises DataError if it looks like two texts, since the second would be read as a label."""
-    in_columns = not example.header and len(example.columns) == 2
-    if in_columns and example.label is not None and not is_number(example.label):
-        message = "two columns, expected a text, or a text and a number"
-        raise example.place.error(message, "--pair: two texts per line")
-    return example

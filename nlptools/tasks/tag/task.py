@@ -74,7 +74,6 @@ class Tagging(Task):
         name: tag or roles.
         given: the value of --scheme, a known scheme or auto.
         crf: with a conditional random field.
-        all_pieces: every piece of a word is trained on its label, not the first alone.
         labels: (K,), learned; of spans in IOB2.
         scheme: of the labels: iob2, or plain; learned.
         written: the scheme of the files and of the output; learned.
@@ -84,7 +83,6 @@ class Tagging(Task):
 
     given: str = AUTO
     crf: bool = False
-    all_pieces: bool = False
     labels: tuple[str, ...] = ()
     scheme: str = tag_schemes.PLAIN
     written: str = tag_schemes.PLAIN
@@ -102,8 +100,8 @@ class Tagging(Task):
             raise UsageError("--scheme does not go with --task roles: roles have no scheme")
         if files.layout == "lines":
             raise UsageError("--layout lines: words between spaces have no tags to learn from")
-        task = cls(name, reading_options(files), best, given, settings.crf, settings.label_pieces == "all")
-        return replace(task, decoding=_DECODING[name])
+        options = reading_options(files, role_spans=settings.role_spans)
+        return cls(name, options, best, given, settings.crf, decoding=_DECODING[name])
 
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Tagging:
@@ -227,7 +225,7 @@ class Tagging(Task):
         features = Features(words.rows, examples=starts, cut=words.cut_words, more=words)
         if not labelled:
             return features
-        labels = words.piece_labels(number_labels(map(_gold, examples), self.labels), self.all_pieces)
+        labels = words.piece_labels(number_labels(map(_gold, examples), self.labels))
         targets = {"label": labels, WEIGHT: (labels != NO_TARGET).astype(np.float32)}
         if self.crf:
             begins, ends = words.edges(np.arange(len(words.rows)))

@@ -27,9 +27,9 @@ from nlptools.tasks.classify.task import Classification
 from tests.tasks.tiny_tasks import FP32, encoder, table, texts, train
 
 
-def predictor(directory: Path, **changes: Any) -> Predictor:
+def predictor(directory: Path, window: int = 8192, **changes: Any) -> Predictor:
     files = {name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__}
-    return Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files))
+    return Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files), window)
 
 
 def predicted(directory: Path, path: Path, **changes: Any) -> list[str]:

@@ -50,9 +50,9 @@ def columns(path: Path, made: list[list[tuple[str, str]]]) -> Path:
     return path
 
 
-def predicted(directory: Path, path: Path, **changes: Any) -> list[str]:
+def predicted(directory: Path, path: Path, window: int = 8192, **changes: Any) -> list[str]:
     files = {name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__}
-    made = Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files))
+    made = Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files), window)
     return [line for some in made.lines([str(path)]) for line in some]
 
 
@@ -211,7 +211,6 @@ def test_broken_tags_are_told_and_mended(tmp_path: Path, capfd: pytest.CaptureFi
         ({"best": "pearson"}, "--best pearson: expected one of auto"),
         ({"scheme": "iob9"}, "no such scheme"),
         ({"layout": "lines"}, "no tags to learn from"),
-        ({"crf": True, "label_pieces": "all"}, "sequences of words, not of pieces"),
         ({"task": "classify", "crf": True}, "--crf goes with the task tag or roles, not classify"),
         ({"task": "roles", "scheme": "iob2"}, "roles have no scheme"),
     ],
