@@ -53,16 +53,16 @@ TASKS = {
         "nlptools.tasks.answer.task:QuestionAnswering",
         "spans",
         ("squad", *_TABLES, "qamr"),
-        (*_ANSWERS, "to"),
+        _ANSWERS,
     ),
     "choice": TaskEntry(
         "nlptools.tasks.choice.task:MultipleChoice",
         "choice",
         ("csv", "jsonl", "parquet"),
-        ("probabilities", "top_k", "to"),
+        ("probabilities", "top_k"),
     ),
     "coreference": TaskEntry(
-        "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission", "to")
+        "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission",)
     ),
     "seq2seq": TaskEntry(options=("columns",)),
 }

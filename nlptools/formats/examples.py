@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.errors import DataError
+from nlptools.errors import DataError, display
 from nlptools.formats.token_lines import Row
 
 
@@ -25,6 +25,9 @@ class Place:
 
     path: str
     line: int
+
+    def __str__(self) -> str:
+        return f"{display(self.path)}:{self.line}"
 
     def error(self, message: str, hint: str | None = None) -> DataError:
         """The error of data at this place."""

@@ -38,8 +38,9 @@ LABELS = {
     "pair": CLASSES,
     "regress": ("score", "relatedness_score", "similarity_score", "similarity", "rating", "label"),
 }
-UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label
 IDS = ("index", "id", "idx", "pair_id", "pairid", "guid")
+COLUMN_NAMES = {name for names in (*TEXTS[1], *TEXTS[2], *LABELS.values(), IDS) for name in names}
+UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label
 
 
 @dataclass(frozen=True)
@@ -158,12 +159,16 @@ def _by_names(task: str, header: tuple[str, ...], path: str, options: Options) -
     lowered = [name.strip().lower() for name in header]
     known = known_texts(task, options)
     names = next((names for names in known if set(names) <= set(lowered)), None)
+    if names is None and len(header) - 1 in counts(task, options):
+        return replace(_by_places(task, len(header), path, options), header=header)
     if names is None:
         raise Place(path, 1).error(
             f"the header has no column of texts: {', '.join(header)}",
             f"expected {', or '.join(' and '.join(names) for names in known)}; or name it with --text-column",
         )
     label = first_of(lowered, LABELS[task])
+    if label is None and len(header) == len(names) + 1 and options.header:
+        label = next(place for place, name in enumerate(lowered) if name not in names)
     if options.label_column is not None:
         label = column_number(options.label_column, header, len(header), path)
     if label is None and options.labelled:

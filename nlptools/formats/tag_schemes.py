@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nlptools import messages
-from nlptools.errors import DataError, UsageError, display
+from nlptools.errors import DataError, UsageError, display, shorten, shown
 from nlptools.formats.examples import Place, TaggedSentence
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
 
@@ -181,13 +181,17 @@ def broken_tag(sentence: TaggedSentence, scheme: str) -> DataError | None:
         return None
     for word, tag in enumerate(sentence.tags):
         if not is_span_tag(tag) or tag[0] not in RULES[scheme].prefixes:
-            raise _refuse(sentence, word, f"tag {display(tag)!r}, expected {tags_expected(scheme)} ({scheme})")
+            raise _refuse(sentence, word, f"tag {shown(tag)}, expected {tags_expected(scheme)} ({scheme})")
     broken = spans(sentence.tags, scheme)[1]
     if not broken:
         return None
     tag = sentence.tags[broken[0]]
-    before = sentence.tags[broken[0] - 1] if broken[0] else "the beginning of the sentence"
-    return _refuse(sentence, broken[0], f"tag {display(tag)!r} after {display(before)} breaks the scheme {scheme}")
+    before = shorten(display(sentence.tags[broken[0] - 1]), 40) if broken[0] else "the beginning of the sentence"
+    return _refuse(
+        sentence,
+        broken[0],
+        f"tag {shown(tag)} after {before} breaks the scheme {scheme}",
+    )
 
 
 def place_of(sentence: TaggedSentence, word: int) -> Place:

@@ -202,7 +202,7 @@ class QuestionAnswering(Task):
     ) -> list[str]:
         return [escape(self.text(p.record)) for p in predictions]
 
-    def as_json(self, prediction: Answered, example: Question) -> dict[str, Any]:
+    def as_json(self, prediction: Answered, example: Question, settings: Predict) -> dict[str, Any]:
         record = prediction.record
         text = self.text(record)
         probability = next((c.probability for c in record.nbest if c.text == text), 0.0)
