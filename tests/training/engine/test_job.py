@@ -203,7 +203,7 @@ def test_the_bundle_holds_the_mean_or_the_best(
 def test_the_kept_step_is_named_and_a_long_warm_up_warned_of(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = iter([0.12345, 0.9, 0.2, 0.3])
+    calls = iter([0.12345, 0.9, 0.2, 0.3, 0.5])
     monkeypatch.setattr(Halves, "evaluate", lambda *_: lambda model, stop: {"loss": 1.0, "accuracy": next(calls)})
     run_job(Halves(), training(tmp_path, steps=40, warmup=40.0), COMPUTE)
     err = capsys.readouterr().err
