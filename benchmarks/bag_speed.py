@@ -102,7 +102,7 @@ def ours(file: Path, epochs: int, threads: int) -> tuple[float, float]:
     messages.settings.quiet = True
     valid = str(side_by_side.published("sst2", "dev.tsv")) if epochs == PASSES else None
     preset = {**PRESETS["bag"], "epochs": float(epochs)}
-    known = {name: preset.pop(name) for name in ("dim", "dropout", "word_dropout")}
+    known = {name: preset.pop(name) for name in ("dim", "dropout")}
     with tempfile.TemporaryDirectory() as directory:
         out = Path(directory, "bag")
         every = {"save_every": "1000000", "log_every": "1000000"}

@@ -111,4 +111,9 @@ def reading(path: object) -> Iterator[None]:
 
 def shown(text: str, most: int = 60) -> str:
     """`text` in quotes for a message, truncated after `most` characters."""
-    return repr(text if len(text) <= most else text[:most] + "…")
+    return repr(shorten(text, most))
+
+
+def shorten(text: str, most: int) -> str:
+    """`text` for a message, truncated after `most` characters."""
+    return text if len(text) <= most else text[:most] + "…"

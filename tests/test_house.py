@@ -65,6 +65,7 @@ MODULES = {
     "matplotlib": ("plots/curves.py", "vectors/maps/picture.py"),
     "mpl_toolkits": ("vectors/maps/picture.py",),
     "sklearn": ("vectors/maps/reduction.py",),
+    "pyarrow": ("formats/records.py",),
     "umap": ("vectors/maps/reduction.py",),
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("inference/onnx_export.py",)),
     **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),

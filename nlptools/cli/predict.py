@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import click
 
 from nlptools.cli.options import command as make_command
@@ -84,12 +82,12 @@ def command(
     from nlptools.files import progress, streams
 
     names = streams.check_inputs(inputs)
-    if lines.line_buffered:
-        predict = replace(predict, window=1)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
         from nlptools.inference.loading import load
 
         predictor = load(model, compute=compute, settings=predict, files=files)
+        if lines.line_buffered:
+            predictor.window = 1
         for window in predictor.lines(names, common.encoding_errors, lines.force):
             out.write_lines(window)
             progress.done(len(window))

@@ -62,7 +62,6 @@ class Files:
     label_column: str | None = option(
         None, "Column of the label or tag, by name (upos) or number; -1 is the last.", metavar="NAME"
     )
-    word_column: str | None = option(None, "tag: column of the words, by name or number.", metavar="NAME")
     comments: bool = option(False, "tag: in column files, skip lines that begin with # and a space as comments.")
     scheme: str = option(
         "auto",
@@ -71,26 +70,8 @@ class Files:
         " For a model that is not from finetune and whose config.json names no scheme, it is the scheme of its tags.",
         metavar="NAME",
     )
-    role_spans: str = option(
-        "heads",
-        "roles: which words of an argument the model learns: its head, as in the file, or all words that depend on the head.",
-        choices=("heads", "subtrees"),
-    )
-    id_column: str | None = option(None, "Column of the example's id.", metavar="NAME")
     header: bool = option(False, "The first line names the columns, even where the names are unknown.")
-    fine: bool = option(False, "Keep the second part of TREC's labels: DESC:manner, not DESC.")
     label_separator: str = option(",", "Separator of the labels of --multi-label.", metavar="TEXT")
-    skip_broken: bool = option(False, "Skip lines with too few columns, and report how many.")
-    move_answers: bool = option(
-        False,
-        "answer: move an answer that is not at its stated place to the nearest place where its text occurs, and report how"
-        " many moved.",
-    )
-    sentences: str | None = option(
-        None,
-        "answer: QAMR's sentences, if not in wiki-sentences.tsv in the folder of the file or the one above.",
-        metavar="FILE",
-    )
 
 
 @dataclass(frozen=True)
@@ -120,11 +101,10 @@ class Finetune:
     crf: bool = option(
         False, "tag, roles: learn also which labels follow each other, with a conditional random field on top."
     )
-    label_pieces: str = option(
-        "first",
-        "tag, roles: which pieces of a word are trained on its label. The prediction for a word is always that of its first"
-        " piece, or in a GPT of its last.",
-        choices=("first", "all"),
+    role_spans: str = option(
+        "heads",
+        "roles: words of an argument that the model learns: its head, as in the file, or all words that depend on the head.",
+        choices=("heads", "subtrees"),
     )
     best: str = option(
         "auto",
@@ -139,14 +119,6 @@ class Finetune:
         low=0,
     )
     stride: int = option(128, "answer: pieces from one window of a long context to the next.", low=1, metavar="N")
-    max_question: int = option(
-        64,
-        "answer: maximum length of a question in pieces, and at most half of a window; the rest is cut.",
-        low=1,
-        metavar="N",
-    )
-    max_answer: int = option(30, "answer: maximum length of an answer in pieces.", low=1, metavar="N")
-    yes_no: bool = option(False, "answer: learn also to answer yes and no, besides spans of the context.")
     encoder_dropout: float | None = option(
         None,
         "Dropout during training, also of the attention weights; by default as in the encoder's config.json."
@@ -222,8 +194,6 @@ class Finetune:
         if 0 < self.max_length < 4:
             raise UsageError("--max-length: expected at least 4, three of them special tokens")
         check_options(task(self.task), self)
-        if self.crf and self.label_pieces == "all":
-            raise UsageError("--crf does not go with --label-pieces all: it scores sequences of words, not of pieces")
 
     def _check_scratch(self) -> None:
         """Raises UsageError for options that only encoders have."""
@@ -269,7 +239,6 @@ class Predict:
     )
     top_k: int = option(1, "Write the K most probable labels, each with its probability.", low=1, metavar="K")
     threshold: float = option(0.5, "Minimum probability of a predicted label of --multi-label.", low=0, high=1)
-    pair: bool = option(False, "Read two texts per line, where the model does not say so itself.")
     submission: bool = option(
         False, "Write the file for GLUE's server or GAP's scorer; the model must be trained on that task."
     )
@@ -291,8 +260,6 @@ class Predict:
     null_odds: str | None = option(
         None, "answer: write SQuAD's odds of no answer of each question to this file as well.", metavar="FILE"
     )
-    candidates: int = option(20, "answer: number of answers per question in --nbest.", low=1, metavar="N")
-    max_answer: int = option(0, "answer: maximum length of an answer in pieces; 0: as in training.", low=0, metavar="N")
     null_threshold: float | None = option(
         None,
         "answer: leave a question unanswered where its odds of no answer exceed X; by default as tuned in training. A greater"
@@ -303,7 +270,6 @@ class Predict:
         0, "Maximum length of an example in tokens, special tokens included; 0: as in training.", low=0
     )
     batch_tokens: int = option(4096, "Tokens that the model reads at a time, padding included.", low=1, metavar="N")
-    window: int = option(8192, "Lines that are read and sorted by length together.", low=1, metavar="N")
 
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""

@@ -32,34 +32,37 @@ class TaskEntry:
 
 _TEXTS = "nlptools.tasks.classify.task:Classification"
 _WORDS = "nlptools.tasks.tag.task:Tagging"
-_LINES = ("columns", "pair", "probabilities", "top_k", "submission")
-_TAGS = ("columns", "crf", "decode", "label_pieces")
-_ANSWERS = ("stride", "max_question", "max_answer", "yes_no")
-_ANSWER_FILES = ("predictions", "nbest", "null_odds", "candidates", "null_threshold")
+_TABLES = ("table", "csv", "jsonl", "parquet")
+_LINES = ("columns", "probabilities", "top_k", "submission")
+_TAGS = ("columns", "crf", "decode")
+_ANSWERS = ("stride", "predictions", "nbest", "null_odds", "null_threshold")
 
 TASKS = {
     "classify": TaskEntry(
         _TEXTS,
         "sequence",
-        ("table", "jsonl", "trec", "cola"),
+        (*_TABLES, "trec", "trec-fine", "cola"),
         (*_LINES, "multi_label", "class_weights"),
         scratch=True,
     ),
-    "pair": TaskEntry(_TEXTS, "sequence", ("table", "jsonl"), (*_LINES, "class_weights"), scratch=True),
-    "regress": TaskEntry(_TEXTS, "sequence", ("table", "jsonl", "stsbenchmark"), _LINES, scratch=True),
+    "pair": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), (*_LINES, "class_weights"), scratch=True),
+    "regress": TaskEntry(_TEXTS, "sequence", (*_TABLES, "stsbenchmark"), _LINES, scratch=True),
     "tag": TaskEntry(_WORDS, "tokens", ("conll", "conllu", "lines"), _TAGS),
-    "roles": TaskEntry(_WORDS, "tokens", ("conllu",), _TAGS),
+    "roles": TaskEntry(_WORDS, "tokens", ("conllu",), (*_TAGS, "role_spans")),
     "answer": TaskEntry(
         "nlptools.tasks.answer.task:QuestionAnswering",
         "spans",
-        ("squad", "jsonl", "qamr"),
-        (*_ANSWERS, *_ANSWER_FILES, "to"),
+        ("squad", *_TABLES, "qamr"),
+        _ANSWERS,
     ),
     "choice": TaskEntry(
-        "nlptools.tasks.choice.task:MultipleChoice", "choice", ("csv", "jsonl"), ("probabilities", "top_k", "to")
+        "nlptools.tasks.choice.task:MultipleChoice",
+        "choice",
+        ("csv", "jsonl", "parquet"),
+        ("probabilities", "top_k"),
     ),
     "coreference": TaskEntry(
-        "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission", "to")
+        "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission",)
     ),
     "seq2seq": TaskEntry(options=("columns",)),
 }

@@ -1,23 +1,25 @@
 """Files of contexts with several endings, one of which is right: the task choice.
 
 Zellers et al. 2018, SWAG (D18-1009), and 2019, HellaSwag (P19-1472). Layouts:
-    csv     SWAG's CSV with CSV quoting: columns `sent1`, `sent2`, `ending0` to `ending3`, and `label` or `gold` where it
+    csv     SWAG's CSV: columns `sent1`, `sent2`, `ending0` to `ending3`, and `label` or `gold` where it
             is known
     jsonl   an object per line with the same keys; or `ctx`, `endings` and `label` (HellaSwag); or `context` and
             `endings` or `choices`
+    parquet a table of Parquet with such columns
 With `sent2`, the context is `sent1` and each ending is `sent2`, a space, and the ending, as in SWAG's own baselines and all
 later ones. A label is the number of an ending, from 0, as number or text; -1, null and nothing mean no label.
 """
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from nlptools.errors import shown
+from nlptools.formats import records
 from nlptools.formats.examples import Choice
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, shown
+from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
 
 _CONTEXTS = ("sent1", "ctx", "context")
@@ -35,27 +37,8 @@ def read_choices(path: str, options: Options, errors: str = "strict") -> Iterato
     """
     layout = layout_of("choice", path, options.layout)
     lines = Lines(path, errors)
-    for number, record in _csv(lines) if layout == "csv" else lines.objects():
+    for number, record in records.objects(lines, layout):
         yield _choice(record, lines, number, options)
-
-
-def _csv(lines: Lines) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The records with the numbers of their first lines; a quoted field may contain line ends."""
-    rows = csv.reader((line + "\n" for _, line in lines), strict=True)
-    header: list[str] | None = None
-    number = 1
-    try:
-        for row in rows:
-            if header is None:
-                header = [name.strip() for name in row]
-            elif row:
-                if len(row) != len(header):
-                    hint = "a field with a comma or a quote must be quoted"
-                    raise lines.refuse(number, f"{len(row)} fields, expected {len(header)}", hint)
-                yield number, dict(zip(header, row))
-            number = rows.line_num + 1
-    except csv.Error as error:
-        raise lines.refuse(number, f"malformed CSV: {error}", "write a quote within a field twice") from None
 
 
 def _choice(record: Mapping[str, Any], lines: Lines, number: int, options: Options) -> Choice:
@@ -68,7 +51,7 @@ def _choice(record: Mapping[str, Any], lines: Lines, number: int, options: Optio
         endings = [f"{start} {ending}" if ending else start for ending in endings]
     name = next((name for name in (options.label_column, "label", "gold") if name is not None and name in record), None)
     label = _label(None if name is None else record[name], len(endings), lines, number, options)
-    id = next((str(record[name]) for name in (options.id_column, *_IDS) if name is not None and name in record), None)
+    id = next((str(record[name]) for name in _IDS if name in record), None)
     return Choice(record[key], tuple(endings), label, lines.place(number), id)
 
 

@@ -115,7 +115,7 @@ class _Columns:
     def _begin(self, number: int, fields: Sequence[str]) -> None:
         path, width = self.lines.path, len(fields)
         names = CONLLU if self.universal else _NAMES.get(width, ())
-        self.word = column_number(self.options.word_column or ("form" if self.universal else "1"), names, width, path)
+        self.word = column_number((*self.options.text_column, "form" if self.universal else "1")[0], names, width, path)
         column = self.options.label_column
         if column is None and self.universal:
             if not self.options.labelled:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.errors import DataError
+from nlptools.errors import DataError, display
 from nlptools.formats.token_lines import Row
 
 
@@ -26,6 +26,9 @@ class Place:
     path: str
     line: int
 
+    def __str__(self) -> str:
+        return f"{display(self.path)}:{self.line}"
+
     def error(self, message: str, hint: str | None = None) -> DataError:
         """The error of data at this place."""
         return DataError(message, path=self.path, line=self.line, hint=hint)
@@ -33,16 +36,16 @@ class Place:
 
 @dataclass(frozen=True)
 class TextExample:
-    """One text (`classify`) or two (`pair`, `regress`), and their label.
+    """One text (`classify`, `regress`) or two (`pair`, `regress`), and their label.
 
     Attributes:
         texts: one or two strings, perhaps empty.
         label: the class by its name in the file, or the number as text (`regress`); None if it has none.
         id: its id in the file (the column `index` of GLUE, `pair_ID` of SICK).
-        columns: the unchanged fields of its line, which tabs join to the line again; for JSON lines and TREC one field,
-            the line.
+        columns: the unchanged fields of its line; for objects and TREC one field: the object as JSON, the line.
         labels: all its classes if an example can have several; `label` is None then.
         header: the fields of the first line of its file, if that is a header.
+        layout: of `columns`: "table" (between tabs), "csv" or "jsonl".
     """
 
     texts: tuple[str, ...]
@@ -52,6 +55,7 @@ class TextExample:
     columns: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
+    layout: str = "table"
 
 
 @dataclass(frozen=True)

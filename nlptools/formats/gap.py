@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from nlptools.errors import UsageError
+from nlptools.errors import UsageError, shown
 from nlptools.formats.examples import Coreference
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, columns, shown
+from nlptools.formats.lines import Lines, columns
 from nlptools.formats.reading_options import Options
 
 LABELS = ("A", "B", "neither")  # the classes in their order

@@ -6,11 +6,16 @@ from nlptools.configs.tasks import TASKS
 from nlptools.errors import UsageError
 from nlptools.files.streams import without_compression
 
+_OBJECTS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
+_TEXTS = {".csv": "csv", **_OBJECTS, ".json": "jsonl", "": "table"}
 _SUFFIXES = {  # of each task, tried in order
+    "classify": {".label": "trec", **_TEXTS},
+    "pair": {".xml": "rte", **_TEXTS},
+    "regress": _TEXTS,
     "tag": {".conllu": "conllu", "": "conll"},
     "roles": {"": "conllu"},
-    "answer": {".jsonl": "jsonl", ".ndjson": "jsonl", ".tsv": "qamr", "": "squad"},
-    "choice": {".csv": "csv", "": "jsonl"},
+    "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
+    "choice": {".csv": "csv", **_OBJECTS, "": "jsonl"},
     "coreference": {"": "gap"},
 }
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
 
 from nlptools.errors import DataError, UsageError
-from nlptools.errors import shown as shown
-from nlptools.files import line_records, streams
+from nlptools.files import streams
 from nlptools.formats.examples import Place
 
 _ESCAPED = re.compile("[\udc80-\udcff]")
@@ -34,13 +33,14 @@ class Lines:
     def __post_init__(self) -> None:
         # Bytes that are not UTF-8 stay recognizable until the layout is known.
         self._blocks = streams.blocks(self.path, "surrogateescape")
-        self._first = next(self._blocks, None)
 
     def first(self) -> str | None:
         """The first line, None in an empty file."""
-        if self._first is None:
+        block = next(self._blocks, None)
+        if block is None:
             return None
-        return _ESCAPED.sub("\ufffd", self._first.lines[0])
+        self._blocks = chain([block], self._blocks)
+        return _ESCAPED.sub("\ufffd", block.lines[0])
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Number, from 1, and text of each line.
@@ -48,19 +48,22 @@ class Lines:
         Raises:
             DataError: invalid UTF-8 while `errors` is "strict".
         """
-        block = self._first
-        while block is not None:
+        for block in self._blocks:
             for number, line in enumerate(block.lines, block.start):
                 if not line.isascii() and _ESCAPED.search(line):
                     line = self._decode(number, line)
                 yield number, line
-            block = next(self._blocks, None)
 
-    def objects(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Number and JSON object of each line that is not blank. Raises DataError."""
+    def until_blank_end(self) -> Iterator[tuple[int, str]]:
+        """As iteration, without the blank lines at the end. Raises DataError for one before the end."""
+        blank = 0
         for number, line in self:
-            if line.strip():
-                yield number, line_records.parse_json_object(line, self.path, number)
+            if not line.strip():
+                blank = blank or number
+            elif blank:
+                raise self.refuse(blank, "an empty line", "remove it")
+            else:
+                yield number, line
 
     def _decode(self, number: int, line: str) -> str:
         raw = line.encode("utf-8", "surrogateescape")

@@ -18,20 +18,20 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from nlptools.errors import DataError, InputError, display
+from nlptools.errors import DataError, InputError, display, shown
 from nlptools.files import streams
 from nlptools.formats.examples import Answer, Question
-from nlptools.formats.lines import Lines, columns, shown
+from nlptools.formats.lines import Lines, columns
 from nlptools.formats.reading_options import Options
 
 SENTENCES = "wiki-sentences.tsv"
-_COLUMNS = 9
+COLUMNS = 9
 _WRITTEN = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
 _WORDS = re.compile(r"[0-9]+( [0-9]+)*")
 _JUDGED = ("Invalid", "Redundant")  # in the unfiltered version
 
 
-def read_qamr(path: str, options: Options, errors: str = "strict") -> Iterator[Question]:
+def read_qamr(lines: Lines, options: Options, errors: str = "strict") -> Iterator[Question]:
     """The questions of a file. A test file may lack the answers; questions judged invalid keep the other answers.
 
     Raises:
@@ -39,16 +39,15 @@ def read_qamr(path: str, options: Options, errors: str = "strict") -> Iterator[Q
             not in the file of sentences; with file, line and hint.
         InputError: there is no file of sentences.
     """
-    lines = Lines(path, errors)
     if lines.first() is None:
         return
-    sentences_path = _sentences_file(path, options)
+    sentences_path = _sentences_file(lines.path)
     sentences = _sentences(sentences_path, errors)
     for number, line in lines:
         fields = line.split("\t")
-        if len(fields) != _COLUMNS and (options.labelled or len(fields) < 6):
+        if len(fields) != COLUMNS and (options.labelled or len(fields) < 6):
             hint = "--layout squad or jsonl for other questions"
-            raise lines.refuse(number, f"{columns(len(fields))}, expected the {_COLUMNS} of QAMR", hint)
+            raise lines.refuse(number, f"{columns(len(fields))}, expected the {COLUMNS} of QAMR", hint)
         words = sentences.get(fields[0])
         if words is None:
             hint = "the sentences of the Penn Treebank (PTB:...) are not published"
@@ -73,16 +72,14 @@ def _answer(words: Sequence[str], numbers: Sequence[int], lines: Lines, line: in
     return Answer(" ".join(words[first : last + 1]), start)
 
 
-def _sentences_file(path: str, options: Options) -> str:
-    if options.sentences is not None:
-        return options.sentences
+def _sentences_file(path: str) -> str:
     folders = [Path(path).parent, Path(path).parent.parent] if path != "-" else []
     for folder in folders:
         if (folder / SENTENCES).is_file():
             return str(folder / SENTENCES)
     raise InputError(
         f"{display(path)}: no {SENTENCES}, the file of the sentences, in its folder or the one above",
-        hint="--sentences FILE names it",
+        hint="put it there",
     )
 
 
@@ -92,6 +89,6 @@ def _sentences(path: str, errors: str) -> dict[str, list[str]]:
     for number, line in enumerate(streams.lines(path, errors), 1):
         id, tab, text = line.partition("\t")
         if not tab:
-            raise DataError("expected `id TAB sentence`", path=path, line=number, hint="--sentences FILE names it")
+            raise DataError("expected `id TAB sentence`", path=path, line=number)
         sentences[id] = [_WRITTEN.get(word, word) for word in text.split(" ")]
     return sentences

@@ -1,65 +1,112 @@
 """Files of questions about a context, with a span of it, yes, no, or no answer: the task answer.
 
-Layouts (see `layouts.layout_of`):
+Layouts:
     squad    SQuAD 1.1 and 2.0, see `nlptools.formats.squad`; `plausible_answers` are ignored. Questions may have
              `yes_no_answer`: "YES", "NO" or "NONE".
     jsonl    an object per line: `{id, question, context, answers}` with answers as in SQuAD or as `{"text": [...],
              "answer_start": [...]}`; or BoolQ's `{question, passage, answer: true|false}` (N19-1300); or the simplified
              form of Natural Questions (Q19-1026), see below
+    parquet  a table of Parquet, its columns as the keys of jsonl
+    table    `question TAB context`, for training `question TAB context TAB answer`; an empty answer means that there is
+             none, others are searched for in the context
+    csv      the same between commas, with quotes; perhaps with a header of these three names
     qamr     QAMR's TSV; see `nlptools.formats.qamr`
+The layout follows from the suffix (`layouts`), of other files from the first line: an object on it is jsonl, the beginning of
+an object squad, nine columns qamr, else table. Questions without id have their line number as id.
 Natural Questions, `{example_id, document_text, question_text, annotations[].{short_answers[].{start_token, end_token},
 yes_no_answer}}`: the context is `document_text` unchanged, its tokens are separated by single spaces. Each
 short answer of each annotation is an answer; yes or no is the majority of the annotations with either; a question without
 both has no answer. Test files have no annotations.
 A file of SQuAD is one JSON value and is held in memory; all others are read line by line.
-Departure: an answer that is not at its stated place is an error, or is moved and counted (`move_answers`).
+Departure: an answer that is not at its stated place is moved to the nearest place with its text, and counted.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
 from nlptools import messages
-from nlptools.errors import display
+from nlptools.errors import display, shown
+from nlptools.formats import records
 from nlptools.formats.examples import Answer, Place, Question
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, shown
-from nlptools.formats.qamr import read_qamr
+from nlptools.formats.lines import Lines
+from nlptools.formats.qamr import COLUMNS, read_qamr
 from nlptools.formats.reading_options import Options
 from nlptools.formats.squad import At, JsonFile, walk
 
 _YES_NO = {"yes": "yes", "no": "no", "none": "none", "true": "yes", "false": "no"}
-_MOVE = "--move-answers moves it to the nearest place where it occurs"
+_NAMES = ("question", "context", "answer")  # the columns of a table
 
 
 def read_questions(path: str, options: Options, errors: str = "strict") -> Iterator[Question]:
     """The questions of a file.
 
     Raises:
-        DataError: not JSON, not of the expected form, an answer that is not at its stated place, or, with
+        DataError: not JSON, not of the expected form, an answer that does not occur in its context, or, with
             `options.labelled`, a question that neither has an answer nor is marked impossible; with file, line,
-            question and hint. And the errors of `streams.blocks`.
+            question and hint. And the errors of `streams.blocks` and `records.objects`.
         UsageError: a layout that the task does not have.
     """
+    lines = Lines(path, errors)
     layout = layout_of("answer", path, options.layout)
-    if layout == "qamr":
-        yield from read_qamr(path, options, errors)
-        return
+    if layout == "table" and options.layout == "auto":
+        layout = _recognized(lines.first() or "")
     moved: Counter[str] = Counter()
-    if layout == "squad":
-        file = JsonFile(path, errors, "--layout jsonl for one question per line, qamr for QAMR's TSV")
+    if layout == "qamr":
+        yield from read_qamr(lines, options, errors)
+    elif layout == "squad":
+        file = JsonFile(path, errors, "--layout jsonl for one question per line, table for columns", lines)
         for question, context, at in walk(file):
             yield _question(question, context, at, options, moved)
+    elif layout in records.OBJECTS:
+        for number, value in records.objects(lines, layout):
+            yield _of_object(value, At(path, number), options, moved)
     else:
-        yield from _json_lines(path, errors, options, moved)
+        yield from _of_rows(lines, layout == "csv", options, moved)
     if moved:
         count, lost = messages.counted(moved["moved"], "answer"), moved["lost"]
         messages.warn(
             f"{display(path)}: {count} moved to the nearest place with that text, {lost:,} not in the context and skipped"
         )
+
+
+def _recognized(first: str) -> str:
+    """The layout of a file with this first line."""
+    if not first.startswith("{"):
+        return "qamr" if first.count("\t") + 1 == COLUMNS else "table"
+    try:
+        return "squad" if "data" in json.loads(first) else "jsonl"
+    except (ValueError, RecursionError):
+        return "squad"
+
+
+def _of_rows(lines: Lines, comma: bool, options: Options, moved: Counter[str]) -> Iterator[Question]:
+    """The questions in a table of question, context and perhaps answer."""
+    places: Sequence[int] = range(len(_NAMES))
+    for number, fields in records.rows(lines, comma):
+        named = [name.strip().lower() for name in fields]
+        if number == 1 and set(_NAMES[:2]) <= set(named):
+            places = [named.index(name) for name in _NAMES if name in named]
+            continue
+        if fields == [""]:
+            continue
+        at = At(lines.path, number)
+        if len(fields) < 2 + options.labelled or len(fields) <= max(places[:2]):
+            wanted = " TAB ".join(_NAMES[: 2 + options.labelled])
+            at.refuse(
+                f"{messages.counted(len(fields), 'column')}, expected {wanted}", "--layout squad or jsonl for JSON"
+            )
+        row = dict(zip(_NAMES, (fields[place] for place in places if place < len(fields))))
+        value: dict[str, Any] = {"id": str(number), "question": row["question"], "is_impossible": False}
+        if "answer" in row:
+            answers = [{"text": row["answer"], "answer_start": 0}]
+            value |= {"is_impossible": True} if not row["answer"] else {"answers": answers}
+        yield _question(value, row["context"], at, options, Counter())
 
 
 # -- one question -----------------------------------------------------------------------------------------------------
@@ -78,7 +125,7 @@ def _question(value: Mapping[str, Any], context: str, at: At, options: Options, 
         if value.get("answers") is not None and impossible is None and isinstance(value["answers"], dict):
             impossible = True  # in this form an empty list means that
         else:
-            at.refuse(f"question {id!r} has no answer", 'mark a question without one with "is_impossible": true')
+            at.refuse(f"question {shown(id)} has no answer", 'mark a question without one with "is_impossible": true')
     return Question(id, at.text(value, "question"), context, answers, impossible, _place(at), yes_no)
 
 
@@ -122,19 +169,16 @@ def _placed(
         if text and start >= 0 and context.startswith(text, start):
             answers.append(Answer(text, start))
             continue
-        if not options.move_answers:
-            if not options.labelled:  # answers are optional
-                continue
-            here = shown(context[max(start, 0) : max(start, 0) + len(text)])
-            at.refuse(
-                f"answer {shown(text)} of question {id!r} is not at offset {start}, where the context has {here}", _MOVE
-            )
+        if not options.labelled:  # answers are optional
+            continue
         place = nearest(context, text, start)
         if place is None:
             moved["lost"] += 1
         else:
             moved["moved"] += 1
             answers.append(Answer(text, place))
+    if raw and not answers and options.labelled:
+        at.refuse(f"the answer {shown(raw[0][0])} of question {shown(id)} does not occur in the context")
     return tuple(answers)
 
 
@@ -151,15 +195,12 @@ def nearest(context: str, text: str, start: int) -> int | None:
 # -- one object per line ----------------------------------------------------------------------------------------------
 
 
-def _json_lines(path: str, errors: str, options: Options, moved: Counter[str]) -> Iterator[Question]:
-    for number, value in Lines(path, errors).objects():
-        at = At(path, number)
-        if "document_text" in value:
-            yield _natural(value, at, options)
-        elif "passage" in value:
-            yield _boolean(value, at, options)
-        else:
-            yield _question(value, at.text(value, "context"), at, options, moved)
+def _of_object(value: Mapping[str, Any], at: At, options: Options, moved: Counter[str]) -> Question:
+    if "document_text" in value:
+        return _natural(value, at, options)
+    if "passage" in value:
+        return _boolean(value, at, options)
+    return _question({"id": str(at.line), **value}, at.text(value, "context"), at, options, moved)
 
 
 def _boolean(value: Mapping[str, Any], at: At, options: Options) -> Question:

@@ -1,15 +1,16 @@
 """The examples in files of any task: one table of readers.
 
     task              examples            layouts (each module describes them; `layouts` recognizes them by file names)
-    classify          TextExample         auto, table, jsonl, trec, cola, glue/NAME     texts
-    pair              TextExample         auto, table, jsonl, glue/NAME                 texts
-    regress           TextExample         auto, table, jsonl, stsbenchmark, glue/NAME   texts
+    classify          TextExample         auto, TABLES, trec, trec-fine, cola, glue/NAME  texts
+    pair              TextExample         auto, TABLES, rte, glue/NAME                  texts
+    regress           TextExample         auto, TABLES, stsbenchmark, glue/NAME         texts
     glue/NAME         TextExample         the task's own, whatever the options          texts, glue
     tag               TaggedSentence      auto, conll, conllu, lines                    conll; tag_schemes
-    answer            Question            auto, squad, jsonl, qamr                      questions, qamr
-    choice            Choice              auto, csv, jsonl                              choices
+    answer            Question            auto, squad, qamr, TABLES                     questions, qamr
+    choice            Choice              auto, csv, jsonl, parquet                     choices
     roles             PredicateSentence   auto, conllu                                  roles
     coreference       Coreference         auto, gap                                     gap
+TABLES are table (between tabs), csv, jsonl and parquet, which `records` reads.
 Files are read as a stream, in constant memory, except SQuAD's. A file without examples gives none.
 """
 

@@ -13,8 +13,12 @@ class Options(Files):
 
     Attributes:
         labelled: the examples must have labels. False: they may; missing ones are None.
+        texts: number of texts of an example of the task regress; 0: as many as the file has.
+        role_spans: of the task roles, see `finetune --role-spans`.
         multi_label: an example has any number of classes, in JSON as a list, else joined by `label_separator`.
     """
 
     labelled: bool = True
     multi_label: bool = False
+    texts: int = 0
+    role_spans: str = "heads"

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from nlptools.errors import DataError
 from nlptools.files import streams
+from nlptools.formats.lines import Lines
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,12 @@ class JsonFile:
         InputError, StreamError: see `streams.blocks`.
     """
 
-    def __init__(self, path: str | Path, errors: str = "strict", hint: str | None = None) -> None:
+    def __init__(
+        self, path: str | Path, errors: str = "strict", hint: str | None = None, lines: Lines | None = None
+    ) -> None:
+        """`lines`: of the file, if it is open."""
         self.path = str(path)
-        self.text = "\n".join(streams.lines(path, errors))
+        self.text = "\n".join(streams.lines(path, errors) if lines is None else (line for _, line in lines))
         try:
             root = json.loads(self.text)
         except json.JSONDecodeError as error:

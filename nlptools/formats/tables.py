@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from nlptools import messages
 from nlptools.configs.tasks import GLUE
-from nlptools.errors import UsageError
+from nlptools.errors import UsageError, display, shown
 from nlptools.formats.examples import Place
 from nlptools.formats.glue import GlueTask, glue_task
 from nlptools.formats.lines import column_number, columns
 from nlptools.formats.reading_options import Options
 
 TEXTS = {
-    1: (("sentence",), ("text",)),
+    1: tuple(
+        (name,)
+        for name in ("sentence", "text", "review", "question", "content", "comment", "tweet", "message", "utterance")
+    ),
     2: (
         ("sentence1", "sentence2"),
         ("#1 string", "#2 string"),
@@ -27,15 +31,16 @@ TEXTS = {
 }
 CLASSES = (
     *("gold_label", "label", "labels", "quality", "is_duplicate", "entailment_judgment", "entailment_label"),
-    *("class", "category"),
+    *("class", "category", "sentiment", "intent", "topic", "emotion"),
 )
 LABELS = {
     "classify": CLASSES,
     "pair": CLASSES,
-    "regress": ("score", "relatedness_score", "similarity_score", "similarity", "label"),
+    "regress": ("score", "relatedness_score", "similarity_score", "similarity", "rating", "label"),
 }
-UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label
 IDS = ("index", "id", "idx", "pair_id", "pairid", "guid")
+COLUMN_NAMES = {name for names in (*TEXTS[1], *TEXTS[2], *LABELS.values(), IDS) for name in names}
+UNDECIDED = ("gold_label", "-")  # SNLI's annotators disagreed: no label
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,8 @@ class Table:
 
     Attributes:
         least, most: the minimum and maximum number of fields of a line.
+        glue: the GLUE task whose file it is.
+        comma: the file is CSV.
     """
 
     texts: tuple[int, ...]
@@ -52,12 +59,30 @@ class Table:
     least: int
     most: int | None
     header: tuple[str, ...] = ()
-    published: str = ""  # the GLUE task
+    glue: str = ""
+    comma: bool = False
+
+    @property
+    def undecided(self) -> bool:
+        """Whether the label "-" means that annotators disagreed."""
+        return self.label is not None and bool(self.header) and self.header[self.label].lower() == UNDECIDED[0]
+
+    def label_of(self, fields: Sequence[str]) -> str | None:
+        """The label in the fields of a line, None where there is none."""
+        label = fields[self.label] if self.label is not None and self.label < len(fields) else None
+        return None if label == UNDECIDED[1] and self.undecided else label
 
 
-def count_of(task: str) -> int:
-    """The number of texts of an example."""
-    return 1 if task == "classify" else 2
+def counts(task: str, options: Options) -> tuple[int, ...]:
+    """The numbers of texts that an example may have."""
+    if task == "regress":
+        return (options.texts,) if options.texts else (2, 1)
+    return (1,) if task == "classify" else (2,)
+
+
+def known_texts(task: str, options: Options) -> list[tuple[str, ...]]:
+    """The names that columns of texts have in published files."""
+    return [names for count in counts(task, options) for names in TEXTS[count]]
 
 
 def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: Options) -> Table:
@@ -70,20 +95,31 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
         return Table((5, 6), 4, None, 7, None)
     header = _header(task, fields, options)
     if options.text_column:
-        return _chosen(task, fields, header, path, options)
-    if header:
-        return _by_names(task, header, path, options)
-    count = count_of(task)
-    places = tuple(range(count))
-    id = None if options.id_column is None else column_number(options.id_column, (), len(fields), path)
+        table = _chosen(task, fields, header, path, options)
+    elif header:
+        table = _by_names(task, header, path, options)
+    else:
+        table = _by_places(task, len(fields), path, options)
+    if header and options.labelled and table.label is not None:
+        texts = " and ".join(shown(header[place]) for place in table.texts)
+        messages.note(
+            f"{display(path)}: the first line is a header: texts {texts}, labels {shown(header[table.label])}"
+        )
+    return replace(table, comma=layout == "csv")
+
+
+def _by_places(task: str, width: int, path: str, options: Options) -> Table:
+    """The columns of a file without header: the texts, then the label, unless --label-column is given."""
+    possible = counts(task, options)
     if options.label_column is not None:
-        label = column_number(options.label_column, (), len(fields), path)
-        rest = tuple(place for place in range(len(fields)) if place not in (label, id))
-        if len(rest) != count:
-            message = f"{columns(len(fields))} without header, expected the columns of the texts"
+        label = column_number(options.label_column, (), width, path)
+        rest = tuple(place for place in range(width) if place != label)
+        if len(rest) not in possible:
+            message = f"{columns(width)} without header, expected the columns of the texts"
             raise Place(path, 1).error(message, "name them with --text-column")
-        return Table(rest, label, id, len(fields), len(fields))
-    return Table(places, count, id, count + options.labelled, count + 1)
+        return Table(rest, label, None, width, width)
+    count = next((count for count in possible if width > count), possible[-1])
+    return Table(tuple(range(count)), count, None, count + options.labelled, count + 1)
 
 
 def _header(task: str, fields: Sequence[str], options: Options) -> tuple[str, ...]:
@@ -91,18 +127,19 @@ def _header(task: str, fields: Sequence[str], options: Options) -> tuple[str, ..
     if options.header:
         return tuple(fields)
     lowered = [name.strip().lower() for name in fields]
-    given = [*options.text_column, *(c for c in (options.label_column, options.id_column) if c is not None)]
+    given = [*options.text_column, *([] if options.label_column is None else [options.label_column])]
     if any(column.lower() in lowered for column in given):
         return tuple(fields)
-    texts = any(set(names) <= set(lowered) for names in TEXTS[count_of(task)])
+    texts = any(set(names) <= set(lowered) for names in known_texts(task, options))
     others = {*CLASSES, *LABELS["regress"], *IDS}
     return tuple(fields) if texts and others & set(lowered) else ()
 
 
 def _chosen(task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options) -> Table:
     """The columns of --text-column and --label-column."""
-    if len(options.text_column) != count_of(task):
-        raise UsageError(f"task {task} has {count_of(task)} text column(s), not {len(options.text_column)}")
+    if len(options.text_column) not in counts(task, options):
+        wanted = " or ".join(map(str, sorted(counts(task, options))))
+        raise UsageError(f"--text-column {len(options.text_column)} times, expected {wanted} times for the task {task}")
     width = len(fields)
     texts = tuple(column_number(column, header, width, path) for column in options.text_column)
     label = None
@@ -114,20 +151,24 @@ def _chosen(task: str, fields: Sequence[str], header: tuple[str, ...], path: str
         label = next(place for place in range(width) if place not in texts)
     if label is None and options.labelled:
         raise Place(path, 1).error("no column of labels", "name it with --label-column")
-    return _finish(texts, label, header, width, path, options)
+    return _finish(texts, label, header, width, options)
 
 
 def _by_names(task: str, header: tuple[str, ...], path: str, options: Options) -> Table:
     """The columns whose names published files use."""
     lowered = [name.strip().lower() for name in header]
-    known = TEXTS[count_of(task)]
+    known = known_texts(task, options)
     names = next((names for names in known if set(names) <= set(lowered)), None)
+    if names is None and len(header) - 1 in counts(task, options):
+        return replace(_by_places(task, len(header), path, options), header=header)
     if names is None:
         raise Place(path, 1).error(
             f"the header has no column of texts: {', '.join(header)}",
             f"expected {', or '.join(' and '.join(names) for names in known)}; or name it with --text-column",
         )
     label = first_of(lowered, LABELS[task])
+    if label is None and len(header) == len(names) + 1 and options.header:
+        label = next(place for place, name in enumerate(lowered) if name not in names)
     if options.label_column is not None:
         label = column_number(options.label_column, header, len(header), path)
     if label is None and options.labelled:
@@ -135,15 +176,11 @@ def _by_names(task: str, header: tuple[str, ...], path: str, options: Options) -
             f"the header has no column of labels: {', '.join(header)}",
             f"expected one of {', '.join(LABELS[task])}; or name it with --label-column",
         )
-    return _finish(tuple(map(lowered.index, names)), label, header, len(header), path, options)
+    return _finish(tuple(map(lowered.index, names)), label, header, len(header), options)
 
 
-def _finish(
-    texts: tuple[int, ...], label: int | None, header: tuple[str, ...], width: int, path: str, options: Options
-) -> Table:
+def _finish(texts: tuple[int, ...], label: int | None, header: tuple[str, ...], width: int, options: Options) -> Table:
     id = first_of([name.strip().lower() for name in header], IDS)
-    if options.id_column is not None:
-        id = column_number(options.id_column, header, width, path)
     needed = [*texts, *([label] if label is not None and options.labelled else [])]
     return Table(texts, label, id, max(needed) + 1, None if header else width, header)
 

@@ -17,7 +17,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from nlptools import messages
-from nlptools.errors import DataError, UsageError, display, visible
+from nlptools.errors import DataError, UsageError, shorten, shown, visible
 from nlptools.formats.examples import Place, TaggedSentence
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
 
@@ -40,7 +40,7 @@ def find_scheme(name: str) -> str:
     found = _ALSO_CALLED.get(name.lower(), name.lower())
     if found not in (*SCHEMES, PLAIN):
         known = ", ".join((*SCHEMES, PLAIN, *_ALSO_CALLED))
-        raise UsageError(f"no such scheme: {display(name)!r}, expected one of {known}")
+        raise UsageError(f"no such scheme: {shown(name)}, expected one of {known}")
     return found
 
 
@@ -181,13 +181,13 @@ def broken_tag(sentence: TaggedSentence, scheme: str) -> DataError | None:
         return None
     for word, tag in enumerate(sentence.tags):
         if not is_span_tag(tag) or tag[0] not in RULES[scheme].prefixes:
-            raise _refuse(sentence, word, f"tag {visible(tag)!r}, expected {tags_expected(scheme)} ({scheme})")
+            raise _refuse(sentence, word, f"tag {shown(tag)}, expected {tags_expected(scheme)} ({scheme})")
     broken = spans(sentence.tags, scheme)[1]
     if not broken:
         return None
     tag = sentence.tags[broken[0]]
-    before = sentence.tags[broken[0] - 1] if broken[0] else "the beginning of the sentence"
-    return _refuse(sentence, broken[0], f"tag {visible(tag)!r} after {visible(before)} breaks the scheme {scheme}")
+    before = shorten(visible(sentence.tags[broken[0] - 1]), 40) if broken[0] else "the beginning of the sentence"
+    return _refuse(sentence, broken[0], f"tag {shown(tag)} after {before} breaks the scheme {scheme}")
 
 
 def place_of(sentence: TaggedSentence, word: int) -> Place:

@@ -20,16 +20,28 @@ from nlptools.inference.translation import Translator
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 
+WINDOW = 8192
+
 
 class Predictor:
     """A model directory of `finetune`, or one of Hugging Face such as BertForSequenceClassification, on a device."""
 
     def __init__(
-        self, loaded: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
+        self,
+        loaded: bundle.Bundle,
+        backend: Backend,
+        settings: Predict | None = None,
+        files: Files | None = None,
+        window: int = WINDOW,
     ) -> None:
-        """Raises BundleError for a model without a task, UsageError for options of other tasks."""
+        """`window`: examples that are read and sorted by length together.
+
+        Raises:
+            BundleError: a model without a task.
+            UsageError: options of other tasks.
+        """
         settings = settings or Predict()
-        self.settings, self.backend = settings, backend.for_model(loaded.model)
+        self.settings, self.backend, self.window = settings, backend.for_model(loaded.model), window
         with reading(loaded.path):
             self.task = tasks.for_prediction(loaded, settings, files or Files())
             saved = tasks.saved_setting(loaded.config, "max_length", 0)
@@ -41,7 +53,7 @@ class Predictor:
         self.cut = 0  # examples so far that lost tokens
 
     def predictions(self, examples: Iterable[Any]) -> Iterator[tuple[list[Any], list[Any]]]:
-        """(examples, their predictions), `settings.window` examples at a time, in order; see `Task.decode`.
+        """(examples, their predictions), `window` examples at a time, in order; see `Task.decode`.
 
         The next window is read and encoded while one is computed. The predictions for the examples before a malformed one
         come before its error.
@@ -86,14 +98,14 @@ class Predictor:
             some: list[Any] = []
             error = None
             try:
-                some.extend(itertools.islice(iterator, self.settings.window))
+                some.extend(itertools.islice(iterator, self.window))
             except Exception as raised:
                 error = raised
             if some:
                 yield some, self.task.features(some, self.encoding, False)
             if error is not None:
                 raise error
-            if len(some) < self.settings.window:
+            if len(some) < self.window:
                 return
 
 
@@ -104,18 +116,18 @@ class PairPredictor:
         self, found: bundle.Bundle, backend: Backend, settings: Predict | None = None, files: Files | None = None
     ) -> None:
         """Raises UsageError for settings of other tasks."""
-        self.settings = settings or Predict()
-        refuse_for_seq2seq(self.settings, ("columns", "max_length", "window"))
+        self.settings, self.window = settings or Predict(), WINDOW
+        refuse_for_seq2seq(self.settings, ("columns", "max_length"))
         refuse_for_seq2seq(files or Files(), ())
         self.translator = Translator([found], backend)
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:
         """The output lines of `predict` for lines of `source` or `source TAB target`, a window at a time."""
         settings, translator = self.settings, self.translator
-        options = Translate(max_source_length=settings.max_length, window=settings.window)
+        options = Translate(max_source_length=settings.max_length, window=self.window)
         for block in streams.all_blocks(paths, errors):
-            for start in range(0, len(block.lines), settings.window):
-                window = block.lines[start : start + settings.window]
+            for start in range(0, len(block.lines), self.window):
+                window = block.lines[start : start + self.window]
                 sources = [unescape(line.partition("\t")[0]) for line in window]
                 outputs = [escape(row[0].text) for row in translator.translate_batch(sources, None, options)]
                 yield [f"{a}\t{b}" for a, b in zip(window, outputs, strict=True)] if settings.columns else outputs

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib import import_module
@@ -22,7 +23,7 @@ from nlptools.batches.features import Encoding, Features
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.configs.layers import Layers, layers
 from nlptools.configs.tasks import GLUE, TASKS, check_options
-from nlptools.errors import BundleError, UsageError, display
+from nlptools.errors import BundleError, UsageError, display, shorten, shown
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.metrics.criterion import Criterion
@@ -32,7 +33,8 @@ from nlptools.tasks import classifiers
 
 T = TypeVar("T")
 AUTO = "auto"
-_SOME = 8  # labels named in a message
+_SOME = 20  # labels named in a message
+_LONGEST = 40  # characters of a label in a message
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,10 @@ class Task(ABC):
     def learn(self, examples: Sequence[Any]) -> Task:
         """This task with the fields `learns` set from the training data. Raises DataError where they teach nothing."""
 
+    def count_labels(self, examples: Sequence[Any]) -> Counter[str]:
+        """How often each label occurs in labelled examples; empty for tasks without labels."""
+        return Counter()
+
     def learned(self) -> dict[str, Any]:
         """The fields that `learn` has set, as plain JSON."""
         values = {name: getattr(self, name) for name in self.learns}
@@ -154,7 +160,7 @@ class Task(ABC):
     def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
         """The lines that `predict` writes for some examples. `first`: nothing is written yet, a header may be due."""
         if settings.to == "json":
-            objects = map(self.as_json, predictions, examples)
+            objects = (self.as_json(p, e, settings) for p, e in zip(predictions, examples, strict=True))
             return [json.dumps(value, ensure_ascii=False) for value in objects]
         return self.text_lines(predictions, examples, settings, first)
 
@@ -164,9 +170,9 @@ class Task(ABC):
     ) -> list[str]:
         """See `lines`, without --to json."""
 
-    def as_json(self, prediction: Any, example: Any) -> dict[str, Any]:
-        """The object that --to json writes for an example; only tasks with this option need it."""
-        raise NotImplementedError(self.name)
+    @abstractmethod
+    def as_json(self, prediction: Any, example: Any, settings: Predict) -> dict[str, Any]:
+        """The object that --to json writes for an example."""
 
     def label_settings(self) -> dict[str, Any]:
         """The fields of config.json that transformers reads: id2label and so on."""
@@ -284,7 +290,15 @@ def labels_of(config: Any, count: int) -> tuple[str, ...]:
 
 def listed(labels: Sequence[str]) -> str:
     """The first labels, for a message."""
-    return ", ".join(map(repr, labels[:_SOME])) + (f" and {len(labels) - _SOME} more" if len(labels) > _SOME else "")
+    more = f" and {len(labels) - _SOME:,} more" if len(labels) > _SOME else ""
+    return ", ".join(shown(label, _LONGEST) for label in labels[:_SOME]) + more
+
+
+def listed_counts(counts: Counter[str]) -> str:
+    """The most frequent labels and how often they occur, by name: `negative 3,310, positive 3,610`."""
+    rows = sorted(counts.most_common(_SOME))
+    more = f" and {len(counts) - _SOME:,} more" if len(counts) > _SOME else ""
+    return ", ".join(f"{shorten(display(label), _LONGEST)} {count:,}" for label, count in rows) + more
 
 
 def gold(label: T | None) -> T:

@@ -26,7 +26,6 @@ def test_text_classifiers_without_pretraining(call: Run, tmp_path: Path) -> None
     for args, message in (
         (("--scratch", "svm"), "'svm' is not one of"),
         ((), "either --model DIR or --scratch ARCH"),
-        (("--scratch", "cnn", "--kernel-sizes", "0"), "not widths of windows"),
         (("-m", "encoder", "--vectors", "v.txt"), "--vectors goes with --scratch"),
     ):
         refused = call("finetune", "--task", "classify", *args, "-o", "x", "train.tsv")

@@ -15,7 +15,7 @@ from nlptools.cli.manual.completions import root
 from nlptools.cli.options import Command, Number
 
 # functions of configs whose text holds a number; the others check names
-NUMBERS = ("duration", "interval", "size", "lengths", "long_phase", "frozen", "class_weights", "kernel_sizes", "shard")
+NUMBERS = ("duration", "interval", "size", "lengths", "long_phase", "frozen", "class_weights", "shard")
 
 
 def commands() -> Iterator[tuple[str, Command]]:

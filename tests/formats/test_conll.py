@@ -125,7 +125,7 @@ def test_conll_columns(tmp_path):
     assert place_of(first, 1) == Place(first.place.path, 4)
     for column in ("pos", "2", "-3"):
         assert tagged(tmp_path, NER, label_column=column)[0].tags == ("NNP", "VBZ", "NN")
-    assert tagged(tmp_path, NER, word_column="2", label_column="chunk")[0].words == ("NNP", "VBZ", "NN")
+    assert tagged(tmp_path, NER, text_column=("2",), label_column="chunk")[0].words == ("NNP", "VBZ", "NN")
 
 
 def test_all_lines_come_back_without_labels(tmp_path):

@@ -64,7 +64,11 @@ def test_trec_is_latin_1_and_has_two_labels(tmp_path):
     text = b"DESC:manner How did it ?\nLOC:city a sister\xf0city ?\nENTY:dismed caf\xc3\xa9\n"
     coarse = [("How did it ?", "DESC"), ("a sister\xf0city ?", "LOC"), ("caf\xe9", "ENTY")]
     assert pairs(found(tmp_path, "classify", text, "train.txt")) == coarse
-    assert [e.label for e in found(tmp_path, "classify", text, fine=True)] == ["DESC:manner", "LOC:city", "ENTY:dismed"]
+    assert [e.label for e in found(tmp_path, "classify", text, layout="trec-fine")] == [
+        "DESC:manner",
+        "LOC:city",
+        "ENTY:dismed",
+    ]
     assert pairs(found(tmp_path, "classify", b"What\n", layout="trec", labelled=False)) == [("What", None)]
 
 
@@ -214,7 +218,6 @@ def test_invalid_utf_8_is_told_with_its_line(tmp_path):
 def test_broken_lines_of_glue_are_counted(tmp_path, capsys):
     assert len(found(tmp_path, "glue/qqp", QQP + "14\t1\t2\tq\n\n15\t1\t2\ta\tb\t1\n")) == 2
     assert "skipped 2 lines with too few columns" in capsys.readouterr().err
-    assert len(found(tmp_path, "pair", QQP + "14\t1\t2\tq\n", skip_broken=True)) == 1
     with pytest.raises(DataError, match=r"f\.tsv:3: 4 columns"):
         found(tmp_path, "pair", QQP + "14\t1\t2\tq\n")
 

@@ -59,7 +59,7 @@ def given(features: Any, row: int) -> dict[str, torch.Tensor]:
 @pytest.mark.parametrize("yes_no", [False, True])
 def test_answers_open_there(tmp_path: Path, family: str, yes_no: bool) -> None:
     path = questions(tmp_path / "a.json", 20, yes=yes_no)
-    out = trained(tmp_path, family, path, yes_no=yes_no, **ANSWER)
+    out = trained(tmp_path, family, path, **ANSWER)
     model, told = opened(out, "AutoModelForQuestionAnswering")
     assert type(model).__name__ == f"{family.capitalize()}ForQuestionAnswering" and not told["missing_keys"]
     ours = {"nlptools.yes_no.weight", "nlptools.yes_no.bias"} if yes_no else set()

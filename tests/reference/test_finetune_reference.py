@@ -22,7 +22,8 @@ pytestmark = pytest.mark.reference
 
 
 def predictor(directory: Path, **changes: Any) -> Predictor:
-    return Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes))
+    files = Files(**{name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__})
+    return Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), files)
 
 
 def log_probabilities(model: Any, rows: list[list[int]], types: list[list[int]] | None = None) -> np.ndarray:
@@ -72,7 +73,7 @@ def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) 
     model = getattr(transformers, f"{family}ForSequenceClassification")(config).eval()
     model.save_pretrained(tmp_path / "theirs")
     (tmp_path / "theirs" / "vocab.txt").write_text("".join(f"{word}\n" for word in WORDS))
-    ours = predictor(tmp_path / "theirs", pair=pair)
+    ours = predictor(tmp_path / "theirs", text_column=("1", "2") if pair else ())
     assert ours.task.name == ("pair" if pair else "classify")
     given = [(a, b) for (a, _), (b, _) in zip(texts(30), texts(30, 1), strict=True)]
     path = table(tmp_path / "a.tsv", [row if pair else row[:1] for row in given])
@@ -91,7 +92,7 @@ def test_their_directories_answer_here(tmp_path: Path, family: str, pair: bool) 
 @pytest.mark.parametrize("family", ["Bert", "Electra", "GPT2"])
 @pytest.mark.parametrize("problem", [None, "regression"])
 def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str | None) -> None:
-    """A number for each text, or with --pair for each two."""
+    """A number for each text, or with --text-column twice for each two."""
     sizes: dict[str, Any] = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
     sizes |= {"intermediate_size": 48, "max_position_embeddings": 24, "embedding_size": 16}
     if family == "GPT2":
@@ -120,15 +121,15 @@ def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str 
     )
     (line,) = answers([(given[0], "0.5")], columns=True)
     assert line.startswith(f"{given[0]}\t0.5\t") and float(line.split("\t")[2]) == pytest.approx(expected[0], abs=1e-4)
-    with pytest.raises(DataError, match=r"a\.tsv:2: two columns, expected a text, or a text and a number") as caught:
+    with pytest.raises(DataError, match=r"a\.tsv:2: expected a finite number, got") as caught:
         answers([(given[0],), (given[0], given[1])])
-    assert caught.value.hint == "--pair: two texts per line"
+    assert "--text-column twice reads pairs" in str(caught.value.hint)
     if family != "GPT2":
         with torch.inference_mode():
             row = [2, *encode(given[0]), 3, *encode(given[1]), 3]
             types = [0] * (len(encode(given[0])) + 2) + [1] * (len(encode(given[1])) + 1)
             both = model(input_ids=torch.tensor([row]), token_type_ids=torch.tensor([types])).logits[0, 0]
-        assert float(answers([(given[0], given[1])], pair=True)[0]) == pytest.approx(float(both), abs=1e-4)
+        assert float(answers([(given[0], given[1])], text_column=("1", "2"))[0]) == pytest.approx(float(both), abs=1e-4)
 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])

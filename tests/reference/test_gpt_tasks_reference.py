@@ -92,7 +92,7 @@ def test_what_finetune_writes_opens_there(tmp_path: Path, task: str) -> None:
         "QuestionAnswering": lambda: questions(tmp_path / "a.json", 60, impossible=0.3),
     }[task]()
     name = {"SequenceClassification": "classify", "TokenClassification": "tag", "QuestionAnswering": "answer"}[task]
-    train(tmp_path, path, task=name, epochs=1.0, **({"max_question": 4} if name == "answer" else {}))
+    train(tmp_path, path, task=name, epochs=1.0)
     model, told = getattr(transformers, f"AutoModelFor{task}").from_pretrained(
         tmp_path / "out", output_loading_info=True
     )
@@ -122,7 +122,7 @@ def test_what_they_have_no_class_for_is_left_out_there(tmp_path: Path, name: str
         "crf": lambda: (columns(tmp_path / "a", sentences(30)), {"task": "tag", "crf": True}),
         "yes_no": lambda: (
             questions(tmp_path / "a", 30, yes=True),
-            {"task": "answer", "yes_no": True, "max_question": 4},
+            {"task": "answer"},
         ),
     }[name]()
     train(tmp_path, path, epochs=1.0, **how)
@@ -146,7 +146,7 @@ def test_their_classifiers_answer_here(tmp_path: Path, pair: bool) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs", pad_token="<|endoftext|>")
     given = [(a, b) for (a, _), (b, _) in zip(texts(30), texts(30, 1), strict=True)]
     path = table(tmp_path / "a.tsv", [row if pair else row[:1] for row in given])
-    lines = predicted(tmp_path / "theirs", path, pair=pair)
+    lines = predicted(tmp_path / "theirs", path, text_column=("1", "2") if pair else ())
     columns = zip(*given, strict=True) if pair else ([a for a, _ in given],)
     batch = tokenizer(*map(list, columns), return_tensors="pt", padding=True, padding_side="right")
     with torch.inference_mode():

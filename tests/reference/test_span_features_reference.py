@@ -35,7 +35,7 @@ def test_words(theirs, english):
         assert batch.ids[0].tolist() == wanted["input_ids"]
         numbers = wanted.word_ids()
         firsts = [numbers.index(n) for n in range(len(words))]
-        assert features.first[features.words[row] : features.words[row + 1]].tolist() == firsts
+        assert features.speaker[features.words[row] : features.words[row + 1]].tolist() == firsts
 
 
 def test_questions(theirs, english):

@@ -22,7 +22,7 @@ from torch.nn import functional as F
 from nlptools.compute.kernels.embedding_bag import PendingGradients, bag_means
 from nlptools.compute.kernels.windows import windows
 from nlptools.configs.checks import check_sizes
-from nlptools.configs.text_classifiers import ARCHITECTURES, POOLINGS
+from nlptools.configs.text_classifiers import ARCHITECTURES, HEADS, WORD_DROPOUT
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.dropout import Dropout
@@ -32,6 +32,7 @@ from nlptools.layers.pooling import pool
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
 
+WIDTHS = (3, 4, 5)  # of the windows of a cnn, in words (Kim 2014)
 _RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
@@ -42,7 +43,7 @@ class TextClassifierConfig:
     Attributes:
         texts: 1, or 2 for pairs.
         num_ngrams: rows of n-grams besides those of words (bag).
-        pooling, hidden_size and so on: where `arch` has use for them.
+        buckets: the number that n-grams are hashed into (bag).
     """
 
     arch: str
@@ -52,12 +53,8 @@ class TextClassifierConfig:
     texts: int = 1
     hidden_size: int = 128
     num_hidden_layers: int = 1
-    num_attention_heads: int = 4
-    bidirectional: bool = True
-    pooling: str = "max"
-    kernel_sizes: tuple[int, ...] = (3, 4, 5)
+    num_attention_heads: int = HEADS
     dropout: float = 0.5
-    word_dropout: float = 0.0
     num_ngrams: int = 0
     word_ngrams: int = 1
     char_ngrams: str | None = None
@@ -67,18 +64,8 @@ class TextClassifierConfig:
     def __post_init__(self) -> None:
         if self.arch not in ARCHITECTURES:
             raise BundleError(f"arch is {self.arch!r:.80}, expected one of {', '.join(ARCHITECTURES)}")
-        if self.pooling not in POOLINGS:
-            raise BundleError(f"pooling is {self.pooling!r:.80}, expected one of {', '.join(POOLINGS)}")
         more = {"word_ngrams": 16, "buckets": 1 << 31}
         check_sizes(self, vocab_size=1 << 26, num_labels=1 << 20, texts=2, num_hidden_layers=64, **more)
-        widths = self.kernel_sizes
-        if (
-            not isinstance(widths, (list, tuple))
-            or not all(type(w) is int and 0 < w < 100 for w in widths)
-            or not widths
-        ):
-            raise BundleError(f"kernel_sizes is {widths!r:.80}, expected widths such as [3, 4, 5]")
-        object.__setattr__(self, "kernel_sizes", tuple(widths))
         for name, most in (("num_ngrams", self.buckets), ("unk", self.vocab_size - 1)):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
@@ -89,7 +76,7 @@ class TextClassifierConfig:
             except UsageError as error:
                 raise BundleError(f"char_ngrams: {error}") from None
         if self.arch == "transformer" and self.hidden_size % (2 * self.num_attention_heads):
-            raise BundleError(f"hidden size {self.hidden_size} is no even multiple of {self.num_attention_heads} heads")
+            raise BundleError(f"hidden size {self.hidden_size} is not a multiple of {2 * self.num_attention_heads}")
 
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
@@ -116,6 +103,7 @@ class TextClassifier(nn.Module):
         self.is_bag = config.arch == "bag"
         self.token_embedding = nn.Embedding(config.vocab_size + config.num_ngrams, config.embedding_size)
         self.rows: PendingGradients | None = PendingGradients() if self.is_bag else None
+        self.word_dropout = WORD_DROPOUT.get(config.arch, 0.0)
         self.body: Any = None
         size = config.embedding_size
         if self.is_bag:
@@ -166,18 +154,14 @@ class TextClassifier(nn.Module):
 
     def features(self, ids: Tensor, mask: Tensor) -> Tensor:
         """(B, T) ids, padded on the right, and True = real -> (B, F)."""
-        if self.training and self.config.word_dropout:
-            dropped = torch.rand(ids.shape, device=ids.device) < self.config.word_dropout
+        if self.training and self.word_dropout:
+            dropped = torch.rand(ids.shape, device=ids.device) < self.word_dropout
             ids = ids.masked_fill(dropped, self.config.unk)
         out: Tensor = self.body(self.token_embedding(ids), mask)
         return out
 
     def bag(self, ids: Tensor, lengths: Tensor) -> Tensor:
         """(P,) ids of bags end to end, and how many each has -> (bags, E)."""
-        if self.training and self.config.word_dropout:
-            kept = torch.rand(ids.shape, device=ids.device) >= self.config.word_dropout
-            ends = F.pad(kept.cumsum(0), (1, 0))[F.pad(lengths.cumsum(0), (1, 0))]
-            ids, lengths = ids[kept], ends.diff()
         return bag_means(self.token_embedding.weight, ids, lengths, self.rows)
 
 
@@ -204,11 +188,6 @@ class Mean(nn.Module):
         return self.dense(self.dropout(pool(x, mask, ("mean",))), "relu")
 
 
-def poolings(config: TextClassifierConfig) -> tuple[str, ...]:
-    """What `layers.pooling` calls them."""
-    return ("max", "mean") if config.pooling == "both" else (config.pooling,)
-
-
 class Convolution(nn.Module):
     """Windows of several widths, and the maximum and mean over time of each filter.
 
@@ -218,56 +197,47 @@ class Convolution(nn.Module):
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
-        self.widths, self.poolings = config.kernel_sizes, poolings(config)
-        self.size = len(self.widths) * len(self.poolings) * config.hidden_size
-        self.filters: Any = nn.ModuleList(Linear(w * config.embedding_size, config.hidden_size) for w in self.widths)
+        self.size = 2 * len(WIDTHS) * config.hidden_size
+        self.filters: Any = nn.ModuleList(Linear(w * config.embedding_size, config.hidden_size) for w in WIDTHS)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, E) -> (B, D for each width and pooling)."""
+        """(B, T, E) -> (B, 2 D for each width)."""
         x = self.dropout(x) * mask[..., None]
         lengths = mask.sum(1, keepdim=True)
         pooled = []
-        for width, filters in zip(self.widths, self.filters, strict=True):
+        for width, filters in zip(WIDTHS, self.filters, strict=True):
             scores = filters(windows(F.pad(x, (0, 0, width - 1, width - 1)), width), "relu")  # (B, T + width - 1, D)
             real = torch.arange(scores.shape[1], device=x.device) < (lengths + width - 1).clamp(min=1)
-            pooled.append(pool(scores, real, self.poolings))
+            pooled.append(pool(scores, real, ("max", "mean")))
         return torch.cat(pooled, 1)
 
 
 class Recurrent(nn.Module):
-    """Layers that read word by word, and also from the other end, where the configuration says so.
+    """Layers that read word by word from both ends, and the mean over time.
 
-    Rows of different lengths are read from both ends without packing: for the way back each row is turned around by itself,
-    so that the padding comes last on both ways.
+    Rows of different lengths are read without packing: for the way back each row is turned around by itself, so that the
+    padding comes last on both ways.
     """
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
-        self.ways, self.poolings = 2 if config.bidirectional else 1, poolings(config)
-        width = self.ways * config.hidden_size
-        self.size = width * len(self.poolings)
-        kind, sizes = _RECURRENT[config.arch], [config.embedding_size] + [width] * config.num_hidden_layers
+        self.size = 2 * config.hidden_size
+        kind, sizes = _RECURRENT[config.arch], [config.embedding_size] + [self.size] * config.num_hidden_layers
         self.layers: Any = nn.ModuleList(
-            nn.ModuleList(kind(sizes[i], config.hidden_size, batch_first=True) for _ in range(self.ways))
+            nn.ModuleList(kind(sizes[i], config.hidden_size, batch_first=True) for _ in range(2))
             for i in range(config.num_hidden_layers)
         )
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, E) -> (B, D for each way and pooling)."""
-        back = turned(mask) if self.ways == 2 else None
-        for ways in self.layers:
+        """(B, T, E) -> (B, 2 D)."""
+        back = turned(mask)[..., None]
+        for forwards, backwards in self.layers:
             x = self.dropout(x)
-            outputs = [ways[0](x)[0]]
-            if back is not None:
-                read = ways[1](x.gather(1, back[..., None].expand_as(x)))[0]
-                outputs.append(read.gather(1, back[..., None].expand_as(read)))
-            x = torch.cat(outputs, 2) if back is not None else outputs[0]
-        if self.poolings != ("last",) or back is None:
-            return pool(x, mask, self.poolings)
-        there, back_again = x.chunk(2, 2)
-        return torch.cat([pool(there, mask, ("last",)), back_again[:, 0]], 1)
+            read = backwards(x.gather(1, back.expand_as(x)))[0]
+            x = torch.cat([forwards(x)[0], read.gather(1, back.expand_as(read))], 2)
+        return pool(x, mask, ("mean",))
 
 
 def turned(mask: Tensor) -> Tensor:
@@ -282,8 +252,7 @@ class Attention(nn.Module):
 
     def __init__(self, config: TextClassifierConfig) -> None:
         super().__init__()
-        D, self.poolings = config.hidden_size, poolings(config)
-        self.size = D * len(self.poolings)
+        D = self.size = config.hidden_size
         self.projection = Linear(config.embedding_size, D)
         self.positions = Sinusoids(D)
         self.blocks: Any = nn.ModuleList(
@@ -294,13 +263,13 @@ class Attention(nn.Module):
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """(B, T, E) -> (B, D for each pooling)."""
+        """(B, T, E) -> (B, D)."""
         x = self.projection(x)
         x = self.dropout(x + self.positions(0, x.shape[1], x))
         attend = None if bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, T)
         for block in self.blocks:
             x = block(x, mask=attend)
-        return pool(self.norm(x), mask, self.poolings)
+        return pool(self.norm(x), mask, ("mean",))
 
 
 _BODIES: dict[str, Any] = {"mean": Mean, "cnn": Convolution, "transformer": Attention}

@@ -36,6 +36,8 @@ from nlptools.tasks.answer.features import AnswerFeatures, AnswerTargets, answer
 from nlptools.tasks.task import AUTO, Task, check_best, reading_options, saved_setting
 
 _LENGTH = 384  # tokens of a window, unless --max-length says otherwise
+_MAX_QUESTION, _MAX_ANSWER = 64, 30  # pieces, as in BERT's script
+_CANDIDATES = 20  # answers in --nbest, as in BERT's script
 _ROWS = 32  # rows decoded together
 _NONE = 2  # in `_places`: the token that stands for no answer
 
@@ -52,8 +54,8 @@ class QuestionAnswering(Task):
     """See the module's docstring.
 
     Attributes:
-        max_length, stride, max_question, max_answer: in pieces; see `answer_features`.
-        yes_no: whether the model can answer yes and no.
+        max_length, stride: in pieces; see `answer_features`.
+        yes_no: the model can answer yes and no, as some training question is; learned.
         required: every question has an answer; learned.
         threshold: of no answer: see `AnswerRecord.text`.
         candidates: number of answers kept per question.
@@ -62,24 +64,22 @@ class QuestionAnswering(Task):
 
     max_length: int = _LENGTH
     stride: int = 128
-    max_question: int = 64
-    max_answer: int = 30
     yes_no: bool = False
     required: bool = False
     threshold: float = 0.0
-    candidates: int = 20
+    candidates: int = _CANDIDATES
     measuring: bool = True
 
     unit: ClassVar[str] = "windows"
-    learns: ClassVar[tuple[str, ...]] = ("required",)
+    learns: ClassVar[tuple[str, ...]] = ("required", "yes_no")
     tuned: ClassVar[tuple[str, ...]] = ("threshold",)
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> QuestionAnswering:
         best = check_best(settings, ("loss", "exact", "f1"))
-        length = settings.max_length or _LENGTH
-        sizes = (length, settings.stride, settings.max_question, settings.max_answer)
-        return cls("answer", reading_options(files), best, *sizes, settings.yes_no, candidates=2)
+        return cls(
+            "answer", reading_options(files), best, settings.max_length or _LENGTH, settings.stride, candidates=2
+        )
 
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> QuestionAnswering:
@@ -93,12 +93,9 @@ class QuestionAnswering(Task):
             AUTO,
             max_length=settings.max_length or saved_setting(config, "max_length", 0) or _LENGTH,
             stride=saved_setting(config, "stride", 128),
-            max_question=saved_setting(config, "max_question", 64),
-            max_answer=settings.max_answer or saved_setting(config, "max_answer", 30),
             yes_no="yes_no" in model.heads,
             required=threshold is None and saved_setting(config, "required", True),
             threshold=saved_setting(config, "threshold", 0.0) if threshold is None else threshold,
-            candidates=settings.candidates,
             measuring=False,
         )
 
@@ -113,15 +110,10 @@ class QuestionAnswering(Task):
     # -- examples -----------------------------------------------------------------------------------------------------
 
     def learn(self, examples: Sequence[Question]) -> QuestionAnswering:
-        yes_no = sum(e.yes_no in ("yes", "no") for e in examples)
-        if self.yes_no and not yes_no:
-            raise DataError("--yes-no: no question has the answer yes or no", path=examples[0].place.path)
-        if yes_no and not self.yes_no:
-            count = messages.counted(yes_no, "question has", "questions have")
-            messages.warn(f"{count} the answer yes or no, which is learned only with --yes-no")
+        yes_no = any(e.yes_no in ("yes", "no") for e in examples)
         if not yes_no and not any(e.answers for e in examples):
             raise DataError("no question has an answer", path=examples[0].place.path)
-        return replace(self, required=not any(e.impossible for e in examples))
+        return replace(self, required=not any(e.impossible for e in examples), yes_no=yes_no)
 
     def check(self, examples: Sequence[Question]) -> None:
         seen: set[str] = set()
@@ -139,7 +131,7 @@ class QuestionAnswering(Task):
         windows = answer_features(
             examples,
             replace(encoding, max_length=length),
-            max_question=max(1, min(self.max_question, length // 2 - 2)),
+            max_question=max(1, min(_MAX_QUESTION, length // 2 - 2)),
             step=self.stride,
         )
         if not labelled:
@@ -175,7 +167,7 @@ class QuestionAnswering(Task):
             )
             scores = logits.numpy()
             yes_no = scores[np.arange(len(rows)), windows.null[rows], 2:] if self.yes_no else None
-            sizes = {"n_best": self.candidates, "max_tokens": self.max_answer}
+            sizes = {"n_best": self.candidates, "max_tokens": _MAX_ANSWER}
             batches.append(best_spans(windows, rows, scores[:, :, :2], yes_no=yes_no, **sizes))
             if wanted is not None:
                 labels = [wanted.start, wanted.end, *((wanted.yes_no,) if self.yes_no else ())]
@@ -210,7 +202,7 @@ class QuestionAnswering(Task):
     ) -> list[str]:
         return [escape(self.text(p.record)) for p in predictions]
 
-    def as_json(self, prediction: Answered, example: Question) -> dict[str, Any]:
+    def as_json(self, prediction: Answered, example: Question, settings: Predict) -> dict[str, Any]:
         record = prediction.record
         text = self.text(record)
         probability = next((c.probability for c in record.nbest if c.text == text), 0.0)
@@ -220,8 +212,7 @@ class QuestionAnswering(Task):
         return values if self.required else {**values, "null_odds": round(record.null_odds, 6)}
 
     def own_settings(self) -> dict[str, Any]:
-        sizes = {"stride": self.stride, "max_question": self.max_question, "max_answer": self.max_answer}
-        return {**sizes, "required": self.required}
+        return {"stride": self.stride, "required": self.required}
 
 
 def _report(windows: AnswerFeatures, wanted: AnswerTargets, count: int) -> None:

@@ -98,7 +98,7 @@ class MultipleChoice(Task):
             lines.append("\t".join(f"{i}\t{p[i]:.4f}" for i in best))
         return lines
 
-    def as_json(self, prediction: np.ndarray, example: Choice) -> dict[str, Any]:
+    def as_json(self, prediction: np.ndarray, example: Choice, settings: Predict) -> dict[str, Any]:
         """The number of the best ending, from 0."""
         number = int(prediction.argmax())
         named = {} if example.id is None else {"id": example.id}

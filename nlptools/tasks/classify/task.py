@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, ClassVar
@@ -19,21 +19,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools import bundle
+from nlptools import bundle, messages
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict, class_weights
 from nlptools.configs.tasks import GLUE
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError, UsageError, display, shown
 from nlptools.files.line_records import escape
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import GLUE as GLUE_TASKS
 from nlptools.formats.glue import find, glue_task, submission
-from nlptools.formats.json_texts import is_number
-from nlptools.formats.readers import read
+from nlptools.formats.tables import COLUMN_NAMES
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.metrics import classification, correlation, glue
 from nlptools.tasks.task import Task, check_best, gold, id2label, labels_of, listed, reading_options, saved_setting
+
+_LONG_LABEL = 30  # characters; texts that were taken for labels are longer on average
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Classification(Task):
         name: classify, pair or regress.
         glue: name of the GLUE task, or "".
         weights: the value of --class-weights.
-        single: of regress: one text per example, for a foreign model; models of `finetune` read two.
+        texts: of regress: texts per example, learned; 0: as many as the file has.
         labels: (K,), learned.
         mean: the mean of the training numbers, learned.
     """
@@ -52,11 +53,11 @@ class Classification(Task):
     multi_label: bool = False
     glue: str = ""
     weights: str = "none"
-    single: bool = False
+    texts: int = 0
     labels: tuple[str, ...] = ()
     mean: float = 0.0
 
-    learns: ClassVar[tuple[str, ...]] = ("labels", "mean")
+    learns: ClassVar[tuple[str, ...]] = ("labels", "mean", "texts")
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> Classification:
@@ -77,17 +78,17 @@ class Classification(Task):
         model: Any = loaded.model
         problem = config.get("problem_type")
         number = problem == "regression" or (problem is None and model.num_labels == 1)
-        saved = saved_setting(config, "name", "")
-        name = saved or ("regress" if number else "pair" if settings.pair else "classify")
-        single = number and not saved and not settings.pair
+        pair = len(files.text_column) == 2
+        name = saved_setting(config, "name", "") or ("regress" if number else "pair" if pair else "classify")
+        texts = saved_setting(config, "texts", 2 if pair else 1)
         glue_name = saved_setting(config, "glue", "")
         if settings.submission and not glue_name:
             raise UsageError("--submission: expected a model of --task glue/NAME")
         multi_label = problem == "multi_label_classification"
         changes: dict[str, Any] = {"layout": GLUE + glue_name} if settings.submission else {}
-        options = reading_options(files, labelled=False, multi_label=multi_label, **changes)
+        options = reading_options(files, labelled=False, multi_label=multi_label, texts=texts, **changes)
         labels = () if number else labels_of(config, model.num_labels)
-        return cls(name, options, multi_label=multi_label, glue=glue_name, single=single, labels=labels)
+        return cls(name, options, multi_label=multi_label, glue=glue_name, texts=texts, labels=labels)
 
     @property
     def num_labels(self) -> int:
@@ -106,18 +107,12 @@ class Classification(Task):
 
     # -- examples -----------------------------------------------------------------------------------------------------
 
-    def read(self, names: Sequence[str], labelled: bool, errors: str) -> Iterator[Any]:
-        if not self.single:
-            return iter(super().read(names, labelled, errors))
-        return map(_of_one_text, read("classify", names, replace(self.options, labelled=labelled), errors))
-
     def learn(self, examples: Sequence[TextExample]) -> Classification:
         if self.name == "regress":
-            return replace(self, mean=float(np.mean([_number(e) for e in examples])))
-        if self.multi_label:
-            counts = Counter(chain.from_iterable(e.labels for e in examples))
-        else:
-            counts = Counter(gold(e.label) for e in examples)
+            task = replace(self, mean=float(np.mean([_number(e) for e in examples])), texts=len(examples[0].texts))
+            task.check(examples)
+            return task
+        counts = self.count_labels(examples)
         labels = tuple(sorted(counts))
         if self.glue and set(counts) <= set(GLUE_TASKS[self.glue].labels):
             labels = GLUE_TASKS[self.glue].labels
@@ -125,17 +120,25 @@ class Classification(Task):
         if not labels:
             raise DataError("no example has a label", path=path)
         if len(counts) == 1 and not self.multi_label:
-            raise DataError(
-                f"only one class: every label is {labels[0]!r}", path=path, hint="--label-column names the column"
-            )
+            hint = "--label-column names the column of the labels"
+            raise DataError(f"only one class: every label is {shown(labels[0])}", path=path, hint=hint)
+        _check_columns(counts, examples)
         unknown = sorted(set(class_weights(self.weights)) - set(labels))
         if unknown:
             raise UsageError(
-                f"--class-weights: no label {unknown[0]!r} in the training data (there are {listed(labels)})"
+                f"--class-weights: no label {shown(unknown[0])} in the training data (there are {listed(labels)})"
             )
         return replace(self, labels=labels)
 
+    def count_labels(self, examples: Sequence[TextExample]) -> Counter[str]:
+        if self.name == "regress":
+            return Counter()
+        return Counter(chain.from_iterable(e.labels if self.multi_label else (gold(e.label),) for e in examples))
+
     def check(self, examples: Sequence[TextExample]) -> None:
+        for e in examples if self.name == "regress" else ():
+            if len(e.texts) != self.texts:
+                raise e.place.error(f"{len(e.texts)} texts, the first training example has {self.texts}")
         if self.name == "regress":
             return
         known = set(self.labels)
@@ -143,7 +146,7 @@ class Classification(Task):
             for label in e.labels if self.multi_label else (gold(e.label),):
                 if label not in known:
                     raise e.place.error(
-                        f"the label {label!r} was not seen in training (seen: {listed(self.labels)})",
+                        f"the label {shown(label)} was not seen in training (seen: {listed(self.labels)})",
                         "remove its lines, or add examples of it to the training data",
                     )
 
@@ -250,7 +253,20 @@ class Classification(Task):
             named = header_with(examples[0], list(fields[0])) if first else None
             lines = [columns_with(e, row) for e, row in zip(examples, fields, strict=True)]
             return lines if named is None else [named, *lines]
-        return ["\t".join(escape(v) if isinstance(v, str) else f"{v:.6g}" for v in row.values()) for row in fields]
+        lines = ["\t".join(escape(v) if isinstance(v, str) else f"{v:.6g}" for v in row.values()) for row in fields]
+        return (
+            ["\t".join(map(escape, self.labels)), *lines] if settings.probabilities and self.labels and first else lines
+        )
+
+    def as_json(self, prediction: Any, example: TextExample, settings: Predict) -> dict[str, Any]:
+        fields: dict[str, Any] = self._fields(prediction, settings)
+        if self.multi_label:
+            logs = dict(zip(self.labels, np.exp(prediction).tolist(), strict=True))
+            chosen = [
+                label for label in sorted(logs, key=lambda label: -logs[label]) if logs[label] >= settings.threshold
+            ]
+            fields = {"prediction": chosen, "probability": [round(logs[label], 4) for label in chosen]}
+        return fields if example.id is None else {"id": example.id, **fields}
 
     def _fields(self, prediction: Any, settings: Predict) -> dict[str, str | float]:
         """The columns of a prediction, by name."""
@@ -280,7 +296,24 @@ class Classification(Task):
         return {**id2label(self.labels), "problem_type": problem}
 
     def own_settings(self) -> dict[str, Any]:
-        return {"glue": self.glue}
+        return {"glue": self.glue, "texts": self.texts}
+
+
+def _check_columns(counts: Counter[str], examples: Sequence[TextExample]) -> None:
+    """Look for wrong columns. Raises DataError if the labels look like texts; warns if the first line looks like a header."""
+    first, total = examples[0], counts.total()
+    if total >= 5 and len(counts) > total / 2 and sum(map(len, counts)) / len(counts) > _LONG_LABEL:
+        message = f"the labels look like texts: {len(counts):,} different ones in {total:,} examples, such as"
+        raise first.place.error(
+            f"{message} {shown(next(iter(counts)))}", "--label-column names another column, such as 1"
+        )
+    if total >= 20 and len(counts) > total / 2:
+        kinds = f"{len(counts):,} different labels in {total:,} examples"
+        messages.warn(f"{display(first.place.path)}: {kinds}: --label-column names another column")
+    words = {str(first.label).lower(), *(text.lower() for text in first.texts)}
+    if not first.header and counts[str(first.label)] == 1 and len(counts) > 2 and words & COLUMN_NAMES:
+        label = shown(str(first.label))
+        messages.warn(f"{first.place}: the label {label} occurs once: --header, if this line names the columns")
 
 
 def _id(example: TextExample) -> str:
@@ -299,12 +332,3 @@ def _measured_numbers(right: np.ndarray, predicted: np.ndarray) -> dict[str, flo
     if np.ptp(right) > 0 and np.ptp(predicted) > 0:
         both = correlation.evaluate(list(map(str, right)), list(map(str, predicted)), ("pearson", "spearman")).values()
     return {"loss": loss, **both, "mean": (both["pearson"] + both["spearman"]) / 2}
-
-
-def _of_one_text(example: Any) -> Any:
-    """The example. Raises DataError if it looks like two texts, since the second would be read as a label."""
-    in_columns = not example.header and len(example.columns) == 2
-    if in_columns and example.label is not None and not is_number(example.label):
-        message = "two columns, expected a text, or a text and a number"
-        raise example.place.error(message, "--pair: two texts per line")
-    return example

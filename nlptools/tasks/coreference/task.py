@@ -7,6 +7,7 @@ Shapes: N examples, B rows of a batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -45,10 +46,13 @@ class PronounResolution(Task):
         return ("loss", "accuracy", "f1_masculine", "f1_feminine", "f1_nearest", "f1")
 
     def learn(self, examples: Sequence[Coreference]) -> PronounResolution:
-        labels = {gold(e.label) for e in examples}
+        labels = self.count_labels(examples)
         if len(labels) < 2:
-            raise DataError(f"only one class: every label is {labels.pop()}", path=examples[0].place.path)
+            raise DataError(f"only one class: every label is {min(labels)}", path=examples[0].place.path)
         return self
+
+    def count_labels(self, examples: Sequence[Coreference]) -> Counter[str]:
+        return Counter(gold(e.label) for e in examples)
 
     def features(self, examples: Sequence[Coreference], encoding: Encoding, labelled: bool) -> Features:
         features = coreference_features(examples, encoding)
@@ -93,7 +97,7 @@ class PronounResolution(Task):
             return [predictions_line(e.id, _label(p)) for p, e in zip(predictions, examples, strict=True)]
         return ["\t".join((_label(p), *(f"{probability:.4f}" for probability in np.exp(p)))) for p in predictions]
 
-    def as_json(self, prediction: np.ndarray, example: Coreference) -> dict[str, Any]:
+    def as_json(self, prediction: np.ndarray, example: Coreference, settings: Predict) -> dict[str, Any]:
         probabilities = {label: round(float(p), 6) for label, p in zip(LABELS, np.exp(prediction), strict=True)}
         return {"id": example.id, "prediction": _label(prediction), "probabilities": probabilities}
 

@@ -37,9 +37,9 @@ class WordFeatures:
     rows: Rows
     sentences: np.ndarray  # (N + 1,) int64, the first word of each sentence, and the end
     words: np.ndarray  # (R + 1,) int64, row r predicts the words from words[r] to words[r + 1]
-    first: np.ndarray  # (W,) int64, the place of the word's first piece in the row that predicts it
-    pieces: np.ndarray  # (W,) int64, its number of pieces there
-    speaker: np.ndarray  # (W,) int64, the place of the piece that represents it: the first, or the last
+    speaker: (
+        np.ndarray
+    )  # (W,) int64, the place in its row of the piece that represents the word: its first, or its last
     cut_words: int  # words that were cut, being longer than a row
 
     @property
@@ -53,17 +53,14 @@ class WordFeatures:
         starts, stops = self.words[rows], self.words[np.asarray(rows) + 1]
         return np.isin(starts, self.sentences), np.isin(stops, self.sentences)
 
-    def piece_labels(self, labels: np.ndarray, all_pieces: bool = False) -> np.ndarray:
+    def piece_labels(self, labels: np.ndarray) -> np.ndarray:
         """`labels` (W,) at the pieces of all rows, NO_TARGET elsewhere: (P,) int64.
 
-        A word has its label in one row, the one that predicts it, on the piece that represents it or on all its pieces.
+        A word has its label in one row, the one that predicts it, on the piece that represents it.
         `padded` with `rows.bounds` makes batches.
         """
         out = np.full(len(self.rows.ids), NO_TARGET, np.int64)
-        if all_pieces:
-            out[ranges(self.tokens - self.speaker + self.first, self.pieces)] = np.repeat(labels, self.pieces)
-        else:
-            out[self.tokens] = labels
+        out[self.tokens] = labels
         return out
 
 
@@ -115,7 +112,7 @@ def word_features(
     place = np.repeat(begin, np.diff(owned)) + offsets[:-1] - offsets[of_word]
     speaker = place + sizes - 1 if marks.causal else place
     rows = with_types(rows, encoding)
-    return WordFeatures(rows, bounds, owned, place, sizes, speaker, int((sizes < whole).sum()))
+    return WordFeatures(rows, bounds, owned, speaker, int((sizes < whole).sum()))
 
 
 def _pieces(words: Sequence[str], encoding: Encoding) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ Shapes: N sentences, W words, B rows of a batch, T tokens of a row, K labels.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -30,7 +31,7 @@ from nlptools.batches.encoder_rows import padded
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.finetuning import Files, Finetune, Predict
-from nlptools.errors import BundleError, DataError, UsageError, display
+from nlptools.errors import BundleError, DataError, UsageError, display, shown
 from nlptools.files import streams
 from nlptools.formats import tag_schemes
 from nlptools.formats.conll import split_tabs
@@ -74,7 +75,6 @@ class Tagging(Task):
         name: tag or roles.
         given: the value of --scheme, a known scheme or auto.
         crf: with a conditional random field.
-        all_pieces: every piece of a word is trained on its label, not the first alone.
         labels: (K,), learned; of spans in IOB2.
         scheme: of the labels: iob2, or plain; learned.
         written: the scheme of the files and of the output; learned.
@@ -84,7 +84,6 @@ class Tagging(Task):
 
     given: str = AUTO
     crf: bool = False
-    all_pieces: bool = False
     labels: tuple[str, ...] = ()
     scheme: str = tag_schemes.PLAIN
     written: str = tag_schemes.PLAIN
@@ -102,8 +101,8 @@ class Tagging(Task):
             raise UsageError("--scheme does not go with --task roles: roles have no scheme")
         if files.layout == "lines":
             raise UsageError("--layout lines: words between spaces have no tags to learn from")
-        task = cls(name, reading_options(files), best, given, settings.crf, settings.label_pieces == "all")
-        return replace(task, decoding=_DECODING[name])
+        options = reading_options(files, role_spans=settings.role_spans)
+        return cls(name, options, best, given, settings.crf, decoding=_DECODING[name])
 
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Tagging:
@@ -188,14 +187,17 @@ class Tagging(Task):
                 hint = "--task classify takes texts with a label each; a blank line separates sentences"
                 raise examples[0].place.error(message, hint)
         scheme = tag_schemes.PLAIN if written == tag_schemes.PLAIN else _INSIDE
-        seen = {tag for e in examples for tag in _gold(e)}
+        seen = set(self.count_labels(examples))
         if len(seen) < 2:
-            reason = f"every tag is {min(seen)!r}" if seen else "there are no words"
+            reason = f"every tag is {shown(min(seen))}" if seen else "there are no words"
             raise DataError(f"only one class: {reason}", path=path, hint="--label-column names the column of the tags")
         if self.best == "f1" and scheme == tag_schemes.PLAIN:
             raise UsageError("--best f1: these tags are of words, not of spans")
         labels = tuple(sorted(seen)) if scheme == tag_schemes.PLAIN else _span_labels(seen)
         return replace(self, labels=labels, scheme=scheme, written=written, columns=columns)
+
+    def count_labels(self, examples: Sequence[Any]) -> Counter[str]:
+        return Counter(tag for e in examples for tag in _gold(e))
 
     def check(self, examples: Sequence[Any]) -> None:
         known, unseen = set(self.labels), 0
@@ -205,7 +207,7 @@ class Tagging(Task):
                 if tag in known:
                     continue
                 place = e.place if self.name == "roles" else tag_schemes.place_of(e, word)
-                message = f"the tag {tag!r} was not seen in training"
+                message = f"the tag {shown(tag)} was not seen in training"
                 if self.name == "tag":
                     message += f" (seen: {listed(self.labels)})"
                 hint = "remove its sentence, or add examples of it to the training data"
@@ -227,7 +229,7 @@ class Tagging(Task):
         features = Features(words.rows, examples=starts, cut=words.cut_words, more=words)
         if not labelled:
             return features
-        labels = words.piece_labels(number_labels(map(_gold, examples), self.labels), self.all_pieces)
+        labels = words.piece_labels(number_labels(map(_gold, examples), self.labels))
         targets = {"label": labels, WEIGHT: (labels != NO_TARGET).astype(np.float32)}
         if self.crf:
             begins, ends = words.edges(np.arange(len(words.rows)))
@@ -317,6 +319,18 @@ class Tagging(Task):
             return output.roles(examples, [p.tags for p in predictions], settings.columns)
         converted = [tag_schemes.convert(p.tags, self.scheme, self.written) for p in predictions]
         return output.tags(examples, converted, self.options, settings.columns)
+
+    def lines(self, predictions: Sequence[Any], examples: Sequence[Any], settings: Predict, first: bool) -> list[str]:
+        """See `Task`. An example without words holds the lines after the last sentence of a file, unless each line is one."""
+        if settings.to == "json" and self.options.layout != "lines":
+            predictions = [p for p, e in zip(predictions, examples, strict=True) if e.words]
+            examples = [e for e in examples if e.words]
+        return super().lines(predictions, examples, settings, first)
+
+    def as_json(self, prediction: Tagged, example: Any, settings: Predict) -> dict[str, Any]:
+        tags = tag_schemes.convert(prediction.tags, self.scheme, self.written)
+        predicate = {"predicate": example.predicate} if self.name == "roles" else {}
+        return {"words": list(example.words), **predicate, "roles" if self.name == "roles" else "tags": tags}
 
     def label_settings(self) -> dict[str, Any]:
         return id2label(self.labels)

@@ -23,7 +23,7 @@ from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
-from nlptools.training.engine.log import Log
+from nlptools.training.engine.log import Log, digits
 from nlptools.training.engine.loop import Evaluate, Fit, Progress, Result, fit, total_steps
 from nlptools.training.objective import Objective
 
@@ -204,6 +204,11 @@ class _Job:
                 f"model: {_num_weights(model):,} weights on {backend.device} in {backend.precision},"
                 f" {messages.counted(round(source.batches_per_epoch), 'batch', 'batches')} per epoch"
             )
+            if self.run.warmup >= max(2, total_steps(source, self.run)):
+                messages.warn(
+                    f"--warmup {self.run.warmup:g} is longer than the run of {total_steps(source, self.run):,} steps:"
+                    " the learning rate does not reach --lr"
+                )
         where = self.directory if backend.is_main else None
         log = Log(where, total_steps(source, self.run), track=self.run.track, unit=self.task.unit)
         try:
@@ -259,7 +264,9 @@ class _Job:
             if average is not None:
                 messages.note(_describe_average(average, progress, self.task.criterion.name))
             name = display(str(self.directory))
-            last = "".join([f", validation {kind} {value:.2f}" for kind, value in measures.items()][-1:])
+            last = "".join([f", validation {kind} {digits(value)}" for kind, value in measures.items()][-1:])
+            if last:
+                last += f" (step {progress.best_step})" if taken is None else f" (mean of {len(taken.steps)} steps)"
             messages.note(f"{name}: {messages.counted(progress.step, 'step')} in {_clock(progress.seconds)}{last}")
             messages.note(f"try: {self.task.advice(name)}")
         return trained

@@ -59,7 +59,7 @@ class Log:
         self._write({"kind": "valid", **row})
         if self._show:
             shown = [name for name in dict.fromkeys(("perplexity", decides)) if name in row and name != "loss"]
-            more = "".join(f", {name} {row[name]:.2f}" for name in shown)
+            more = "".join(f", {name} {digits(row[name])}" for name in shown)
             messages.note(f"step {row['step']}: validation loss {row['loss']:.4f}{more}")
 
     def event(self, name: str, **more: Any) -> None:
@@ -131,6 +131,11 @@ class Log:
             self._bar.start()
             self._bar.add_task("train", total=self.total, text=text)
         self._bar.update(self._bar.task_ids[0], completed=step, text=text)
+
+
+def digits(value: float) -> str:
+    """A validation metric for a message: four decimal places, two from 10 on."""
+    return f"{value:.{4 if abs(value) < 10 else 2}f}"
 
 
 def _truncate(path: Path, step: int) -> None:

@@ -170,6 +170,8 @@ class _Finetuning:
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> _Examples:
         train, valid = self._parts(held_out)
         self.task = self.text.task.learn(train)
+        if counts := self.task.count_labels(train):
+            messages.note(f"labels: {tasks.listed_counts(counts)}")
         encoding = self.reader.encoding(train, backend.threads)
         rows = self.task.features(train, encoding, True)
         rows.save(directory / "train")

@@ -42,10 +42,8 @@ from nlptools.vectors.table import Vectors
 
 SPECIAL = ("<pad>", "<unk>")
 UNK = 1
-_SIZES = (  # of `Scratch` and `TextClassifierConfig` alike
-    *("hidden_size", "bidirectional", "pooling", "dropout", "word_dropout"),
-    *("word_ngrams", "char_ngrams", "buckets"),
-)
+BUCKETS = 2_000_000  # as in fastText
+_SIZES = ("hidden_size", "dropout", "word_ngrams", "char_ngrams")  # of `Scratch` and `TextClassifierConfig` alike
 
 
 class FromScratch:
@@ -81,7 +79,7 @@ class FromScratch:
             scratch = self.scratch
             characters = None if scratch.char_ngrams is None else lengths(scratch.char_ngrams)
             first = len(tokenizer.vocab) + 1
-            ngrams = NGrams(scratch.word_ngrams, characters, scratch.buckets, first, np.empty(0, np.int64))
+            ngrams = NGrams(scratch.word_ngrams, characters, BUCKETS, first, np.empty(0, np.int64))
             encoding = replace(encoding, ngrams=ngrams)
             encoding = replace(encoding, ngrams=replace(ngrams, known=encoding.buckets(texts)))
         self._encoding = replace(encoding, cut=None)
@@ -120,8 +118,7 @@ class FromScratch:
             num_labels=task.num_labels,
             texts=self._texts,
             num_hidden_layers=scratch.depth,
-            num_attention_heads=scratch.heads,
-            kernel_sizes=tuple(map(int, scratch.kernel_sizes.split(","))),
+            buckets=BUCKETS,
             num_ngrams=0 if encoding.ngrams is None else len(encoding.ngrams.known),
             unk=encoding.unk,
             **{name: getattr(scratch, name) for name in _SIZES},

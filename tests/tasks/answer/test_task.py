@@ -20,7 +20,7 @@ from nlptools.tasks.answer import task as answers
 from tests.tasks.classify.test_task import predicted
 from tests.tasks.tiny_tasks import encoder, stopped_at, train
 
-HOW: dict[str, Any] = {"task": "answer", "epochs": 8.0, "lr": 4e-3, "stride": 8, "max_question": 4}
+HOW: dict[str, Any] = {"task": "answer", "epochs": 8.0, "lr": 4e-3, "stride": 8}
 
 
 def questions(
@@ -88,14 +88,14 @@ def test_the_files_of_squad_are_what_its_metric_takes(tmp_path: Path) -> None:
     train(tmp_path, path, **{**HOW, "steps": 10})
     names = {name: tmp_path / f"{name}.json" for name in ("predictions", "nbest", "null_odds")}
     how: dict[str, Any] = {name: str(file) for name, file in names.items()}
-    lines = predicted(tmp_path / "out", path, **how, window=13, candidates=3)
+    lines = predicted(tmp_path / "out", path, **how, window=13)
     said, nbest, odds = (json.loads(file.read_text(encoding="utf-8")) for file in names.values())
     assert list(said) == list(nbest) == list(odds) == [f"q{i}" for i in range(60)]
     assert list(said.values()) == lines and said == read_predictions(names["predictions"])
     assert odds == read_no_answer(names["null_odds"])
     threshold = bundle.load(tmp_path / "out").config["nlptools"]["task"].get("threshold", 0.0)
     for id, found in nbest.items():
-        assert 1 <= len(found) <= 4 and sum(c["probability"] for c in found) < 1 + 1e-6
+        assert 1 <= len(found) <= 21 and sum(c["probability"] for c in found) < 1 + 1e-6
         assert (said[id] == "") == (odds[id] > threshold)
         if said[id]:
             assert said[id] == next(c["text"] for c in found if c["text"])
@@ -117,7 +117,7 @@ def test_no_questions_make_empty_files(tmp_path: Path) -> None:
 def test_yes_and_places_and_nothing(tmp_path: Path) -> None:
     path = questions(tmp_path / "a.json", 400, yes=True)
     valid = questions(tmp_path / "b.json", 60, 1, yes=True)
-    done = train(tmp_path, path, valid, yes_no=True, **HOW)
+    done = train(tmp_path, path, valid, **HOW)
     assert done.metrics["valid_f1"] > 90
     found = bundle.load(tmp_path / "out")
     assert found.config["architectures"] == ["BertForQuestionAnswering"] and "yes_no" in found.model.heads  # type: ignore[attr-defined]
@@ -129,11 +129,11 @@ def test_yes_and_places_and_nothing(tmp_path: Path) -> None:
     assert row["prediction"] == "yes" and 0.5 < row["probability"] <= 1
 
 
-def test_yes_and_no_are_told_apart_from_files_without(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DataError, match="no question has the answer yes or no"):
-        train(tmp_path, questions(tmp_path / "a.json", 20), yes_no=True, **HOW)
-    train(tmp_path, questions(tmp_path / "b.json", 20, yes=True), **{**HOW, "steps": 1})
-    assert "which is learned only with --yes-no" in capfd.readouterr().err
+def test_yes_and_no_are_learned_where_some_training_question_has_them(tmp_path: Path) -> None:
+    for yes in (False, True):
+        path = questions(tmp_path / f"{yes}.json", 20, yes=yes)
+        train(tmp_path, path, force=True, **{**HOW, "steps": 1})
+        assert ("yes_no" in bundle.load(tmp_path / "out").heads) == yes
 
 
 def test_empty_contexts_have_no_answer_and_a_line(tmp_path: Path) -> None:

@@ -81,8 +81,8 @@ def test_settings_of_other_tasks_are_refused(tmp_path: Path) -> None:
         predictor(tmp_path / "out", columns=True)
     with pytest.raises(UsageError, match="--null-threshold goes with the task answer, not choice"):
         predictor(tmp_path / "out", null_threshold=1.0)
-    with pytest.raises(UsageError, match="--yes-no goes with the task answer"):
-        Finetune(task="choice", model="m", yes_no=True).check()
+    with pytest.raises(UsageError, match="--stride goes with the task answer"):
+        Finetune(task="choice", model="m", stride=5).check()
 
 
 def test_electra_compares_too(tmp_path: Path) -> None:

@@ -27,9 +27,9 @@ from nlptools.tasks.classify.task import Classification
 from tests.tasks.tiny_tasks import FP32, encoder, table, texts, train
 
 
-def predictor(directory: Path, **changes: Any) -> Predictor:
+def predictor(directory: Path, window: int = 8192, **changes: Any) -> Predictor:
     files = {name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__}
-    return Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files))
+    return Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files), window)
 
 
 def predicted(directory: Path, path: Path, **changes: Any) -> list[str]:
@@ -77,6 +77,51 @@ def test_numbers(tmp_path: Path) -> None:
     assert np.abs(np.array(found) - [float(row[2]) for row in rows]).mean() < 0.5
 
 
+def test_numbers_of_single_texts(tmp_path: Path) -> None:
+    rows = [(text, "4.5" if label == "good" else "1") for text, label in texts(300)]
+    path = table(tmp_path / "a.tsv", rows)
+    assert train(tmp_path, path, path, task="regress").metrics["valid_pearson"] > 0.95
+    numbers = [
+        float(line) for line in predicted(tmp_path / "out", table(tmp_path / "b.tsv", [row[:1] for row in rows]))
+    ]
+    assert np.abs(np.array(numbers) - [float(row[1]) for row in rows]).mean() < 0.5
+    pairs = table(tmp_path / "c.tsv", [("w1", "w2", "1")])
+    with pytest.raises(DataError, match=r"c\.tsv:1: 3 columns, expected 1 to 2"):
+        predicted(tmp_path / "out", pairs)
+    with pytest.raises(DataError, match=r"c\.tsv:1: 2 texts, the first training example has 1"):
+        train(tmp_path, path, pairs, task="regress", force=True)
+
+
+def test_swapped_columns_are_an_error_of_one_line(tmp_path: Path) -> None:
+    review = "It was long, and then it was longer, and in the end we left. "
+    rows = [(label, f"{text} {review * 30}") for text, label in texts(30)]
+    with pytest.raises(
+        DataError, match=r"a\.tsv:1: the labels look like texts: 30 different ones in 30 examples"
+    ) as caught:
+        train(tmp_path, table(tmp_path / "a.tsv", rows))
+    assert len(str(caught.value)) < 300 and "--label-column" in str(caught.value.hint)
+    valid = table(tmp_path / "b.tsv", rows[:1])
+    with pytest.raises(DataError, match=r"the label .* was not seen in training") as caught:
+        train(tmp_path, table(tmp_path / "c.tsv", texts(20)), valid)
+    assert len(str(caught.value)) < 300
+
+
+def test_labels_are_counted_and_a_header_is_noticed(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    rows = texts(30)
+    good = sum(label == "good" for _, label in rows)
+    train(tmp_path, table(tmp_path / "a.tsv", rows), epochs=0.1)
+    assert f"labels: bad {30 - good}, good {good}\n" in capfd.readouterr().err
+    train(tmp_path, table(tmp_path / "b.tsv", [("Phrase", "Label"), *rows]), epochs=0.1, force=True)
+    assert "b.tsv:1: the label 'Label' occurs once: --header" in capfd.readouterr().err
+    train(tmp_path, tmp_path / "b.tsv", header=True, epochs=0.1, force=True)
+    err = capfd.readouterr().err
+    assert "occurs once" not in err and "the first line is a header: texts 'Phrase', labels 'Label'" in err
+    distinct = [(text, f"l{i}") for i, (text, _) in enumerate(rows)]
+    train(tmp_path, table(tmp_path / "c.tsv", distinct), epochs=0.1, force=True)
+    err = capfd.readouterr().err
+    assert "30 different labels in 30 examples" in err and "and 10 more" in err
+
+
 def test_several_labels_at_once(tmp_path: Path) -> None:
     rng, rows = random.Random(0), []
     for _ in range(300):
@@ -90,6 +135,8 @@ def test_several_labels_at_once(tmp_path: Path) -> None:
     lines = predicted(tmp_path / "out", path, label_column="labels")
     said = [set(filter(None, line.split("\t")[0].split(","))) for line in lines]
     assert sum(a == set(row["labels"]) for a, row in zip(said, rows, strict=True)) > 295
+    objects = [json.loads(line) for line in predicted(tmp_path / "out", path, label_column="labels", to="json")]
+    assert [set(row["prediction"]) for row in objects] == said
 
 
 def test_what_predict_writes(tmp_path: Path) -> None:
@@ -105,8 +152,13 @@ def test_what_predict_writes(tmp_path: Path) -> None:
     both = [line.split("\t") for line in predicted(out, path, top_k=2)]
     assert [row[:2] for row in both] == plain
     assert all(float(row[1]) + float(row[3]) == pytest.approx(1, abs=2e-4) for row in both)
-    numbers = [list(map(float, line.split("\t"))) for line in predicted(out, path, probabilities=True)]
+    header, *lines = predicted(out, path, probabilities=True, window=7)
+    assert header == "bad\tgood"
+    numbers = [list(map(float, line.split("\t"))) for line in lines]
     assert [max(row) for row in numbers] == [float(row[1]) for row in plain]
+    objects = [json.loads(line) for line in predicted(out, path, to="json")]
+    assert [row["prediction"] for row in objects] == [row[0] for row in plain]
+    assert [row["id"] for row in objects] == [str(i) for i in range(60)]
 
 
 def test_a_label_unseen_in_training_is_named_with_file_and_line(tmp_path: Path) -> None:

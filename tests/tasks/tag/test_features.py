@@ -32,7 +32,7 @@ def test_by_hand():
     assert tokens(features, 1) == "[CLS] [UNK] d [SEP]"
     assert features.sentences.tolist() == [0, 2, 2, 4]
     assert features.words.tolist() == [0, 2, 4]
-    assert features.first.tolist() == [1, 3, 1, 2]
+    assert features.speaker.tolist() == [1, 3, 1, 2]
     assert features.cut_words == 0
     batch = features.rows.batch(np.array([1, 0]), PAD)
     assert batch.ids.shape == (2, 5)
@@ -49,11 +49,6 @@ def test_labels_by_hand():
         [-1, 1, -1, 0, -1],
         [-1, 2, -1, -1, -1],
     ]
-    at = features.piece_labels(labels, all_pieces=True)
-    assert padded(at, features.rows.bounds, np.array([0, 1]), NO_TARGET).tolist() == [
-        [-1, 1, 1, 0, -1],
-        [-1, 2, 2, 2, -1],
-    ]
     assert number_labels([["Z"]], ["O"]).tolist() == [NO_TARGET]
 
 
@@ -67,8 +62,7 @@ def test_a_long_sentence_and_a_long_word():
         "[CLS] h [SEP]",
     ]
     assert features.words.tolist() == [0, 2, 3, 4, 5]
-    assert features.first.tolist() == [1, 3, 3, 1, 1]
-    assert features.pieces.tolist() == [2, 2, 2, 4, 1]
+    assert features.speaker.tolist() == [1, 3, 3, 1, 1]
     assert features.cut_words == 1
     begins, ends = features.edges(np.arange(4))
     assert begins.tolist() == [True, False, True, False]
@@ -124,12 +118,17 @@ def test_no_word_is_lost(sentences, max_length, random, roles):
     assert features.rows.lengths.max(initial=0) <= max_length
     alone = [LETTERS.encode(word) or [UNK] for word in words]
     assert features.rows.ids[features.tokens].tolist() == [pieces[0] for pieces in alone]
-    assert features.cut_words == (features.pieces < [len(pieces) for pieces in alone]).sum()
+    cut = 0
+    for number, sentence in enumerate(sentences):
+        sizes = [len(LETTERS.encode(word) or [UNK]) for word in sentence]
+        room = max_length - 2
+        if predicates is not None:
+            room = max_length - 3 - min(sizes[predicates[number]], (max_length - 3) // 2)
+        cut += sum(size > room for size in sizes)
+    assert features.cut_words == cut
     labels = np.arange(len(words))
     at = features.piece_labels(labels)
     assert at[at != NO_TARGET].tolist() == labels.tolist()  # each label once, in order
-    at = features.piece_labels(labels, all_pieces=True)
-    assert (np.bincount(at[at != NO_TARGET], minlength=len(words)) == features.pieces).all()
     assert not np.isin(features.rows.ids[at != NO_TARGET], [CLS, SEP]).any()
 
 
@@ -196,9 +195,8 @@ GPT = Marks(cls=SEP, sep=SEP, pad=PAD, unk=UNK, closes=False, causal=True, befor
 def test_where_tokens_see_only_what_is_before_them():
     features = word_features([["ab", "c"], ["\x01", "d"]], encoding(LETTERS, 8, marks=GPT))
     assert [tokens(features, row) for row in (0, 1)] == ["[SEP] a ##b c", "[SEP] [UNK] d"]
-    assert features.first.tolist() == [1, 3, 1, 2] and features.speaker.tolist() == [2, 3, 1, 2]
+    assert features.speaker.tolist() == [2, 3, 1, 2]
     assert features.piece_labels(np.arange(4)).tolist() == [-1, -1, 0, 1, -1, 2, 3]
-    assert features.piece_labels(np.arange(4), all_pieces=True).tolist() == [-1, 0, 0, 1, -1, 2, 3]
     assert features.tokens.tolist() == [2, 3, 5, 6]
     # the predicate comes before the sentence, whose words could not know it otherwise
     features = word_features([["he", "ran"], ["ab", "cd", "e"]], encoding(LETTERS, 8, marks=GPT), predicates=[1, 2])
@@ -207,4 +205,4 @@ def test_where_tokens_see_only_what_is_before_them():
         "[SEP] r ##a ##n [SEP] r ##a ##n",
         "[SEP] e [SEP] a ##b c ##d e",
     ]
-    assert features.first.tolist() == [5, 5, 3, 5, 7] and features.speaker.tolist() == [6, 7, 4, 6, 7]
+    assert features.speaker.tolist() == [6, 7, 4, 6, 7]

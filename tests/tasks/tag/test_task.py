@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -50,9 +51,9 @@ def columns(path: Path, made: list[list[tuple[str, str]]]) -> Path:
     return path
 
 
-def predicted(directory: Path, path: Path, **changes: Any) -> list[str]:
+def predicted(directory: Path, path: Path, window: int = 8192, **changes: Any) -> list[str]:
     files = {name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__}
-    made = Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files))
+    made = Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files), window)
     return [line for some in made.lines([str(path)]) for line in some]
 
 
@@ -83,6 +84,10 @@ def test_spans_are_learnt_and_written_back(tmp_path: Path) -> None:
     # words between spaces, an empty line among them
     (tmp_path / "d.txt").write_text("w1 good w2\n\nbad\n")
     assert [len(line.split()) for line in predicted(tmp_path / "out", tmp_path / "d.txt", layout="lines")] == [3, 0, 1]
+    objects = [json.loads(line) for line in predicted(tmp_path / "out", test, to="json", window=7)]
+    assert [" ".join(row["tags"]) for row in objects] == plain and all(
+        len(r["words"]) == len(r["tags"]) for r in objects
+    )
 
 
 @pytest.mark.parametrize("crf", [False, True])
@@ -211,7 +216,6 @@ def test_broken_tags_are_told_and_mended(tmp_path: Path, capfd: pytest.CaptureFi
         ({"best": "pearson"}, "--best pearson: expected one of auto"),
         ({"scheme": "iob9"}, "no such scheme"),
         ({"layout": "lines"}, "no tags to learn from"),
-        ({"crf": True, "label_pieces": "all"}, "sequences of words, not of pieces"),
         ({"task": "classify", "crf": True}, "--crf goes with the task tag or roles, not classify"),
         ({"task": "roles", "scheme": "iob2"}, "roles have no scheme"),
     ],

@@ -150,7 +150,7 @@ def test_another_task_has_its_own_unit_criterion_and_advice(tmp_path: Path, caps
     assert {"examples", "examples_per_second"} <= rows[0].keys() and "tokens" not in rows[0]
     assert record["fingerprint"]["scale"] == 1.0 and record["data"] == {"points": {"count": 20}}
     err = capsys.readouterr().err
-    assert f"accuracy {best:.2f}" in err and "examples/s" in err and f"try: halve {tmp_path / 'run'}" in err
+    assert f"accuracy {best:.4f} (step " in err and "examples/s" in err and f"try: halve {tmp_path / 'run'}" in err
 
 
 def test_steps_come_from_the_batches_of_an_epoch(tmp_path: Path) -> None:
@@ -198,6 +198,20 @@ def test_the_bundle_holds_the_mean_or_the_best(
     err = capsys.readouterr().err
     assert f"mean of the weights of steps 20, 30, 40: validation accuracy {value:.4f}" in err
     assert "best single step 20: 0.9000" in err and ("saved the mean" in err) == taken
+
+
+def test_the_kept_step_is_named_and_a_long_warm_up_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = iter([0.12345, 0.9, 0.2, 0.3, 0.5])
+    monkeypatch.setattr(Halves, "evaluate", lambda *_: lambda model, stop: {"loss": 1.0, "accuracy": next(calls)})
+    run_job(Halves(), training(tmp_path, steps=40, warmup=40.0), COMPUTE)
+    err = capsys.readouterr().err
+    assert "step 10: validation loss 1.0000, accuracy 0.1235" in err
+    assert ", validation accuracy 0.9000 (step 20)" in err
+    assert "--warmup 40 is longer than the run of 40 steps" in err
+    run_job(Halves(), training(tmp_path, steps=2, force=True), COMPUTE)
+    assert "--warmup" not in capsys.readouterr().err
 
 
 SHORT = {"steps": 6, "valid_every": "2", "save_every": "3"}  # the loss falls: each validation is the best so far

@@ -113,7 +113,7 @@ def test_roles_know_their_predicate(tmp_path: Path, base: Path) -> None:
 
 
 def test_answers_and_none(tmp_path: Path, base: Path) -> None:
-    how: dict[str, Any] = {"task": "answer", "epochs": 10.0, "lr": 4e-3, "stride": 8, "max_question": 4}
+    how: dict[str, Any] = {"task": "answer", "epochs": 10.0, "lr": 4e-3, "stride": 8}
     path, valid = (
         questions(tmp_path / "a.json", 400, impossible=0.3),
         questions(tmp_path / "b.json", 60, 1, impossible=0.3),
@@ -127,7 +127,7 @@ def test_answers_and_none(tmp_path: Path, base: Path) -> None:
 
 
 def test_yes_and_places(tmp_path: Path, base: Path) -> None:
-    how: dict[str, Any] = {"task": "answer", "epochs": 8.0, "lr": 4e-3, "stride": 8, "max_question": 4, "yes_no": True}
+    how: dict[str, Any] = {"task": "answer", "epochs": 8.0, "lr": 4e-3, "stride": 8}
     path, valid = questions(tmp_path / "a.json", 400, yes=True), questions(tmp_path / "b.json", 60, 1, yes=True)
     train(tmp_path, path, valid, **how)
     lines = predicted(tmp_path / "out", valid)

@@ -1,45 +1,35 @@
-"""Texts and labels as one JSON object per line."""
+"""Texts and labels in objects: lines of JSON, rows of Parquet, pairs of RTE's XML; and labels in any layout."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nlptools import messages
-from nlptools.errors import display
-from nlptools.files import line_records
+from nlptools.errors import display, shown
 from nlptools.formats.examples import TextExample
-from nlptools.formats.lines import Lines, shown
+from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, count_of
-
-
-class JsonLine(str):
-    """The one column of an example from a line of JSON."""
+from nlptools.formats.tables import IDS, LABELS, UNDECIDED, known_texts
 
 
 def text_keys(task: str, value: Mapping[str, Any], options: Options) -> tuple[str, ...] | None:
     """The keys of the texts, None if there are none."""
-    if options.text_column:
-        return options.text_column if set(options.text_column) <= value.keys() else None
-    return next((names for names in TEXTS[count_of(task)] if set(names) <= value.keys()), None)
+    known = [options.text_column] if options.text_column else known_texts(task, options)
+    return next((names for names in known if set(names) <= value.keys()), None)
 
 
-def json_lines(task: str, lines: Lines, options: Options) -> Iterator[TextExample]:
-    """The examples of a file with one JSON object per line; see `texts.read_texts`. Raises DataError."""
-    blank = undecided = 0
-    for number, line in lines:
-        if not line.strip():  # not an example if only such lines follow
-            blank = blank or number
-            continue
-        if blank:
-            raise lines.refuse(blank, "an empty line, expected a JSON object", "remove it")
-        value = line_records.parse_json_object(line, lines.path, number)
+def object_texts(
+    task: str, objects: Iterable[tuple[int, Mapping[str, Any]]], lines: Lines, options: Options
+) -> Iterator[TextExample]:
+    """The examples of a file of objects; see `texts.read_texts`. Raises DataError."""
+    undecided = 0
+    for number, value in objects:
         keys = text_keys(task, value, options)
         if keys is None:
-            expected = [options.text_column] if options.text_column else TEXTS[count_of(task)]
+            expected = [options.text_column] if options.text_column else known_texts(task, options)
             keys_text = ", or ".join(" and ".join(names) for names in expected)
             raise lines.refuse(
                 number, f"no texts: expected the keys {keys_text}, found {', '.join(value)}", "--text-column names them"
@@ -49,8 +39,6 @@ def json_lines(task: str, lines: Lines, options: Options) -> Iterator[TextExampl
             if not isinstance(text, str):
                 raise lines.refuse(number, f"{key!r} is not text", "--text-column names another key")
         label_key = options.label_column or next((key for key in LABELS[task] if key in value), "label")
-        id_key = options.id_column or next((key for key in IDS if key in value), "id")
-        id = value.get(id_key)
         raw = value.get(label_key)
         if (label_key, raw) == UNDECIDED:
             if options.labelled:
@@ -60,11 +48,13 @@ def json_lines(task: str, lines: Lines, options: Options) -> Iterator[TextExampl
         label: str | None = None
         labels: tuple[str, ...] = ()
         if options.multi_label:
-            labels = _json_labels(raw, label_key, lines, number, options)
+            labels = _labels(raw, label_key, lines, number, options)
         else:
-            label = checked_label(task, _json_label(task, raw, label_key, lines, number), lines, number, options)
+            label = checked_label(task, _label(task, raw, label_key, lines, number), lines, number, options)
+        id = next((value[key] for key in IDS if value.get(key) is not None), None)
+        line = json.dumps(value, ensure_ascii=False, default=str)
         name = None if id is None else _plain(id)
-        yield TextExample(texts, label, lines.place(number), name, (JsonLine(line),), labels)
+        yield TextExample(texts, label, lines.place(number), name, (line,), labels, layout="jsonl")
     warn_undecided(lines, undecided)
 
 
@@ -75,7 +65,7 @@ def warn_undecided(lines: Lines, count: int) -> None:
         messages.warn(f"{display(lines.path)}: skipped {skipped} without an agreed label ('-')")
 
 
-def _json_label(task: str, raw: Any, key: str, lines: Lines, number: int) -> str | None:
+def _label(task: str, raw: Any, key: str, lines: Lines, number: int) -> str | None:
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if isinstance(raw, (list, dict)):
@@ -85,19 +75,24 @@ def _json_label(task: str, raw: Any, key: str, lines: Lines, number: int) -> str
     return _plain(raw)
 
 
-def _json_labels(raw: Any, key: str, lines: Lines, number: int, options: Options) -> tuple[str, ...]:
+def _labels(raw: Any, key: str, lines: Lines, number: int, options: Options) -> tuple[str, ...]:
     if raw is None:
         if options.labelled:
             raise lines.refuse(number, f"no {key!r}", "give an example without classes an empty list")
         return ()
     if isinstance(raw, str):
-        return tuple(part.strip() for part in raw.split(options.label_separator) if part.strip())
+        return split_labels(raw, options)
     return tuple(map(_plain, raw if isinstance(raw, list) else [raw]))
+
+
+def split_labels(text: str, options: Options) -> tuple[str, ...]:
+    """The labels of --multi-label in a field."""
+    return tuple(part.strip() for part in text.split(options.label_separator) if part.strip())
 
 
 def _plain(value: Any) -> str:
     """A label or an id as text: text unchanged, other values as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def checked_label(task: str, label: str | None, lines: Lines, number: int, options: Options) -> str | None:
@@ -107,11 +102,8 @@ def checked_label(task: str, label: str | None, lines: Lines, number: int, optio
             raise lines.refuse(number, "no label", "each line of training and validation data needs one")
         return None
     if task == "regress" and not is_number(label):
-        if not options.labelled:
-            return None
-        raise lines.refuse(
-            number, f"expected a finite number, got {shown(label)}", "--label-column names another column"
-        )
+        hint = "--label-column names another column, --header skips a line of names, --text-column twice reads pairs"
+        raise lines.refuse(number, f"expected a finite number, got {shown(label)}", hint)
     return label
 
 

@@ -1,0 +1,163 @@
+"""Records of tables and of files of objects: one reader for every command.
+
+    rows       tables: fields between tabs, or CSV (RFC 4180: quotes around fields, which may then hold commas and line ends)
+    objects    a JSON object per line; CSV with a header; Parquet, which needs the package pyarrow; the XML of RTE
+Fields between tabs are never quoted or escaped. The number of a record is that of its first line, in Parquet of the row.
+RTE: Dagan et al. 2006, `<pair id="1" entailment="YES"><t>text</t><h>hypothesis</h></pair>`, or `value="TRUE"`.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+from xml.parsers import expat
+
+from nlptools.configs import LARGEST
+from nlptools.errors import DataError, Unavailable, display
+from nlptools.files import line_records, streams
+from nlptools.files.streams import Block
+from nlptools.formats.lines import Lines, column_number, columns
+
+OBJECTS = ("jsonl", "parquet", "rte")
+SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "rte"}
+
+
+def rows(lines: Lines, comma: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """Number and fields of each line of a table between tabs, or with `comma` of each record of a CSV file.
+
+    Raises:
+        DataError: CSV with a quote that is not closed, or with a record of another number of fields than the first.
+    """
+    if not comma:
+        for number, line in lines:
+            yield number, line.split("\t")
+        return
+    csv.field_size_limit(LARGEST)
+    reader = csv.reader((line + "\n" for _, line in lines), strict=True)
+    number = width = 1
+    try:
+        for fields in reader:
+            width = len(fields) if number == 1 else width
+            if fields and len(fields) != width:
+                hint = "a field with a comma or a quote must be quoted"
+                raise lines.refuse(number, f"{len(fields)} fields, expected {width}", hint)
+            yield number, fields or [""]
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise lines.refuse(number, f"malformed CSV: {error}", "write a quote within a field twice") from None
+
+
+def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number and value of each record of a file in the layout "jsonl", "csv", "parquet" or "rte".
+
+    Raises:
+        DataError: malformed, with file and line.
+        Unavailable: Parquet without pyarrow.
+    """
+    if layout == "parquet":
+        yield from _parquet(lines.path)
+    elif layout == "rte":
+        yield from _rte(lines.path)
+    elif layout == "csv":
+        names: list[str] = []
+        for number, fields in rows(lines, comma=True):
+            if names and fields != [""]:
+                yield number, dict(zip(names, fields))
+            names = names or [name.strip() for name in fields]
+    else:
+        for number, line in lines.until_blank_end():
+            yield number, line_records.parse_json_object(line, lines.path, number)
+
+
+def texts(paths: Sequence[str], names: Sequence[str], errors: str = "strict") -> Iterator[Block]:
+    """The columns `names` of files, tables or Parquet by their suffixes: blocks of lines, whose fields tabs separate.
+
+    A name that is not a number is looked up in the first line. Tabs, line ends and backslashes in fields are escaped as in
+    all our tables if there are several columns, else line ends become spaces.
+
+    Raises:
+        DataError: no such column, or a malformed record; with file and line.
+    """
+    for path in paths:
+        lines = Lines(path, errors)
+        kind = next((kind for end, kind in SUFFIXES.items() if streams.without_compression(path).endswith(end)), "")
+        if kind in ("parquet", "jsonl"):
+            table = _table(objects(lines, kind))
+        else:
+            table = rows(lines, kind == "csv")
+        for number, fields in _chosen(table, names, path):
+            line = "\t".join(map(line_records.escape, fields)) if len(names) > 1 else " ".join(fields[0].split("\n"))
+            yield Block(path, number, [line])
+
+
+def _chosen(table: Iterator[tuple[int, list[str]]], names: Sequence[str], path: str) -> Iterator[tuple[int, list[str]]]:
+    """The columns `names` of each row."""
+    first = next(table, None)
+    if first is None:
+        return
+    number, header = first
+    named = not all(name.lstrip("-").isdecimal() for name in names)
+    places = [column_number(name, header if named else (), len(header), path) for name in names]
+    for number, fields in table if named else chain([first], table):
+        if len(fields) <= max(places) and fields != [""]:
+            raise DataError(f"{columns(len(fields))}, expected {len(header)}", path=path, line=number)
+        yield number, [fields[place] if place < len(fields) else "" for place in places]
+
+
+def _table(values: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, list[str]]]:
+    """Objects as rows, the names of the first one before them."""
+    names: list[str] = []
+    for number, value in values:
+        if not names:
+            names = list(value)
+            yield number, names
+        yield number, ["" if (field := value.get(name)) is None else str(field) for name in names]
+
+
+def _parquet(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        hint = "pip install 'nlptools[parquet]'"
+        raise Unavailable(f"{display(path)}: reading Parquet needs the pyarrow package", hint=hint) from None
+    number = 0
+    with streams.open_bytes(path) as stream:
+        try:
+            file = parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
+            for batch in file.iter_batches(1024):
+                for value in batch.to_pylist():
+                    number += 1
+                    yield number, value
+        except (ArrowException, OSError) as error:
+            raise DataError(f"cannot be read as Parquet: {error}", path=path, line=number + 1) from None
+
+
+def _rte(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The pairs of a file, with the keys premise, hypothesis, label and id."""
+    parser = expat.ParserCreate()
+    parser.buffer_text = True
+    done: list[tuple[int, dict[str, Any]]] = []
+    inside: list[str] = []
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        inside.append(name)
+        if name == "pair":
+            label = attributes.get("entailment", attributes.get("value"))
+            value = {"id": attributes.get("id"), "premise": "", "hypothesis": "", "label": label}
+            done.append((parser.CurrentLineNumber, value))
+
+    def text(data: str) -> None:
+        if done and inside[-1] in ("t", "h"):
+            done[-1][1]["premise" if inside[-1] == "t" else "hypothesis"] += data
+
+    parser.StartElementHandler, parser.CharacterDataHandler = start, text
+    parser.EndElementHandler = lambda name: inside.pop()
+    with streams.open_bytes(path) as stream:
+        try:
+            parser.ParseFile(stream)
+        except expat.ExpatError as error:
+            raise DataError(f"not valid XML: {error}", path=path, line=error.lineno) from None
+    yield from done
