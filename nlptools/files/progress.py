@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -62,7 +61,7 @@ def start(inputs: Sequence[str]) -> None:
     """Report the progress through `inputs` (none: standard input) from now on, as --progress and --quiet say."""
     _meters.clear()
     settings = messages.settings
-    shares_terminal = settings.progress == "auto" and sys.stdout is not None and sys.stdout.isatty()
+    shares_terminal = settings.progress == "auto" and os.isatty(1)
     if settings.quiet or settings.progress == "never" or shares_terminal:
         return
     names = list(inputs) or ["-"]

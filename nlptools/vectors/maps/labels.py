@@ -81,7 +81,7 @@ def _inside(boxes: Array, bounds: tuple[float, float, float, float]) -> Array:
 def _overlap(boxes: Array, others: Array) -> Array:
     """Whether each of the boxes (B, 4) overlaps each of the others (N, 4): (B, N)."""
     one = boxes[:, None]
-    return ((one[..., :2] < others[:, 2:]) & (others[:, :2] < one[..., 2:])).all(axis=2)
+    return np.asarray(((one[..., :2] < others[:, 2:]) & (others[:, :2] < one[..., 2:])).all(axis=2))
 
 
 def _covered(boxes: Array, points: Array) -> Array:
