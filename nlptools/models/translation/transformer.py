@@ -123,7 +123,7 @@ class Transformer(nn.Module):
         self.output_bias: Tensor
         self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
         self.output = Projection(self.token_embedding, config.num_classes, bias=self._bias)
-        self.positions = Sinusoids(D)
+        self.positions = Sinusoids(0, D)
         self.dropout = Dropout(config.dropout)
         self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
         self.decoder: Any = nn.ModuleList(_block(config, decoder=True) for _ in range(config.decoder_layers))
@@ -199,7 +199,7 @@ class Transformer(nn.Module):
     def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:
         """(B, W * T) -> (B, W * T, D): embeddings and positions, T of them from `begin` on for each hypothesis."""
         x = embedding(ids)
-        positions = self.positions(begin, begin + T, x)
+        positions = self.positions.rows(begin, begin + T, x)
         scale = self.config.hidden_size**0.5 if self.config.scale_embedding else 1.0
         return self.dropout(torch.add(positions, x, alpha=scale))
 
