@@ -121,6 +121,8 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     def describe(self, counts: ParallelCounts) -> str:
         parts = [f"{messages.counted(counts.pairs, 'pair')}, {counts.source_tokens:,} source"]
         parts[0] += f" and {counts.target_tokens:,} target tokens"
+        unknown = counts.source_unknown + counts.target_unknown
+        parts += [f"{unknown:,} unknown"] if unknown else []
         left_out = {"empty": counts.empty, "too long": counts.skipped}
         parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
         parts += [f"{counts.cut:,} cut"] if counts.cut else []
