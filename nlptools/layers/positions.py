@@ -37,7 +37,8 @@ class LearnedPositions(nn.Embedding, Positions):
 
     def add_to(self, x: Tensor, positions: Tensor) -> Tensor:
         """See `Positions`."""
-        return x + self(positions)
+        added: Tensor = x + self(positions)
+        return added
 
 
 class Sinusoids(Positions):

@@ -75,6 +75,9 @@ class LanguageModel(Decoder, Protocol):
     def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
         """See `Decoder`. Without a state, nothing comes before `ids`, and the new state is None (training, scoring)."""
 
+    def state_dict(self) -> dict[str, Any]:
+        """The weights."""
+
     def start(self, batch_size: int, capacity: int) -> Any:
         """The `State` before the first token, with room for `capacity` tokens."""
 

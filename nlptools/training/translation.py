@@ -134,7 +134,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     def objective(self, model: EncoderDecoder) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
 
-    def source(self, data: Spooled[ParallelCorpus], model: Any, backend: Backend) -> PairBatches:
+    def source(self, data: Spooled[ParallelCorpus], model: EncoderDecoder, backend: Backend) -> PairBatches:
         return PairBatches(
             data.train,
             batch_tokens=self.run.batch_tokens,

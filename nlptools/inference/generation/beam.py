@@ -21,7 +21,7 @@ from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.lm import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalize
-from nlptools.inference.generation.continuation import Continuation, Opening, next_logits, read
+from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
 from nlptools.models.contract import Decoder
 
 _COMPACT = 8  # finished inputs leave the batch when they are at least 1/8 of it
@@ -200,10 +200,10 @@ class _Search:
             self.coverage = self.coverage[chosen]
         self.width = self.K
         ids = self.ids.reshape(len(rows), -1)
-        windows = self.opening.moved_windows(np.repeat(self.inputs, self.K).tolist(), ids)
-        if windows is not None:
-            self.logits, self.state = read(self.model, windows, self.settings.room - ids.shape[1], self.backend)
-            self.shares = False
+        window = self.opening.window
+        again = window.read_again(np.repeat(self.inputs, self.K).tolist(), ids) if window else None
+        if again is not None:
+            (self.logits, self.state), self.shares = again, False
         else:
             state = self.state.select(chosen, self.K if self.shares else 1)
             hidden, self.state = self.model(self.backend.put(tokens), state)

@@ -24,7 +24,6 @@ from nlptools.inference.generation.continuation import (
     cut,
     next_logits,
     prefill,
-    read,
     read_sources,
 )
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
@@ -50,8 +49,7 @@ def generate(
     """`settings.count` continuations of each prompt. Prompts must not be empty: they begin with the start token.
 
     Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts longer
-    than the model's context are cut (see `cut`). A row that outgrows the context goes on in a window that slides over it (see
-    `window_start`).
+    than the model's context are cut (see `cut`). A row that outgrows the context goes on in a `SlidingWindow`.
     """
     kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     opening = prefill(model, kept, settings, backend)
@@ -196,9 +194,10 @@ class _Rows:
                 rows = torch.tensor(stay, device=self.backend.device)
                 state, chosen = state.select(rows), chosen[rows]
             inputs = [row // samples for row in self.alive]
-            windows = self.opening.moved_windows(inputs, [self.out[row].ids for row in self.alive])
-            if windows is not None:
-                logits, state = read(self.model, windows, self.settings.room - step, self.backend)
+            window = self.opening.window
+            again = window.read_again(inputs, [self.out[row].ids for row in self.alive]) if window else None
+            if again is not None:
+                logits, state = again
             else:
                 hidden, state = self.model(chosen[:, None], state)
                 logits = next_logits(self.model, hidden)

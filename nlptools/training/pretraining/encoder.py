@@ -119,7 +119,7 @@ class _Pretraining(SpooledTask[Documents]):
     def objective(self, model: BertWithHeads | Electra) -> Masked | Replaced:
         return Replaced(model) if isinstance(model, Electra) else Masked(model)
 
-    def source(self, data: Spooled[Documents], model: Any, backend: Backend) -> PretrainingBatches:
+    def source(self, data: Spooled[Documents], model: BertWithHeads | Electra, backend: Backend) -> PretrainingBatches:
         where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
         short = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
         if self.options.long_phase is None:
@@ -153,7 +153,9 @@ class _Pretraining(SpooledTask[Documents]):
         batches = partial(in_order_batches, data.valid, self._layout(), phase, **where)
         return partial(measure, batches, backend)
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: BertWithHeads | Electra, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         if record.get("metrics", {}).get("valid_replaced_f1") == 0:
             messages.warn(
                 "the discriminator classifies every token as not replaced: train it as a masked language model first"
