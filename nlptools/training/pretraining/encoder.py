@@ -142,7 +142,6 @@ class _Pretraining(SpooledTask[Documents]):
             self.vocab,
             Masking(options.mask_rate, *shares, unit),
             next_sentence=options.objective == "bert",
-            short=options.short_rate,
         )
 
     def evaluate(self, data: Spooled[Documents], backend: Backend) -> Evaluate | None:
