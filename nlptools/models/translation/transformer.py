@@ -164,10 +164,8 @@ class Transformer(nn.Module):
         cache = None if capacity is None else Cache.of(len(layers), capacity, exact)
         return TransformerState(Source(layers, mask), cache)
 
-    def forward(
-        self, ids: Tensor, state: TransformerState, mask: Tensor | None = None
-    ) -> tuple[Tensor, TransformerState]:
-        """See `contract.EncoderDecoder`; rows are not padded on the left, so there is no `mask`."""
+    def forward(self, ids: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        """See `contract.EncoderDecoder`."""
         cache, (rows, T) = state.cache, ids.shape
         past, mask = 0, None
         if cache is not None:
