@@ -328,7 +328,7 @@ def test_what_a_model_has_no_positions_for(call: Run, text: Path) -> None:
     assert done.code == 0, done.err
     assert "1 pair, 1 source and 1 target tokens, 2 left out (too long); validation: 1 pair," in done.err
     assert "bleu" in rows(text / "m", "valid")[0]
-    said = call("generate", "m", "--max-length", 2, stdin=f"{long}\nc\n")
+    said = call("generate", "m", "--max-new-tokens", 2, stdin=f"{long}\nc\n")
     assert said.code == 0 and len(said.lines) == 2 and "a source of 1500 tokens is cut to 1023" in said.err
 
 
