@@ -29,7 +29,7 @@ class Window:
     document: int
     inputs: np.ndarray  # (T,) tokens, the first of them known
     targets: np.ndarray  # (T,) the next token of each
-    scored: int  # the last so many targets count; the others are context
+    scored: int  # number of targets at the end that count; the others are context
 
 
 def document_scores(

@@ -104,8 +104,8 @@ class EncoderDecoder(Decoder, Protocol):
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
         """(B, S) source ids, the end token included -> the `SourceState` before the first target token.
 
-        `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: room for so many
-        target tokens; None: the state serves for one call with all of them (training, forced decoding).
+        `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: initial
+        room in target tokens; None: the state serves for one call with all of them (training, forced decoding).
         """
 
 

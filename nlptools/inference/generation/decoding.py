@@ -28,8 +28,8 @@ from nlptools.inference.generation.continuation import (
 )
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
-# Sources that are decoded together by default: as many as make so many rows of hypotheses or samples, and so many source
-# tokens, but at least the last number. With fewer rows products are small, with more they leave the cache.
+# Default limits of sources that are decoded together: rows of hypotheses or samples, source tokens, and the minimum number
+# of sources. With fewer rows the matrix products are small, with more they do not fit the processor's cache.
 _MOST_ROWS, _MOST_TOKENS, _FEWEST_SOURCES = 320, 4096, 8
 
 

@@ -26,7 +26,7 @@ from nlptools.models.contract import Hidden
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT. Probabilities of dropout are those of training."""
+    """Sizes of a GPT. Dropouts apply in training only."""
 
     vocab_size: int
     hidden_size: int

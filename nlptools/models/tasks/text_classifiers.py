@@ -38,7 +38,7 @@ _RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 @dataclass(frozen=True)
 class TextClassifierConfig:
-    """Sizes of a text classifier. Dropouts are those of training.
+    """Sizes of a text classifier. Dropouts apply in training only.
 
     Attributes:
         texts: 1, or 2 for pairs.

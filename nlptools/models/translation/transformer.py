@@ -32,7 +32,7 @@ _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can 
 
 @dataclass(frozen=True)
 class TransformerConfig(Vocabularies):
-    """Sizes of an encoder-decoder Transformer (Vaswani et al. 2017). Dropouts are those of training."""
+    """Sizes of an encoder-decoder Transformer (Vaswani et al. 2017). Dropouts apply in training only."""
 
     hidden_size: int
     encoder_layers: int
@@ -169,7 +169,7 @@ class Transformer(nn.Module):
         cache, (rows, T) = state.cache, ids.shape
         past, mask = 0, None
         if cache is not None:
-            # the hypotheses of a source are so many queries to it, side by side
+            # the hypotheses of a source are queries to it, side by side
             past, ids = cache.length, ids.view(rows // cache.width, cache.width * T)
             mask = cache.extend(T)
         x = self._embedded(self.token_embedding, ids, past, T)
