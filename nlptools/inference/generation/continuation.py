@@ -47,10 +47,10 @@ class Opening:
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """What a language model sees of rows that outgrow its context: the last tokens.
+    """What a language model sees of rows that outgrow its context: the last tokens, see `cut`.
 
-    A window that is full moves on by half the context, and the model reads it again. So each token is predicted from at least
-    half a context, and the place of a window depends on the length of its row alone.
+    The windows of all rows move on at the same steps, each time that half a context of new tokens is full, and the model
+    reads them again. The window of a row depends on its own tokens alone.
     """
 
     model: LanguageModel
@@ -60,34 +60,25 @@ class SlidingWindow:
     backend: Backend
 
     def read_again(self, inputs: Sequence[int], new: Sequence[Sequence[int]] | np.ndarray) -> tuple[Tensor, Any] | None:
-        """The logits and the state after each row, if the window of one of them has moved on with its last token; else None.
+        """The logits and the state after each row, if the windows move on now and a row is longer than its window; else None.
 
         Args:
             inputs: the number of each row's prompt.
             new: the new tokens of each row, of the same number.
         """
-        if len(new[0]) <= self.context - max(map(len, self.prompts)):
+        step = len(new[0])
+        if step % (self.context - self.context // 2):
             return None
         rows = [[*self.prompts[i], *ids] for i, ids in zip(inputs, new, strict=True)]
-        starts = [self._start(len(row)) for row in rows]
-        if starts == [self._start(len(row) - 1) for row in rows]:
+        windows = [cut(row, self.context, self.room - step) for row in rows]
+        if windows == rows:
             return None
-        windows = [row[start:] for row, start in zip(rows, starts, strict=True)]
-        return read(self.model, windows, min(self.context, self.room - len(new[0])), self.backend)
-
-    def _start(self, length: int) -> int:
-        """The first token in the window of a row."""
-        stride = max(1, self.context // 2)
-        return max(0, -(-(length - self.context) // stride) * stride)
+        return read(self.model, windows, min(self.context, self.room - step), self.backend)
 
 
-def cut(prompt: Sequence[int], context: int | None, new: int) -> list[int]:
-    """A prompt; of one that is longer than the context, the last tokens, so that there is room for `new` more, but not less
-    than half the context.
-    """
-    if context is None or len(prompt) <= context:
-        return list(prompt)
-    return list(prompt)[-max(context - new, context // 2, 1) :]
+def cut(row: Sequence[int], context: int | None, new: int) -> list[int]:
+    """The last tokens of a row, so that there is room for `new` more in the context, but not less than half of it."""
+    return list(row) if context is None else list(row)[-max(context - new, context // 2, 1) :]
 
 
 def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:

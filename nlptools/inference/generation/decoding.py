@@ -48,8 +48,8 @@ def generate(
 ) -> list[list[Continuation]]:
     """`settings.count` continuations of each prompt. Prompts must not be empty: they begin with the start token.
 
-    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts longer
-    than the model's context are cut (see `cut`). A row that outgrows the context goes on in a `SlidingWindow`.
+    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
+    leave too little room in the model's context are cut (see `cut`); a row that outgrows it continues in a `SlidingWindow`.
     """
     kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     opening = prefill(model, kept, settings, backend)
