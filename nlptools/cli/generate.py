@@ -33,7 +33,10 @@ Several outputs of one input are written on one line, separated by tabs. --json 
 comes from beam search, "tokens" and "logprobs" with --logprobs (including the end-of-text token), and "alignment" with
 --alignments. --json-input reads JSON objects with the text under "prompt" or "source" (and "prefix", the text that the output
 must begin with); their other keys are copied to the output. --score-target writes the log-probability (nats) of each target
-and its number of tokens, separated by a tab.""",
+and its number of tokens, separated by a tab.
+
+A prompt and its continuation may together be longer than the context of the language model. It then sees only their last
+tokens, at least half a context; after each half context of new tokens this window moves on.""",
     examples=(
         ("Continue a prompt:", "echo 'The import statement' | nlptools generate lm/ --top-p 0.9"),
         (
