@@ -177,9 +177,6 @@ class Pretraining(Training):
     batch_size: int = redefined(
         Training, "batch_size", 32, "Sequences of --max-length per step and process; shorter ones share a row."
     )
-    batch_tokens: int = option(
-        0, "Tokens per step and process, padding included, instead of --batch-size.", low=0, metavar="N"
-    )
     lr: float = redefined(Training, "lr", 5e-4)
     min_lr: float = redefined(Training, "min_lr", 0.0)
     warmup: float = redefined(Training, "warmup", 0.01)

@@ -44,16 +44,12 @@ class ConvolutionConfig(Vocabularies):
     decoder_layers: int
     kernel_size: int = 3
     max_position_embeddings: int = 1024  # learned, so longer sequences cannot be read
-    share_embeddings: bool = True
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_sizes(self, kernel_size=63, max_position_embeddings=1 << 20)
         if self.kernel_size % 2 == 0:
             raise BundleError(f"kernel size {self.kernel_size} is even: an encoder needs a middle")
-        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise BundleError("shared embeddings need one vocabulary for both sides")
 
     @property
     def max_positions(self) -> int | None:
@@ -68,7 +64,7 @@ class ConvolutionConfig(Vocabularies):
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
         layers = self.encoder_layers + self.decoder_layers
-        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
+        return layers * self.hidden_size**2 + self.embedding_rows * self.embedding_size
 
 
 class Source(NamedTuple):

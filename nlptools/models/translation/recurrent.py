@@ -44,8 +44,6 @@ class RecurrentConfig(Vocabularies):
     attention: str = "bahdanau"  # or luong
     input_feeding: bool = True  # Luong's: the attentional hidden state is part of the next input
     bidirectional: bool = True
-    share_embeddings: bool = True
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,8 +52,6 @@ class RecurrentConfig(Vocabularies):
             raise BundleError(f"cell is {self.cell!r}, expected lstm or gru")
         if self.attention not in ("bahdanau", "luong"):
             raise BundleError(f"attention is {self.attention!r}, expected bahdanau or luong")
-        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise BundleError("shared embeddings need one vocabulary for both sides")
 
     @classmethod
     def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> RecurrentConfig:
@@ -71,7 +67,7 @@ class RecurrentConfig(Vocabularies):
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
         layers = self.encoder_layers + self.decoder_layers
-        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
+        return layers * self.hidden_size**2 + self.embedding_rows * self.embedding_size
 
 
 class Source(NamedTuple):

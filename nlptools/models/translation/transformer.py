@@ -43,11 +43,9 @@ class TransformerConfig(Vocabularies):
     decoder_intermediate_size: int
     norm: str = "post"  # before or after each sublayer
     activation: str = "relu"
-    share_embeddings: bool = True  # one matrix for source, target and output; else one for target and output
     scale_embedding: bool = True
     max_position_embeddings: int = 512  # for other programs; positions are computed, without a limit
     layer_norm_eps: float = 1e-5
-    dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 
@@ -59,8 +57,6 @@ class TransformerConfig(Vocabularies):
             raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
         if self.norm not in ("post", "pre"):
             raise BundleError(f"norm is {self.norm!r}, expected post or pre")
-        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise BundleError("shared embeddings need one vocabulary for both sides")
 
     @classmethod
     def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> TransformerConfig:
@@ -85,7 +81,7 @@ class TransformerConfig(Vocabularies):
         D, layers = self.hidden_size, self.encoder_layers + self.decoder_layers
         inner = self.encoder_layers * self.encoder_intermediate_size
         inner += self.decoder_layers * self.decoder_intermediate_size
-        return (4 * layers + 4 * self.decoder_layers) * D**2 + 2 * inner * D + self.rows(self.share_embeddings) * D
+        return (4 * layers + 4 * self.decoder_layers) * D**2 + 2 * inner * D + self.embedding_rows * D
 
 
 class TransformerState:

@@ -130,8 +130,7 @@ class _Pretraining(SpooledTask[Documents]):
         return PretrainingBatches(data.train, self._layout(), two, **where)
 
     def _phases(self, shares: list[tuple[int, float]], batches: int = 0) -> tuple[Phase, ...]:
-        tokens = self.run.batch_tokens or self.run.batch_size * self.options.max_length
-        return phases(shares, batches, tokens)
+        return phases(shares, batches, self.run.batch_size * self.options.max_length)
 
     def _layout(self) -> Layout:
         options = self.options
