@@ -27,24 +27,6 @@ from nlptools.models.contract import Decoder
 _COMPACT = 8  # finished inputs leave the batch when they are at least 1/8 of it
 
 
-@torch.inference_mode()
-def beam_search(
-    model: Decoder,
-    opening: Opening,
-    settings: Generate,
-    backend: Backend,
-    *,
-    eos: int,
-    bans: list[Ban],
-    coverage_penalty: float = 0.0,
-) -> list[list[Continuation]]:
-    """The `settings.count` best continuations of each input, best first."""
-    search = _Search(model, opening, settings, backend, eos, bans, coverage_penalty)
-    while search.step():
-        pass
-    return [search.results[i] for i in range(len(opening.limits))]
-
-
 @dataclass
 class _Candidates:
     """The best next tokens of the hypotheses of each input, best first: (n, C) arrays."""
@@ -60,7 +42,7 @@ class _Candidates:
         return _Candidates(*(np.take_along_axis(a, order, 1) for a in arrays))
 
 
-class _Search:
+class BeamSearch:
     """The live hypotheses, and the finished ones."""
 
     def __init__(
@@ -90,6 +72,12 @@ class _Search:
         self.over = np.zeros(n, np.bool_)  # inputs that are finished but still in the batch
         self.done: list[list[Continuation]] = [[] for _ in range(n)]
         self.results: dict[int, list[Continuation]] = {}
+
+    def run(self) -> list[list[Continuation]]:
+        """The `settings.count` best continuations of each input, best first."""
+        while self.step():
+            pass
+        return [self.results[i] for i in range(len(self.results))]
 
     def step(self) -> bool:
         """Extend every hypothesis by one token; returns False when all inputs are finished."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
-from nlptools.inference.generation.beam import beam_search
+from nlptools.inference.generation.beam import BeamSearch
 from nlptools.inference.generation.constraints import Ban, Rows, bans, penalize
 from nlptools.inference.generation.continuation import (
     Continuation,
@@ -144,7 +144,7 @@ def decode(
     """`settings.count` continuations of each input in `opening`; `first` holds the numbers of the inputs for seeding."""
     rules = bans(settings, eos, forbidden, opening.prefixes)
     if settings.beam:
-        return beam_search(model, opening, settings, backend, eos=eos, bans=rules, coverage_penalty=coverage_penalty)
+        return BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
     samples = settings.num_samples
     draws = [
         np.random.default_rng([seed, number, i]) if settings.temperature > 0 else None
