@@ -32,7 +32,7 @@ KNOWN, LENGTH, SALIENT = 300, 150, 25  # words that are no rare ones; words of a
 PRIOR = 9.0  # as if every word had been seen so many times more, with the fate of rare words
 MODEL = "--layers 2 --hidden 256 --intermediate 512 --norm pre --dropout 0.25 --batch-tokens 4096 --best loss"
 TRAINING = "--lr 1e-3 --warmup 200 --schedule cosine --min-lr 0.05 --epochs 16"
-SEARCH = "--beam 5 --no-repeat-ngram 1 --length-penalty 2 --min-length 4"
+SEARCH = "--beam 5 --no-repeat-ngram 1 --length-penalty 2 --min-new-tokens 4"
 _WORD = re.compile(r"[a-z0-9]+(?:['&.-][a-z0-9]+)*")
 
 

@@ -1,4 +1,4 @@
-"""The model directory: save, load, artifacts.verify, describe.
+"""The model directory: save and load.
 
 A bundle is a directory in the layout the field reads: config.json, model.safetensors, the tokenizer's files (an
 encoder-decoder may have two tokenizers: see `text.marian`), and besides training.json (how it was trained), log.jsonl
@@ -21,7 +21,9 @@ from nlptools.errors import BundleError, InputError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
 
 if TYPE_CHECKING:
-    from nlptools.models.contract import LanguageModel
+    from nlptools.models.contract import EncoderDecoder, LanguageModel
+    from nlptools.models.tasks.heads import TaskHeads
+    from nlptools.models.tasks.text_classifiers import TextClassifier
     from nlptools.text.tokenizer import Tokenizer
 
 
@@ -39,8 +41,7 @@ class Bundle:
 
     def weights(self) -> dict[str, Any]:
         """The model's weights under our names."""
-        model: Any = self.model
-        return dict(model.state_dict())
+        return dict(self.model.state_dict())
 
     @property
     def is_encoder_decoder(self) -> bool:
@@ -68,8 +69,7 @@ class Bundle:
     def eos(self) -> int:
         """The end-of-text token; in GPTs and other language models it also stands before the first token. Encoders have none."""
         if self.is_encoder_decoder:
-            model: Any = self.model
-            return int(model.config.eos)
+            return int(self.model.config.eos)
         return int(self.config["eos_token_id"])
 
     @property
@@ -89,7 +89,7 @@ class Bundle:
 def save(
     directory: Path,
     arch: str,
-    model: Any,
+    model: LanguageModel,
     weights: Mapping[str, Any],
     tokenizer: Tokenizer,
     *,
@@ -104,13 +104,13 @@ def save(
     """
     special = {"bos_token_id": eos, "eos_token_id": eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
-    _save(directory, arch, model, weights, more, training, tokenizer.save(directory), special)
+    _save(directory, arch, model.config, weights, more, training, tokenizer.save(directory), special)
 
 
 def save_pair(
     directory: Path,
     arch: str,
-    model: Any,
+    model: EncoderDecoder,
     weights: Mapping[str, Any],
     source: Tokenizer,
     target: Tokenizer | None = None,
@@ -139,12 +139,12 @@ def save_pair(
         "max_length": min(512, getattr(sizes, "max_position_embeddings", 512)),
     }
     files = tokenizer_pairs.save_pair(directory, source, target)
-    _save(directory, arch, model, weights, {"nlptools": {"arch": arch}}, training, files, special)
+    _save(directory, arch, sizes, weights, {"nlptools": {"arch": arch}}, training, files, special)
 
 
 def save_encoder(
     directory: Path,
-    model: Any,
+    model: TaskHeads | TextClassifier,
     weights: Mapping[str, Any],
     tokenizer: Tokenizer,
     *,
@@ -155,8 +155,7 @@ def save_encoder(
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
 
     Args:
-        model: a `models.encoders.bert.BertWithHeads`, or of another `arch`, such as a `models.tasks.gpt.GPTWithHeads` or a
-            `models.tasks.text_classifiers.TextClassifier`.
+        model: with the heads to write, of the architecture `arch`.
         more: more for config.json, such as `id2label`; its entries under "nlptools" are added to ours.
 
     Raises:
@@ -166,13 +165,13 @@ def save_encoder(
     more = dict(more or {})
     more["nlptools"] = {"arch": arch, **more.pop("nlptools", {})}
     check_tokenizer(directory, tokenizer, vars(model.config))
-    _save(directory, arch, model, weights, more, training, tokenizer.save(directory), heads=model.heads)
+    _save(directory, arch, model.config, weights, more, training, tokenizer.save(directory), heads=model.heads)
 
 
 def _save(
     directory: Path,
     arch: str,
-    model: Any,
+    sizes: Any,
     weights: Mapping[str, Any],
     more: Mapping[str, Any],
     training: Mapping[str, Any],
@@ -183,13 +182,13 @@ def _save(
     """Write all but the `files` of the tokenizers, which exist already, and the manifest of all. `more` of config.json."""
     from nlptools.models.huggingface import directories
 
-    config = {**directories.config_to_hf(arch, model.config, heads), **more}
+    config = {**directories.config_to_hf(arch, sizes, heads), **more}
     names = ["config.json", "model.safetensors", "training.json", *files]
     atomic.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
     if generation is not None:
         atomic.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
         names.append("generation_config.json")
-    artifacts.save_tensors(directory / "model.safetensors", directories.weights_to_hf(arch, weights, model.config))
+    artifacts.save_tensors(directory / "model.safetensors", directories.weights_to_hf(arch, weights, sizes))
     artifacts.write_json(directory / "training.json", training)
     artifacts.write_manifest(directory, names)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from nlptools.batches.encoder_rows import bounds_of, ranges
 from nlptools.batches.features import WEIGHT, Features
-from nlptools.batches.source import EpochSource
 from nlptools.files.prefetch import one_ahead
 
 _BLOCK = 8192  # examples gathered together
@@ -52,23 +51,32 @@ def bag_rows(features: Features, lengths: np.ndarray, rows: np.ndarray) -> tuple
     return np.take(features.rows.ids, places).astype(np.int64), lengths[rows].ravel()
 
 
-class BagBatches(EpochSource[BagBatch, np.ndarray]):
-    """Batches in random order: each example exactly once per epoch. The next batches are gathered while one is used."""
+class BagBatches:
+    """Batches in random order: each example exactly once per epoch. The next batches are gathered while one is used.
+
+    Implements `Source`.
+    """
 
     def __init__(self, features: Features, batch_size: int, *, texts: int, seed: int) -> None:
         """`batch_size`: examples of a batch; `texts`: C."""
-        super().__init__(seed)
-        self.features, self.batch_size, self.texts = features, batch_size, texts
+        self.features, self.batch_size, self.texts, self.seed = features, batch_size, texts, seed
+        self._epoch, self._position = 0, 0
         self._steps = -(-len(features) // batch_size)
         self.batches_per_epoch = float(self._steps)
         self._lengths = text_lengths(features, texts)
 
-    def _length(self) -> int:
-        return self._steps
+    @property
+    def epoch(self) -> float:
+        """Epochs done, with their fraction."""
+        return self._epoch + self._position / self._steps
 
-    def _make_plan(self, epoch: int) -> np.ndarray:
-        """The order of the examples."""
-        return np.random.default_rng([self.seed, epoch]).permutation(len(self.features))
+    def state(self) -> dict[str, int]:
+        """See `Source`."""
+        return {"epoch": self._epoch, "position": self._position}
+
+    def restore(self, state: dict[str, int]) -> None:
+        """See `Source`."""
+        self._epoch, self._position = int(state["epoch"]), int(state["position"])
 
     def __iter__(self) -> Iterator[BagBatch]:
         for batches in one_ahead(self._blocks(self._epoch, self._position)):
@@ -82,7 +90,7 @@ class BagBatches(EpochSource[BagBatch, np.ndarray]):
         """The batches from a position on, those of some thousand examples of one epoch at a time."""
         size = max(1, _BLOCK // self.batch_size) * self.batch_size
         for number in count(epoch):
-            order = self._make_plan(number)
+            order = np.random.default_rng([self.seed, number]).permutation(len(self.features))
             for begin in range(position * self.batch_size, len(order), size):
                 yield list(self._batches(order[begin : begin + size]))
             position = 0

@@ -46,7 +46,7 @@ class Marks:
     before_word: str = ""
 
     def count(self, segments: int) -> int:
-        """The number of special tokens in a row of so many segments."""
+        """The number of special tokens in a row with this number of segments."""
         return (self.cls is not None) + (segments - 1 + self.closes) * (self.sep is not None)
 
     @property

@@ -1,12 +1,29 @@
-"""Sequences of different lengths packed into rows of one width.
+"""Sequences of different lengths: batches of similar ones, and rows of one width that several are packed into.
 
-Best fit, longest first, on the histogram of lengths (Krell et al. 2021, arXiv:2107.02027): sequences of equal length
+Packing: best fit, longest first, on the histogram of lengths (Krell et al. 2021, arXiv:2107.02027): sequences of equal length
 are packed together, so that the work depends on the width and hardly on the number of sequences.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
+
+
+def by_length(lengths: Sequence[int], batch_tokens: int) -> Iterator[list[int]]:
+    """The numbers of sequences, grouped by similar length, the longest first; at most `batch_tokens` each, with padding.
+
+    Sequences of equal length stay in order. A longer sequence is a group of its own.
+    """
+    group: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if group and (len(group) + 1) * lengths[group[0]] > batch_tokens:
+            yield group
+            group = []
+        group.append(i)
+    if group:
+        yield group
 
 
 def pack(lengths: np.ndarray, width: int) -> np.ndarray:

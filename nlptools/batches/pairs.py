@@ -8,7 +8,6 @@ within the next, so that neighbours at the boundary are similar, too. Shapes: B 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -38,12 +37,11 @@ class PairBatch:
 
 @dataclass(frozen=True)
 class _Marks:
-    """The special tokens of rows, and the multiple to which lengths are rounded up."""
+    """The special tokens of rows."""
 
     pad: int
     eos: int
     start: int
-    multiple_of: int
 
     def batch(self, source: Sentences, target: Sentences, rows: np.ndarray) -> PairBatch:
         """The pairs `rows`, one below the other."""
@@ -58,22 +56,14 @@ class _Marks:
 
     def nothing(self) -> PairBatch:
         """One row without targets, for a rank that has no more pairs."""
-        width = self.padded(1)
-        source = np.full((1, width), self.pad, np.int64)
-        source[0, 0] = self.eos
-        inputs = np.full((1, width), self.pad, np.int64)
-        inputs[0, 0] = self.start
-        return PairBatch(source, source == self.eos, inputs, np.full((1, width), NO_TARGET, np.int64))
-
-    def padded(self, lengths: Any) -> Any:
-        """Lengths rounded up."""
-        return -(-lengths // self.multiple_of) * self.multiple_of
+        source, inputs, targets = (np.array([[id]], np.int64) for id in (self.eos, self.start, NO_TARGET))
+        return PairBatch(source, source == self.eos, inputs, targets)
 
     def _side(self, sentences: Sentences, rows: np.ndarray, fill: int) -> tuple[np.ndarray, np.ndarray]:
         """(B, L) tokens, end and `fill`, and (B, L) the mask of what is not `fill`."""
         starts = sentences.offsets[rows]
         lengths = sentences.offsets[rows + 1] - starts
-        columns = np.arange(self.padded(int(lengths.max()) + 1))
+        columns = np.arange(int(lengths.max()) + 1)
         real = columns < lengths[:, None]
         out = np.full(real.shape, fill, np.int64)
         out[real] = sentences.ids[(starts[:, None] + columns)[real]]
@@ -114,14 +104,12 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         start: int,
         rank: int = 0,
         world_size: int = 1,
-        multiple_of: int = 1,
     ) -> None:
         """Args:
             batch_tokens: most tokens of a batch: rows times the longest side of any, special tokens and padding
                 included; a longer pair is a batch of its own. 0: no limit.
             batch_size: most rows of a batch; 0: no limit.
             pad, eos, start: tokens for padding, at the end of a sentence, and before a target.
-            multiple_of: S and T are rounded up to a multiple of this.
 
         Raises:
             UsageError: neither `batch_tokens` nor `batch_size`.
@@ -130,7 +118,7 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
             raise UsageError("no limit for a batch: expected a number of tokens, or of sentence pairs")
         super().__init__(seed, rank, world_size)
         self.corpus, self.batch_tokens, self.batch_size = corpus, batch_tokens, batch_size
-        self._marks = _Marks(pad, eos, start, multiple_of)
+        self._marks = _Marks(pad, eos, start)
         self.batches_per_epoch = float(self._length())
 
     def _length(self) -> int:
@@ -147,7 +135,7 @@ class PairBatches(EpochSource[PairBatch, _Plan]):
         source, target = self.corpus.draw(self.seed, epoch)
         random = np.random.default_rng([self.seed, epoch])
         order = _sorted(source.lengths, target.lengths, random)
-        widest = self._marks.padded(np.maximum(source.lengths, target.lengths) + 1)[order]
+        widest = (np.maximum(source.lengths, target.lengths) + 1)[order]
         # start at a random pair of the first batch, so that all batches are cut elsewhere in each epoch
         shift = int(random.integers(_rows_that_fit(widest, self.batch_tokens, self.batch_size)))
         order, widest = np.roll(order, -shift), np.roll(widest, -shift)

@@ -51,9 +51,9 @@ class EpochSource(ABC, Generic[B, P]):
     def _make_plan(self, epoch: int) -> P:
         """The plan of an epoch."""
 
+    @abstractmethod
     def _batch(self, plan: P, position: int) -> B:
-        """The batch at a position; a source that gathers several at a time has its own `__iter__` instead."""
-        raise NotImplementedError
+        """The batch at a position."""
 
     @property
     def epoch(self) -> float:

@@ -33,7 +33,10 @@ Several outputs of one input are written on one line, separated by tabs. --json 
 comes from beam search, "tokens" and "logprobs" with --logprobs (including the end-of-text token), and "alignment" with
 --alignments. --json-input reads JSON objects with the text under "prompt" or "source" (and "prefix", the text that the output
 must begin with); their other keys are copied to the output. --score-target writes the log-probability (nats) of each target
-and its number of tokens, separated by a tab.""",
+and its number of tokens, separated by a tab.
+
+A prompt and its continuation may together be longer than the context of the language model. It then sees only their last
+tokens, at least half a context; after each half context of new tokens this window moves on.""",
     examples=(
         ("Continue a prompt:", "echo 'The import statement' | nlptools generate lm/ --top-p 0.9"),
         (
@@ -113,29 +116,22 @@ def _batches(
 
     Items before an invalid line are yielded first, then its error is raised.
     """
+    from nlptools.errors import DataError
     from nlptools.files import progress
 
     for first, block in blocks:
-        items, error = _good_items(block, json_input, key)
+        items: list[dict[str, Any]] = []
+        error = None
+        try:
+            items.extend(_items(block, json_input, key))
+        except DataError as raised:
+            error = raised
         for start in range(0, len(items), size):
             batch = items[start : start + size]
             yield first + start, batch
             progress.done(len(batch))
         if error is not None:
             raise error
-
-
-def _good_items(block: Block, json_input: bool, key: str) -> tuple[list[dict[str, Any]], Exception | None]:
-    """The items before the first invalid line, and its error; None if all lines are valid."""
-    from nlptools.errors import DataError
-
-    items: list[dict[str, Any]] = []
-    try:
-        for item in _items(block, json_input, key):
-            items.append(item)
-    except DataError as error:
-        return items, error
-    return items, None
 
 
 def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]:
@@ -179,17 +175,13 @@ def _answer(
         loaded.generate_batch(prompts, generate, seed=seed, first=first, on_text=lambda text: out.write(escape(text)))
         out.write("\n")
         return
-    continuations = loaded.generate_batch(prompts, generate, seed=seed, first=first)
+    rows = loaded.generate_batch(prompts, generate, seed=seed, first=first)
     if generate.json:
-        rows = [
-            {**item, "continuations": [_plain(c, generate.logprobs) for c in row]}
-            for item, row in zip(items, continuations, strict=True)
-        ]
-        out.write_lines(list(map(_json_line, rows)))
+        out.write_lines(_json_lines(items, "continuations", rows, generate.logprobs))
         return
     out.write_lines(
         "\t".join(escape((prompt if generate.echo else "") + c.text) for c in row)
-        for prompt, row in zip(prompts, continuations, strict=True)
+        for prompt, row in zip(prompts, rows, strict=True)
     )
 
 
@@ -208,15 +200,11 @@ def _translate(
     if any("prefix" in item for item in items):
         prefixes = [item.get("prefix", translate.prefix or "") for item in items]
     sources = [item["source"] for item in items]
-    translations = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
+    rows = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
     if generate.json:
-        rows = [
-            {**item, "translations": [_plain(t, generate.logprobs) for t in row]}
-            for item, row in zip(items, translations, strict=True)
-        ]
-        out.write_lines(list(map(_json_line, rows)))
+        out.write_lines(_json_lines(items, "translations", rows, generate.logprobs))
         return
-    texts = ([escape(t.text) + _pharaoh(t.alignment) for t in row] for row in translations)
+    texts = ([escape(t.text) + _pharaoh(t.alignment) for t in row] for row in rows)
     out.write_lines(
         "\t".join([*([escape(source)] if generate.echo else []), *row])
         for source, row in zip(sources, texts, strict=True)
@@ -239,6 +227,14 @@ def _score(
 
 def _pharaoh(alignment: list[tuple[int, int]] | None) -> str:
     return "" if alignment is None else "\t" + " ".join(f"{source}-{target}" for source, target in alignment)
+
+
+def _json_lines(items: list[dict[str, Any]], key: str, rows: list[list[Any]], logprobs: bool) -> list[str]:
+    """Each item with the outputs for it under `key`."""
+    return [
+        _json_line({**item, key: [_plain(output, logprobs) for output in row]})
+        for item, row in zip(items, rows, strict=True)
+    ]
 
 
 def _plain(result: Any, logprobs: bool) -> dict[str, Any]:

@@ -217,7 +217,7 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
         if data["short"]:
             names = [f"{data['short']}/", f"{flag}/--no-{flag[2:]}"]
         return click.Option([*names, field.name], default=field.default, help=help_text, is_flag=True)
-    names = [flag, field.name, *(name for name in (data["also"], data["short"]) if name)]
+    names = [flag, field.name, *([data["short"]] if data["short"] else [])]
     kind = value_type(annotation, field)
     shown = not required and field.default not in (None, "", ()) and data["bare"] is None
     return click.Option(

@@ -39,9 +39,9 @@ words, device and precision).""",
 @click.argument("model", type=click.Path())
 @filter_inputs
 def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
-    """Give the log-probability of lines, or the perplexity of a text.
+    """Write the log-probability of lines, or the perplexity of a text.
 
-    MODEL is a directory written by train-lm, or a Hugging Face GPT-2. Each line is scored on its own.
+    MODEL is a directory written by train-lm, or a Hugging Face GPT-2. Each line is scored independently.
     """
     score.check()
     import json

@@ -56,7 +56,7 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     """
     from nlptools.files import streams
 
-    # what is wrong is said before torch is loaded
+    # report errors before torch is loaded
     training.check()
     streams.check_inputs(inputs, training.held_out)
     from nlptools.training.language_model import train_lm

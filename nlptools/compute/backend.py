@@ -135,7 +135,7 @@ class Backend:
             return self
         if precision == "bf16" != self.precision and not _has_bf16(self.device):
             messages.warn(
-                f"the run began in bf16, which {self.device.type} has no instructions for here: it goes on slowly"
+                f"the run began in bf16, which {self.device.type} has no instructions for here: it continues slowly"
             )
         return replace(self, precision=precision, precision_by=str(before.get("precision_by", "run")))
 

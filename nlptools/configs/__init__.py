@@ -30,7 +30,6 @@ def option(
     multiple: bool = False,
     more: Callable[[str], bool] | None = None,
     bare: Any = None,
-    also: str | None = None,
 ) -> Any:
     """A dataclass field that is also a command-line option.
 
@@ -46,7 +45,6 @@ def option(
             commas, and also several times.
         more: whether an argument that follows a value of the option is a further value, as in `-i A B`.
         bare: the value of an option that is given without a value.
-        also: a second long name.
     """
     metadata = {
         "help": help,
@@ -61,7 +59,6 @@ def option(
         "multiple": multiple,
         "more": more,
         "bare": bare,
-        "also": also,
     }
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 

@@ -19,9 +19,3 @@ class Export:
         " last hidden state of each token. auto: the first of these that the model has.",
         choices=("auto", "logits", "sentence", "hidden"),
     )
-    opset: int = option(18, "Version of the ONNX operator set.", low=17, high=23, metavar="N")
-    check: bool = option(
-        True,
-        "Run the graph with onnxruntime, if installed, and compare the result with the model. A difference is an error, and"
-        " nothing is written.",
-    )

@@ -100,13 +100,10 @@ class Generate:
     max_new_tokens: int | None = option(
         None,
         "Maximum number of new tokens. Default: 64; encoder-decoders: 50 more than the source.",
-        also="--max-length",
         low=1,
         metavar="N",
     )
-    min_new_tokens: int = option(
-        0, "Minimum number of new tokens before the end-of-text token.", also="--min-length", low=0, metavar="N"
-    )
+    min_new_tokens: int = option(0, "Minimum number of new tokens before the end-of-text token.", low=0, metavar="N")
     temperature: float = option(
         1.0, "Divide the logits by X; 0: always take the most likely token.", low=0, metavar="X"
     )

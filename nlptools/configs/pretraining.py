@@ -142,7 +142,6 @@ class TrainBert:
         metavar="LENGTH:SHARE",
         check=long_phase,
     )
-    short_rate: float = option(0.1, "Share of sequences with a random shorter length.", low=0, high=1, metavar="P")
     mask_rate: float = option(0.15, "Share of the tokens to predict.", low=0.01, high=0.9, metavar="P")
     whole_word: bool = option(False, "Mask all pieces of a word or none.")
     span: bool = option(False, "Mask runs of words (Joshi et al. 2020) instead of single tokens.")
@@ -177,9 +176,6 @@ class Pretraining(Training):
     )
     batch_size: int = redefined(
         Training, "batch_size", 32, "Sequences of --max-length per step and process; shorter ones share a row."
-    )
-    batch_tokens: int = option(
-        0, "Tokens per step and process, padding included, instead of --batch-size.", low=0, metavar="N"
     )
     lr: float = redefined(Training, "lr", 5e-4)
     min_lr: float = redefined(Training, "min_lr", 0.0)

@@ -63,7 +63,7 @@ class LanguageModel:
 
     @torch.inference_mode()
     def score(self, lines: Iterable[str], settings: Score | None = None) -> Iterator[LineScore]:
-        """The score of each line, in order, each line on its own; read and scored some hundred lines at a time."""
+        """The score of each line, in order, each scored independently; 1,024 lines are read at a time."""
         settings = settings or Score()
         lines = iter(lines)
         while batch := list(itertools.islice(lines, 1024)):
@@ -71,7 +71,7 @@ class LanguageModel:
 
     @torch.inference_mode()
     def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
-        """The scores of some lines, computed together."""
+        """The scores of lines that are computed together."""
         eos = self.bundle.eos
         ids = self.tokenizer.encode_lines(lines, self.backend.threads)
         self.unknown.count(lines, ids)
@@ -185,7 +185,7 @@ class LanguageModel:
 
 
 class _Watch:
-    """Looks for stop texts after every token, and passes on text that can no longer change."""
+    """Finds stop texts after every token, and passes on text that can no longer change."""
 
     def __init__(
         self,

@@ -38,6 +38,7 @@ _HEADS = ("sequence", "tokens", "spans", "choice")  # heads that can be exported
 _HINT = "pip install 'nlptools[onnx]'"
 _MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: an ONNX file is limited to 2 GiB, including the graph
 _CHECKS = ((1, 2), (3, 17), (5, 64))  # sizes of the batches of the comparison: rows, tokens
+_OPSET = 18  # version of the ONNX operator set
 _TOLERANCE = 1e-4  # maximum difference, relative to the largest value or to 1
 
 
@@ -71,11 +72,11 @@ def export(model: str | Path, settings: Export) -> Exported:
         raise Unavailable(f"export needs the package {' and '.join(missing)}", hint=_HINT)
     with streams.Output(settings.output, force=settings.force) as out:
         graph = _graph(Path(model), settings)
-        data = _traced(graph, settings.opset)
+        data = _traced(graph)
         difference = None
-        if settings.check and importlib.util.find_spec("onnxruntime") is None:
+        if importlib.util.find_spec("onnxruntime") is None:
             messages.note(f"not compared with the model: onnxruntime is not installed ({_HINT})")
-        elif settings.check:
+        else:
             difference = _difference(graph, data)
             messages.note(f"compared with the model: the largest difference is {difference:.2g}")
         out.write(data)
@@ -177,7 +178,7 @@ def _warn_of_limits(model: BertWithHeads, result: str, steps: SentenceSteps | No
             messages.warn("the graph also pools the tokens of the prompt, which the model excludes")
 
 
-def _traced(graph: Graph, opset: int) -> bytes:
+def _traced(graph: Graph) -> bytes:
     """The ONNX file."""
     shape, names = (2, 9), ("batch_size", "sequence_length")
     if graph.head == "choice":
@@ -189,7 +190,7 @@ def _traced(graph: Graph, opset: int) -> bytes:
             (ids, mask, torch.zeros_like(ids)),  # the same tensor twice would become one input
             input_names=INPUTS,
             output_names=graph.outputs,
-            opset_version=opset,
+            opset_version=_OPSET,
             dynamic_shapes=(dict(enumerate(names)),) * len(INPUTS),
             dynamo=True,
             verbose=False,

@@ -7,13 +7,14 @@ explicit. All logarithms are natural.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
+from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.corpora.token_file import TextCounts
 from nlptools.models.contract import LanguageModel
@@ -28,7 +29,7 @@ class Window:
     document: int
     inputs: np.ndarray  # (T,) tokens, the first of them known
     targets: np.ndarray  # (T,) the next token of each
-    scored: int  # the last so many targets count; the others are context
+    scored: int  # number of targets at the end that count; the others are context
 
 
 def document_scores(
@@ -53,9 +54,12 @@ def document_scores(
     window = model.max_context or UNLIMITED_WINDOW
     out = [np.zeros(len(ids), np.float32) for ids in documents]
     filled = [0] * len(documents)
-    for batch in _batches(_windows(documents, start, window, stride), batch_tokens):
+    # several windows of a document have one length, so their order stays
+    windows = _windows(documents, start, window, stride)
+    for group in by_length([len(piece.inputs) for piece in windows], batch_tokens):
         if stop is not None and stop():
             return None
+        batch = [windows[i] for i in group]
         for piece, scores in zip(batch, _batch_scores(model, batch, backend), strict=True):
             at = filled[piece.document]
             out[piece.document][at : at + piece.scored] = scores[len(scores) - piece.scored :]
@@ -77,19 +81,6 @@ def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> 
             pieces.append(Window(number, tokens[begin:end], tokens[begin + 1 : end + 1], end - done))
             done = end
     return pieces
-
-
-def _batches(pieces: list[Window], batch_tokens: int) -> Iterator[list[Window]]:
-    """Windows of similar length together, a document's windows still in order; at most `batch_tokens` with padding."""
-    order = sorted(range(len(pieces)), key=lambda i: -len(pieces[i].inputs))
-    batch: list[Window] = []
-    for i in order:
-        if batch and (len(batch) + 1) * len(batch[0].inputs) > batch_tokens:
-            yield batch
-            batch = []
-        batch.append(pieces[i])
-    if batch:
-        yield batch
 
 
 def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend) -> list[np.ndarray]:

@@ -28,13 +28,15 @@ DEFAULT_BEAM = 5
 
 @dataclass(frozen=True)
 class Translated:
-    """An output as text, and what is known of it."""
+    """An output as text."""
 
     text: str
-    score: float | None = None  # what beam search ranked it by
+    score: float | None = None  # ranking score of beam search
     finish: str = "eos"  # eos, length, stop; empty where the source was
     tokens: list[str] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)  # natural logs, the end included; empty unless asked for
+    logprobs: list[float] = field(
+        default_factory=list
+    )  # natural logs, with the end token; empty without `Generate.logprobs`
     alignment: list[tuple[int, int]] | None = None  # (source token, output token), from 0
 
 

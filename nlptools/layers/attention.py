@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from nlptools.compute.kernels.attention import attention, cross_attention, self_attention
 from nlptools.layers.cache import KeyValues, all_in_order
 from nlptools.layers.linear import Linear
+from nlptools.layers.positions import Turn
 from nlptools.layers.query_positions import QueryPositions
 
 
@@ -33,14 +34,19 @@ class SelfAttention(nn.Module):
         """(B, T, D) -> (B, T, D); see `heads`."""
         return self.output(self.heads(x, cache, mask))
 
-    def heads(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
+    def heads(
+        self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None, turn: Turn | None = None
+    ) -> Tensor:
         """(B, T, D) -> (B, T, D).
 
         Args:
             cache: keys and values of earlier positions; those of `x` are added.
             mask: (B, 1, 1 or T, S), True = attend; replaces the causal mask.
+            turn: how the positions of `x` change its queries and keys.
         """
         qkv_BT3HK = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
+        if turn is not None:
+            qkv_BT3HK = torch.cat([turn(qkv_BT3HK[:, :, :2]), qkv_BT3HK[:, :, 2:]], 2)
         causal = self.causal and mask is None and x.shape[1] > 1
         if cache is None:
             return self_attention(qkv_BT3HK, mask, self._dropout, causal)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy, summed_r_drop
 from nlptools.layers.linear import Packable
 
-ROWS = 64  # embeddings have a multiple of so many rows in memory, for aligned matrix products
+ROWS = 64  # embeddings have a multiple of this many rows in memory, for aligned matrix products
 
 
 def padded_embedding(rows: int, size: int, padding_idx: int | None = None) -> nn.Embedding:

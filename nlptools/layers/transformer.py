@@ -3,7 +3,8 @@
 Vaswani et al. 2017 (arXiv:1706.03762); pre-norm as in Radford et al. 2019 (GPT-2).
 Systems vary in the classes of a block's slots (norm, self-attention, feed-forward) and in few settings: norm before or
 after, activation, causal or not, attention to a source or none. The lists are closed: a new idea is a new class for a slot,
-and a name for it. Positions that are added to the embeddings belong to the model, others to a class of attention.
+and a name for it. Positions (`layers.positions`) belong to the model, which adds them to its embeddings, or hands each block
+the map of queries and keys that they stand for.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from nlptools.layers.attention import CrossAttention, SelfAttention, Source
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
+from nlptools.layers.positions import Turn
 
 Heads = Callable[[SelfAttention, Tensor], Tensor]  # the heads of self-attention: (..., D) -> (..., D)
 
@@ -98,19 +100,21 @@ class Block(nn.Module):
         cache: KeyValues | None = None,
         mask: Tensor | None = None,
         *,
+        turn: Turn | None = None,
         source: Source | None = None,
         layer: int = 0,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D).
 
         Args:
-            cache, mask: see `SelfAttention.heads`.
+            cache, mask, turn: see `SelfAttention.heads`.
             source: what a block with `cross` attends to, as layer number `layer` of its decoder.
         """
         source_heads = None
         if source is not None:
             source_heads = partial(self.cross_attention.heads, layer=layer, source=source)
-        return self.run(x, partial(SelfAttention.heads, cache=cache, mask=mask), source_heads=source_heads)
+        heads = partial(SelfAttention.heads, cache=cache, mask=mask, turn=turn)
+        return self.run(x, heads, source_heads=source_heads)
 
     def source_weights(
         self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, source: Source, layer: int

@@ -54,11 +54,8 @@ class Decoder(Protocol):
     def output(self) -> OutputHead:
         """The distribution over the next token, given the hidden state at a position."""
 
-    def __call__(self, ids: Tensor, state: Any, mask: Tensor | None = None) -> tuple[Tensor, Any]:
-        """(B, T) ids, and the state after the tokens before them -> hidden (B, T, D) and the new state.
-
-        `mask` (B, T), True = real, allows rows padded on the LEFT in the first call of a language model.
-        """
+    def __call__(self, ids: Tensor, state: Any) -> tuple[Tensor, Any]:
+        """(B, T) ids, and the state after the tokens before them -> hidden (B, T, D) and the new state."""
 
 
 class LanguageModel(Decoder, Protocol):
@@ -73,7 +70,13 @@ class LanguageModel(Decoder, Protocol):
         """
 
     def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
-        """See `Decoder`. Without a state, nothing comes before `ids`, and the new state is None (training, scoring)."""
+        """See `Decoder`. Without a state, nothing comes before `ids`, and the new state is None (training, scoring).
+
+        `mask` (B, T), True = real, allows rows padded on the LEFT in the first call.
+        """
+
+    def state_dict(self) -> dict[str, Any]:
+        """The weights."""
 
     def start(self, batch_size: int, capacity: int) -> Any:
         """The `State` before the first token, with room for `capacity` tokens."""
@@ -101,8 +104,8 @@ class EncoderDecoder(Decoder, Protocol):
     def encode(self, ids: Tensor, mask: Tensor | None = None, capacity: int | None = None) -> Any:
         """(B, S) source ids, the end token included -> the `SourceState` before the first target token.
 
-        `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: room for so many
-        target tokens; None: the state serves for one call with all of them (training, forced decoding).
+        `mask` (B, S), True = real; rows are padded on the RIGHT. None: no row is padded. `capacity`: initial
+        room in target tokens; None: the state serves for one call with all of them (training, forced decoding).
         """
 
 

@@ -89,7 +89,7 @@ class _LanguageModel(SpooledTask[Corpus]):
     def objective(self, model: LanguageModel) -> CausalLM:
         return CausalLM(model)
 
-    def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
+    def source(self, data: Spooled[Corpus], model: LanguageModel, backend: Backend) -> Any:
         kind = ContiguousStreams if registry.model_class(self.options.arch).streams else ShuffledWindows
         where = {"rank": backend.rank, "world_size": backend.world_size}
         return kind(data.train, self.options.context, self.run.batch_size, seed=self.seed, **where)

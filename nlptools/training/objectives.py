@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CausalLM(Objective):
-    """Next-token cross-entropy, in nats. With `streams`, the model's state goes on from batch to batch."""
+    """Next-token cross-entropy, in nats. With `streams`, the model's state is carried from batch to batch."""
 
     def __init__(self, model: LanguageModel) -> None:
         super().__init__(model)

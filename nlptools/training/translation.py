@@ -121,6 +121,8 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     def describe(self, counts: ParallelCounts) -> str:
         parts = [f"{messages.counted(counts.pairs, 'pair')}, {counts.source_tokens:,} source"]
         parts[0] += f" and {counts.target_tokens:,} target tokens"
+        unknown = counts.source_unknown + counts.target_unknown
+        parts += [f"{unknown:,} unknown"] if unknown else []
         left_out = {"empty": counts.empty, "too long": counts.skipped}
         parts += [f"{number:,} left out ({why})" for why, number in left_out.items() if number]
         parts += [f"{counts.cut:,} cut"] if counts.cut else []
@@ -132,7 +134,7 @@ class _EncoderDecoder(SpooledTask[ParallelCorpus]):
     def objective(self, model: EncoderDecoder) -> Seq2Seq:
         return Seq2Seq(model, self.options.label_smoothing, self.options.r_drop)
 
-    def source(self, data: Spooled[ParallelCorpus], model: Any, backend: Backend) -> PairBatches:
+    def source(self, data: Spooled[ParallelCorpus], model: EncoderDecoder, backend: Backend) -> PairBatches:
         return PairBatches(
             data.train,
             batch_tokens=self.run.batch_tokens,

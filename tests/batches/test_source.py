@@ -47,3 +47,14 @@ def test_a_restored_source_continues_exactly() -> None:
         again.restore(source.state())
         assert again.epoch == source.epoch
         assert list(islice(iter(again), 12 - done)) == whole[done:]
+
+
+def test_a_source_without_batches_cannot_be_made() -> None:
+    class Nothing(EpochSource[int, None]):
+        def _length(self) -> int:
+            return 1
+
+        def _make_plan(self, epoch: int) -> None: ...
+
+    with pytest.raises(TypeError, match="_batch"):
+        Nothing()  # type: ignore[abstract]

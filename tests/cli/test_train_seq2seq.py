@@ -328,7 +328,7 @@ def test_what_a_model_has_no_positions_for(call: Run, text: Path) -> None:
     assert done.code == 0, done.err
     assert "1 pair, 1 source and 1 target tokens, 2 left out (too long); validation: 1 pair," in done.err
     assert "bleu" in rows(text / "m", "valid")[0]
-    said = call("generate", "m", "--max-length", 2, stdin=f"{long}\nc\n")
+    said = call("generate", "m", "--max-new-tokens", 2, stdin=f"{long}\nc\n")
     assert said.code == 0 and len(said.lines) == 2 and "a source of 1500 tokens is cut to 1023" in said.err
 
 
@@ -343,7 +343,7 @@ def test_another_script_is_noticed(call: Run, pieces: Path) -> None:
     done = call("train-seq2seq", "-t", "sp.model", *SMALL, "--steps", 1, "-o", "m", stdin="привет мир\tпривет мир\n")
     assert done.code == 0 and done.err.count("\n") == 2
     for line, side in zip(done.err.split("\n"), ("source", "target"), strict=False):
-        assert f"% of the {side} pieces are unknown to its tokenizer" in line
+        assert f"% of the {side} pieces are unknown to the tokenizer" in line
 
 
 def test_dry_run_leaves_nothing(call: Run, text: Path) -> None:

@@ -19,7 +19,7 @@ from nlptools.training.translation import train_seq2seq
 SYMBOLS = "abcdefghij"
 SOURCES = ["a b c", "", "d", "e f g h i", "a b c", "j i", "h h g", "c d e f"]
 STDIN = "".join(f"{line}\n" for line in SOURCES)
-HOT = ("--temperature", 3, "--max-length", 6)
+HOT = ("--temperature", 3, "--max-new-tokens", 6)
 
 
 @pytest.fixture(autouse=True)
@@ -129,10 +129,8 @@ def test_lengths_and_repetition(call: Run, turns: Path) -> None:
     def words(*extra: Any, stdin: str = "a b c d\n") -> list[str]:
         return generate(call, turns, *extra, stdin=stdin).text.split()
 
-    assert (
-        words("--max-length", 2, "--temperature", 0) == words("--max-new-tokens", 2, "--temperature", 0) == ["d", "c"]
-    )
-    assert len(words("--min-length", 8)) >= 8 and len(words("--min-length", 70, "--temperature", 0)) >= 70
+    assert words("--max-new-tokens", 2, "--temperature", 0) == ["d", "c"]
+    assert len(words("--min-new-tokens", 8)) >= 8 and len(words("--min-new-tokens", 70, "--temperature", 0)) >= 70
     assert words(stdin="b b a a\n") == ["a", "a", "b", "b"]
     said = words("--no-repeat-ngram", 1, stdin="b b a a\n")
     assert len(set(said)) == len(said)
@@ -161,7 +159,7 @@ def test_a_given_beginning(call: Run, turns: Path) -> None:
 
 
 def test_json_tells_all(call: Run, learner: Path) -> None:
-    asked = ("--json", "--logprobs", "--alignments", "--nbest", 2, "--max-length", 4, "--length-penalty", 0)
+    asked = ("--json", "--logprobs", "--alignments", "--nbest", 2, "--max-new-tokens", 4, "--length-penalty", 0)
     for row in records(generate(call, learner, *asked)):
         length = len(row["source"].split())
         for found in row["translations"]:
@@ -176,7 +174,7 @@ def test_json_tells_all(call: Run, learner: Path) -> None:
 
 
 def test_targets_have_the_probability_with_which_they_are_said(call: Run, learner: Path) -> None:
-    shown = records(generate(call, learner, *HOT, "--json", "--logprobs", "--num-samples", 4, "--min-length", 1))
+    shown = records(generate(call, learner, *HOT, "--json", "--logprobs", "--num-samples", 4, "--min-new-tokens", 1))
     pairs = [
         (row["source"], found)
         for row in shown
@@ -319,7 +317,7 @@ def test_what_is_wrong_is_said_in_one_line(
 def test_a_source_of_unknown_pieces_is_told(call: Run, turns: Path) -> None:
     done = call("generate", turns, stdin="привет мир\na b\n")
     assert done.code == 0 and len(done.lines) == 2
-    assert "50% of the source pieces are unknown to the model" in done.err
+    assert "50% of the tokens of the sources are unknown" in done.err
 
 
 def test_options_of_encoder_decoders_are_refused_to_language_models(call: Run, tmp_path: Path) -> None:
@@ -330,7 +328,9 @@ def test_options_of_encoder_decoders_are_refused_to_language_models(call: Run, t
                  "--num-samples", 3), ("--max-source-length", 5)):  # fmt: skip
         done = call("generate", model, *args, stdin="w1\n")
         assert done.code == 2 and f"{args[0]} is for encoder-decoders" in done.err, done.err
-    kept = call("generate", model, "--json-input", "--json", "--max-length", 2, stdin='{"prompt": "w1", "prefix": 7}\n')
+    kept = call(
+        "generate", model, "--json-input", "--json", "--max-new-tokens", 2, stdin='{"prompt": "w1", "prefix": 7}\n'
+    )
     assert kept.code == 0 and json.loads(kept.text)["prefix"] == 7, kept.err
 
 
@@ -358,7 +358,7 @@ def test_a_marian_of_transformers_is_opened(call: Run, english: list[str], tmp_p
     for name in ("source.spm", "target.spm", "vocab.json", "tokenizer_config.json"):
         shutil.copy(tmp_path / "ours" / name, tmp_path / "theirs" / name)
     stdin = "".join(f"{line}\n" for line in lines[:5])
-    asked = ("--temperature", 0, "--max-length", 12, "--min-length", 6)
+    asked = ("--temperature", 0, "--max-new-tokens", 12, "--min-new-tokens", 6)
     found = generate(call, tmp_path / "theirs", *asked, stdin=stdin)
     assert found.out == generate(call, tmp_path / "ours", *asked, stdin=stdin).out and found.text.strip()
     tokenizer = transformers.MarianTokenizer.from_pretrained(tmp_path / "ours")

@@ -100,7 +100,7 @@ def test_logits_of_tokens_of_several_layers(tmp_path: Path, layers: str) -> None
     head = layers.partition(":")[0]
     more = () if head == "mean" else (f"layer_{head}",)
     path = fine_tuned(tmp_path / "m", "tokens", *more, family="electra", layers=layers)
-    exported(path, opset=17)
+    exported(path)
     features, wanted = ours(path, "tokens", layers)
     (found,) = answers(tmp_path / "m.onnx", features)
     for row, expected in zip(found, wanted, strict=True):

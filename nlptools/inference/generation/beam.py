@@ -21,28 +21,10 @@ from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.lm import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalize
-from nlptools.inference.generation.continuation import Continuation, Opening, next_logits, read
+from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
 from nlptools.models.contract import Decoder
 
 _COMPACT = 8  # finished inputs leave the batch when they are at least 1/8 of it
-
-
-@torch.inference_mode()
-def beam_search(
-    model: Decoder,
-    opening: Opening,
-    settings: Generate,
-    backend: Backend,
-    *,
-    eos: int,
-    bans: list[Ban],
-    coverage_penalty: float = 0.0,
-) -> list[list[Continuation]]:
-    """The `settings.count` best continuations of each input, best first."""
-    search = _Search(model, opening, settings, backend, eos, bans, coverage_penalty)
-    while search.step():
-        pass
-    return [search.results[i] for i in range(len(opening.limits))]
 
 
 @dataclass
@@ -60,7 +42,7 @@ class _Candidates:
         return _Candidates(*(np.take_along_axis(a, order, 1) for a in arrays))
 
 
-class _Search:
+class BeamSearch:
     """The live hypotheses, and the finished ones."""
 
     def __init__(
@@ -90,6 +72,12 @@ class _Search:
         self.over = np.zeros(n, np.bool_)  # inputs that are finished but still in the batch
         self.done: list[list[Continuation]] = [[] for _ in range(n)]
         self.results: dict[int, list[Continuation]] = {}
+
+    def run(self) -> list[list[Continuation]]:
+        """The `settings.count` best continuations of each input, best first."""
+        while self.step():
+            pass
+        return [self.results[i] for i in range(len(self.results))]
 
     def step(self) -> bool:
         """Extend every hypothesis by one token; returns False when all inputs are finished."""
@@ -200,10 +188,10 @@ class _Search:
             self.coverage = self.coverage[chosen]
         self.width = self.K
         ids = self.ids.reshape(len(rows), -1)
-        windows = self.opening.moved_windows(np.repeat(self.inputs, self.K).tolist(), ids)
-        if windows is not None:
-            self.logits, self.state = read(self.model, windows, self.settings.room - ids.shape[1], self.backend)
-            self.shares = False
+        window = self.opening.window
+        again = window.read_again(np.repeat(self.inputs, self.K).tolist(), ids) if window else None
+        if again is not None:
+            (self.logits, self.state), self.shares = again, False
         else:
             state = self.state.select(chosen, self.K if self.shares else 1)
             hidden, self.state = self.model(self.backend.put(tokens), state)

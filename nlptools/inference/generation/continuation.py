@@ -40,60 +40,66 @@ class Opening:
     state: Any
     prompts: list[list[int]]  # tokens before the first new one, for penalties; empty for encoder-decoders
     limits: list[int]  # most new tokens of each input
-    context: int | None = (
-        None  # of a language model; None: no limit, and of encoder-decoders, which `limits` keep within it
-    )
+    window: SlidingWindow | None = None  # of a language model with a limited context
     prefixes: list[list[int]] | None = None  # the tokens that each continuation has to begin with
     sources: Tensor | None = None  # (B, S) True = real: the source positions, where there are any
 
-    def moved_windows(self, inputs: Sequence[int], new: Sequence[Sequence[int]] | np.ndarray) -> list[list[int]] | None:
-        """The tokens in the model's window for each row (the number of an input, and as many `new` tokens in each), if the
-        window of one of them moves on with its last token; else None.
+
+@dataclass(frozen=True)
+class SlidingWindow:
+    """What a language model sees of rows that outgrow its context: the last tokens, see `cut`.
+
+    The windows of all rows move on at the same steps, each time that half a context of new tokens is full, and the model
+    reads them again. The window of a row depends on its own tokens alone.
+    """
+
+    model: LanguageModel
+    context: int
+    prompts: list[list[int]]
+    room: int
+    backend: Backend
+
+    def read_again(self, inputs: Sequence[int], new: Sequence[Sequence[int]] | np.ndarray) -> tuple[Tensor, Any] | None:
+        """The logits and the state after each row, if the windows move on now and a row is longer than its window; else None.
+
+        Args:
+            inputs: the number of each row's prompt.
+            new: the new tokens of each row, of the same number.
         """
-        if self.context is None or len(new[0]) <= self.context - max(map(len, self.prompts)):
+        step = len(new[0])
+        if step % (self.context - self.context // 2):
             return None
         rows = [[*self.prompts[i], *ids] for i, ids in zip(inputs, new, strict=True)]
-        starts = [window_start(len(row), self.context) for row in rows]
-        if starts == [window_start(len(row) - 1, self.context) for row in rows]:
+        windows = [cut(row, self.context, self.room - step) for row in rows]
+        if windows == rows:
             return None
-        return [row[start:] for row, start in zip(rows, starts, strict=True)]
+        return read(self.model, windows, min(self.context, self.room - step), self.backend)
 
 
-def cut(prompt: Sequence[int], context: int | None, new: int) -> list[int]:
-    """A prompt; of one that is longer than the context, the last tokens, so that there is room for `new` more, but not less
-    than half the context.
-    """
-    if context is None or len(prompt) <= context:
-        return list(prompt)
-    return list(prompt)[-max(context - new, context // 2, 1) :]
+def cut(row: Sequence[int], context: int | None, new: int) -> list[int]:
+    """The last tokens of a row, so that there is room for `new` more in the context, but not less than half of it."""
+    return list(row) if context is None else list(row)[-max(context - new, context // 2, 1) :]
 
 
 def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, backend: Backend) -> Opening:
     """A language model's state after prompts, none of them empty, and the logits that follow."""
-    logits, state = read(model, prompts, settings.room, backend)
-    return Opening(logits, state, prompts, [settings.room] * len(prompts), model.max_context)
+    room, context = settings.room, model.max_context
+    logits, state = read(model, prompts, room if context is None else min(room, context), backend)
+    window = None if context is None else SlidingWindow(model, context, prompts, room, backend)
+    return Opening(logits, state, prompts, [room] * len(prompts), window)
 
 
-def read(model: Any, rows: Sequence[Sequence[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
-    """A language model's logits (B, V) after rows of tokens, none of them empty, and its state with room for `room` more."""
+def read(model: LanguageModel, rows: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
+    """A model's logits (B, V) after rows of tokens, none of them empty, and its state with room for `room` more."""
     longest = max(map(len, rows))
     ids = np.zeros((len(rows), longest), np.int64)
     mask = np.zeros(ids.shape, np.bool_)
     for i, row in enumerate(rows):
         ids[i, longest - len(row) :] = row
         mask[i, longest - len(row) :] = True
-    state = model.start(len(rows), longest + min(room, model.max_context or room))
+    state = model.start(len(rows), longest + room)
     hidden, state = model(backend.put(ids), state, None if mask.all() else backend.put(mask))
     return next_logits(model, hidden), state
-
-
-def window_start(length: int, context: int) -> int:
-    """The first token that a model with this context sees of a row of `length` tokens.
-
-    The window moves on by half the context, so that a token is predicted from at least half a context.
-    """
-    stride = max(1, context // 2)
-    return max(0, -(-(length - context) // stride) * stride)
 
 
 def next_logits(model: Decoder, hidden: Tensor) -> Tensor:

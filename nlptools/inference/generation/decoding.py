@@ -15,7 +15,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.lm import Generate
-from nlptools.inference.generation.beam import beam_search
+from nlptools.inference.generation.beam import BeamSearch
 from nlptools.inference.generation.constraints import Ban, Rows, bans, penalize
 from nlptools.inference.generation.continuation import (
     Continuation,
@@ -24,13 +24,12 @@ from nlptools.inference.generation.continuation import (
     cut,
     next_logits,
     prefill,
-    read,
     read_sources,
 )
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
-# Sources that are decoded together by default: as many as make so many rows of hypotheses or samples, and so many source
-# tokens, but at least the last number. With fewer rows products are small, with more they leave the cache.
+# Default limits of sources that are decoded together: rows of hypotheses or samples, source tokens, and the minimum number
+# of sources. With fewer rows the matrix products are small, with more they do not fit the processor's cache.
 _MOST_ROWS, _MOST_TOKENS, _FEWEST_SOURCES = 320, 4096, 8
 
 
@@ -49,9 +48,8 @@ def generate(
 ) -> list[list[Continuation]]:
     """`settings.count` continuations of each prompt. Prompts must not be empty: they begin with the start token.
 
-    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts longer
-    than the model's context are cut (see `cut`). A row that outgrows the context goes on in a window that slides over it (see
-    `window_start`).
+    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
+    leave too little room in the model's context are cut (see `cut`); a row that outgrows it continues in a `SlidingWindow`.
     """
     kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     opening = prefill(model, kept, settings, backend)
@@ -146,7 +144,7 @@ def decode(
     """`settings.count` continuations of each input in `opening`; `first` holds the numbers of the inputs for seeding."""
     rules = bans(settings, eos, forbidden, opening.prefixes)
     if settings.beam:
-        return beam_search(model, opening, settings, backend, eos=eos, bans=rules, coverage_penalty=coverage_penalty)
+        return BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
     samples = settings.num_samples
     draws = [
         np.random.default_rng([seed, number, i]) if settings.temperature > 0 else None
@@ -196,9 +194,10 @@ class _Rows:
                 rows = torch.tensor(stay, device=self.backend.device)
                 state, chosen = state.select(rows), chosen[rows]
             inputs = [row // samples for row in self.alive]
-            windows = self.opening.moved_windows(inputs, [self.out[row].ids for row in self.alive])
-            if windows is not None:
-                logits, state = read(self.model, windows, self.settings.room - step, self.backend)
+            window = self.opening.window
+            again = window.read_again(inputs, [self.out[row].ids for row in self.alive]) if window else None
+            if again is not None:
+                logits, state = again
             else:
                 hidden, state = self.model(chosen[:, None], state)
                 logits = next_logits(self.model, hidden)

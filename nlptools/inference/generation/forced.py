@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.inference.generation.continuation import padded
 from nlptools.models.contract import EncoderDecoder
@@ -88,13 +89,4 @@ def _chosen(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def _groups(pairs: Sequence[Pair], batch_tokens: int) -> Iterator[list[int]]:
-    """Groups of pairs of similar length, by number; at most `batch_tokens` each, with padding."""
-    lengths = [max(len(source), len(target)) + 1 for source, target in pairs]
-    group: list[int] = []
-    for i in sorted(range(len(pairs)), key=lambda i: -lengths[i]):
-        if group and (len(group) + 1) * lengths[group[0]] > batch_tokens:
-            yield group
-            group = []
-        group.append(i)
-    if group:
-        yield group
+    return by_length([max(len(source), len(target)) + 1 for source, target in pairs], batch_tokens)

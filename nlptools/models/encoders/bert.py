@@ -38,7 +38,7 @@ FAMILIES = ("bert", "electra")
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Sizes of a BERT (Devlin et al. 2019) or of an ELECTRA (Clark et al. 2020). Dropouts are those of training."""
+    """Sizes of a BERT (Devlin et al. 2019) or of an ELECTRA (Clark et al. 2020). Dropouts apply in training only."""
 
     vocab_size: int
     hidden_size: int
@@ -174,9 +174,9 @@ class Bert(nn.Module):
     def exported(self, ids: Tensor, mask: Tensor, types: Tensor) -> tuple[Tensor, ...]:
         """(B, T) ids, mask (True = real) and segments -> the hidden states of all layers, as `contract.Hidden.layers`.
 
-        In operations that do not depend on values or sizes (whether a mask is all true, which kernel is fast for so many
-        tokens), so that what is traced holds for every batch and length. For a model in eval mode whose weights require
-        gradients: those that do not may be packed for a kernel that only this processor has.
+        The operations do not depend on values or sizes (whether a mask is all true, which kernel is fastest), so that what is
+        traced holds for every batch and length. For a model in eval mode whose weights require gradients: those that do not
+        may be packed for a kernel that only this processor has.
         """
         x = self._embedded(ids, types, torch.arange(ids.shape[1], device=ids.device))
         return tuple(self._states(x, partial(SelfAttention.plain_heads, mask=mask[:, None, None])))
@@ -263,5 +263,5 @@ class BertWithHeads(TaskHeads):
     def vectors(self, hidden: Tensor) -> Tensor:
         """See `TaskHeads`; through the pooler where there is one."""
         pooler = self.encoder.pooler
-        found: Tensor = hidden[:, 0] if pooler is None else pooler(hidden)
-        return found
+        vectors: Tensor = hidden[:, 0] if pooler is None else pooler(hidden)
+        return vectors

@@ -93,8 +93,8 @@ def architecture(data: Mapping[str, Any]) -> str:
 
 
 def can_express(config: GPTConfig) -> bool:
-    """Always."""
-    return True
+    """Whether its positions are GPT-2's."""
+    return config.positions == "learned"
 
 
 def _named(architectures: Any) -> list[str]:

@@ -15,17 +15,18 @@ from torch import Tensor, nn
 
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.configs.lm import TrainLM
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import Projection, padded_embedding
+from nlptools.layers.positions import POSITIONS, Turn
 from nlptools.layers.transformer import Block
 from nlptools.models.contract import Hidden
 
 
 @dataclass(frozen=True)
 class GPTConfig:
-    """Sizes of a GPT. Probabilities of dropout are those of training."""
+    """Sizes of a GPT. Dropouts apply in training only."""
 
     vocab_size: int
     hidden_size: int
@@ -39,12 +40,15 @@ class GPTConfig:
     embedding_dropout: float = 0.0
     hidden_dropout: float = 0.0
     attention_dropout: float = 0.0
+    positions: str = "learned"  # a name in `layers.positions.POSITIONS`
 
     def __post_init__(self) -> None:
         if self.intermediate_size == 0:
             object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
         check_sizes(self)
         check_heads(self.hidden_size, self.num_attention_heads)
+        if self.positions not in POSITIONS:
+            raise BundleError(f"positions is {self.positions!r}, expected one of {', '.join(POSITIONS)}")
 
     @classmethod
     def from_options(cls, options: TrainLM, vocab_size: int) -> GPTConfig:
@@ -94,7 +98,8 @@ class GPT(nn.Module):
         D = config.hidden_size
         self.token_embedding = padded_embedding(config.vocab_size, D)
         self.output = Projection(self.token_embedding, config.vocab_size)
-        self.position_embedding = nn.Embedding(config.max_position_embeddings, D)
+        head_size = D // config.num_attention_heads
+        self.position_embedding = POSITIONS[config.positions](config.max_position_embeddings, D, head_size)
         self.dropout = Dropout(config.embedding_dropout)
         self.blocks = nn.ModuleList(
             Block(
@@ -144,9 +149,9 @@ class GPT(nn.Module):
             raise DataError(
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
-        x = self._embedded(ids, positions)
+        x, turn = self._embedded(ids, positions)
         for i, block in enumerate(self.blocks):
-            x = block(x, None if state is None else state.cache.layers[i], attend)
+            x = block(x, None if state is None else state.cache.layers[i], attend, turn=turn)
         return self.norm(x).view(rows, T, -1), state
 
     def states(self, ids: Tensor) -> Hidden:
@@ -154,15 +159,17 @@ class GPT(nn.Module):
         T = ids.shape[1]
         if self.max_context < T:
             raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")
-        layers = [self._embedded(ids, torch.arange(T, device=ids.device))]
+        x, turn = self._embedded(ids, torch.arange(T, device=ids.device))
+        layers = [x]
         for block in self.blocks:
-            layers.append(block(layers[-1]))
+            layers.append(block(layers[-1], turn=turn))
         layers[-1] = self.norm(layers[-1])
         return Hidden(layers[-1], tuple(layers))
 
-    def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
-        """What goes into the first block: (..., T) -> (..., T, D)."""
-        return self.dropout(self.token_embedding(ids) + self.position_embedding(positions))
+    def _embedded(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Turn | None]:
+        """What goes into the first block, (..., T) -> (..., T, D), and how positions change queries and keys."""
+        scheme = self.position_embedding
+        return self.dropout(scheme.add_to(self.token_embedding(ids), positions)), scheme.turn(positions)
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""

@@ -38,7 +38,7 @@ _RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 @dataclass(frozen=True)
 class TextClassifierConfig:
-    """Sizes of a text classifier. Dropouts are those of training.
+    """Sizes of a text classifier. Dropouts apply in training only.
 
     Attributes:
         texts: 1, or 2 for pairs.
@@ -254,7 +254,7 @@ class Attention(nn.Module):
         super().__init__()
         D = self.size = config.hidden_size
         self.projection = Linear(config.embedding_size, D)
-        self.positions = Sinusoids(D)
+        self.positions = Sinusoids(0, D)
         self.blocks: Any = nn.ModuleList(
             Block(D, config.num_attention_heads, 4 * D, activation="gelu", dropout=config.dropout, causal=False)
             for _ in range(config.num_hidden_layers)
@@ -265,7 +265,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """(B, T, E) -> (B, D)."""
         x = self.projection(x)
-        x = self.dropout(x + self.positions(0, x.shape[1], x))
+        x = self.dropout(x + self.positions.rows(0, x.shape[1], x))
         attend = None if bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, T)
         for block in self.blocks:
             x = block(x, mask=attend)

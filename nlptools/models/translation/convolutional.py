@@ -44,16 +44,12 @@ class ConvolutionConfig(Vocabularies):
     decoder_layers: int
     kernel_size: int = 3
     max_position_embeddings: int = 1024  # learned, so longer sequences cannot be read
-    share_embeddings: bool = True
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_sizes(self, kernel_size=63, max_position_embeddings=1 << 20)
         if self.kernel_size % 2 == 0:
             raise BundleError(f"kernel size {self.kernel_size} is even: an encoder needs a middle")
-        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise BundleError("shared embeddings need one vocabulary for both sides")
 
     @property
     def max_positions(self) -> int | None:
@@ -68,7 +64,7 @@ class ConvolutionConfig(Vocabularies):
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
         layers = self.encoder_layers + self.decoder_layers
-        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
+        return layers * self.hidden_size**2 + self.embedding_rows * self.embedding_size
 
 
 class Source(NamedTuple):
@@ -86,8 +82,7 @@ class ConvolutionState:
         self.source = source
         self.inputs = inputs  # of each layer the last k - 1, (R, k - 1, D); zeros where nothing came before
         self.width = width  # rows of one source: they stand together
-        self.size = 0  # places filled, padding included
-        self.padding: Tensor | None = None  # (R,) places of padding at the left of each row; None: no row has any
+        self.size = 0  # places filled
         self.keeps_attention = False
         self.attention: Tensor | None = None  # (R, T, S)
 
@@ -99,7 +94,6 @@ class ConvolutionState:
             source = Source(*(tensor.index_select(0, sources) for tensor in source))
         chosen = ConvolutionState(source, [inputs.index_select(0, rows) for inputs in self.inputs], width)
         chosen.size = self.size
-        chosen.padding = None if self.padding is None else self.padding[rows]
         chosen.keeps_attention = self.keeps_attention
         return chosen
 
@@ -130,13 +124,11 @@ class DecoderLayer(nn.Module):
         self.output = Linear(config.embedding_size, config.hidden_size)
         self.dropout = Dropout(config.dropout)
 
-    def forward(
-        self, x: Tensor, before: Tensor, embedded: Tensor, source: Source, real: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(self, x: Tensor, before: Tensor, embedded: Tensor, source: Source) -> tuple[Tensor, Tensor, Tensor]:
         """x (R, T, D), its last inputs (R, k-1, D), embedded tokens (R, T, E) -> x, last inputs, attention (R, T, S)."""
         R, T, E = embedded.shape
         B = len(source.keys)
-        given = torch.cat([before, _zeroed(self.dropout(x), real)], 1)
+        given = torch.cat([before, self.dropout(x)], 1)
         out: Tensor = self.convolution(given)
         query = (self.query(out) + embedded).mul_(_HALF)
         # the rows of a source are queries to the same keys: one product for all of them
@@ -216,26 +208,16 @@ class Convolution(nn.Module):
         nothing = x.new_zeros(B, self.config.kernel_size - 1, self.config.hidden_size)
         return ConvolutionState(Source(keys, values, bias), [nothing] * len(self.decoder_layers))
 
-    def forward(
-        self, ids: Tensor, state: ConvolutionState, mask: Tensor | None = None
-    ) -> tuple[Tensor, ConvolutionState]:
-        """See `contract.LanguageModel`; hidden is (R, T, E). Raises DataError beyond `max_context` target positions."""
+    def forward(self, ids: Tensor, state: ConvolutionState) -> tuple[Tensor, ConvolutionState]:
+        """See `contract.EncoderDecoder`; hidden is (R, T, E). Raises DataError beyond `max_context` target positions."""
         past, T = state.size, ids.shape[1]
+        self._check(past + T, "target tokens")
         positions = torch.arange(past, past + T, device=ids.device)
-        if mask is not None and bool(mask.all()):
-            mask = None
-        if mask is not None:
-            state.padding = T - mask.sum(1)
-        if state.padding is not None:
-            positions = (positions - state.padding[:, None]).clamp_(min=0)
-        if T and past + T > self.max_context:
-            self._check(int(positions.max()) + 1, "target tokens")
         embedded = self.dropout(self.target_embedding(ids) + self.target_positions(positions))
-        real = None if mask is None else mask[..., None].to(embedded.dtype)
         x = self.decoder_input(embedded)
         attention = []
         for i, layer in enumerate(self.decoder_layers):
-            x, state.inputs[i], weights = layer(x, state.inputs[i], embedded, state.source, real)
+            x, state.inputs[i], weights = layer(x, state.inputs[i], embedded, state.source)
             if state.keeps_attention:
                 attention.append(weights.detach().float())
         state.size = past + T

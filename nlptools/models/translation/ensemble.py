@@ -64,7 +64,7 @@ class Ensemble:
         """See `contract.EncoderDecoder`."""
         return EnsembleState([model.encode(ids, mask, capacity) for model in self.models])
 
-    def __call__(self, ids: Tensor, state: EnsembleState, mask: Tensor | None = None) -> tuple[Tensor, EnsembleState]:
+    def __call__(self, ids: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
         """The "hidden states" of an ensemble are its log-probabilities, (B, T, V) in float32."""
         logprobs, states = [], []
         for model, member in zip(self.models, state.states, strict=True):

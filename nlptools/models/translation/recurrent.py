@@ -44,8 +44,6 @@ class RecurrentConfig(Vocabularies):
     attention: str = "bahdanau"  # or luong
     input_feeding: bool = True  # Luong's: the attentional hidden state is part of the next input
     bidirectional: bool = True
-    share_embeddings: bool = True
-    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -54,8 +52,6 @@ class RecurrentConfig(Vocabularies):
             raise BundleError(f"cell is {self.cell!r}, expected lstm or gru")
         if self.attention not in ("bahdanau", "luong"):
             raise BundleError(f"attention is {self.attention!r}, expected bahdanau or luong")
-        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise BundleError("shared embeddings need one vocabulary for both sides")
 
     @classmethod
     def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> RecurrentConfig:
@@ -71,7 +67,7 @@ class RecurrentConfig(Vocabularies):
     def least_weights(self) -> int:
         """A lower bound on the number of parameters."""
         layers = self.encoder_layers + self.decoder_layers
-        return layers * self.hidden_size**2 + self.rows(self.share_embeddings) * self.embedding_size
+        return layers * self.hidden_size**2 + self.embedding_rows * self.embedding_size
 
 
 class Source(NamedTuple):
@@ -180,16 +176,15 @@ class Recurrent(nn.Module):
         feed = outputs.new_zeros(len(ids), config.hidden_size * self.feeds)
         return RecurrentState(Source(outputs, self.attention.keys(outputs), mask), states[0], cell, feed)
 
-    def forward(self, ids: Tensor, state: RecurrentState, mask: Tensor | None = None) -> tuple[Tensor, RecurrentState]:
+    def forward(self, ids: Tensor, state: RecurrentState) -> tuple[Tensor, RecurrentState]:
         """See `contract.EncoderDecoder`; the hidden that is returned has the embedding's size."""
         config = self.config
         x = self.target_embedding(ids)
         if config.pad < config.num_classes:  # a padding that is a word of the output has a row that moves
             x = x * (ids != config.pad)[..., None]
         x = self.dropout(x)
-        real = None if mask is None or bool(mask.all()) else mask.t()[..., None]
         attend = AttentionSteps(self.attention, *state.source)
-        loop = _Loop(self, attend, state, real)
+        loop = _Loop(self, attend, state)
         for base in self.embedded(x.transpose(0, 1)).unbind(0):
             loop.step(base)
         tops = torch.stack(loop.tops, 1)  # (R, T, D)
@@ -255,8 +250,8 @@ def _arrange(x: Tensor, places: Tensor) -> Tensor:
 class _Loop:
     """The decoder's way through the target, one position at a time."""
 
-    def __init__(self, model: Recurrent, attend: AttentionSteps, state: RecurrentState, real: Tensor | None) -> None:
-        self.attend, self.real = attend, real
+    def __init__(self, model: Recurrent, attend: AttentionSteps, state: RecurrentState) -> None:
+        self.attend = attend
         self.additive, self.feeding = model.additive, model.feeds
         self.dropout = model.dropout
         self.cells = [CellSteps(cell) for cell in model.cells]  # type: ignore[arg-type]
@@ -269,7 +264,6 @@ class _Loop:
 
     def step(self, base: Tensor) -> None:
         """One position. `base` (R, G): the contribution of the embedding to the gates."""
-        t = len(self.tops)
         x = None
         if self.additive:
             x = self._look(self.hidden[-1])
@@ -278,14 +272,12 @@ class _Loop:
         for i, cell in enumerate(self.cells):
             if i and x is not None:
                 x = self.dropout(x)
-            hidden, after = cell(None if i else base, x, self.hidden[i], self.cell[i])
-            x = self.hidden[i] = self._unless_padding(t, hidden, self.hidden[i])
-            self.cell[i] = self._unless_padding(t, after, self.cell[i])
+            x, self.cell[i] = cell(None if i else base, x, self.hidden[i], self.cell[i])
+            self.hidden[i] = x
         self.tops.append(self.hidden[-1])
         if self.combined is not None:
             context = self._look(self.hidden[-1])
-            feed = self.combined(torch.cat([context, self.hidden[-1]], -1)).tanh()
-            self.feed = self._unless_padding(t, feed, self.feed)
+            self.feed = self.combined(torch.cat([context, self.hidden[-1]], -1)).tanh()
             self.feeds.append(self.feed)
 
     def _look(self, hidden: Tensor) -> Tensor:
@@ -293,6 +285,3 @@ class _Loop:
         self.contexts.append(context)
         self.weights.append(weights)
         return context
-
-    def _unless_padding(self, t: int, after: Tensor, before: Tensor) -> Tensor:
-        return after if self.real is None else torch.where(self.real[t], after, before)

@@ -32,7 +32,7 @@ _NEVER = -1e4  # logit of the padding; its exponential is zero, and 16 bits can 
 
 @dataclass(frozen=True)
 class TransformerConfig(Vocabularies):
-    """Sizes of an encoder-decoder Transformer (Vaswani et al. 2017). Dropouts are those of training."""
+    """Sizes of an encoder-decoder Transformer (Vaswani et al. 2017). Dropouts apply in training only."""
 
     hidden_size: int
     encoder_layers: int
@@ -43,11 +43,9 @@ class TransformerConfig(Vocabularies):
     decoder_intermediate_size: int
     norm: str = "post"  # before or after each sublayer
     activation: str = "relu"
-    share_embeddings: bool = True  # one matrix for source, target and output; else one for target and output
     scale_embedding: bool = True
     max_position_embeddings: int = 512  # for other programs; positions are computed, without a limit
     layer_norm_eps: float = 1e-5
-    dropout: float = 0.0
     attention_dropout: float = 0.0
     activation_dropout: float = 0.0
 
@@ -59,8 +57,6 @@ class TransformerConfig(Vocabularies):
             raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
         if self.norm not in ("post", "pre"):
             raise BundleError(f"norm is {self.norm!r}, expected post or pre")
-        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
-            raise BundleError("shared embeddings need one vocabulary for both sides")
 
     @classmethod
     def from_options(cls, options: TrainSeq2Seq, **tokens: Any) -> TransformerConfig:
@@ -85,7 +81,7 @@ class TransformerConfig(Vocabularies):
         D, layers = self.hidden_size, self.encoder_layers + self.decoder_layers
         inner = self.encoder_layers * self.encoder_intermediate_size
         inner += self.decoder_layers * self.decoder_intermediate_size
-        return (4 * layers + 4 * self.decoder_layers) * D**2 + 2 * inner * D + self.rows(self.share_embeddings) * D
+        return (4 * layers + 4 * self.decoder_layers) * D**2 + 2 * inner * D + self.embedding_rows * D
 
 
 class TransformerState:
@@ -123,7 +119,7 @@ class Transformer(nn.Module):
         self.output_bias: Tensor
         self.register_buffer("output_bias", torch.zeros(config.target_vocab_size))
         self.output = Projection(self.token_embedding, config.num_classes, bias=self._bias)
-        self.positions = Sinusoids(D)
+        self.positions = Sinusoids(0, D)
         self.dropout = Dropout(config.dropout)
         self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
         self.decoder: Any = nn.ModuleList(_block(config, decoder=True) for _ in range(config.decoder_layers))
@@ -164,14 +160,12 @@ class Transformer(nn.Module):
         cache = None if capacity is None else Cache.of(len(layers), capacity, exact)
         return TransformerState(Source(layers, mask), cache)
 
-    def forward(
-        self, ids: Tensor, state: TransformerState, mask: Tensor | None = None
-    ) -> tuple[Tensor, TransformerState]:
-        """See `contract.EncoderDecoder`; rows are not padded on the left, so there is no `mask`."""
+    def forward(self, ids: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        """See `contract.EncoderDecoder`."""
         cache, (rows, T) = state.cache, ids.shape
         past, mask = 0, None
         if cache is not None:
-            # the hypotheses of a source are so many queries to it, side by side
+            # the hypotheses of a source are queries to it, side by side
             past, ids = cache.length, ids.view(rows // cache.width, cache.width * T)
             mask = cache.extend(T)
         x = self._embedded(self.token_embedding, ids, past, T)
@@ -199,7 +193,7 @@ class Transformer(nn.Module):
     def _embedded(self, embedding: nn.Embedding, ids: Tensor, begin: int, T: int) -> Tensor:
         """(B, W * T) -> (B, W * T, D): embeddings and positions, T of them from `begin` on for each hypothesis."""
         x = embedding(ids)
-        positions = self.positions(begin, begin + T, x)
+        positions = self.positions.rows(begin, begin + T, x)
         scale = self.config.hidden_size**0.5 if self.config.scale_embedding else 1.0
         return self.dropout(torch.add(positions, x, alpha=scale))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nlptools.configs.checks import check_sizes
@@ -21,9 +21,14 @@ class Vocabularies:
     target_vocab_size: int
     pad: int  # padding of both sides, and the token that the decoder starts from
     eos: int  # end of sentence, of both sides
+    # one matrix for source, target and output; else one for target and output
+    share_embeddings: bool = field(default=True, kw_only=True)
+    dropout: float = field(default=0.0, kw_only=True)
 
     def __post_init__(self) -> None:
         check_sizes(self)
+        if self.share_embeddings and self.source_vocab_size != self.target_vocab_size:
+            raise BundleError("shared embeddings need one vocabulary for both sides")
         smaller = min(self.source_vocab_size, self.target_vocab_size)
         for name in ("pad", "eos"):
             value = getattr(self, name)
@@ -40,9 +45,10 @@ class Vocabularies:
         """Most positions that the model can read on either side; None: no limit."""
         return None
 
-    def rows(self, shared: bool) -> int:
-        """Rows of all embeddings, for both sides, or one matrix that is `shared`."""
-        return self.target_vocab_size + (0 if shared else self.source_vocab_size)
+    @property
+    def embedding_rows(self) -> int:
+        """Rows of all embeddings."""
+        return self.target_vocab_size + (0 if self.share_embeddings else self.source_vocab_size)
 
 
 def common_sizes(options: TrainSeq2Seq) -> dict[str, Any]:

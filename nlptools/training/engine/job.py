@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from torch import nn
+
 from nlptools import messages
 from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
@@ -237,7 +239,7 @@ class _Job:
             backend = replace(backend, precision="fp32", precision_by="model")
         return model, objective, backend
 
-    def _finish(self, model: Any, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
+    def _finish(self, model: nn.Module, checkpoints: Checkpoints, result: Result, record: dict[str, Any]) -> Trained:
         """Save the bundle with the mean of checkpoints if it is better, else the best validated weights, else the last."""
         progress, average, main = result.progress, result.average, self.backend.is_main
         taken = average if average is not None and average.taken else None
@@ -302,7 +304,7 @@ def _describe_average(average: Average, progress: Progress, criterion: str) -> s
     )
 
 
-def _num_weights(model: Any) -> int:
+def _num_weights(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 

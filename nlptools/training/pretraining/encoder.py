@@ -119,7 +119,7 @@ class _Pretraining(SpooledTask[Documents]):
     def objective(self, model: BertWithHeads | Electra) -> Masked | Replaced:
         return Replaced(model) if isinstance(model, Electra) else Masked(model)
 
-    def source(self, data: Spooled[Documents], model: Any, backend: Backend) -> PretrainingBatches:
+    def source(self, data: Spooled[Documents], model: BertWithHeads | Electra, backend: Backend) -> PretrainingBatches:
         where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
         short = PretrainingBatches(data.train, self._layout(), self._phases([(self.options.max_length, 1.0)]), **where)
         if self.options.long_phase is None:
@@ -130,8 +130,7 @@ class _Pretraining(SpooledTask[Documents]):
         return PretrainingBatches(data.train, self._layout(), two, **where)
 
     def _phases(self, shares: list[tuple[int, float]], batches: int = 0) -> tuple[Phase, ...]:
-        tokens = self.run.batch_tokens or self.run.batch_size * self.options.max_length
-        return phases(shares, batches, tokens)
+        return phases(shares, batches, self.run.batch_size * self.options.max_length)
 
     def _layout(self) -> Layout:
         options = self.options
@@ -142,7 +141,6 @@ class _Pretraining(SpooledTask[Documents]):
             self.vocab,
             Masking(options.mask_rate, *shares, unit),
             next_sentence=options.objective == "bert",
-            short=options.short_rate,
         )
 
     def evaluate(self, data: Spooled[Documents], backend: Backend) -> Evaluate | None:
@@ -153,7 +151,9 @@ class _Pretraining(SpooledTask[Documents]):
         batches = partial(in_order_batches, data.valid, self._layout(), phase, **where)
         return partial(measure, batches, backend)
 
-    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+    def save(
+        self, directory: Path, model: BertWithHeads | Electra, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
         if record.get("metrics", {}).get("valid_replaced_f1") == 0:
             messages.warn(
                 "the discriminator classifies every token as not replaced: train it as a masked language model first"

@@ -15,11 +15,11 @@ from torch.nn import functional as F
 
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import chunk_rows, log_sum_exp
-from nlptools.layers.query_positions import QueryPositions
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.encoders.electra import Electra
 from nlptools.training.pretraining.objectives import (
     DISCRIMINATOR_WEIGHT,
+    Inputs,
     Masked,
     Replaced,
     encoded_at,
@@ -105,8 +105,8 @@ def numbers(sums: Sums) -> dict[str, float]:
 
 def bert_sums(model: BertWithHeads, arrays: list[Tensor]) -> Sums:
     """The sums over a batch in the form of `Masked.arrays`."""
-    ids, types, positions, sequences, queries, wanted, targets, next_sentence = arrays
-    hidden = encoded_at(model, ids, types, positions, sequences, QueryPositions(queries, wanted))
+    *inputs, targets, next_sentence = arrays
+    hidden = encoded_at(model, Inputs(*inputs))
     sums = _masked_sums(model, hidden[: len(targets)], targets)
     if model.next_sentence is not None:
         logits = next_sentence_logits(model, hidden[len(targets) :]).float()
@@ -118,13 +118,12 @@ def bert_sums(model: BertWithHeads, arrays: list[Tensor]) -> Sums:
 
 def electra_sums(model: Electra, arrays: list[Tensor], random: torch.Generator) -> Sums:
     """The sums over a batch in the form of `Replaced.arrays`."""
-    ids, types, positions, sequences, queries, wanted, masked, targets, real = arrays
-    places = QueryPositions(queries, wanted)
-    hidden = encoded_at(model.generator, ids, types, positions, sequences, places)
+    inputs, (masked, targets, real) = Inputs(*arrays[:6]), arrays[6:]
+    hidden = encoded_at(model.generator, inputs)
     sums = _masked_sums(model.generator, hidden, targets)
     drawn = sample(model.generator, hidden, random)
-    replaced, labels = replacements(ids, masked, targets, drawn)
-    logits, labels = replaced_logits(model.discriminator, replaced, types, positions, sequences, real), labels[real]
+    replaced, labels = replacements(inputs.ids, masked, targets, drawn)
+    logits, labels = replaced_logits(model.discriminator, inputs._replace(ids=replaced), real), labels[real]
     predicted = logits > 0
     return {
         **sums,

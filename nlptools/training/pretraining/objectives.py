@@ -10,7 +10,7 @@ Shapes: B rows, T positions of a row, M masked positions, N sequences, D hidden,
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -24,7 +24,6 @@ from nlptools.training.objective import Objective
 if TYPE_CHECKING:
     from nlptools.batches.pretraining import PretrainingBatch
     from nlptools.models.encoders.bert import BertWithHeads
-    from nlptools.models.encoders.electra import Electra
 
 DISCRIMINATOR_WEIGHT = 50.0  # weight of the discriminator's loss; the weight of the generator's loss is 1
 _BLOCK = 64  # tokens of a block whose probabilities are summed first in `draw`; a divisor of padded vocabulary sizes
@@ -32,9 +31,6 @@ _BLOCK = 64  # tokens of a block whose probabilities are summed first in `draw`;
 
 class Masked(Objective):
     """Cross-entropy of masked tokens, and of the next sentence if the model has that head (BERT), in nats."""
-
-    def __init__(self, model: BertWithHeads) -> None:
-        super().__init__(model)
 
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
@@ -44,30 +40,14 @@ class Masked(Objective):
         return counts
 
     def arrays(self, batch: PretrainingBatch) -> tuple[np.ndarray, ...]:
-        """The arrays of a batch that `forward` takes."""
+        """The `Inputs` at the masked tokens, then at the first tokens of the sequences; targets (M,); next sentences (N,)."""
         wanted = [batch.masked] if self.model.next_sentence is None else [batch.masked, batch.firsts]
-        return (
-            *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
-            *position_arrays(np.concatenate(wanted), *batch.ids.shape),
-            *(batch.targets, batch.next_sentence),
-        )
+        return (*_inputs(batch, np.concatenate(wanted)), batch.targets, batch.next_sentence)
 
-    def forward(
-        self,
-        ids: Tensor,
-        types: Tensor,
-        positions: Tensor,
-        sequences: Tensor,
-        queries: Tensor,
-        wanted: Tensor,
-        targets: Tensor,
-        next_sentence: Tensor,
-    ) -> dict[str, Tensor]:
-        """The sums of the losses. See `PretrainingBatch` for the arrays.
-
-        `queries` and `wanted` are the `QueryPositions` of the masked tokens, then of the first tokens of the sequences.
-        """
-        hidden = encoded_at(self.model, ids, types, positions, sequences, QueryPositions(queries, wanted))
+    def forward(self, *arrays: Tensor) -> dict[str, Tensor]:
+        """The sums of the losses, from `arrays`."""
+        *inputs, targets, next_sentence = arrays
+        hidden = encoded_at(self.model, Inputs(*inputs))
         losses = {"masked": masked_loss(self.model, hidden[: len(targets)], targets)}
         if self.model.next_sentence is not None:
             logits = next_sentence_logits(self.model, hidden[len(targets) :])
@@ -82,44 +62,24 @@ class Replaced(Objective):
     the generator drew the original token.
     """
 
-    def __init__(self, model: Electra) -> None:
-        super().__init__(model)
-
     def counts(self, batch: PretrainingBatch) -> dict[str, int]:
         """Number of targets of each kind of loss."""
         return {"masked": len(batch.masked), "replaced": int((batch.sequences > 0).sum())}
 
     def arrays(self, batch: PretrainingBatch) -> tuple[np.ndarray, ...]:
-        """The arrays of a batch that `forward` takes."""
+        """The `Inputs` at the masked tokens; flat indexes of these (M,); targets (M,); flat indexes of all real tokens."""
         real = np.flatnonzero(batch.sequences > 0)
-        return (
-            *(batch.ids, batch.types, batch.positions, visible(batch.sequences)),
-            *position_arrays(batch.masked, *batch.ids.shape),
-            *(batch.masked, batch.targets, real),
-        )
+        return (*_inputs(batch, batch.masked), batch.masked, batch.targets, real)
 
-    def forward(
-        self,
-        ids: Tensor,
-        types: Tensor,
-        positions: Tensor,
-        sequences: Tensor,
-        queries: Tensor,
-        wanted: Tensor,
-        masked: Tensor,
-        targets: Tensor,
-        real: Tensor,
-    ) -> dict[str, Tensor]:
-        """The weighted sums of the losses. See `PretrainingBatch` for the arrays.
-
-        `queries` and `wanted` are the `QueryPositions` of the masked tokens; `real`: flat indexes of the tokens without padding.
-        """
-        generator, discriminator = self.model.generator, self.model.discriminator
-        hidden = encoded_at(generator, ids, types, positions, sequences, QueryPositions(queries, wanted))
+    def forward(self, *arrays: Tensor) -> dict[str, Tensor]:
+        """The weighted sums of the losses, from `arrays`."""
+        inputs, (masked, targets, real) = Inputs(*arrays[:6]), arrays[6:]
+        generator = self.model.generator
+        hidden = encoded_at(generator, inputs)
         loss = masked_loss(generator, hidden, targets)
         drawn = sample(generator, hidden.detach())
-        replaced, labels = replacements(ids, masked, targets, drawn)
-        logits = replaced_logits(discriminator, replaced, types, positions, sequences, real)
+        replaced, labels = replacements(inputs.ids, masked, targets, drawn)
+        logits = replaced_logits(self.model.discriminator, inputs._replace(ids=replaced), real)
         wrong = F.binary_cross_entropy_with_logits(logits, labels[real], reduction="sum")
         return {"masked": loss, "replaced": DISCRIMINATOR_WEIGHT * wrong}
 
@@ -127,21 +87,27 @@ class Replaced(Objective):
 # -- parts that training and validation share ---------------------------------------------------------------------------
 
 
-def visible(sequences: np.ndarray) -> np.ndarray:
-    """`sequences`, or an empty (0, 0) array if each row is one sequence without padding, and needs no attention mask."""
-    return sequences[:0, :0] if bool((sequences == 1).all()) else sequences
+class Inputs(NamedTuple):
+    """What an encoder reads of a `PretrainingBatch`, and where its last hidden states are needed."""
+
+    ids: Tensor  # (B, T)
+    types: Tensor  # (B, T)
+    positions: Tensor  # (B, T)
+    sequences: Tensor  # (B, T), or (0, 0) if each row is one sequence without padding and needs no attention mask
+    queries: Tensor  # this and the next: `QueryPositions`
+    wanted: Tensor
 
 
-def encoded(model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor) -> Tensor:
-    """(B, T) tokens, segments, positions, and sequence numbers (see `visible`) -> last hidden states (B*T, D)."""
-    hidden: Tensor = model.encoder(ids, None, types, positions, _attend(sequences)).last
-    return hidden.reshape(-1, hidden.shape[-1])
+def _inputs(batch: PretrainingBatch, wanted: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The arrays of `Inputs`; `wanted`: flat indexes."""
+    sequences = batch.sequences[:0, :0] if bool((batch.sequences == 1).all()) else batch.sequences
+    return (batch.ids, batch.types, batch.positions, sequences, *position_arrays(wanted, *batch.ids.shape))
 
 
-def encoded_at(
-    model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor, places: QueryPositions
-) -> Tensor:
-    """As `encoded`, but only at `places` -> (M, D)."""
+def encoded_at(model: BertWithHeads, inputs: Inputs) -> Tensor:
+    """The last hidden states (M, D) of the wanted positions."""
+    ids, types, positions, sequences, queries, wanted = inputs
+    places = QueryPositions(queries, wanted)
     hidden: Tensor = model.encoder.at(ids, places, None, types, positions, _attend(sequences))
     return hidden
 
@@ -208,12 +174,11 @@ def replacements(ids: Tensor, masked: Tensor, targets: Tensor, drawn: Tensor) ->
     return replaced, labels
 
 
-def replaced_logits(
-    model: BertWithHeads, ids: Tensor, types: Tensor, positions: Tensor, sequences: Tensor, real: Tensor
-) -> Tensor:
-    """(B, T) tokens, some of them replaced -> float32 logits at the flat indexes `real`."""
+def replaced_logits(model: BertWithHeads, inputs: Inputs, real: Tensor) -> Tensor:
+    """Inputs with some tokens replaced -> float32 logits at the flat indexes `real`."""
     assert model.replaced is not None
-    hidden = encoded(model, ids, types, positions, sequences)
+    states: Tensor = model.encoder(inputs.ids, None, inputs.types, inputs.positions, _attend(inputs.sequences)).last
+    hidden = states.reshape(-1, states.shape[-1])
     if len(real) < len(hidden):
         hidden = hidden.index_select(0, real)
     out: Tensor = model.replaced(hidden).float()

@@ -17,17 +17,22 @@ from nlptools.configs.lm import Generate
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.decoding import generate
 
-CONTEXT, STRIDE, NEW, EOS = 24, 12, 60, 1
-PROMPTS = [[EOS, *np.random.default_rng(n).integers(2, 50, n).tolist()] for n in (0, 11, 22, 23)]
+CONTEXT, STRIDE, NEW, EOS = 24, 12, 40, 1
+PROMPTS = [[EOS, *np.random.default_rng(n).integers(2, 50, n).tolist()] for n in (0, 5, 11, 30)]
 
 
-def scores(model: Any, row: list[int]) -> np.ndarray:
-    """The log-probabilities (V,) of the next token; the window moves on by half a context when it is full."""
-    start = 0
-    while len(row) - start > CONTEXT:
-        start += STRIDE
+def scores(model: Any, prompt: list[int], new: list[int]) -> np.ndarray:
+    """The log-probabilities (V,) of the next token.
+
+    After every half context of new tokens the window begins anew, with as many tokens as leave room for those to come until
+    then, or until the end.
+    """
+    begun = len(new) // STRIDE * STRIDE
+    kept = CONTEXT - min(STRIDE, NEW - begun)
+    window = [*prompt, *new[:begun]][-kept:] + new[begun:]
+    assert len(window) <= CONTEXT
     with torch.inference_mode():
-        hidden, _ = model(torch.tensor([row[start:]]))
+        hidden, _ = model(torch.tensor([window]))
         found: np.ndarray = torch.log_softmax(model.output.logits(hidden[0, -1]), -1).numpy()
     found[EOS] = -np.inf
     return found
@@ -42,11 +47,9 @@ def continuations(model: Any, prompts: list[list[int]], **settings: Any) -> list
 def test_greedy_search_is_that_of_single_steps() -> None:
     model = tiny("transformer")
     for prompt, (found,) in zip(PROMPTS, continuations(model, PROMPTS, temperature=0), strict=True):
-        row = list(prompt)
-        for token in found.ids:
-            expected = scores(model, row)
+        for step, token in enumerate(found.ids):
+            expected = scores(model, prompt, found.ids[:step])
             assert expected[token] == pytest.approx(expected.max(), abs=1e-4)
-            row.append(token)
         assert (len(found.ids), found.finish) == (NEW, "length")
 
 
@@ -59,7 +62,7 @@ def test_a_beam_is_that_of_single_steps(beam: int) -> None:
             extended = [
                 (total + float(value), [*ids, token])
                 for total, ids in alive
-                for token, value in enumerate(scores(model, prompt + ids))
+                for token, value in enumerate(scores(model, prompt, ids))
             ]
             alive = sorted(extended, key=lambda one: -one[0])[:beam]
         assert [c.ids for c in found] == [ids for _, ids in alive]

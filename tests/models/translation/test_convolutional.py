@@ -99,24 +99,6 @@ def test_stepwise_equals_all_at_once_and_the_future_is_unknown(changes: dict[str
 
 
 @torch.inference_mode()
-def test_targets_padded_on_the_left() -> None:
-    model, targets = tiny(), ids(3, 5, seed=1)
-    mask = torch.arange(5) >= torch.tensor([[0], [4], [2]])
-    hidden, state = model(targets, model.encode(*sources(), capacity=9), mask)
-    more, state = model(ids(3, 2, seed=2), state)
-    last, _ = model(ids(3, 1, seed=3), state.select(torch.tensor([2, 0, 1])))
-    source, source_mask = sources()
-    for row, begin in enumerate((0, 4, 2)):
-        one = slice(row, row + 1)
-        state = model.encode(source[one], source_mask[one])
-        given = torch.cat([targets[one, begin:], ids(3, 2, seed=2)[one]], 1)
-        alone, state = model(given, state)
-        assert close(torch.cat([hidden[one, begin:], more[one]], 1), alone)
-        place = [2, 0, 1].index(row)
-        assert close(model(ids(3, 1, seed=3)[place : place + 1], state)[0], last[place : place + 1])
-
-
-@torch.inference_mode()
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 def test_selecting_rows(data: st.DataObject) -> None:

@@ -82,20 +82,6 @@ def test_step_by_step_is_all_at_once_and_the_future_does_not_change_the_past(for
 
 @forms
 @torch.inference_mode()
-def test_rows_padded_on_the_left_are_as_without(form: dict[str, Any]) -> None:
-    model, (ids, mask), said = tiny(form), sources(), targets()
-    real = torch.arange(6) >= torch.tensor([[0], [2], [5]])
-    start = model.encode(ids, mask)
-    together, state = model(said.where(real, 7), start, real)
-    following, _ = model(said[:, 1:2], state)
-    for row in range(3):
-        alone, own = model(said[row : row + 1][:, real[row]], start.select(torch.tensor([row])))
-        assert torch.allclose(alone[0], together[row, real[row]], atol=1e-5)
-        assert torch.allclose(model(said[row : row + 1, 1:2], own)[0][0], following[row], atol=1e-5)
-
-
-@forms
-@torch.inference_mode()
 def test_selected_rows_go_on_as_if_they_had_been_alone(form: dict[str, Any]) -> None:
     """From 3 rows to 2 inputs of 3 rows each, reordered among themselves, then 1 input of 2 rows, then 2 of 1."""
     model, (ids, mask), said = tiny(form), sources(), targets()
