@@ -95,13 +95,13 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     import os
 
     from nlptools.errors import OutputError, UsageError, display
-    from nlptools.files.streams import COMPRESSED
+    from nlptools.files.compression import SUFFIXES
     from nlptools.vectors.files.npy import words_beside
 
     if embed.to == "npy" and lines.output == "-" and os.isatty(1):
         raise UsageError("npy is binary: not written to a terminal", hint="-o FILE, a pipe, or --to jsonl or tsv")
     names = [lines.output, embed.index]
-    is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(COMPRESSED)
+    is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(SUFFIXES)
     if is_array and lines.output != "-" and (os.path.isfile(lines.output) or not os.path.exists(lines.output)):
         names.append(words_beside(lines.output))
     for name in names:

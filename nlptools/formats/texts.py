@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from nlptools import messages
 from nlptools.configs.tasks import GLUE
 from nlptools.errors import UsageError, display
-from nlptools.files import line_records, streams
+from nlptools.files import compression, line_records
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.json_texts import JsonLine, checked_label, json_lines, text_keys, warn_undecided
@@ -72,7 +72,7 @@ def recognize(task: str, path: str, first: str, options: Options) -> str:
     """
     if options.layout != "auto":
         return _given(task, options.layout)
-    base = streams.without_compression(path)
+    base = compression.without_suffix(path)
     if base.endswith(JSON_SUFFIXES) or (first.startswith("{") and _has_texts(task, first, options)):
         return "jsonl"
     fields = first.split("\t")
