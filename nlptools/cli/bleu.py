@@ -97,7 +97,7 @@ def command(
         ]
         blocks = segments.read(names, references, input.num_refs, common.encoding_errors)
         if "bleu" in bleu.metrics and bleu.tokenize != "none" and not bleu.force:
-            blocks = _watched(blocks)
+            blocks = _watched(blocks, bleu.tokenize)
         if report.sentence:
             _score_sentences(metrics[0], blocks, report)
             return
@@ -155,12 +155,18 @@ def _systems(paths: tuple[str, ...]) -> list[str]:
     return systems
 
 
-def _watched(blocks: Iterator[Any]) -> Iterator[Any]:
-    """`blocks`; at the end, warns if translations look tokenized and would be tokenized again."""
+def _watched(blocks: Iterator[Any], tokenizer: str) -> Iterator[Any]:
+    """`blocks`; warns of text in a script that the tokenizer does not split, and at the end of text that looks tokenized."""
     from nlptools import messages
+    from nlptools.text.east_asian import tokenizer_for
 
     tokenized: dict[int, int] = {}
-    for block in blocks:
+    for number, block in enumerate(blocks):
+        if not number and tokenizer in ("13a", "intl") and (better := tokenizer_for(block[0][0])):
+            messages.warn(
+                f"--tokenize {tokenizer} does not split Chinese, Japanese and Korean; use {better} or char"
+                " (--force silences this)"
+            )
         for i, lines in enumerate(block[0]):
             tokenized[i] = tokenized.get(i, 0) + sum(line.endswith(" .") for line in lines)
         yield block

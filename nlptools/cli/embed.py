@@ -101,13 +101,13 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     import os
 
     from nlptools.errors import OutputError, display
-    from nlptools.files.streams import COMPRESSED
+    from nlptools.files.compression import SUFFIXES
     from nlptools.vectors.files import formats
     from nlptools.vectors.files.npy import words_beside
 
     formats.check_standard_output(lines.output, embed.to, streamed=True)
     names = [lines.output, embed.index]
-    is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(COMPRESSED)
+    is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(SUFFIXES)
     if is_array and lines.output != "-" and (os.path.isfile(lines.output) or not os.path.exists(lines.output)):
         names.append(words_beside(lines.output))
     for name in names:

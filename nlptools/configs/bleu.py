@@ -10,7 +10,7 @@ from nlptools.configs.metrics import TRANSLATION, is_metric
 from nlptools.errors import UsageError
 
 METRICS = tuple(TRANSLATION)
-TOKENIZERS = ("13a", "intl", "zh", "char", "none")
+TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
 SMOOTHINGS = ("exp", "floor", "add-k", "none")
 
 
@@ -52,7 +52,7 @@ class Bleu:
     effective_order: bool = option(False, "Leave out orders for which the translations are too short.")
     tokenize: str = option(
         "13a",
-        "Tokenizer of BLEU: 13a (WMT's), intl, zh, char, none (text that is already tokenized), "
+        "Tokenizer of BLEU: 13a (WMT's), intl, zh, ja-mecab, ko-mecab, char, none (text that is already tokenized), "
         "or the path of a SentencePiece model.",
         metavar="NAME|PATH",
     )
@@ -61,7 +61,9 @@ class Bleu:
         None, "Number for --smooth floor (0.1 if not given) or add-k (1).", low=0, metavar="X"
     )
     lowercase: bool = option(False, "BLEU ignores case.", short="-l")
-    force: bool = option(False, "Do not warn about translations that look tokenized.")
+    force: bool = option(
+        False, "Do not warn about translations that look tokenized, or that the tokenizer is not made for."
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from nlptools.errors import OutputError, UsageError, display
-from nlptools.files import streams
+from nlptools.files import compression, streams
 from nlptools.files.streams import Block
 
 _PIECE = 1 << 20
@@ -49,7 +49,7 @@ def done_lines(path: str) -> int:
         UsageError: standard output, or a compressed file, which cannot be continued.
         OutputError: the file cannot be read or truncated.
     """
-    if path == "-" or Path(path).suffix in streams.COMPRESSED:
+    if path == "-" or Path(path).suffix in compression.SUFFIXES:
         raise UsageError("--skip-done needs an output file, not compressed: -o FILE")
     try:
         with open(path, "r+b") as stream:

@@ -10,23 +10,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import importlib
 import io
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, NamedTuple, cast
 
-from nlptools.errors import DataError, InputError, OutputError, StreamError, Unavailable, UsageError, display, reason
-from nlptools.files import atomic, progress, standard
+from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError, display, reason
+from nlptools.files import atomic, compression, progress, standard
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE = 64 << 20  # bytes; a longer line is nearly always a wrong file, and makes some libraries abort
 BOM = b"\xef\xbb\xbf"
-_MODULES = {".gz": "gzip", ".bz2": "bz2", ".xz": "lzma", ".zst": "zstandard"}  # suffix -> module with `open`
-COMPRESSED = tuple(_MODULES)  # suffixes of compressed files
 TEXT = "<text>"  # name of the input that `hold_text` sets
 _limits = {"line": MAX_LINE}
 _held = {TEXT: b""}
@@ -216,38 +213,19 @@ def _check_lengths(name: str, number: int, held: int, data: bytes, ends: Sequenc
 
 
 def open_bytes(name: str) -> io.BufferedReader:
-    """`name` opened for reading bytes, decompressed by its suffix."""
+    """`name` opened for reading bytes, decompressed if it is compressed."""
     if name == TEXT:
         return io.BufferedReader(io.BytesIO(_held[TEXT]))
     if name == "-":
         if 0 in standard.closed:
             raise InputError("<stdin>: standard input is closed")
         # closefd=False: closing the reader must not free descriptor 0, which the next opened file would get
-        return open(0, "rb", closefd=False)
+        return compression.decompressed(open(0, "rb", closefd=False), "<stdin>")
     _check_readable(name)
     try:
-        return cast(io.BufferedReader, _codec(name)(name, "rb"))
+        return compression.decompressed(open(name, "rb"), name)
     except OSError as error:
         raise InputError(f"{display(name)}: {reason(error)}") from None
-
-
-def _codec(name: str) -> Callable[..., Any]:
-    """The `open` function for the compression of the suffix."""
-    module = _MODULES.get(Path(name).suffix)
-    if module is None:
-        return open
-    try:
-        return cast(Callable[..., Any], importlib.import_module(module).open)
-    except ImportError:
-        hint = "pip install 'nlptools[zstd]'"
-        raise Unavailable(f"{display(name)}: reading .zst needs the zstandard package", hint=hint) from None
-
-
-def without_compression(path: str) -> str:
-    """`path` without a suffix for compression."""
-    for suffix in COMPRESSED:
-        path = path.removesuffix(suffix)
-    return path
 
 
 def is_pipe_or_device(path: str) -> bool:
@@ -333,11 +311,11 @@ class Output:
             return open(path, "ab")
         if target.exists() and not force:
             raise OutputError(f"{self.name}: exists", hint="--force replaces it")
-        codec = _codec(path)
+        open_file = compression.opener(path)
         self._final = Path(os.path.realpath(path))
         handle, self._temporary = atomic.temporary_file(self._final)
         os.close(handle)
-        return cast(IO[bytes], codec(self._temporary, "wb"))
+        return cast(IO[bytes], open_file(self._temporary, "wb"))
 
     def write_lines(self, lines: Iterable[str]) -> None:
         """Write each of `lines` and a newline, then flush."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nlptools.configs.tasks import TASKS
 from nlptools.errors import UsageError
-from nlptools.files.streams import without_compression
+from nlptools.files.compression import without_suffix
 
 _OBJECTS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
 _TEXTS = {".csv": "csv", **_OBJECTS, ".json": "jsonl", "": "table"}
@@ -31,5 +31,5 @@ def layout_of(task: str, path: str, layout: str = "auto") -> str:
             known = ", ".join(TASKS[task].layouts)
             raise UsageError(f"task {task} has no layout {layout!r}, expected auto, {known}")
         return layout
-    name = without_compression(path)
+    name = without_suffix(path)
     return next(layout for suffix, layout in _SUFFIXES[task].items() if name.endswith(suffix))

@@ -17,7 +17,7 @@ from xml.parsers import expat
 
 from nlptools.configs import LARGEST
 from nlptools.errors import DataError, Unavailable, display
-from nlptools.files import line_records, streams
+from nlptools.files import compression, line_records, streams
 from nlptools.files.streams import Block
 from nlptools.formats.lines import Lines, column_number, columns
 
@@ -83,7 +83,7 @@ def texts(paths: Sequence[str], names: Sequence[str], errors: str = "strict") ->
     """
     for path in paths:
         lines = Lines(path, errors)
-        kind = next((kind for end, kind in SUFFIXES.items() if streams.without_compression(path).endswith(end)), "")
+        kind = next((kind for end, kind in SUFFIXES.items() if compression.without_suffix(path).endswith(end)), "")
         if kind in ("parquet", "jsonl"):
             table = _table(objects(lines, kind))
         else:

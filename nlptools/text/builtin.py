@@ -1,8 +1,7 @@
-"""Rule-based tokenizers, selected by name: whitespace, words, 13a, intl, char, bytes.
+"""Tokenizers selected by name: whitespace, words, 13a, intl, zh, ja-mecab, ko-mecab, char, bytes.
 
 Ids come from a vocabulary file; `bytes` has its own vocabulary. `decode` restores the exact text for `char` and `bytes`,
-and the text up to spacing for `words` (see `words.py`); for `whitespace`, `13a` and `intl` it joins the tokens with single
-spaces.
+and the text up to spacing for `words` (see `words.py`); for the others it joins the tokens with single spaces.
 """
 
 from __future__ import annotations
@@ -10,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 from nlptools.errors import DataError, UsageError
 from nlptools.files import atomic
-from nlptools.text import mteval, words
+from nlptools.text import mecab, mteval, words
 from nlptools.text.vocab import Vocab
 
 MARKER = "nlptools_tokenizer.json"  # names the kind of tokenizer in a directory
@@ -77,6 +76,8 @@ RULES = {
     "words": _Rule(words.split_words, words.join_words, words.spans, sees_case=True),
     "13a": _Rule(mteval.split_13a, " ".join, mteval.spans_13a),
     "intl": _Rule(mteval.split_intl, " ".join, words.spans),
+    "zh": _Rule(mteval.split_zh, " ".join, words.spans),
+    **{name: _Rule(partial(mecab.split, name), " ".join, words.spans) for name in mecab.NAMES},
     "char": _Rule(_split_characters, _join_characters, _character_spans),
     "bytes": _Rule(_split_bytes, _join_bytes, _byte_spans),
 }

@@ -1,4 +1,4 @@
-"""The tokenizers of machine-translation evaluation: 13a and intl.
+"""The tokenizers of machine-translation evaluation: 13a, intl and zh.
 
 `13a` is mteval-v13a.pl and `intl` is mteval-v14.pl (NIST), as implemented by sacrebleu (Post 2018, arXiv:1804.08771). The
 result equals that of sacrebleu byte for byte, including its quirks; for `intl`, this holds for the characters of the Unicode
@@ -41,6 +41,13 @@ def split_intl(text: str) -> list[str]:
     for pattern, replacement in _intl():
         text = pattern.sub(replacement, text)
     return text.split()
+
+
+def split_zh(text: str) -> list[str]:
+    """The tokens of sacrebleu's `zh`: Chinese characters, and words and punctuation of other text."""
+    from nlptools.text.bleu_blocks import separate_zh  # imports NumPy, which the other tokenizers do not need
+
+    return separate_zh([text]).decode("utf-8", "surrogatepass").split()
 
 
 def spans_13a(tokens: list[str], text: str) -> list[tuple[int, int]]:

@@ -17,6 +17,7 @@ from nlptools.files import atomic, streams
 from nlptools.files.streams import Block
 from nlptools.text import learning, sentencepiece_file
 from nlptools.text import tokenizer as tokenizers
+from nlptools.text.east_asian import tokenizer_for
 from nlptools.text.huggingface import HuggingFace
 from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer
@@ -70,7 +71,15 @@ def tokenize_files(
         tokenizer.expect_many()
         blocks = chain.from_iterable(streams.blocks(path, errors, _SHARE_BYTES) for path in paths)
         return _side_by_side(blocks, _encoder(tokenizer, replace(settings, threads=1)), _threads(settings))
-    return tokenize(blocks, tokenizer, settings)
+    return tokenize(_watched(blocks, tokenizer), tokenizer, settings)
+
+
+def _watched(blocks: Iterable[Block], tokenizer: Tokenizer) -> Iterator[Block]:
+    """`blocks`; warns if the first one has text in a script that the tokenizer does not split."""
+    for number, block in enumerate(blocks):
+        if not number and tokenizer.kind in ("words", "13a", "intl") and (better := tokenizer_for(block.lines)):
+            messages.warn(f"{tokenizer.kind} does not split Chinese, Japanese and Korean; use {better} or char")
+        yield block
 
 
 def _are_long_files(paths: Sequence[str]) -> bool:

@@ -66,7 +66,7 @@ def load(name_or_path: str | Path, vocab: str | Path | Vocab | None = None, lowe
     """Load a tokenizer by name or path.
 
     Args:
-        name_or_path: a name (`whitespace`, `words`, `13a`, `intl`, `char`, `bytes`); or a file: SentencePiece `.model`,
+        name_or_path: a name (see `builtin`); or a file: SentencePiece `.model`,
             Hugging Face `tokenizer.json`, WordPiece `vocab.txt`, vocabulary `.tsv` (tokens separated by white space,
             ids by line); or a model directory with one of these files, or with `vocab.json` and `merges.txt`. If a
             directory has two tokenizers, that of the source is loaded.

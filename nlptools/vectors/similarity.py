@@ -17,7 +17,8 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.errors import DataError, display, shown
-from nlptools.files.streams import blocks, without_compression
+from nlptools.files.compression import without_suffix
+from nlptools.files.streams import blocks
 from nlptools.vectors.rows import Doubles, scaled
 from nlptools.vectors.vocabulary import Directions, Vocabulary
 
@@ -67,7 +68,7 @@ def read(path: str, errors: str = "strict") -> Pairs:
 
 def is_csv(path: str) -> bool:
     """Whether a file is CSV by its name, compressed or not."""
-    return without_compression(path).lower().endswith(".csv")
+    return without_suffix(path).lower().endswith(".csv")
 
 
 def _fields(line: str, path: str, number: int) -> list[str]:

@@ -105,7 +105,7 @@ TWO = ["-i", "hyp", "-i", "ref"]
         (["ref", "-m", ""], "no metric is named, expected some of bleu, chrf, ter"),
         (
             ["ref", "--tokenize", "xyz"],
-            "no such tokenizer: 'xyz', expected one of 13a, intl, zh, char, none or a .model",
+            "no such tokenizer: 'xyz', expected one of 13a, intl, zh, ja-mecab, ko-mecab, char, none or a .model",
         ),
         (["ref", "--paired-bs", "--confidence", *TWO], "--confidence and --paired-bs exclude each other"),
         (["ref", "--paired-bs", "--paired-ar", *TWO], "--paired-bs and --paired-ar exclude each other"),
@@ -446,7 +446,7 @@ def test_a_score_keeps_no_rows():
             yield [["a b c d e"] * 40], [["a b c d f"] * 40]
 
     for keep_rows, rows in ((False, 1), (True, 2000)):
-        counted = command._count([Bleu()], 1, command._watched(blocks()), keep_rows, None)
+        counted = command._count([Bleu()], 1, command._watched(blocks(), "13a"), keep_rows, None)
         assert counted.segments == 2000
         assert [len(table) for table in counted.tables()[0]] == [rows]
         total = counted.tables()[0][0].sum(axis=0)

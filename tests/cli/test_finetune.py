@@ -35,6 +35,18 @@ def test_from_examples_to_answers(call: Run, tmp_path: Path) -> None:
     assert shown.text.startswith('{"text": "good", "id": 5, "prediction": "good", "probability": ')
 
 
+def test_mostly_unknown_text_needs_force(call: Run, tmp_path: Path) -> None:
+    encoder(tmp_path / "encoder")
+    (tmp_path / "train.tsv").write_text("хорошо очень\tgood\nплохо весьма\tbad\n" * 20)
+    args = ("finetune", "--task", "classify", "-m", "encoder", "--steps", 1, "--threads", 1, "-o", "out")
+    done = call(*args, "train.tsv")
+    assert done.code == 65 and "of the tokens of the training data are unknown to the tokenizer" in done.err, done.err
+    done = call(*args, "--force", "train.tsv")
+    assert done.code == 0 and "warning: " in done.err
+    done = call("embed", "encoder", "--threads", 1, "--to", "jsonl", stdin="хорошо очень\n")
+    assert done.code == 0 and "of the tokens of the text are unknown to the tokenizer" in done.err
+
+
 def test_a_label_unseen_in_training_ends_the_run(call: Run, tmp_path: Path) -> None:
     encoder(tmp_path / "encoder")
     table(tmp_path / "train.tsv", texts(30))

@@ -56,6 +56,14 @@ def weights(directory: Path) -> str:
     return hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
 
 
+def test_mostly_unknown_text_needs_force(call: Run, text: Path) -> None:
+    foreign = "привет мир как дела\n" * 50
+    done = train(call, "--objective", "mlm", "--steps", 1, "-o", "m", stdin=foreign)
+    assert done.code == 65 and "100% of the tokens of the training data are unknown to the tokenizer" in done.err
+    assert "its vocabulary is probably of another language" in done.err
+    assert train(call, "--objective", "mlm", "--steps", 1, "--force", "-o", "m", stdin=foreign).code == 0
+
+
 # -- learning -----------------------------------------------------------------------------------------------------------
 
 

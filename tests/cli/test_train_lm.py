@@ -280,6 +280,19 @@ def test_characters_of_a_pipe_include_the_line_end(shell: Run, english: list[str
     assert (tmp_path / "lm/vocab.tsv").read_text() == (tmp_path / "chars.tsv").read_text() + "\\n\t0\n"
 
 
+def test_mostly_unknown_text_needs_force(call: Run, text: Path) -> None:
+    (text / "upper.txt").write_text((text / "train.txt").read_text().upper())
+    lower = "".join(f"{word}\t1\n" for word in sorted({*(text / "train.txt").read_text().lower().split()}))
+    (text / "vocab.tsv").write_text("<unk>\t0\n</s>\t0\n" + lower)
+    done = train(call, "--steps", 1, "-o", "lm", "upper.txt")
+    assert done.code == 65 and "% of the tokens of the training data are unknown to the tokenizer, but only" in done.err
+    assert "if the text is lower-cased\n  hint: --force" in done.err and not (text / "lm/model.safetensors").exists()
+    done = train(call, "--steps", 1, "--force", "-o", "lm", "upper.txt")
+    assert done.code == 0 and done.err.count("\n") == 1 and "warning: " in done.err
+    done = call("score", "lm", "--per", "total", "upper.txt")
+    assert done.code == 0 and "% of the tokens of the text are unknown" in done.err
+
+
 def test_odd_text_is_just_text(call: Run, text: Path) -> None:
     odd = b"\xef\xbb\xbfone\r\ntwo\x00three\xe2\x80\xa8four\n\nlast " + b"x " * 50_000
     done = train(call, "--steps", 2, "-o", "lm", stdin=odd, env={"LC_ALL": "C"})

@@ -343,7 +343,7 @@ def test_another_script_is_noticed(call: Run, pieces: Path) -> None:
     done = call("train-seq2seq", "-t", "sp.model", *SMALL, "--steps", 1, "-o", "m", stdin="привет мир\tпривет мир\n")
     assert done.code == 0 and done.err.count("\n") == 2
     for line, side in zip(done.err.split("\n"), ("source", "target"), strict=False):
-        assert f"% of the {side} pieces are unknown to the tokenizer" in line
+        assert f"% of the tokens of the {side} side of the training data are unknown to the tokenizer" in line
 
 
 def test_dry_run_leaves_nothing(call: Run, text: Path) -> None:

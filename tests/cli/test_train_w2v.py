@@ -251,8 +251,14 @@ def test_growing_the_vocabulary(call: Run, tmp_path: Path) -> None:
 
 def test_a_given_vocabulary(call: Run, tmp_path: Path) -> None:
     (tmp_path / "vocab").write_text("sun1\t10\nzebra\t5\nsea2\t3\n")
-    done = call("train-w2v", "--vocab", "vocab", "--dim", "4", "--epochs", "1", stdin=sentences(count=100))
+    args = ("train-w2v", "--vocab", "vocab", "--dim", "4", "--epochs", "1")
+    done = call(*args, "--force", stdin=sentences(count=100))
+    assert "% of the tokens of the training data are unknown to the tokenizer" in done.err
     assert [line.split(" ")[0] for line in done.lines[1:]] == ["sun1", "zebra", "sea2"]
+    done = call(*args, stdin="Zebra Sun1 SEA2 sun1 other\n" * 9)
+    assert done.code == 65 and done.err.splitlines()[1].endswith(
+        "80% of the tokens of the training data are unknown to the tokenizer, but only 20% if the text is lower-cased"
+    )
 
 
 @pytest.mark.parametrize("lr", ["1", "100", "1e10", "1e12"])

@@ -317,7 +317,7 @@ def test_what_is_wrong_is_said_in_one_line(
 def test_a_source_of_unknown_pieces_is_told(call: Run, turns: Path) -> None:
     done = call("generate", turns, stdin="привет мир\na b\n")
     assert done.code == 0 and len(done.lines) == 2
-    assert "50% of the tokens of the sources are unknown" in done.err
+    assert "50% of the tokens of the sources are unknown to the tokenizer" in done.err
 
 
 def test_options_of_encoder_decoders_are_refused_to_language_models(call: Run, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+import threading
 import tracemalloc
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from nlptools.configs import Common, size
 from nlptools.errors import DataError, InputError, OutputError, StreamError, UsageError
-from nlptools.files import atomic, streams
+from nlptools.files import atomic, compression, streams
 from nlptools.files.streams import Output
 
 
@@ -197,10 +198,26 @@ def test_damaged_compressed_files(tmp_path, packed):
         read(put(tmp_path / f"g.{suffix}", b"not compressed at all\n"))
 
 
-def test_a_format_is_never_guessed(tmp_path):
-    assert read(put(tmp_path / "plain.txt.gz.txt", b"abc\n")) == ["abc"]
-    with pytest.raises(DataError, match="invalid UTF-8"):
-        read(put(tmp_path / "f", gzip.compress(b"abc\n")))
+def test_compressed_content_without_a_suffix(tmp_path, packed, run):
+    """A file, a named pipe and standard input, known by their first bytes; what only looks alike is text."""
+    suffix, compress = packed
+    data = "".join(f"line {i} ü\n" for i in range(50_000)).encode()
+    for name in ("f", f"f.{suffix}.txt"):
+        path = put(tmp_path / name, compress(data))
+        assert compression.is_compressed(path) and read(path) == data.decode().split("\n")[:-1]
+    assert read(put(tmp_path / "empty", compress(b""))) == []
+    done = run("tokenize", "-t", "whitespace", stdin=compress(data))
+    assert (done.code, done.out, done.err) == (0, data, "")
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=lambda: pipe.write_bytes(compress(data)))
+    writer.start()
+    assert read(str(pipe)) == data.decode().split("\n")[:-1]
+    writer.join()
+    assert read(put(tmp_path / f"plain.{suffix}.txt", b"abc\n")) == ["abc"]
+    assert read(put(tmp_path / "alike", b"BZh9 is text\n(")) == ["BZh9 is text", "("]
+    done = run("tokenize", stdin=compress(data)[:-9])
+    assert (done.code, "<stdin>" in done.err) == (65, True) or suffix == "zst"
 
 
 def test_what_cannot_be_opened(tmp_path):

@@ -45,7 +45,11 @@ FORMATS: Sections = [
                 "go to standard error. A file appears under its name when it is complete. An existing file is "
                 "replaced only with --force.",
             ),
-            Term("Compression", "By file name suffix: .gz, .bz2, .xz, and .zst with the zstandard package."),
+            Term(
+                "Compression",
+                "gzip, bzip2, xz, and Zstandard with the zstandard package: input by its first bytes, whatever its name, and "
+                "from standard input, too; output by the suffixes .gz, .bz2, .xz and .zst.",
+            ),
             Term(
                 "Encoding",
                 "UTF-8 in every locale. A byte order mark at the start is dropped (bleu counts it, as sacrebleu does). "

@@ -69,7 +69,8 @@ class TextEmbedder:
     def prepare(self, lines: Sequence[str]) -> Prepared:
         """Tokenize the lines and arrange them in batches."""
         prepared = batching.prepare(lines, self.cutting, self.settings.batch_tokens, self.backend.threads)
-        self._unknown.count(lines, prepared.sequences)
+        own = [ids[start:end] for ids, (start, end) in zip(prepared.sequences, prepared.own, strict=True)]
+        self._unknown.count(lines, own)
         return prepared
 
     @torch.inference_mode()

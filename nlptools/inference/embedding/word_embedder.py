@@ -33,7 +33,7 @@ from nlptools import messages
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.configs.vectors import SUFFIXES
 from nlptools.errors import DataError, UsageError, display
-from nlptools.files import streams
+from nlptools.files import compression, streams
 from nlptools.inference.embedding.contract import Units
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
@@ -83,7 +83,7 @@ def is_vectors(path: str) -> bool:
         except (OSError, ValueError, RecursionError):
             return False
         return isinstance(config, dict) and config.get("kind") == "vectors"
-    return streams.without_compression(path).endswith(SUFFIXES)
+    return compression.without_suffix(path).endswith(SUFFIXES)
 
 
 def load(

@@ -21,6 +21,7 @@ from nlptools.errors import UsageError
 from nlptools.metrics.metric import Floats, Ints, Items, Table
 from nlptools.metrics.ngrams import END, Ids, matches
 from nlptools.metrics.translation.metric import CorpusMetric, References, Score, score_type
+from nlptools.text import mecab
 from nlptools.text.bleu_blocks import SEPARATE
 
 Separate = Callable[[list[str]], bytes]
@@ -51,7 +52,7 @@ class Bleu(CorpusMetric):
     Attributes:
         order: N, the longest n-grams.
         effective_order: leave out orders for which the translation is too short to have n-grams; for single segments.
-        tokenize: a name in `text.bleu_blocks.SEPARATE`, or the path of a SentencePiece model.
+        tokenize: a name in `text.bleu_blocks.SEPARATE` or `text.mecab.NAMES`, or the path of a SentencePiece model.
         smooth: treatment of orders without matches: "exp" counts the first such order as half a match, the next as a
             quarter; "floor" as `smooth_value` matches; "add-k" adds `smooth_value` to the matches and n-grams of all
             orders but the first; "none".
@@ -61,6 +62,7 @@ class Bleu(CorpusMetric):
     Raises:
         UsageError: no such tokenizer or smoothing, an order below 1, a value for a smoothing that takes none.
         InputError, BundleError: `tokenize` is a path and the file is missing or no SentencePiece model.
+        Unavailable: the packages of ja-mecab or ko-mecab are not installed.
     """
 
     order: int = 4
@@ -93,6 +95,8 @@ class Bleu(CorpusMetric):
         """(its name in the signature, the function)"""
         if self.tokenize in SEPARATE:
             return self.tokenize, SEPARATE[self.tokenize]
+        if self.tokenize in mecab.NAMES:
+            return mecab.signature(self.tokenize), partial(mecab.separate, self.tokenize)
         return _sentencepiece(self.tokenize)
 
     @property

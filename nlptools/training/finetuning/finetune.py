@@ -185,10 +185,12 @@ class _Finetuning:
     def _report_unknown(self, examples: Sequence[Any], rows: Features, tokenizer: Tokenizer) -> None:
         """Raise DataError if most tokens are unknown. A vocabulary learned from the examples omits rare words on purpose."""
         if self.options.scratch is None:
+            assert tokenizer.vocab is not None
+            ids = rows.rows.ids[~np.isin(rows.rows.ids, list(tokenizer.vocab.marks))]
             names = ("texts", "words", "context", "text")
             texts = (next(getattr(e, name) for name in names if hasattr(e, name)) for e in islice(examples, 1000))
             unknown = UnknownTokens(tokenizer, "the training data")
-            unknown.count([text if isinstance(text, str) else " ".join(text) for text in texts], rows.rows.ids)
+            unknown.count([text if isinstance(text, str) else " ".join(text) for text in texts], ids)
             unknown.report(self.run.force)
 
     def _parts(self, held_out: bool) -> tuple[list[Any], list[Any]]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.configs.vectors import FORMATS, NAMES, Convert
 from nlptools.errors import OutputError, UsageError, display
-from nlptools.files import streams
+from nlptools.files import compression, streams
 from nlptools.vectors import quantization
 from nlptools.vectors.files import directory, npy
 from nlptools.vectors.rows import ArrayRows
@@ -49,7 +49,7 @@ def format_of(path: str) -> str:
         return "bundle"
     if is_nameless(path):
         return "word2vec"
-    name = streams.without_compression(os.path.basename(path))
+    name = compression.without_suffix(os.path.basename(path))
     if not os.path.splitext(name)[1]:
         return "bundle"
     patterns = [

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.errors import BundleError, InputError, display, reason
-from nlptools.files import line_records, streams
+from nlptools.files import compression, line_records, streams
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
@@ -60,7 +60,7 @@ def load_array(path: str, types: str = "f") -> NDArray[Any]:
         InputError: no such file.
         BundleError: not such an array.
     """
-    if "1" not in types and (path == "-" or path.endswith(streams.COMPRESSED) or streams.is_pipe_or_device(path)):
+    if "1" not in types and (path == "-" or compression.is_compressed(path) or streams.is_pipe_or_device(path)):
         return read_arrays(path, types)
     try:
         array = np.load(path, mmap_mode="r")

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nlptools.errors import BundleError, DataError, UsageError
-from nlptools.files import streams
+from nlptools.files import compression, streams
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.decimals import decimals, floats
@@ -117,7 +117,7 @@ def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
 
 def _size_after(path: str, used: int) -> int:
     """Upper bound on the number of bytes behind the first `used`."""
-    if path == "-" or path.endswith(streams.COMPRESSED):
+    if path == "-" or compression.is_compressed(path):
         return 1 << 62
     status = os.stat(path)
     return status.st_size - used if stat.S_ISREG(status.st_mode) else 1 << 62

@@ -15,7 +15,7 @@ import tempfile
 import numpy as np
 
 from nlptools.errors import InputError, UsageError, display, reason
-from nlptools.files import streams
+from nlptools.files import compression, streams
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.word2vec_records import Records, RecordWords
@@ -50,7 +50,7 @@ def map_file(path: str) -> mmap.mmap:
         InputError: no such file.
         BundleError: an empty file.
     """
-    special = path == "-" or path.endswith(streams.COMPRESSED) or not os.path.isfile(path)
+    special = path == "-" or compression.is_compressed(path) or not os.path.isfile(path)
     with streams.open_bytes(path) as source:
         if not special:
             return _map(source.fileno(), path)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.configs.maps import Project
 from nlptools.errors import UsageError, display
-from nlptools.files import streams
+from nlptools.files import compression, streams
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
 from nlptools.vectors.maps import picture, projector, reduction
@@ -69,7 +69,7 @@ def kind_of(path: str) -> str:
         return ".tsv"  # standard output, a device, a named pipe
     if path.endswith("/") or os.path.isdir(path):
         return "directory"
-    suffix = Path(streams.without_compression(path.lower())).suffix
+    suffix = Path(compression.without_suffix(path.lower())).suffix
     if suffix and suffix not in (".tsv", ".html", *PICTURES):
         raise UsageError(f"{display(path)}: expected a name that ends in .tsv, .png, .svg, .html, or a directory")
     return suffix or "directory"

@@ -323,9 +323,10 @@ def test_13a_of_a_block_is_13a_of_each_line(lines):
 
 def test_the_option_knows_every_tokenizer():
     from nlptools.configs.bleu import TOKENIZERS
+    from nlptools.text import mecab
     from nlptools.text.bleu_blocks import SEPARATE
 
-    assert set(TOKENIZERS) == set(SEPARATE)
+    assert set(TOKENIZERS) == {*SEPARATE, *mecab.NAMES}
 
 
 @pytest.mark.parametrize("smooth", SMOOTH_VALUES)
