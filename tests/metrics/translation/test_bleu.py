@@ -224,11 +224,11 @@ def test_many_scores_at_once_are_scores_one_by_one(order, effective_order, smoot
 def test_refusals():
     with pytest.raises(DataError, match="no texts"):
         bleu([], [[]])
-    with pytest.raises(DataError, match="unequal numbers of segments: 2 hypotheses, 1 in the reference"):
+    with pytest.raises(DataError, match="unequal numbers of texts: 2 predictions, 1 in the reference"):
         bleu(["a", "b"], [["a"]])
-    with pytest.raises(DataError, match="1 hypotheses, 2 in reference 2 of 2"):
+    with pytest.raises(DataError, match="1 predictions, 2 in reference 2 of 2"):
         bleu(["a"], [["a"], ["a", "b"]])
-    with pytest.raises(DataError, match="unequal numbers of segments: 2 hypotheses, 1 in the reference"):
+    with pytest.raises(DataError, match="unequal numbers of texts: 2 predictions, 1 in the reference"):
         Bleu().statistics(["a", "b"], [["a"]])
     for wrong in ((["a"], ["a"]), ("a", [["a"]]), (["a"], "a")):
         with pytest.raises(UsageError, match="list"):
