@@ -11,18 +11,20 @@ from nlptools.configs.vectors import FILES
 from nlptools.errors import UsageError
 
 FORMATS = f"""\
-ANALOGIES (--analogies) have the format of word2vec's questions-words.txt: four words on a line, a b c expected (a is to b
-as c is to expected), in sections between lines that begin with a colon and a space. A question is solved if, of all words
-but a, b and c, the expected one has the highest score: with --method add, 3CosAdd, the cosine to b - a + c (Mikolov et al.
-2013, arXiv 1301.3781); with mul, 3CosMul (Levy and Goldberg 2014, W14-1618). Accuracy is given by section, for all
-questions, and, if the names of some sections but not of all begin with gram, for these (syntactic) and the others
-(semantic).
+ANALOGIES (--analogies) have the format of word2vec's questions-words.txt: four words on a line, a b c expected (a is to
+b as c is to expected), in sections between lines that begin with a colon and a space; or that of MSR's analogies: three
+words on a line of NAME.questions, with category and expected word in NAME.answers, or four words and the category on a
+line of any file. A question is solved if, of all words but a, b and c, the expected one has the highest score: with
+--method add, 3CosAdd, the cosine to b - a + c (Mikolov et al. 2013, arXiv 1301.3781); with mul, 3CosMul (Levy and
+Goldberg 2014, W14-1618). Accuracy is given by section, for all questions, and, if the names of some sections but not of
+all begin with gram, for these (syntactic) and the others (semantic).
 
-PAIRS (--pairs) have the format of WordSim-353: two words and their human score, separated by commas in .csv files, else by
-tabs, or by spaces in a line without tabs. The score is the first number behind the words; further columns are ignored. A
-first line without a number in that column is a header (standard error says so); if its first column has no name, that
-column is ignored. Lines that begin with # are skipped. Results are Spearman's correlation of scores and cosines, with
-average ranks for ties, and Pearson's.
+PAIRS (--pairs) have the format of WordSim-353: two words and their human score, separated by commas in .csv files, else
+by tabs, or by spaces in a line without tabs. The score is the first number behind the words, as also in SimLex-999 and
+SimVerb-3500, or else a number in front of them; further columns are ignored. A first line without a number in that
+column is a header (standard error says so); if its first column has no name, that column is ignored; parts of speech at
+the ends of all words, as in MEN (sun-n), are left out. Lines that begin with # are skipped. Results are Spearman's
+correlation of scores and cosines, with average ranks for ties, and Pearson's.
 
 The output is a table with a row per score and a column per file of VECTORS: accuracy in percent or correlation, and the
 number of questions or pairs with only known words, of all. Each file is followed by the conventions of its scores:
@@ -57,10 +59,6 @@ Formats of VECTORS: {FILES}. They are described in nlptools-convert(1); standard
         (
             "The accuracy of one model, for a script",
             "nlptools eval-vectors v.bin --analogies questions-words.txt --tsv | awk -F'\\t' '$3 == \"total\" {print $4}'",
-        ),
-        (
-            "Pairs whose words end in a part of speech, as in MEN (sun-n)",
-            "sed 's/-[a-z],/,/g' men.csv > plain.csv; nlptools eval-vectors v.bin --pairs plain.csv",
         ),
     ),
     exit_codes=(0, 2, 65, 66, 69, 74, 78, 130, 141, 143),

@@ -69,6 +69,16 @@ def redefined(base: type, name: str, default: Any, help: str | None = None) -> A
     return field(default=default, metadata={**inherited, "help": help or inherited["help"]})
 
 
+def repetitions(help: str, default: int = 1000) -> Any:
+    """An option for a number of random repetitions, `default` if it is given without its number."""
+    return option(0, f"{help} ({default} if N is left out).", low=0, bare=default, metavar="[N]")
+
+
+def confidence() -> Any:
+    """The option --confidence."""
+    return repetitions("95% interval by bootstrap, from N resamples")
+
+
 LARGEST = 2**31 - 1  # fits a C int, which is what some libraries expect
 LARGEST_SEED = 2**63 - 1
 LARGEST_FLOAT = 1e12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import MISSING, dataclass
 
-from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs import LARGEST_SEED, confidence, option
 from nlptools.configs.vectors import NAMES
 from nlptools.errors import UsageError
 
@@ -68,9 +68,7 @@ class Precision:
     )
     report: str | None = option(None, "Output for the precision; - is standard output.", metavar="FILE")
     json: bool = option(False, "Write the precision as JSON lines instead of TSV.")
-    confidence: int = option(
-        0, "95% interval by bootstrap, from N resamples (default 1000).", low=0, bare=1000, metavar="[N]"
-    )
+    confidence: int = confidence()
     seed: int = option(12345, "Seed of --held-out and of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
 
     def check(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs import LARGEST_SEED, confidence, option, repetitions
 from nlptools.configs.metrics import TRANSLATION, is_metric
 from nlptools.errors import UsageError
 
@@ -92,23 +92,9 @@ class Ter:
 class Significance:
     """Significance options"""
 
-    confidence: int = option(
-        0, "95% interval by bootstrap, from N resamples (1000 if N is left out).", low=0, bare=1000, metavar="[N]"
-    )
-    paired_bs: int = option(
-        0,
-        "Compare systems with the first by paired bootstrap, N resamples (1000 if left out).",
-        low=0,
-        bare=1000,
-        metavar="[N]",
-    )
-    paired_ar: int = option(
-        0,
-        "Compare systems with the first by approximate randomization, N trials (10000 if left out).",
-        low=0,
-        bare=10000,
-        metavar="[N]",
-    )
+    confidence: int = confidence()
+    paired_bs: int = repetitions("Compare systems with the first by paired bootstrap, N resamples")
+    paired_ar: int = repetitions("Compare systems with the first by approximate randomization, N trials", 10000)
     holm: bool = option(False, "Correct p-values for the number of systems compared (Holm 1979).")
     seed: int = option(12345, "Seed of the random choices.", low=0, high=LARGEST_SEED, metavar="N")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs import LARGEST_SEED, confidence, option
 from nlptools.configs.vectors import NAMES
 from nlptools.errors import UsageError
 
@@ -38,9 +38,7 @@ class EvalVectors:
     subwords: bool = option(
         False, "Give unknown words vectors from n-grams of fastText, or from behind the first N words."
     )
-    confidence: int = option(
-        0, "95% interval by bootstrap, from N resamples (default 1000).", low=0, bare=1000, metavar="[N]"
-    )
+    confidence: int = confidence()
     seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
     json: bool = option(False, "Write JSON lines, one per score.")
     tsv: bool = option(False, "Write TSV, one line per score.")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs import LARGEST_SEED, confidence, option
 from nlptools.configs.metrics import FAMILIES, Request, is_metric, takers, title
 from nlptools.errors import UsageError
 
@@ -74,9 +74,7 @@ class Source:
 class Report:
     """Report options"""
 
-    confidence: int = option(
-        0, "95% interval by bootstrap, from N resamples (1000 if N is left out).", low=0, bare=1000, metavar="[N]"
-    )
+    confidence: int = confidence()
     seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
     format: str = option("text", "Form of the output.", short="-f", choices=("text", "json"))
     score_only: bool = option(False, "Print the numbers alone, without names and signatures.", short="-b")

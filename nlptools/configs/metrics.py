@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -120,7 +119,7 @@ classification_report.""",
     "tags": Family(
         metrics=("tagging-accuracy",),
         reads=TAGS,
-        compute="nlptools.metrics.spans:requested_accuracy",
+        compute="nlptools.metrics.tags:requested",
         listed="tagging-accuracy",
         explained="tagging-accuracy: the share of tokens with the right tag, from the same files.",
         options=("labels", "confusion", "report"),
@@ -257,7 +256,6 @@ def _parts(text: str) -> tuple[bool, str, str]:
     return glue, name, value
 
 
-@cache
 def _names(glue: bool) -> dict[str, tuple[str, str]]:
     """Plain name or alias -> family and metric; of GLUE's tasks only, if `glue`."""
     families = {"glue": FAMILIES["glue"]} if glue else FAMILIES

@@ -22,14 +22,13 @@ import numpy as np
 
 from nlptools.configs.evaluate import AVERAGES, Evaluate
 from nlptools.configs.metrics import AVERAGED, FAMILIES, Request
-from nlptools.errors import DataError, UsageError, shown
+from nlptools.errors import UsageError, shown
 from nlptools.metrics.metric import (
     Categories,
     Data,
     Evaluation,
     Ints,
     Paths,
-    Sums,
     Table,
     Values,
     group_sums,
@@ -74,7 +73,7 @@ def evaluate(
     if unknown or not metrics:
         raise UsageError(f"no such metric: {', '.join(unknown) or 'none'}, expected some of {', '.join(METRICS)}")
     check_paired(gold, predicted, "labels", paths)
-    names = _label_set(gold, predicted, labels)
+    names = label_set(gold, predicted, labels)
     needs_positive = any(name in BINARY for name in metrics)
     chosen = None
     if positive is not None or needs_positive:
@@ -90,46 +89,7 @@ def evaluate(
         scores=_scores_of_cells(occurring, len(names), metrics, chosen),
         unit="labels",
         items=tuple(signature),
-        details=_details(cells, names),
-    )
-
-
-def tagging_accuracy(
-    gold_sentences: Sequence[Sequence[str]],
-    predicted_sentences: Sequence[Sequence[str]],
-    *,
-    labels: Sequence[str] | None = None,
-) -> Evaluation:
-    """The share of tokens with the right label, in N sentences; the unit is a sentence.
-
-    Raises:
-        DataError: no sentences or no tokens, unequal numbers of sentences or of tokens in one of them (names the
-            sentence), a label that is empty or not declared (names the token, both from 1).
-        UsageError: a label is declared twice.
-    """
-    count = check_paired(gold_sentences, predicted_sentences, "sentences")
-    lengths = np.fromiter(map(len, gold_sentences), np.int64, count)
-    others = np.fromiter(map(len, predicted_sentences), np.int64, count)
-    if (lengths != others).any():
-        i = int(np.argmax(lengths != others))
-        raise DataError(f"sentence {i + 1} has {lengths[i]} gold labels, but {others[i]} predicted ones")
-    gold, predicted = (list(chain.from_iterable(side)) for side in (gold_sentences, predicted_sentences))
-    if not gold:
-        raise DataError(f"no tokens: the {count} sentences are empty")
-    names = _label_set(gold, predicted, labels)
-    codes = _codes(gold, names, lengths=lengths), _codes(predicted, names, lengths=lengths)
-    sentence = np.repeat(np.arange(count), lengths)
-    table = np.stack([np.bincount(sentence, codes[0] == codes[1], count), lengths], axis=1)  # (N, 2)
-
-    cells = codes[0] * len(names) + codes[1]
-    details = _details(cells, names)
-    return Evaluation(
-        names=("accuracy",),
-        rows=Sums(table),
-        scores=lambda sums: ratio(sums[:, :1], sums[:, 1:]),
-        unit="sentences",
-        items=(("labels", str(len(names))),),
-        details=details,
+        details=confusion(cells, names),
     )
 
 
@@ -163,7 +123,7 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
 # -- reading labels ---------------------------------------------------------------------------------------------------
 
 
-def _label_set(gold: Sequence[str], predicted: Sequence[str], declared: Sequence[str] | None) -> list[str]:
+def label_set(gold: Sequence[str], predicted: Sequence[str], declared: Sequence[str] | None) -> list[str]:
     """The labels in their order: as declared, or sorted as strings."""
     if declared is None:
         return sorted({*gold, *predicted} - {""})
@@ -200,8 +160,8 @@ def _some(names: Sequence[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _codes(labels: Sequence[str], names: Sequence[str], path: str | None = None, lengths: Ints | None = None) -> Ints:
-    """The index of each label in `names`: (N,). `lengths`: how many labels each sentence has, if they belong to some."""
+def _codes(labels: Sequence[str], names: Sequence[str], path: str | None) -> Ints:
+    """The index of each label in `names`: (N,)."""
     number = {name: i for i, name in enumerate(names)}
     codes = np.fromiter((number.get(label, -1) for label in labels), np.int64, len(labels))
     wrong = np.flatnonzero(codes < 0)
@@ -209,14 +169,7 @@ def _codes(labels: Sequence[str], names: Sequence[str], path: str | None = None,
         return codes
     index = int(wrong[0])
     message = f"label {shown(labels[index])} is none of those declared: {_some(names)}"
-    if not labels[index]:
-        message = "the label is empty"
-    if lengths is None:
-        raise refuse(message, path, index)
-    ends = np.cumsum(lengths)
-    sentence = int(np.searchsorted(ends, index, side="right"))
-    place = index - int(ends[sentence] - lengths[sentence]) + 1
-    raise DataError(f"sentence {sentence + 1}, token {place}: {message}")
+    raise refuse(message if labels[index] else "the label is empty", path, index)
 
 
 # -- values of sums ---------------------------------------------------------------------------------------------------
@@ -307,7 +260,7 @@ def _matthews(counts: _Counts) -> Values:
 # -- the confusion matrix ---------------------------------------------------------------------------------------------
 
 
-def _details(cells: Ints, names: Sequence[str]) -> dict[str, Any]:
+def confusion(cells: Ints, names: Sequence[str]) -> dict[str, Any]:
     """The labels, and how often each gold label (row) was predicted as each (column)."""
     size = len(names)
     if size > MOST_LABELS_SHOWN:

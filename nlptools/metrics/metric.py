@@ -44,26 +44,21 @@ class Sums:
 
     Attributes:
         table: (N, C). Sums of int64 are exact.
-        counted: each row also has a 1 at its end, so that the last column of a sum is the number of rows, for means.
-        in_order: add up all rows one after another, so that the total does not depend on how a corpus is split.
     """
 
     table: Table
-    counted: bool = False
-    in_order: bool = False
 
     def __len__(self) -> int:
         return len(self.table)
 
     def total(self) -> Table:
-        """The sum of all rows: (C,)."""
-        total: Table = self.table.sum(axis=0) if self.in_order else self.totals(np.ones((1, len(self)), np.int64))[0]
+        """The sum of all rows, one after another, so that it does not depend on how a corpus is split: (C,)."""
+        total: Table = self.table.sum(axis=0)
         return total
 
     def totals(self, weights: Weights) -> Table:
         """Weighted sums of the rows: (B, N) -> (B, C), float64."""
-        sums = weights.astype(np.float64) @ self._floats
-        return np.concatenate([sums, weights.sum(axis=1, keepdims=True)], axis=1) if self.counted else sums
+        return weights.astype(np.float64) @ self._floats
 
     @cached_property
     def _floats(self) -> Values:  # products of floats are much faster than those of integers
@@ -161,6 +156,24 @@ class Evaluation:
         return signature_text(
             [*self.items, ("unit", self.unit), *extra.items(), ("version", f"nlptools-{__version__}")]
         )
+
+
+def means(
+    names: Sequence[str],
+    table: Table,
+    unit: str,
+    items: Items = (),
+    details: dict[str, Any] | None = None,
+    scale: float = 1.0,
+) -> Evaluation:
+    """The evaluation whose values are the means of the columns of a table (N, M), times `scale`."""
+    rows = Sums(np.concatenate([table, np.ones((len(table), 1))], axis=1))
+
+    def scores(sums: Table) -> Floats:
+        values: Floats = scale * sums[:, :-1] / np.maximum(sums[:, -1:], 1)
+        return values
+
+    return Evaluation(tuple(names), rows, scores, unit, items, details or {})
 
 
 def bootstrap(evaluations: Sequence[Evaluation], resamples: int, seed: int | None = resampling.SEED) -> list[Floats]:

@@ -1,4 +1,4 @@
-"""Checked input of the metrics of paired examples: labels or numbers, one per line."""
+"""Checked input of metrics of paired examples: labels, numbers or texts, one per line."""
 
 from __future__ import annotations
 
@@ -34,6 +34,27 @@ def check_paired(gold: Sequence[object], predicted: Sequence[object], unit: str,
     if not gold:
         raise DataError(f"no {unit}: gold and predicted are empty", path=paths[0])
     return len(gold)
+
+
+def check_references(predictions: Sequence[str], references: Sequence[Sequence[str | None]]) -> None:
+    """Check texts with one list per reference, None where a text has no such reference.
+
+    Raises:
+        DataError: the numbers of texts differ, or a text has no reference at all.
+        UsageError: no references, or a string where a list of strings is expected.
+    """
+    if isinstance(predictions, str) or isinstance(references, str) or any(isinstance(r, str) for r in references):
+        raise UsageError("expected predictions as a list of texts, and references as a list of such lists")
+    if not references:
+        raise UsageError("expected at least one reference")
+    for number, lines in enumerate(references, 1):
+        if len(lines) != len(predictions):
+            which = f"reference {number} of {len(references)}" if len(references) > 1 else "the reference"
+            raise DataError(f"unequal numbers of texts: {len(predictions)} predictions, {len(lines)} in {which}")
+    if any(None in lines for lines in references):
+        for index, texts in enumerate(zip(*references), 1):
+            if all(text is None for text in texts):
+                raise DataError(f"text {index} has no reference, expected at least one")
 
 
 def numbers(lines: Sequence[str], path: str | None = None) -> Values:

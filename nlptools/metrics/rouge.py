@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import Data, Evaluation, Ints, Sums
+from nlptools.metrics.metric import Data, Evaluation, Ints, means
 from nlptools.metrics.ngrams import END, Ids, matches
+from nlptools.metrics.paired import check_references
 from nlptools.text import stemming
 from nlptools.text.words import split_words
 
@@ -71,7 +72,7 @@ def rouge(
             "whitespace", split at white space. Text is always lower-cased first.
 
     Raises:
-        DataError: no examples; the numbers of examples differ; an example has no reference.
+        DataError: no texts; the numbers of texts differ; a text has no reference.
         UsageError: no references, a string where a list of them is expected, or no such kind or tokenizer.
     """
     parsed = [_KIND.fullmatch(kind) for kind in kinds]
@@ -82,7 +83,9 @@ def rouge(
         )
     if tokenize not in TOKENIZERS:
         raise UsageError(f"no such tokenizer: {tokenize!r}, expected one of {', '.join(TOKENIZERS)}")
-    _check(references, predictions)
+    check_references(predictions, references)
+    if not predictions:
+        raise DataError("no texts: predictions and references are empty")
     wanted = [(match[1], PARTS.index(match[2] or "f1")) for match in parsed if match]
     names = list(dict.fromkeys(name for name, _ in wanted))
     at, part = [names.index(name) for name, _ in wanted], [part for _, part in wanted]
@@ -92,30 +95,13 @@ def rouge(
         made = _block(predictions[block], [lines[block] for lines in references], names, stem, tokenize, start)
         table[block] = made[:, at, part]
     signature = (("nrefs", str(len(references))), ("stem", "yes" if stem else "no"), ("tok", tokenize))
-    return Evaluation(
-        tuple(kinds), Sums(table, counted=True), lambda sums: sums[:, :-1] / sums[:, -1:], "lines", signature
-    )
+    return means(kinds, table, "lines", signature)
 
 
 def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
     """The kinds of ROUGE that `nlptools evaluate` is asked for."""
     kinds = [f"{request.metric}:{request.value}".removesuffix(":") for request in requests]
     return rouge(data.references, data.predictions, kinds, stem=options.stem, tokenize=options.tokenize)
-
-
-def _check(references: References, predictions: Sequence[str]) -> None:
-    if isinstance(predictions, str) or isinstance(references, str) or any(isinstance(r, str) for r in references):
-        raise UsageError("expected predictions as a list of texts, and references as a list of such lists")
-    if not references:
-        raise UsageError("expected at least one reference")
-    for lines in references:
-        if len(lines) != len(predictions):
-            raise DataError(f"unequal counts: {len(predictions)} predictions, {len(lines)} references")
-    if not predictions:
-        raise DataError("no examples: predictions and references are empty")
-    for index, texts in enumerate(zip(*references)):
-        if not any(text is not None for text in texts):
-            raise DataError(f"line {index + 1}: no reference")
 
 
 # -- one block of examples --------------------------------------------------------------------------------------------

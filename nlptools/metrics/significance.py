@@ -85,8 +85,7 @@ def paired_randomization(systems: Sequence[Evaluation], trials: int, seed: int =
         differences = []
         for picks in _coin_flips(count, trials, np.random.default_rng(seed)):
             one = picks @ (first - second) + second.sum(axis=0)
-            pair = (system.scores(_with_count(system, sums, count)) for sums in (one, together - one))
-            differences.append(np.abs(np.subtract(*pair)[:, 0]))
+            differences.append(np.abs(system.scores(one) - system.scores(together - one))[:, 0])
         alike = _alike(system, systems[0])
         tested.append(_with_p_value(results(system)[0], tested[0], np.concatenate(differences), alike))
     return tested
@@ -111,12 +110,6 @@ def _coin_flips(count: int, trials: int, rng: np.random.Generator) -> Iterator[N
     size = max(32, _CHUNK_FLIPS // max(1, count) // 32 * 32)
     for start in range(0, trials, size):
         yield rng.integers(2, size=(min(size, trials - start), count), dtype=bool).astype(np.float64)
-
-
-def _with_count(system: Evaluation, sums: Floats, count: int) -> Floats:
-    """Sums (b, C) of `count` rows each, with that number at the end where the rows have it."""
-    counted = isinstance(system.rows, Sums) and system.rows.counted
-    return np.concatenate([sums, np.full((len(sums), 1), float(count))], axis=1) if counted else sums
 
 
 def _with_p_value(result: Result, baseline: Result, statistics: Floats, alike: bool) -> Result:

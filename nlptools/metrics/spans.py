@@ -20,7 +20,7 @@ Shapes: N sentences, T tokens, E entities, C types, B sums (resamples).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,12 +28,12 @@ from numpy.typing import NDArray
 
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
-from nlptools.errors import DataError, UsageError, visible
+from nlptools.errors import UsageError
 from nlptools.formats.tag_rules import RULES, neighbours, tags_expected
-from nlptools.metrics.classification import precision_recall_f1, tagging_accuracy
+from nlptools.metrics.classification import precision_recall_f1
 from nlptools.metrics.metric import Data, Evaluation, Floats, Ints, Sums, Table, Values, ratio, select, titles
 from nlptools.metrics.ngrams import END
-from nlptools.metrics.tags import Tags, check_aligned, encode
+from nlptools.metrics.tags import Tags, aligned, with_documents
 
 Numbers = NDArray[np.int32]  # one per token: large
 Flags = NDArray[np.bool_]
@@ -78,10 +78,7 @@ def entities(
         raise UsageError(f"no such averages: {list(averages)}, expected some of {', '.join(AVERAGES)}")
     if scheme != "conlleval" and (raw or outside != "O"):
         raise UsageError("raw tags and their outside tag belong to the scheme conlleval")
-    tagged = [tags if isinstance(tags, Tags) else encode(tags) for tags in (gold, predicted)]
-    check_aligned(*tagged)
-    if not len(tagged[0].lengths):
-        raise DataError("no sentences", path=tagged[0].path)
+    tagged = aligned(gold, predicted)
     counts = _count(tagged, scheme, outside if raw else None)
     return _evaluation(counts, scheme, averages, by_type, raw)
 
@@ -100,28 +97,12 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
         raw=options.raw,
         outside=options.outside,
     )
+    evaluation = with_documents(evaluation, options)
     if average != "micro":  # precision is macro_precision, or that of each type
         each = {kind: [name for name in evaluation.names if name.startswith(f"{kind}:")] for kind in KINDS}
         each |= {kind: [f"{average}_{kind}"] for kind in KINDS if average != "none"}
         requests = [r._replace(value=value) for r in requests for value in each.get(r.value, [r.value])]
-    return _documents(select(evaluation, *titles(requests, evaluation.names)), options)
-
-
-def requested_accuracy(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
-    """The accuracy of tags that `nlptools evaluate` is asked for."""
-    sides = []
-    for tags in (data.references, data.predictions):
-        if isinstance(tags, Tags):
-            tags.check_declared(options.labels)
-            tags = tags.sentences()
-        sides.append(tags)
-    evaluation = tagging_accuracy(sides[0], sides[1], labels=options.labels or None)
-    return _documents(replace(evaluation, names=(requests[0].metric,)), options)
-
-
-def _documents(evaluation: Evaluation, options: Evaluate) -> Evaluation:
-    items = (*evaluation.items, ("docstart", "skipped")) if options.skip_docstart else evaluation.items
-    return replace(evaluation, items=items)
+    return select(evaluation, *titles(requests, evaluation.names))
 
 
 def conlleval_lines(evaluation: Evaluation) -> list[str]:
@@ -219,20 +200,9 @@ def _parse(tags: Tags, scheme: str, outside: str | None) -> list[tuple[str, str]
         if scheme == "lenient":
             prefix = _BILOU.get(prefix, prefix)
         if len(prefix) != 1 or prefix not in RULES[scheme].prefixes or (hyphen and (prefix == "O" or not kind)):
-            _refuse(tags, number, scheme)
+            raise tags.error(number, "malformed tag", f", expected {tags_expected(scheme)} ({scheme})")
         pairs.append((prefix, kind if hyphen else "" if prefix == "O" else "_"))
     return pairs
-
-
-def _refuse(tags: Tags, number: int, scheme: str) -> None:
-    """Raise DataError for the first occurrence of a tag that does not fit the scheme."""
-    sentence, token = tags.place(int(np.flatnonzero(tags.codes == number)[0]))
-    where = "" if tags.path is not None else f" of token {token + 1} in sentence {sentence + 1}"
-    raise DataError(
-        f"malformed tag {visible(tags.names[number])!r}{where}, expected {tags_expected(scheme)} ({scheme})",
-        path=tags.path,
-        line=tags.line(sentence, token),
-    )
 
 
 # -- where entities begin and end -------------------------------------------------------------------------------------

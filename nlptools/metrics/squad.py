@@ -30,7 +30,7 @@ from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.squad import Question as Question
-from nlptools.metrics.metric import Data, Evaluation, Examples, Items, Rows, Sums, Table, Values, select, titles
+from nlptools.metrics.metric import Data, Evaluation, Examples, Items, Rows, Sums, Table, Values, means, select, titles
 
 VERSIONS = ("1.1", "2.0")
 _MOST_NAMED = 10  # questions without prediction that the details name
@@ -82,8 +82,7 @@ def squad(
     }
     items: Items = (("metric", "squad"), ("squad", version))
     if version == "1.1":
-        rows = Sums(np.stack([exact, f1], axis=1), counted=True)
-        return Evaluation(("exact_match", "f1"), rows, _means, "questions", items, details)
+        return means(("exact_match", "f1"), np.stack([exact, f1], axis=1), "questions", items, details, scale=100.0)
     answerable = np.array([bool(q.answers) for q in questions])
     sweep = None
     if no_answer is not None:
@@ -182,12 +181,6 @@ def _f1(prediction: str, answer: str, version: str) -> float:
 # -- values -----------------------------------------------------------------------------------------------------------
 
 
-def _means(sums: Table) -> Values:
-    """Means in percent, from sums with the number of questions in the last column."""
-    means: Values = 100.0 * sums[:, :-1] / sums[:, -1:]
-    return means
-
-
 def _version_2(
     exact: Values,
     f1: Values,
@@ -209,8 +202,8 @@ def _version_2(
 
     def scores(sums: Table) -> Values:
         by_group = sums.reshape(len(sums), len(groups), 3)
-        means = 100.0 * by_group[:, :, :2] / np.maximum(by_group[:, :, 2:], 1)  # a resample may lack a group
-        return means.reshape(len(sums), -1)
+        percent = 100.0 * by_group[:, :, :2] / np.maximum(by_group[:, :, 2:], 1)  # a resample may lack a group
+        return percent.reshape(len(sums), -1)
 
     rows: Rows = Sums(table)
     if sweep is None:

@@ -1,4 +1,4 @@
-"""Gold and predicted tags of sentences, as ids: from files in CoNLL columns (`formats.conll`) or from lists.
+"""Gold and predicted tags of sentences, from files in CoNLL columns (`formats.conll`) or from lists, and their accuracy.
 
 Departure from conlleval: columns are separated by any number of spaces and tabs (conlleval: one space, or the -d option).
 Shapes: N sentences, T tokens.
@@ -7,18 +7,21 @@ Shapes: N sentences, T tokens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.configs.evaluate import Evaluate
+from nlptools.configs.metrics import Request
 from nlptools.errors import DataError, UsageError, display, visible
 from nlptools.files import streams
 from nlptools.formats.token_lines import BOUNDARY, DOCSTART, sentences
 from nlptools.messages import counted
-from nlptools.metrics.metric import Ints
+from nlptools.metrics.classification import confusion, label_set
+from nlptools.metrics.metric import Data, Evaluation, Ints, Sums, ratio
 from nlptools.metrics.ngrams import END, Ids
 
 _CHUNK = 64  # sentences encoded at once: few enough for the cache
@@ -56,20 +59,12 @@ class Tags:
         """The line of a token, if the tags come from a file."""
         return None if self.lines is None else int(self.lines[sentence]) + token
 
-    def sentences(self) -> list[list[str]]:
-        """The tags of each sentence as text."""
-        flat = np.array(self.names, object)[self.codes]
-        ends = np.cumsum(self.lengths + 1)
-        return [flat[end - length - 1 : end - 1].tolist() for end, length in zip(ends, self.lengths)]
-
-    def check_declared(self, labels: Sequence[str]) -> None:
-        """Raises DataError, with file and line, for the first tag that is not in `labels`, unless these are empty."""
-        undeclared = [id for id, name in enumerate(self.names) if id and labels and name not in set(labels)]
-        if undeclared:
-            position = int(np.flatnonzero(np.isin(self.codes, undeclared))[0])
-            tag = visible(self.names[self.codes[position]])
-            message = f"label {tag!r} is none of those declared: {', '.join(labels)}"
-            raise DataError(message, path=self.path, line=self.line(*self.place(position)))
+    def error(self, number: int, before: str, after: str) -> DataError:
+        """The error for the first occurrence of a tag, by its id: its name between the words `before` and `after`."""
+        sentence, token = self.place(int(np.flatnonzero(self.codes == number)[0]))
+        where = "" if self.path is not None else f" of token {token + 1} in sentence {sentence + 1}"
+        message = f"{before} {visible(self.names[number])!r}{where}{after}"
+        return DataError(message, path=self.path, line=self.line(sentence, token))
 
 
 def read_tags(paths: Sequence[str | Path], *, skip_docstart: bool = False, errors: str = "strict") -> tuple[Tags, Tags]:
@@ -136,6 +131,69 @@ def check_aligned(gold: Tags, predicted: Tags) -> None:
         raise DataError(message + (f"; {first}" if first else ""), path=predicted.path)
     if first:
         raise DataError(first)
+
+
+def aligned(gold: Tags | Iterable[Sequence[str]], predicted: Tags | Iterable[Sequence[str]]) -> list[Tags]:
+    """Both as `Tags`, with at least one sentence. Raises the errors of `encode` and `check_aligned`, and DataError."""
+    tagged = [tags if isinstance(tags, Tags) else encode(tags) for tags in (gold, predicted)]
+    check_aligned(*tagged)
+    if not len(tagged[0].lengths):
+        raise DataError("no sentences", path=tagged[0].path)
+    return tagged
+
+
+# -- accuracy ---------------------------------------------------------------------------------------------------------
+
+
+def tagging_accuracy(
+    gold: Tags | Iterable[Sequence[str]], predicted: Tags | Iterable[Sequence[str]], labels: Sequence[str] = ()
+) -> Evaluation:
+    """The share of tokens with the right tag; the unit is a sentence. The details hold the confusion matrix.
+
+    Args:
+        gold, predicted: as returned by `read_tags`, or one sequence of tags per sentence.
+        labels: all tags that may occur, in order; if not given, those seen, sorted.
+
+    Raises:
+        DataError: no sentences or no tokens, unequal numbers of sentences or of tokens in one of them, a tag that is
+            empty or not declared (names the place).
+        UsageError: a label is declared twice.
+    """
+    tagged = aligned(gold, predicted)
+    lengths = tagged[0].lengths
+    if not lengths.any():
+        raise DataError(f"no tokens: the {len(lengths)} sentences are empty", path=tagged[0].path)
+    names = label_set(tagged[0].names, tagged[1].names, labels or None)
+    places = {name: place for place, name in enumerate(names)}
+    codes = []
+    for tags in tagged:
+        for number, name in enumerate(tags.names[1:], 1):
+            if name not in places:
+                after = f" is none of those declared: {', '.join(labels)}" if name else " is empty"
+                raise tags.error(number, "label", after)
+        codes.append(np.array([-1, *map(places.__getitem__, tags.names[1:])])[tags.codes])
+    tokens = codes[0] >= 0
+    hits = np.add.reduceat(tokens & (codes[0] == codes[1]), np.cumsum(lengths + 1) - lengths - 1, dtype=np.int64)
+    return Evaluation(
+        names=("accuracy",),
+        rows=Sums(np.stack([hits, lengths], axis=1)),
+        scores=lambda sums: ratio(sums[:, :1], sums[:, 1:]),
+        unit="sentences",
+        items=(("labels", str(len(names))),),
+        details=confusion((codes[0] * len(names) + codes[1])[tokens], names),
+    )
+
+
+def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
+    """The accuracy of tags that `nlptools evaluate` is asked for."""
+    evaluation = tagging_accuracy(data.references, data.predictions, options.labels)
+    return with_documents(replace(evaluation, names=(requests[0].metric,)), options)
+
+
+def with_documents(evaluation: Evaluation, options: Evaluate) -> Evaluation:
+    """`evaluation`, whose signature says whether lines between documents are skipped."""
+    items = (*evaluation.items, ("docstart", "skipped")) if options.skip_docstart else evaluation.items
+    return replace(evaluation, items=items)
 
 
 # -- inside -----------------------------------------------------------------------------------------------------------

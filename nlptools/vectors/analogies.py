@@ -1,10 +1,12 @@
 """Analogies: which word is to `c` as `b` is to `a`?
 
-Files have word2vec's format (Mikolov et al. 2013, arXiv 1301.3781): four words per line, `a b c expected`, in sections that
-begin with a line `: name`. In files named `.csv`, the format of MSR's analogies (Mikolov, Yih and Zweig 2013, N13-1090),
-commas separate the words. `add` is 3CosAdd, the word nearest to b - a + c by unit vectors; `mul` is 3CosMul (Levy and
-Goldberg 2014, W14-1618). a, b, c and words that differ from them only in case are never answers, as in gensim; word2vec's
-compute-accuracy excludes only the three rows.
+Files have word2vec's format (Mikolov et al. 2013, arXiv 1301.3781): four words per line, `a b c expected`, in sections
+that begin with a line `: name`; in files named `.csv`, commas separate the words. Of MSR's analogies (Mikolov, Yih and
+Zweig 2013, N13-1090), a file `NAME.questions` has the first three words and `NAME.answers` beside it the category
+(`JJ_JJR`) and the fourth; in one file, a line may have the category as a fifth word. Each category is a section. `add`
+is 3CosAdd, the word nearest to b - a + c by unit vectors; `mul` is 3CosMul (Levy and Goldberg 2014, W14-1618). a, b, c
+and words that differ from them only in case are never answers, as in gensim; word2vec's compute-accuracy excludes only
+the three rows.
 
 The vector of each word is multiplied with each row once; the scores of a question are those of its three words, added or
 multiplied. A file of 19,544 questions on 905 words takes 905 dot products per word of the vocabulary, not 19,544.
@@ -14,19 +16,21 @@ Shapes: Q questions, W directions, V words, D dimensions.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from nlptools.errors import DataError, shown
-from nlptools.files.streams import blocks
+from nlptools.files.streams import zip_blocks
 from nlptools.vectors.nearest import EPSILON
 from nlptools.vectors.rows import Floats, Longs, unit
 from nlptools.vectors.similarity import is_csv
 from nlptools.vectors.vocabulary import Directions, Vocabulary
 
 UNKNOWN, WRONG, RIGHT = -1, 0, 1
+_CATEGORY = re.compile(r"[A-Z]+_[A-Z]+")  # of MSR's analogies
 _WIDTH = 4096  # words whose scores are computed at a time
 _BATCH = 32  # questions, times words: 512 KiB of scores, which stay in the cache
 _COSINES = 1 << 23  # of all directions with the words of a block: 32 MiB
@@ -66,24 +70,34 @@ def read(path: str, errors: str = "strict") -> Questions:
     places: list[int] = []
     questions: list[Question] = []
     csv = is_csv(path)
-    for block in blocks(path, errors):
-        for number, line in enumerate(block.lines, block.start):
-            words = (line.replace(",", " ") if csv else line).replace("\t", " ").split(" ")
-            if words[0] == ":":
-                sections.append(" ".join(filter(None, words[1:])))
-                continue
-            words = [word for word in words if word]
-            if not words:
-                continue
-            if len(words) != 4:
-                message = f"expected four words, got {len(words)}: {shown(line)}"
-                raise DataError(message, path=path, line=number, hint="sections begin with a colon and a space")
-            sections = sections or [""]
-            places.append(len(sections) - 1)
-            questions.append(Question(*words))
+    for number, line in enumerate(_lines(path, errors), 1):
+        words = (line.replace(",", " ") if csv else line).replace("\t", " ").split(" ")
+        if words[0] == ":":
+            sections.append(" ".join(filter(None, words[1:])))
+            continue
+        words = [word for word in words if word]
+        if not words:
+            continue
+        category = next(filter(_CATEGORY.fullmatch, words), None) if len(words) == 5 else None
+        if category is not None:
+            words.remove(category)
+            sections += [category] * (category not in sections)
+        if len(words) != 4:
+            message = f"expected four words, got {len(words)}: {shown(line)}"
+            raise DataError(message, path=path, line=number, hint="sections begin with a colon and a space")
+        sections = sections or [""]
+        places.append(len(sections) - 1 if category is None else sections.index(category))
+        questions.append(Question(*words))
     if not questions:
         raise DataError("no analogies: expected lines of four words", path=path)
     return Questions(path, sections, np.array(places, np.int64), questions)
+
+
+def _lines(path: str, errors: str) -> Iterator[str]:
+    """The lines of a file; of MSR's questions, each with the line of the file of answers behind it."""
+    paths = [path, path.removesuffix("questions") + "answers"] if path.endswith(".questions") else [path]
+    for block in zip_blocks(paths, errors):
+        yield from map(" ".join, zip(*block))
 
 
 def solve(

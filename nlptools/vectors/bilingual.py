@@ -15,7 +15,7 @@ import numpy as np
 from nlptools import messages
 from nlptools.errors import DataError, UsageError
 from nlptools.files import line_records, streams
-from nlptools.metrics.metric import Evaluation, Sums
+from nlptools.metrics.metric import Evaluation, means
 from nlptools.vectors import csls
 from nlptools.vectors.rows import Floats, Longs
 from nlptools.vectors.table import Vectors
@@ -143,5 +143,4 @@ def precision(ranked: Mapping[str, Longs], signature: Sequence[tuple[str, str]] 
     """
     hits = np.stack([(rank > 0) & (rank <= k) for rank in ranked.values() for k in CUTOFFS], axis=1)
     names = tuple(f"precision@{k}:{way}" for way in ranked for k in CUTOFFS)
-    rows = Sums(hits, counted=True)
-    return Evaluation(names, rows, lambda sums: sums[:, :-1] / np.maximum(1, sums[:, -1:]), "words", tuple(signature))
+    return means(names, hits, "words", tuple(signature))

@@ -20,7 +20,7 @@ from nlptools import messages
 from nlptools.configs.eval_vectors import EvalVectors
 from nlptools.errors import InputError, display
 from nlptools.metrics import correlation
-from nlptools.metrics.metric import Evaluation, Examples, Sums
+from nlptools.metrics.metric import Evaluation, Examples, means
 from nlptools.vectors import analogies, similarity
 from nlptools.vectors.analogies import Questions
 from nlptools.vectors.files import formats
@@ -162,8 +162,7 @@ def _accuracies(model: str, test: Questions, solved: Longs, settings: EvalVector
         results = solved[chosen]
         known = results[results != analogies.UNKNOWN]
         right = ((known if settings.unknown == "skip" else results) == analogies.RIGHT).astype(np.float64)
-        rows = Sums(right[:, None], counted=True)
-        accuracy = Evaluation(("accuracy",), rows, lambda sums: sums[:, :1] / sums[:, 1:], "questions", items)
+        accuracy = means(("accuracy",), right[:, None], "questions", items)
         value, signature, interval = _measured(accuracy, "accuracy", settings)
         yield Score(
             model, test.path, kind, name, value, int(right.sum()), len(known), len(results), "questions",

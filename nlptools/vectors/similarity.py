@@ -1,15 +1,17 @@
 """Word similarity: pairs of words with human scores, compared with the cosines of their vectors.
 
 Finkelstein et al. 2002, "Placing search in context" (WordSim-353), and its many successors: a pair per line, two words
-and a number. Fields are separated by commas in `.csv` files, elsewhere by tabs, or by spaces in a line without tabs. The
-column of scores is the first number behind the words in the second line (in the first if there is only one); columns
-behind it are ignored. A first line without a number in that column is a header; if its first column has no name, as in
-numbered rows written by pandas, that column is ignored.
+and a number. Fields are separated by commas in `.csv` files, elsewhere by tabs, or by spaces in a line without tabs.
+The column of scores is the first number behind the words in the second line (in the first if there is only one);
+columns behind it are ignored. Without such a number, a number in front of the words is the score. A first line without
+a number in that column is a header; if its first column has no name, as in numbered rows written by pandas, that column
+is ignored. Where each word ends in a part of speech, as in MEN (`sun-n`), the words are read without it.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -21,6 +23,8 @@ from nlptools.files.compression import without_suffix
 from nlptools.files.streams import blocks
 from nlptools.vectors.rows import Doubles, scaled
 from nlptools.vectors.vocabulary import Directions, Vocabulary
+
+_TAGGED = re.compile(".-[a-z]$")
 
 
 class Pairs(NamedTuple):
@@ -61,6 +65,9 @@ def read(path: str, errors: str = "strict") -> Pairs:
             raise _refusal(line, path)
         words.append((pair[0], pair[1]))
         scores.append(_number(score[0]))
+    if all(_TAGGED.search(word) for pair in words for word in pair):
+        words = [(one[:-2], other[:-2]) for one, other in words]
+        messages.note(f"{display(path)}: read without the parts of speech at the ends of the words")
     if header:
         messages.note(f"{display(path)}:{header.number}: read as a header: {shown(header.text)}")
     return Pairs(path, words, np.array(scores))
@@ -94,9 +101,11 @@ def _layout(lines: Sequence[_Line], path: str) -> tuple[int, int]:
     column = first + 2
     while column < len(typical.fields) and not _is_number(typical.fields[column]):
         column += 1
+    number_first = bool(typical.fields) and _is_number(typical.fields[first])
+    if column >= len(typical.fields) > first + 2 and number_first:
+        return first + 1, first
     # row numbers without a header would be read as the first word
-    rows = column > first + 2 and _is_number(typical.fields[first])
-    if column >= len(typical.fields) or rows:
+    if column >= len(typical.fields) or (column > first + 2 and number_first):
         raise _refusal(typical, path)
     return first, column
 

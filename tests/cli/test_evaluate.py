@@ -466,7 +466,7 @@ def test_wrong_usage(call, write, arguments, message):
         ("perplexity", None, "", "<stdin>: no lines: the input is empty"),
         ("perplexity", None, "-1\t1\n-1 1\n", "<stdin>:2: expected log-probability, tab, number of tokens, got '-1 1'"),
         ("entity-f1", None, "", "<stdin>: no sentences"),
-        ("tagging-accuracy", None, "", "no sentences"),
+        ("tagging-accuracy", None, "", "<stdin>: no sentences"),
         ("entity-f1", None, "a O O\nb O\n", "<stdin>:2: 2 columns, expected 3"),
         ("entity-f1", "a O\n\nb O\n", "a O\n", "<stdin>: unequal numbers of sentences: 2 of gold tags, 1 of predictions"),
         ("squad", json.dumps(SQUAD_11), '{\n"q1": "x",\n}', "<stdin>:3: not valid JSON: "),

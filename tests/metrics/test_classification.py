@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nlptools.errors import DataError, UsageError
 from nlptools.metrics import classification
-from nlptools.metrics.classification import METRICS, evaluate, tagging_accuracy
+from nlptools.metrics.classification import METRICS, evaluate
 from nlptools.metrics.label_tables import confusion_lines
 
 #        gold a a a a b b c c c c; predicted has 3 of 4 a, 1 of 2 b, 2 of 4 c
@@ -154,17 +154,6 @@ def test_confusion_lines():
     ]
 
 
-def test_tagging_by_hand():
-    gold = [["D", "N", "V"], [], ["N"], ["D", "N"]]
-    predicted = [["D", "N", "N"], [], ["V"], ["D", "N"]]
-    made = tagging_accuracy(gold, predicted)
-    assert (made.names, made.count, made.unit) == (("accuracy",), 4, "sentences")
-    assert made.values() == {"accuracy": 4 / 6}
-    assert made.details["confusion"] == [[2, 0, 0], [0, 2, 1], [0, 1, 0]]
-    weights = np.array([[2, 0, 1, 1], [0, 4, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4]])
-    assert made.compute(weights).tolist() == [[6 / 9], [0.0], [0.0], [1.0]]
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -184,19 +173,6 @@ def test_a_label_that_is_not_declared():
         evaluate(["a", "b"], ["a", "c"], labels=["a", "b"], paths=(None, "p.txt"))
     with pytest.raises(DataError, match=r"^line 1: label 'xxx"):
         evaluate(["x" * 1000, "b"], ["a", "c"], labels=["a", "b"])
-    with pytest.raises(DataError, match=r"^sentence 3, token 2: label 'Q'"):
-        tagging_accuracy([["N"], [], ["N", "Q", "N"]], [["N"], [], ["N"] * 3], labels=["N"])
-    with pytest.raises(DataError, match="sentence 3, token 1: label 'Q'"):
-        tagging_accuracy([["N"], [], ["N", "N"]], [["N"], [], ["Q", "N"]], labels=["N"])
-
-
-def test_bad_sentences():
-    with pytest.raises(DataError, match=r"^sentence 2 has 1 gold labels, but 2 predicted ones"):
-        tagging_accuracy([["N"], ["N"]], [["N"], ["N", "V"]])
-    with pytest.raises(DataError, match="no tokens"):
-        tagging_accuracy([[], []], [[], []])
-    with pytest.raises(DataError, match="unequal counts: 1 gold sentences, 0 predicted"):
-        tagging_accuracy([["N"]], [])
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from nlptools import __version__
 from nlptools.configs import metrics as table
 from nlptools.configs.metrics import Family
 from nlptools.errors import DataError, UsageError
-from nlptools.metrics.metric import Categories, Evaluation, Examples, Sums, bootstrap
+from nlptools.metrics.metric import Categories, Evaluation, Examples, Sums, bootstrap, means
 from nlptools.metrics.resampling import interval
 from nlptools.metrics.significance import Result, paired_bootstrap, paired_randomization, results
 
@@ -23,19 +23,13 @@ WEIGHTS = RNG.integers(0, 4, size=(6, 40))
 KINDS = [
     Sums(RNG.integers(0, 9, size=(40, 3))),
     Sums(VALUES),
-    Sums(VALUES, counted=True),
-    Sums(VALUES, in_order=True),
     Categories(RNG.integers(0, 5, 40), 5),
     Examples(40),
 ]
 
 
-def means(sums):
-    return sums[:, :-1] / sums[:, -1:]
-
-
 def evaluation():
-    return Evaluation(("left", "right"), Sums(VALUES, counted=True), means, "rows", (("kind", "mean"), ("of", "2")))
+    return means(("left", "right"), VALUES, "rows", (("kind", "mean"), ("of", "2")))
 
 
 # -- rows -------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ PARTS = ("precision", "recall", "f1")
 
 def scores(*arguments, **options):
     """The values of each example, (N, M)."""
-    return rouge(*arguments, **options).rows.table
+    return rouge(*arguments, **options).rows.table[:, :-1]
 
 
 def values(reference, prediction, kind, **options):
@@ -132,11 +132,11 @@ def test_refusals():
         rouge(["a"], ["a"])
     with pytest.raises(UsageError, match="list"):
         rouge([["a"]], "a")
-    with pytest.raises(DataError, match="unequal counts: 1 predictions, 2 references"):
+    with pytest.raises(DataError, match="unequal numbers of texts: 1 predictions, 2 in reference 2 of 2"):
         rouge([["a"], ["a", "b"]], ["a"])
-    with pytest.raises(DataError, match="no examples"):
+    with pytest.raises(DataError, match="no texts"):
         rouge([[]], [])
-    with pytest.raises(DataError, match="line 2: no reference"):
+    with pytest.raises(DataError, match="text 2 has no reference"):
         rouge([["a", None], ["b", None]], ["a", "b"])
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from nlptools.errors import DataError, InputError, UsageError
 from nlptools.metrics import tags as module
-from nlptools.metrics.tags import encode, read_tags
+from nlptools.metrics.tags import encode, read_tags, tagging_accuracy
+
+
+def sentences(tags):
+    """The tags of each sentence as text."""
+    flat = np.array(tags.names, object)[tags.codes]
+    ends = np.cumsum(tags.lengths + 1)
+    return [flat[end - length - 1 : end - 1].tolist() for end, length in zip(ends, tags.lengths)]
 
 
 @pytest.fixture
@@ -28,21 +35,21 @@ def test_compressed_and_in_many_blocks(write, monkeypatch):
     text = "".join(f"w{i} O B-{i % 3}\n" + "\n" * (i % 4 == 0) for i in range(50))
     plain, packed = write(text), write(gzip.compress(text.encode()), "file.gz")
     first, second = (read_tags([path]) for path in (plain, packed))
-    assert [side.sentences() for side in first] == [side.sentences() for side in second]
-    assert [*chain.from_iterable(first[1].sentences())] == [f"B-{i % 3}" for i in range(50)]
+    assert [sentences(side) for side in first] == [sentences(side) for side in second]
+    assert [*chain.from_iterable(sentences(first[1]))] == [f"B-{i % 3}" for i in range(50)]
     assert np.array_equal(first[0].lengths, [1, *[4] * 12, 1])
     assert first[1].line(2, 1) == 9
 
 
 def test_one_file_holds_both_in_its_last_columns(write):
     gold, predicted = read_tags([write("a X O B-A\nb X B-A O\n\nc X O O\n")])
-    assert gold.sentences() == [["O", "B-A"], ["O"]]
-    assert predicted.sentences() == [["B-A", "O"], ["O"]]
+    assert sentences(gold) == [["O", "B-A"], ["O"]]
+    assert sentences(predicted) == [["B-A", "O"], ["O"]]
 
 
 def test_two_files_hold_one_each(write):
     gold, predicted = read_tags([write("a X O\nb X B-A\n", "gold"), write("\nB-A\nO\n", "predicted")])
-    assert (gold.sentences(), predicted.sentences()) == ([["O", "B-A"]], [["B-A", "O"]])
+    assert (sentences(gold), sentences(predicted)) == ([["O", "B-A"]], [["B-A", "O"]])
 
 
 def test_words_of_two_files_are_compared(write):
@@ -78,6 +85,37 @@ def test_files_that_differ_in_length(write):
 
 def test_encoded_tags_know_their_places():
     side = encode([["A", "B"], [], ["B"]])
-    assert side.sentences() == [["A", "B"], [], ["B"]]
+    assert sentences(side) == [["A", "B"], [], ["B"]]
     assert [side.place(i) for i in (0, 1, 2, 4)] == [(0, 0), (0, 1), (0, 2), (2, 0)]
     assert side.line(0) is None
+
+
+def test_tagging_by_hand():
+    gold = [["D", "N", "V"], [], ["N"], ["D", "N"]]
+    predicted = [["D", "N", "N"], [], ["V"], ["D", "N"]]
+    made = tagging_accuracy(gold, predicted)
+    assert (made.names, made.count, made.unit) == (("accuracy",), 4, "sentences")
+    assert made.values() == {"accuracy": 4 / 6}
+    assert made.details["confusion"] == [[2, 0, 0], [0, 2, 1], [0, 1, 0]]
+    weights = np.array([[2, 0, 1, 1], [0, 4, 0, 0], [0, 0, 4, 0], [0, 0, 0, 4]])
+    assert made.compute(weights).tolist() == [[6 / 9], [0.0], [0.0], [1.0]]
+
+
+def test_tags_that_are_not_declared():
+    with pytest.raises(DataError, match=r"^label 'Q' of token 2 in sentence 3 is none of those declared: N$"):
+        tagging_accuracy([["N"], [], ["N", "Q", "N"]], [["N"], [], ["N"] * 3], ["N"])
+    with pytest.raises(DataError, match=r"^label 'Q' of token 1 in sentence 3 is none of those declared: N"):
+        tagging_accuracy([["N"], [], ["N", "N"]], [["N"], [], ["Q", "N"]], ["N"])
+    with pytest.raises(DataError, match=r"^label '' of token 2 in sentence 1 is empty$"):
+        tagging_accuracy([["N", "N"]], [["N", ""]])
+
+
+def test_sentences_that_differ():
+    with pytest.raises(DataError, match=r"^sentence 2 has 1 tokens in the gold tags and 2 in the predictions"):
+        tagging_accuracy([["N"], ["N"]], [["N"], ["N", "V"]])
+    with pytest.raises(DataError, match="no tokens: the 2 sentences are empty"):
+        tagging_accuracy([[], []], [[], []])
+    with pytest.raises(DataError, match="unequal numbers of sentences: 1 of gold tags, 0 of predictions"):
+        tagging_accuracy([["N"]], [])
+    with pytest.raises(DataError, match="no sentences"):
+        tagging_accuracy([], [])

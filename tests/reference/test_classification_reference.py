@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from nlptools.configs.metrics import AVERAGED as KINDS
 from nlptools.metrics import label_tables
-from nlptools.metrics.classification import METRICS, evaluate, tagging_accuracy
+from nlptools.metrics.classification import METRICS, evaluate
+from nlptools.metrics.tags import tagging_accuracy
 
 sklearn_metrics = pytest.importorskip("sklearn.metrics")
 pytestmark = pytest.mark.reference

@@ -37,7 +37,7 @@ def theirs(references, predictions, stem):
 def check(references, predictions, stem=False):
     expected = theirs(references, predictions, stem)
     ours = rouge(references, predictions, COLUMNS, stem=stem)
-    np.testing.assert_allclose(ours.rows.table, expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(ours.rows.table[:, :-1], expected, rtol=0, atol=1e-12)
     values = ours.values()
     np.testing.assert_allclose(list(values.values()), expected.mean(axis=0), rtol=0, atol=1e-12)
 

@@ -22,6 +22,7 @@ from seqeval.metrics import accuracy_score, classification_report
 from seqeval.metrics import sequence_labeling as default
 from seqeval.metrics import v1 as strict
 
+from tests.metrics.test_tags import sentences
 from tests.real_data import published
 
 pytestmark = pytest.mark.reference
@@ -127,7 +128,7 @@ def conll2003(tmp_path):
 
 
 def test_conll2003(conll2003):
-    sides = [side.sentences() for side in read_tags([conll2003])]
+    sides = [sentences(side) for side in read_tags([conll2003])]
     check(*sides, "iob1")
     check(*sides, "conlleval")
     from_file = entities(*read_tags([conll2003]), "conlleval")

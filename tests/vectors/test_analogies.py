@@ -222,3 +222,22 @@ def test_commas_separate_the_words_of_csv(tmp_path, name):
     path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
     found = analogies.read(str(path)).questions
     assert [tuple(question) for question in found] == [tuple(line.split(",")) for line in data.decode().split()]
+
+
+def test_the_two_files_of_msr(tmp_path):
+    (tmp_path / "word_relationship.questions").write_text("good better rough\nhigh higher sure\nlaw laws age\n")
+    (tmp_path / "word_relationship.answers").write_text("JJ_JJR rougher\nJJ_JJR surer\nNN_NNS ages\n")
+    found = analogies.read(str(tmp_path / "word_relationship.questions"))
+    assert (found.sections, found.places.tolist()) == (["JJ_JJR", "NN_NNS"], [0, 0, 1])
+    assert found.questions[1:] == [Question("high", "higher", "sure", "surer"), Question("law", "laws", "age", "ages")]
+    for line in ("good better rough rougher JJ_JJR", "JJ_JJR good better rough rougher"):
+        (tmp_path / "one.tsv").write_text(line.replace(" ", "\t") + "\nlaw\tlaws\tage\tages\tNN_NNS\n" + line + "\n")
+        found = analogies.read(str(tmp_path / "one.tsv"))
+        assert (found.sections, found.places.tolist()) == (["JJ_JJR", "NN_NNS"], [0, 1, 0])
+        assert found.questions[0] == Question("good", "better", "rough", "rougher")
+    (tmp_path / "word_relationship.answers").write_text("JJ_JJR rougher\n")
+    with pytest.raises(DataError, match="unequal numbers of lines"):
+        analogies.read(str(tmp_path / "word_relationship.questions"))
+    (tmp_path / "word_relationship.answers").unlink()
+    with pytest.raises(InputError, match=r"word_relationship\.answers"):
+        analogies.read(str(tmp_path / "word_relationship.questions"))

@@ -25,7 +25,11 @@ EXPECTED = [("love", "sex"), ("tiger", "cat")], [6.77, 7.35]
         ("set1.csv", "Word 1,Word 2,Human (mean),1,2\nlove,sex,6.77,9,6\ntiger,cat,7.35,9,7\n", 1),
         ("SimLex.txt", "word1\tword2\tPOS\tSimLex999\tAssoc\nlove\tsex\tN\t6.77\t1\ntiger\tcat\tN\t7.35\t2\n", 1),
         ("SimVerb.txt", "love\tsex\tV\t6.77\tNONE\ntiger\tcat\tV\t7.35\tSYNONYMS\n", 0),
+        ("first.tsv", "score\tone\tother\n6.77\tlove\tsex\n7.35\ttiger\tcat\n", 1),
+        ("first.txt", "6.77 love sex\n7.35 tiger cat\n", 0),
+        ("first.csv", "6.77,love,sex,NONE\n7.35,tiger,cat,SYNONYMS\n", 0),
         ("men.CSV", ",word1,word2,similarity\n0,love,sex,6.77\n1,tiger,cat,7.35\n", 1),
+        ("men.txt", "love-n sex-n 6.77\ntiger-n cat-v 7.35\n", 0),
         ("quoted.csv", '"love", sex , 6.77\n"tiger","cat",7.35\n', 0),
         ("named", "word1 word2 score\nlove sex 6.77\ntiger cat 7.35\n", 1),
         ("spaced.tsv", "\ufefflove \t sex\t 6.77 \ntiger\tcat\t735e-2\t\n", 0),
@@ -35,7 +39,9 @@ def test_layouts(tmp_path, capsys, name, text, headers):
     (tmp_path / name).write_text(text, encoding="utf-8", newline="")
     found = read(str(tmp_path / name))
     assert (found.words, found.scores.tolist()) == EXPECTED
-    assert capsys.readouterr().err.count("read as a header") == headers
+    notes = capsys.readouterr().err
+    assert notes.count("read as a header") == headers
+    assert notes.count("read without the parts of speech") == (name == "men.txt")
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

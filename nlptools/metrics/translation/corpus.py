@@ -7,9 +7,8 @@ Shapes: S segments, C statistics.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from importlib import import_module
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,10 +16,11 @@ import numpy as np
 from nlptools import __version__
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import TRANSLATION, Request
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError
 from nlptools.metrics.metric import Data, Evaluation, Items, Table, signature_text
+from nlptools.metrics.paired import check_references
 from nlptools.metrics.translation.bleu import Bleu, BleuScore
-from nlptools.metrics.translation.metric import CorpusMetric, References, Score, check_lengths, corpus_evaluation
+from nlptools.metrics.translation.metric import CorpusMetric, References, Score, corpus_evaluation
 from nlptools.metrics.translation.segments import reference_counts
 
 Texts = Iterable[str]
@@ -37,12 +37,9 @@ def metric_class(name: str) -> Any:
 def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
     """The metric, with its default options, that `nlptools evaluate` is asked for."""
     metric: CorpusMetric = metric_class(requests[0].metric)()
-    if isinstance(data.references, str) or any(isinstance(lines, str) for lines in data.references):
-        raise UsageError("expected references as a list with one list of texts per reference")
+    check_references(data.predictions, data.references)
     sides = [[text and text.rstrip() for text in lines] for lines in (data.predictions, *data.references)]
-    table = metric.statistics(sides[0], sides[1:])
-    if not len(table):
-        raise DataError("no texts: predictions and references are empty")
+    table = _statistics(metric, sides[0], sides[1:])
     evaluation = corpus_evaluation(metric, table, (("nrefs", str(len(data.references))),))
     return dataclasses.replace(evaluation, names=(requests[0].metric,))
 
@@ -92,21 +89,19 @@ def ter(hypotheses: Texts, references: Sequence[Iterable[str | None]], **options
 
 
 def _score(metric: CorpusMetric, hypotheses: Texts, references: Sequence[Iterable[str | None]]) -> Score:
-    if isinstance(hypotheses, str) or isinstance(references, str) or any(isinstance(r, str) for r in references):
-        raise UsageError("expected hypotheses as a list of segments, and references as a list of such lists")
-    statistics = CorpusStatistics([metric], 1)
-    if not references:
-        raise UsageError("expected at least one reference")
-    sources: list[Iterator[Any]] = [iter(hypotheses), *map(iter, references)]
-    while any(block := [list(islice(source, _BLOCK)) for source in sources]):
-        if len(set(map(len, block))) > 1:
-            first, *others = (
-                statistics.segments + len(part) + sum(1 for _ in source) for part, source in zip(block, sources)
-            )
-            check_lengths(first, others)
-        statistics.add(block[:1], block[1:])
-    items = signature(metric, statistics.num_references)
-    return dataclasses.replace(metric.score(statistics.tables()[0][0].sum(axis=0)), signature=signature_text(items))
+    texts: Any = hypotheses if isinstance(hypotheses, str) else list(hypotheses)
+    sides = [reference if isinstance(reference, str) else list(reference) for reference in references]
+    table = _statistics(metric, texts, sides)
+    numbers = set(reference_counts(sides))
+    items = signature(metric, numbers.pop() if len(numbers) == 1 else None)
+    return dataclasses.replace(metric.score(table.sum(axis=0)), signature=signature_text(items))
+
+
+def _statistics(metric: CorpusMetric, hypotheses: list[str], references: References) -> Table:
+    table = metric.statistics(hypotheses, references)
+    if not len(table):
+        raise DataError("no texts: translations and references are empty")
+    return table
 
 
 # -- statistics of a corpus -------------------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nlptools.errors import DataError, UsageError
 from nlptools.metrics.metric import Evaluation, Floats, Items, Sums, Table
+from nlptools.metrics.paired import check_references
 
 References = Sequence[Sequence["str | None"]]  # one list per reference; None where a segment has no such reference
 
@@ -59,13 +59,8 @@ class CorpusMetric(ABC):
         """What the C statistics are called."""
 
     def statistics(self, hypotheses: list[str], references: References) -> Table:
-        """The statistics of each segment: (S, C).
-
-        Raises:
-            DataError: the numbers of segments differ, or a segment has no reference at all.
-            UsageError: no references.
-        """
-        _check_segments(hypotheses, references)
+        """The statistics of each segment: (S, C). Raises the errors of `paired.check_references`."""
+        check_references(hypotheses, references)
         blocks: list[Table] = [np.zeros((0, len(self.columns)), np.int64)]
         for start in range(0, len(hypotheses), self.segments_at_once):
             part = slice(start, start + self.segments_at_once)
@@ -99,7 +94,7 @@ def corpus_evaluation(
     """`metric` with the statistics (N, C) of some segments. `items` precede those of the metric in the signature."""
     return Evaluation(
         names=(metric.name,),
-        rows=Sums(table, in_order=True),
+        rows=Sums(table),
         scores=lambda totals: metric.scores(totals)[:, None],
         unit="segments",
         items=(*items, *metric.signature()),
@@ -110,23 +105,3 @@ def corpus_evaluation(
 def score_type(totals: Table) -> type[np.floating[Any]]:
     """The type in which sums are divided by one another, see `CorpusMetric.scores`."""
     return np.float32 if totals.dtype == np.float32 else np.float64
-
-
-def check_lengths(hypotheses: int, references: Sequence[int]) -> None:
-    """Raises DataError if a reference has more or fewer segments than there are hypotheses; names the first one."""
-    for number, length in enumerate(references, 1):
-        if length != hypotheses:
-            which = f"reference {number} of {len(references)}" if len(references) > 1 else "the reference"
-            raise DataError(f"unequal numbers of segments: {hypotheses} hypotheses, {length} in {which}")
-
-
-def _check_segments(hypotheses: Sequence[str], references: References) -> None:
-    """Raises the errors of `CorpusMetric.statistics`."""
-    if not references:
-        raise UsageError("expected at least one reference")
-    check_lengths(len(hypotheses), [len(reference) for reference in references])
-    if all(None not in reference for reference in references):
-        return
-    for i, segment in enumerate(zip(*references)):
-        if all(reference is None for reference in segment):
-            raise DataError(f"segment {i + 1} has no reference, expected at least one")

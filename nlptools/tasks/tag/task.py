@@ -38,7 +38,8 @@ from nlptools.formats.conll import split_tabs
 from nlptools.formats.examples import PredicateSentence
 from nlptools.formats.readers import read
 from nlptools.layers.crf import Crf
-from nlptools.metrics import classification, spans
+from nlptools.metrics import spans
+from nlptools.metrics.tags import tagging_accuracy
 from nlptools.tasks.tag import output
 from nlptools.tasks.tag.decoding import Neighbours, best_tags, constraints
 from nlptools.tasks.tag.features import WordFeatures, number_labels, word_features
@@ -285,7 +286,7 @@ class Tagging(Task):
             "loss": self._measured(predictions, right),
         }
         if self.scheme == tag_schemes.PLAIN:
-            return {**numbers, **classification.tagging_accuracy(right, predicted).values()}
+            return {**numbers, **tagging_accuracy(right, predicted).values()}
         return {**numbers, **spans.entities(right, predicted, "conlleval").values()}
 
     def _measured(self, predictions: Sequence[Tagged], right: Sequence[Sequence[str]]) -> float:

@@ -88,7 +88,7 @@ def test_a_reference_that_is_not_there_is_none():
     empty = bleu(["a b c d", "a b c d"], [["a b c d x", "a b c d x"], ["", "a b c d"]])
     assert empty.signature.startswith("nrefs:2|"), "an empty one is a reference"
     assert bleu(["a", "b"], [["a", None], [None, "b"]]).signature.startswith("nrefs:1|")
-    with pytest.raises(DataError, match="segment 2 has no reference"):
+    with pytest.raises(DataError, match="text 2 has no reference"):
         bleu(["a", "b"], [["a", None]])
 
 
@@ -222,13 +222,13 @@ def test_many_scores_at_once_are_scores_one_by_one(order, effective_order, smoot
 
 
 def test_refusals():
-    with pytest.raises(DataError, match="no segments"):
+    with pytest.raises(DataError, match="no texts"):
         bleu([], [[]])
-    with pytest.raises(DataError, match="unequal numbers of segments: 2 hypotheses, 1 in the reference"):
+    with pytest.raises(DataError, match="unequal numbers of texts: 2 predictions, 1 in the reference"):
         bleu(["a", "b"], [["a"]])
-    with pytest.raises(DataError, match="1 hypotheses, 2 in reference 2 of 2"):
+    with pytest.raises(DataError, match="1 predictions, 2 in reference 2 of 2"):
         bleu(["a"], [["a"], ["a", "b"]])
-    with pytest.raises(DataError, match="unequal numbers of segments: 2 hypotheses, 1 in the reference"):
+    with pytest.raises(DataError, match="unequal numbers of texts: 2 predictions, 1 in the reference"):
         Bleu().statistics(["a", "b"], [["a"]])
     for wrong in ((["a"], ["a"]), ("a", [["a"]]), (["a"], "a")):
         with pytest.raises(UsageError, match="list"):
@@ -262,7 +262,7 @@ def test_a_model_that_is_none(tmp_path):
 
 
 def test_unequal_numbers_far_down_are_all_counted():
-    with pytest.raises(DataError, match="20000 hypotheses, 20001 in reference 1 of 2"):
+    with pytest.raises(DataError, match="20000 predictions, 20001 in reference 1 of 2"):
         bleu(iter(["a"] * 20_000), [iter(["a"] * 20_001), ["a"] * 9])
 
 

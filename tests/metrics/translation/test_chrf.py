@@ -84,7 +84,7 @@ def test_no_segments():
 def test_refusals():
     with pytest.raises(DataError, match="unequal"):
         Chrf().statistics(["a", "b"], [["a"]])
-    with pytest.raises(DataError, match="segment 2 has no reference"):
+    with pytest.raises(DataError, match="text 2 has no reference"):
         Chrf().statistics(["a", "b"], [["a", None], ["a", None]])
     with pytest.raises(UsageError, match="reference"):
         Chrf().statistics(["a"], [])

@@ -149,7 +149,7 @@ def test_no_segments():
 def test_refusals():
     with pytest.raises(DataError, match="unequal"):
         Ter().statistics(["a", "b"], [["a"]])
-    with pytest.raises(DataError, match="segment 1 has no reference"):
+    with pytest.raises(DataError, match="text 1 has no reference"):
         Ter().statistics(["a"], [[None]])
     with pytest.raises(UsageError, match="reference"):
         Ter().statistics(["a"], [])
