@@ -251,7 +251,10 @@ def test_growing_the_vocabulary(call: Run, tmp_path: Path) -> None:
 
 def test_a_given_vocabulary(call: Run, tmp_path: Path) -> None:
     (tmp_path / "vocab").write_text("sun1\t10\nzebra\t5\nsea2\t3\n")
-    done = call("train-w2v", "--vocab", "vocab", "--dim", "4", "--epochs", "1", stdin=sentences(count=100))
+    common = ("train-w2v", "--vocab", "vocab", "--dim", "4", "--epochs", "1")
+    done = call(*common, stdin=sentences(count=100))
+    assert done.code == 65 and "93% of the tokens of the training data are unknown" in done.err
+    done = call(*common, "--force", stdin=sentences(count=100))
     assert [line.split(" ")[0] for line in done.lines[1:]] == ["sun1", "zebra", "sea2"]
 
 

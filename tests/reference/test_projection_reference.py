@@ -48,12 +48,12 @@ def test_tsne_is_called_with_the_seed():
     found = reduce(given, "tsne", perplexity=8, seed=3)
     assert found.coordinates.tobytes() == reduce(given, "tsne", perplexity=8, seed=3).coordinates.tobytes()
     assert not np.allclose(found.coordinates, reduce(given, "tsne", perplexity=8, seed=4).coordinates)
-    unit = unit(given)
-    theirs = manifold.TSNE(2, perplexity=8, init=reduction._start(unit, 2, 3), random_state=3).fit_transform(unit)
+    scaled = unit(given)
+    theirs = manifold.TSNE(2, perplexity=8, init=reduction._start(scaled, 2, 3), random_state=3).fit_transform(scaled)
     assert (found.coordinates == theirs).all()
     trusted = manifold.trustworthiness(given, found.coordinates, n_neighbors=5, metric="cosine")
     assert trusted > 0.85 and trusted > manifold.trustworthiness(
-        given, pca(unit, 2).coordinates, n_neighbors=5, metric="cosine"
+        given, pca(scaled, 2).coordinates, n_neighbors=5, metric="cosine"
     )
 
 

@@ -98,11 +98,7 @@ def load(
         UsageError: no such format, or no format has such a name.
     """
     name = os.fspath(path)
-    if format in (None, "npy") and is_nameless(name):
-        result = load_nameless(name, format, errors)
-    else:
-        kind = format or source_format(name)
-        result = npy.load_array(name) if kind == "npy" and lines is not None else codec(kind).read(name, errors)
+    result = contents(name, format, errors, bare=lines is not None)
     if not isinstance(result, Vectors):
         return named_rows(result, name, lines, errors)
     if lines is not None:
@@ -117,19 +113,23 @@ def load_to_search(path: str, format: str | None = None, errors: str = "strict",
     return first_words(vectors) if may_repeat else vectors
 
 
-def load_nameless(
-    path: str, format: str | None = None, errors: str = "strict", types: str = "f"
+def contents(
+    path: str, format: str | None = None, errors: str = "strict", *, types: str = "f", bare: bool = False
 ) -> Vectors | NDArray[Any]:
-    """The contents of standard input or a pipe: words and vectors, or of npy an array (N, D) of `types`.
+    """Words and vectors as `load` returns them; or an array (N, D) of `types`, from npy in a stream or without its words.
 
-    Raises:
-        BundleError: see `load`.
+    `bare`: read npy without the words beside it. Raises as `load` does.
     """
-    opened = streams.open_bytes(path)
-    kind = format or _piped_format(opened)
-    if kind == "npy":
-        return npy.read_arrays(path, types, opened)
-    vectors: Vectors = codec(kind).read(path, errors, opened)
+    if format in (None, "npy") and is_nameless(path):
+        opened = streams.open_bytes(path)
+        kind = format or _piped_format(opened)
+        return npy.read_arrays(path, types, opened) if kind == "npy" else _read(kind, path, errors, opened)
+    kind = format or source_format(path)
+    return npy.load_array(path, types) if kind == "npy" and bare else _read(kind, path, errors)
+
+
+def _read(kind: str, *args: Any) -> Vectors:
+    vectors: Vectors = codec(kind).read(*args)
     return vectors
 
 

@@ -82,10 +82,8 @@ def read(
         InputError, UsageError: see `nlptools.vectors.files.formats.load`.
     """
     loaded: Vectors | Array
-    if lines is None and bare(path, format):
-        loaded = npy.load_array(path, "fiu")
-    elif lines is None and formats.is_nameless(path) and format in (None, "npy"):
-        loaded = formats.load_nameless(path, format, errors, types="fiu")
+    if lines is None:
+        loaded = formats.contents(path, format, errors, types="fiu", bare=bare(path, format))
     else:
         loaded = formats.load(path, format, errors, lines)
     if isinstance(loaded, Vectors):
