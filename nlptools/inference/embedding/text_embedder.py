@@ -127,7 +127,7 @@ class TextEmbedder:
         for dense in self.steps.dense if self.steps else ():
             if dense.weight.shape[1] != width:
                 raise UsageError(
-                    f"the model's dense layer takes {dense.weight.shape[1]} dimensions, --layers gives {width}"
+                    f"the model's dense layer takes {dense.weight.shape[1]} dimensions, --layers selects {width}"
                 )
             width = dense.weight.shape[0]
         if self.settings.truncate_dim > width:
@@ -208,7 +208,7 @@ def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:
 
 
 def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:
-    """The vectors of lines (count, D) from those of pieces (P, D): the mean, weighted by numbers of tokens."""
+    """The vectors of lines (count, D): the means of the vectors of their pieces (P, D), weighted by numbers of tokens."""
     if len(rows) == count:
         return rows
     lines = np.asarray(prepared.lines)

@@ -7,8 +7,8 @@ their first principal component (of the vectors as they are, not centered).
 
 Departures. The common component is computed from the lines in which words are counted (the first 100,000), not from the
 embedded lines: the vector of a line does not depend on the other lines. Without a file of counts, probabilities come from the
-counts in the file of vectors, or from the ranks of the words by Zipf's law, and the component is that of lines of ten words
-drawn independently. tf-idf computes the weighted mean, not the sum.
+counts in the file of vectors, or from the ranks of the words by Zipf's law, and the component is computed for lines of ten
+words drawn independently. tf-idf computes the weighted mean, not the sum.
 
 A word that is not in the file is looked up in other letter cases (all lower, all upper, capitalized), of which the most
 frequent is used; otherwise its vector is computed from n-grams if the file has them; otherwise the word is left out. Lines

@@ -43,7 +43,7 @@ _INITIAL_SQUARES = 1.0
 def shapes(words: int, dimensions: int) -> dict[str, tuple[int, int]]:
     """The shapes of the tables: a row for each word, each followed by its row as context; and their sums of squares.
 
-    The row of a word is (w, b, 1), that of a context (c, 1, b'): their dot product is the prediction w.c + b + b'.
+    The row of a word is (w, b, 1), the row of a context (c, 1, b'): their dot product is the prediction w.c + b + b'.
     """
     return {"rows": (2 * words, dimensions + 2), "squares": (2 * words, dimensions + 2)}
 

@@ -246,7 +246,7 @@ class _Job:
         return _Text(text, valid, self.inputs)
 
     def train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
-        """Train new tables, or those of the last checkpoint; without `checkpoints` nothing is saved."""
+        """Train new tables, or the tables of the last checkpoint; without `checkpoints` nothing is saved."""
         tables = building.tables(self.settings, text.train, self.start, self.devices.seed, self.backend.device)
         trainer, progress = self._trainer(text, tables, place / "data"), Progress()
         plan = trainer.plan
@@ -304,7 +304,7 @@ class _Job:
 
 
 def _check(trainer: Chunks, tables: Tables, progress: Progress) -> None:
-    """Warn of a loss above that of untrained vectors. Raises Diverged: the tables contain numbers that are not finite."""
+    """Warn of a loss above the loss of untrained vectors. Raises Diverged: the tables contain numbers that are not finite."""
     lr = trainer.plan.lr
     if progress.loss > 1.2 * trainer.untrained_loss:
         messages.warn(

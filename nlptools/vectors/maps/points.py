@@ -1,4 +1,4 @@
-"""The words of a map: the first of a table, those of a file, those of arrows."""
+"""The words of a map: the first words of a table, the words of a file, the words of arrows."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Points:
         rows = unit(self.rows)
         k = min(k, len(rows) - 1)
         cosines, places = csls.retrieve(rows, rows, k + 1)
-        # the word itself, or, behind as many equal vectors, the last one
+        # the word itself, or, after as many equal vectors, the last one
         itself = places == np.arange(len(rows))[:, None]
         itself[~itself.any(axis=1), -1] = True
         return places[~itself].reshape(-1, k), np.clip(cosines[~itself].reshape(-1, k), -1, 1)

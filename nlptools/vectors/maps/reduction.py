@@ -71,7 +71,7 @@ def reduce(rows: Array, settings: Project) -> Reduced:
         return pca(rows, dims)
     coordinates = _tsne(rows, dims, perplexity, seed) if method == "tsne" else _umap(rows, dims, umap_neighbors, seed)
     if not np.isfinite(coordinates).all():
-        raise DataError(f"{method} gives no finite coordinates for these vectors")
+        raise DataError(f"{method} finds no finite coordinates for these vectors")
     return Reduced(coordinates, None)
 
 
@@ -113,7 +113,7 @@ def _by_rows(rows: Array, mean: Array) -> tuple[Array, Array]:
 
 
 def check_method(method: str) -> None:
-    """Raise Unavailable if the package behind `method` is not installed, before any work is done."""
+    """Raise Unavailable if the package of `method` is not installed, before any work is done."""
     if method != "pca":
         _estimator(method)
 
