@@ -52,7 +52,7 @@ def test_one_array_is_mapped_and_compressed_ones_are_read(tmp_path: Path) -> Non
         (records(ROWS)[:-1], "ends inside an array, 1 bytes"),
         (records(ROWS) + b"\x93NUM", "not a readable array"),
         (records(ROWS, ROWS[:, :1]), "an array of 1 float32 after arrays of 2 float32"),
-        (records(ROWS, ROWS.astype(np.float16)), "an array of 2 float16 behind"),
+        (records(ROWS, ROWS.astype(np.float16)), "an array of 2 float16 after"),
         (records(ROWS[0]), "expected matrices of numbers"),
         (records(np.asfortranarray(ROWS)), "expected matrices of numbers"),
         (records(np.array([["a"]])), "expected matrices of numbers"),
