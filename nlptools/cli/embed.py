@@ -98,18 +98,10 @@ def command(
 
 def _check_outputs(embed: Embed, lines: Lines) -> None:
     """Raise OutputError for an output file that exists, and UsageError for binary data to a terminal, before loading a model."""
-    import os
-
-    from nlptools.errors import OutputError, display
     from nlptools.files.compression import SUFFIXES
-    from nlptools.vectors.files import formats
-    from nlptools.vectors.files.npy import words_beside
+    from nlptools.vectors.files.formats import check_target
 
-    formats.check_standard_output(lines.output, embed.to, streamed=True)
-    names = [lines.output, embed.index]
-    is_array = embed.to == "npy" and embed.unit == "sentence" and not lines.output.endswith(SUFFIXES)
-    if is_array and lines.output != "-" and (os.path.isfile(lines.output) or not os.path.exists(lines.output)):
-        names.append(words_beside(lines.output))
-    for name in names:
-        if name not in (None, "-") and os.path.isfile(name) and not lines.force:
-            raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
+    has_lines = embed.unit == "sentence" and not lines.output.endswith(SUFFIXES)
+    check_target(lines.output, embed.to, lines.force, lines_beside=has_lines, streamed=True)
+    if embed.index is not None:
+        check_target(embed.index, "tsv", lines.force, streamed=True)

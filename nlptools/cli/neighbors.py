@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     Lines,
     formats=f"""Each line is a word, or an expression: words with + and - between spaces (king - man + woman). Hyphens are part
 of words, and a word may contain spaces. A line that is in the vocabulary is always a word. Each query gives one line: the
-query, then word and similarity of each neighbor, nearest first, separated by tabs. Similarities are cosines; those of
---method mul are quotients of 3CosMul. The words of a query are not among its neighbors.
+query, then word and similarity of each neighbor, nearest first, separated by tabs. Similarities are cosines; with
+--method mul they are quotients of 3CosMul. The words of a query are not among its neighbors.
 
 Words outside the vocabulary have vectors if the file has n-grams of fastText. A query with a word without vector gives a
 line with the query alone; standard error counts them. With --json, each line is an object: query, neighbors (a list of
@@ -36,11 +36,11 @@ list).
 
 Formats of VECTORS: {FILES}. They are described in nlptools-convert(1). Standard input (-, if the queries are in files) and
 pipes are jsonl or npy if their first byte is, else word2vec. Binary files and arrays in files are memory-mapped; with
---restrict, only the words of the queries and the first N words are read, and damage behind these is not noticed.
+--restrict, only the words of the queries and the first N words are read, and damage after these is not noticed.
 
 VECTORS may also be the output of nlptools-embed(1) for a text, whose lines are then the words: a query that is one of these
 lines gives the lines nearest to it. Of equal lines the first stands for all. Other queries need vectors: from --model, or,
-if nlptools-embed(1) needs options, from its output with --embedded. Model and options must be those of VECTORS. Such
+if nlptools-embed(1) needs options, from its output with --embedded. Use the model and the options that made VECTORS. Such
 queries are not expressions, and may be among their own neighbors. --lines FILE has the lines of an array without
 NAME.vocab.tsv; without lines, the rows of an array from a pipe are numbered from 0. --corpus FILE embeds a text and searches
 it in one command; its vectors are in a temporary file meanwhile.""",
@@ -68,10 +68,10 @@ it in one command; its vectors are in a temporary file meanwhile.""",
 @click.argument("vectors", type=click.Path())
 @filter_inputs
 def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: Lines, common: Common) -> None:
-    """Find the nearest words of words and of expressions, or the nearest lines of a text.
+    """Find the nearest words of words and of expressions.
 
-    VECTORS is a file of word vectors, a directory from convert, the output of embed for the lines of a text, or, with
-    --corpus, a model.
+    Finds the nearest lines of a text, too. VECTORS is a file of word vectors, a directory from convert, the output of embed
+    for the lines of a text, or, with --corpus, a model.
     """
     neighbors.check()
     from nlptools import messages
@@ -116,9 +116,7 @@ def _opened(
         return stack.enter_context(searchable(embedder, settings.corpus, errors)), embedder
     table, embedder = _loaded(vectors, settings, errors), load(model, settings=Embed(), errors=errors)
     if embedder.dimensions != table.dimensions:
-        message = (
-            f"the vectors of {model} have {embedder.dimensions} dimensions, those of {table.path} {table.dimensions}"
-        )
+        message = f"the vectors of {model} have {embedder.dimensions} dimensions, the vectors of {table.path} {table.dimensions}"
         raise UsageError(message, hint="embed the queries with the options of VECTORS, and search with --embedded")
     return table, embedder
 

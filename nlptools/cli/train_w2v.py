@@ -30,9 +30,9 @@ the output. A run that writes to standard output cannot be continued.
 --run DIR, or a directory as output, is not removed: it stores the encoded text, checkpoints, log.jsonl (see nlptools-plot(1))
 and training.json.
 
-MODELS. Skip-gram and CBOW are those of Mikolov et al. 2013 (arXiv 1301.3781), with negative sampling and subsampling of
+MODELS. Skip-gram and CBOW follow Mikolov et al. 2013 (arXiv 1301.3781), with negative sampling and subsampling of
 frequent words as in Mikolov et al. 2013 (arXiv 1310.4546); hierarchical softmax (Morin and Bengio 2005) uses a Huffman tree;
-n-grams are those of Bojanowski et al. 2017 (arXiv 1607.04606), hashed as in fastText. CBOW gives each word of the mean its
+n-grams follow Bojanowski et al. 2017 (arXiv 1607.04606) and are hashed as in fastText. CBOW gives each word of the mean its
 share of the gradient (Irsoy et al. 2021, arXiv 2012.15332); with --cbow-gradient legacy it gives each word the whole gradient,
 as word2vec does. --position-weights is section 2.2 of Mikolov et al. 2018 (arXiv 1712.09405).
 

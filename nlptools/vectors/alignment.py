@@ -1,6 +1,6 @@
 """Rotates one language's vectors onto another's, so that translations become neighbors.
 
-The rotation W is the orthogonal matrix that brings the vectors X of words nearest to those of their translations Y: W =
+The rotation W is the orthogonal matrix that brings the vectors X of words nearest to the vectors Y of their translations: W =
 U V^T, where U S V^T is the singular value decomposition of X^T Y (Schoenemann 1966, orthogonal Procrustes). Vectors are
 scaled to length 1 before (Xing et al. 2015, N15-1104), and may be centered (Artetxe et al. 2016, D16-1250: unit, center,
 unit). Refinement (Conneau et al. 2018, arXiv 1710.04087) adds words that are each other's nearest by CSLS as pairs and
@@ -114,7 +114,7 @@ class Alignment:
         rotation: W, orthogonal, float64 (D, D); normalized row vectors of the source times W lie in the target's space.
         sides: the normalizations of source and target.
         normalize, refine, restrict: the arguments of `align`.
-        learned: the pairs that determine W, with those of refinement, int64 (P, 2).
+        learned: the pairs that determine W, with the pairs of refinement, int64 (P, 2).
     """
 
     source: Vectors

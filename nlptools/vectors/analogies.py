@@ -8,7 +8,7 @@ is 3CosAdd, the word nearest to b - a + c by unit vectors; `mul` is 3CosMul (Lev
 and words that differ from them only in case are never answers, as in gensim; word2vec's compute-accuracy excludes only
 the three rows.
 
-The vector of each word is multiplied with each row once; the scores of a question are those of its three words, added or
+The vector of each word is multiplied with each row once; the scores of its three words are added or
 multiplied. A file of 19,544 questions on 905 words takes 905 dot products per word of the vocabulary, not 19,544.
 Shapes: Q questions, W directions, V words, D dimensions.
 """
@@ -178,7 +178,7 @@ def _search(
 
 
 def _tables(cosines: Floats, method: str, epsilon: float) -> tuple[Floats, Floats]:
-    """(factors or terms of b and c, those of a), each (W, B), for the words of a block."""
+    """(factors or terms of b and c, factors or terms of a), each (W, B), for the words of a block."""
     if method == "add":
         return cosines, cosines
     cosines += np.float32(1)

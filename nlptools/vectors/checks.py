@@ -63,7 +63,7 @@ def check_finite(rows: NDArray[Any], places: int | Sequence[int], path: str) -> 
     """Refuse rows (N, D) with NaN or infinity. Raises BundleError, which names the word.
 
     Args:
-        places: the places of the rows in the table, or that of the first of consecutive rows.
+        places: the places of the rows in the table, or the place of the first of consecutive rows.
     """
     if not np.isfinite(rows).all():
         bad = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])

@@ -11,12 +11,10 @@ Shapes: Q queries, N candidates, D dimensions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from nlptools.vectors.nearest import Best
-from nlptools.vectors.rows import Floats, Longs
+from nlptools.vectors.rows import Floats, Longs, spans
 
 NEIGHBORS = 10  # k of Conneau et al.
 _ROWS, _COLUMNS = 1024, 8192  # 32 MiB of similarities
@@ -34,9 +32,9 @@ def retrieve(queries: Floats, candidates: Floats, k: int, hubness: Floats | None
     """
     k = min(k, len(candidates))
     scores, places = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
-    for start, end in _spans(len(queries), _ROWS):
+    for start, end in spans(len(queries), _ROWS):
         best = Best(end - start, k)
-        for first, last in _spans(len(candidates), _COLUMNS):
+        for first, last in spans(len(candidates), _COLUMNS):
             block = queries[start:end] @ candidates[first:last].T
             if hubness is not None:
                 block *= 2
@@ -62,9 +60,9 @@ def mutual_nearest(one: Floats, two: Floats, k: int = NEIGHBORS) -> Longs:
     forward: Longs = np.empty(len(one), np.int64)
     best: Floats = np.full(len(two), -np.inf, np.float32)
     backward: Longs = np.zeros(len(two), np.int64)
-    for start, end in _spans(len(one), _ROWS):
+    for start, end in spans(len(one), _ROWS):
         row_best: Floats = np.full(end - start, -np.inf, np.float32)
-        for first, last in _spans(len(two), _COLUMNS):
+        for first, last in spans(len(two), _COLUMNS):
             block = one[start:end] @ two[first:last].T
             block *= 2
             block -= r_two[first:last]
@@ -82,8 +80,3 @@ def _keep(best: Floats, at: Longs, scores: Floats, places: Longs) -> None:
     """Replace, in place, scores that are lower, and their places."""
     better = scores > best
     best[better], at[better] = scores[better], places[better]
-
-
-def _spans(count: int, size: int) -> Iterator[tuple[int, int]]:
-    for start in range(0, count, size):
-        yield start, min(start + size, count)

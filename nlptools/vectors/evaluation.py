@@ -1,6 +1,6 @@
 """Scores of word vectors on analogies and word pairs, with coverage and with the conventions of their computation.
 
-Accuracies are those of word2vec's compute-accuracy and of gensim, micro-averaged, by section and, if a file has both,
+Accuracies are computed as in word2vec's compute-accuracy and in gensim, micro-averaged, by section and, if a file has both,
 for semantic and syntactic sections: the names of syntactic ones begin with "gram", as in questions-words.txt. Correlations
 are Spearman's, with average ranks for ties, and Pearson's.
 Intervals: bootstrap over the counted questions or pairs (Efron 1979), for each score separately.

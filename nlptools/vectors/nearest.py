@@ -95,11 +95,10 @@ def neighbors(
         UsageError: `k` below 1, or no such method.
         BundleError: a vector is not finite, or the file is damaged in a part that was not read before.
     """
-    if k < 1 or restrict < 0 or method not in METHODS:
-        raise UsageError(f"k={k}, restrict={restrict}, method={method!r}: expected at least 1, at least 0, add or mul")
+    if method not in METHODS:
+        raise UsageError(f"method={method!r}: expected add or mul")
     answers = [Answer(None)] * len(queries)
-    last = min(len(vectors), restrict) if restrict else len(vectors)
-    size = _batch_size(k, last)
+    last, size = _limits(vectors, k, restrict)
     for start in range(0, len(queries), size):
         known = _Known(vectors, queries[start : start + size])
         answerable: dict[int, Expression] = {}  # by the place of the answer
@@ -131,12 +130,9 @@ def nearest_to(vectors: Table, rows: Floats, k: int = 10, *, restrict: int = 0) 
         UsageError: `k` below 1, or vectors of another length.
         BundleError: see `neighbors`.
     """
-    if k < 1 or restrict < 0:
-        raise UsageError(f"k={k}, restrict={restrict}: expected at least 1, at least 0")
     if rows.shape[1] != vectors.dimensions:
         raise UsageError(f"queries have {rows.shape[1]} dimensions, the vectors {vectors.dimensions}")
-    last = min(len(vectors), restrict) if restrict else len(vectors)
-    size = _batch_size(k, last)
+    last, size = _limits(vectors, k, restrict)
     result: list[list[Neighbor]] = []
     for start in range(0, len(rows), size):
         directions = unit(rows[start : start + size])
@@ -144,9 +140,12 @@ def nearest_to(vectors: Table, rows: Floats, k: int = 10, *, restrict: int = 0) 
     return result
 
 
-def _batch_size(k: int, words: int) -> int:
-    """The number of queries to answer at a time."""
-    return max(1, min(_BATCH, _KEPT // max(1, min(k, words))))
+def _limits(vectors: Table, k: int, restrict: int) -> tuple[int, int]:
+    """The number of rows to search, and of queries to answer at a time. Raises UsageError."""
+    if k < 1 or restrict < 0:
+        raise UsageError(f"k={k}, restrict={restrict}: expected at least 1, at least 0")
+    last = min(len(vectors), restrict or len(vectors))
+    return last, max(1, min(_BATCH, _KEPT // max(1, min(k, last))))
 
 
 class _Known:

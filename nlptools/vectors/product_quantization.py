@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.vectors import checks
-from nlptools.vectors.rows import Doubles, Floats, Places, index
+from nlptools.vectors.rows import Floats, Places, index, unit
 from nlptools.vectors.table import Vectors
 
 Bytes = NDArray[np.uint8]
@@ -73,27 +73,21 @@ def quantize(vectors: Vectors, parts: int, seed: int = 1) -> Product:
     rng = np.random.default_rng(seed)
     count = min(_SAMPLE, len(vectors))
     drawn = np.sort(rng.choice(len(vectors), count, replace=False))
-    sample, _ = _unit(vectors.take(drawn.tolist()))
+    sample = unit(vectors.take(drawn.tolist()))
     centroids: Floats = np.zeros((min(CENTROIDS, count), dimensions), np.float32)
     for first, last in pieces:
         centroids[:, first:last] = kmeans(sample[:, first:last], len(centroids), rng)
     codes: Bytes = np.empty((len(vectors), parts), np.uint8)
     scales: Floats = np.empty(len(vectors), np.float32)
     for start, rows in vectors.blocks():
-        unit, lengths = _unit(rows)
+        directions, lengths = unit(rows), np.linalg.norm(rows.astype(np.float64), axis=1)
         here = slice(start, start + len(rows))
         for part, (first, last) in enumerate(pieces):
-            codes[here, part] = nearest(unit[:, first:last], centroids[:, first:last])
+            codes[here, part] = nearest(directions[:, first:last], centroids[:, first:last])
         decoded = ProductRows(Product(codes[here], centroids, np.ones(len(rows), np.float32))).take(slice(0, len(rows)))
         decoded_lengths = np.linalg.norm(decoded.astype(np.float64), axis=1)
         scales[here] = lengths / np.where(decoded_lengths > 0, decoded_lengths, 1)
     return Product(codes, centroids, scales)
-
-
-def _unit(rows: Floats) -> tuple[Floats, Doubles]:
-    """Rows at length 1, and their lengths; rows of zeros stay."""
-    lengths = np.linalg.norm(rows.astype(np.float64), axis=1)
-    return (rows / np.where(lengths > 0, lengths, 1)[:, None]).astype(np.float32), lengths
 
 
 def kmeans(rows: Floats, count: int, rng: np.random.Generator, rounds: int = _ROUNDS) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -81,4 +81,18 @@ def scaled(rows: NDArray[np.floating[Any]]) -> Doubles:
 
 def unit(rows: NDArray[np.floating[Any]]) -> Floats:
     """`rows` (N, D) at length 1, float32; rows of zeros stay zeros."""
-    return np.asarray(scaled(rows), np.float32)
+    out: Floats = np.empty(rows.shape, np.float32)
+    for start, end in blocks_of(rows):
+        out[start:end] = scaled(rows[start:end])
+    return out
+
+
+def blocks_of(rows: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """(start, end) of blocks of rows (N, D) with up to `BLOCK_NUMBERS` numbers."""
+    return spans(len(rows), max(1, BLOCK_NUMBERS // max(1, rows.shape[1])))
+
+
+def spans(count: int, size: int) -> Iterator[tuple[int, int]]:
+    """(start, end) of consecutive parts of `count` things, `size` at a time."""
+    for start in range(0, count, size):
+        yield start, min(start + size, count)

@@ -1,11 +1,11 @@
 """Word similarity: pairs of words with human scores, compared with the cosines of their vectors.
 
 Finkelstein et al. 2002, "Placing search in context" (WordSim-353), and its many successors: a pair per line, two words
-and a number. Fields are separated by commas in `.csv` files, elsewhere by tabs, or by spaces in a line without tabs.
-The column of scores is the first number behind the words in the second line (in the first if there is only one);
-columns behind it are ignored. Without such a number, a number in front of the words is the score. A first line without
-a number in that column is a header; if its first column has no name, as in numbered rows written by pandas, that column
-is ignored. Where each word ends in a part of speech, as in MEN (`sun-n`), the words are read without it.
+and a number. Fields are separated by commas in `.csv` files, elsewhere by tabs, or by spaces in a line without tabs. The
+column of scores is the first number after the words in the second line (in the first if there is only one); columns
+after it are ignored. Without such a number, a number before the words is the score. A first line without a number in that
+column is a header; if its first column has no name, as in numbered rows written by pandas, that column is ignored. Where
+each word ends in a part of speech, as in MEN (`sun-n`), the words are read without it.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class Directions:
         return self._numbers[key]
 
     def _composed(self, word: str) -> Floats | None:
-        """The vector of a word outside the vocabulary: one behind the first V, or one composed of n-grams."""
+        """The vector of a word outside the vocabulary: one after the first V, or one composed of n-grams."""
         return self.vocabulary.vectors.vector(word) if self._subwords else None
 
     def matrix(self) -> Floats:

@@ -208,7 +208,7 @@ def test_a_model_for_queries(call: Run, tmp_path: Path) -> None:
     ]
     (tmp_path / "w.txt").write_text("1 3\ncat 1 0.1 2\n")
     done = call("neighbors", "t.npy", "--model", "w.txt", stdin="cat\n")
-    assert done.code == 2 and "3 dimensions, those of t.npy 2" in done.err and "--embedded" in done.err
+    assert done.code == 2 and "3 dimensions, the vectors of t.npy 2" in done.err and "--embedded" in done.err
     assert call("neighbors", "t.npy", "--model", "v.txt", "--embedded").code == 2
     assert call("neighbors", "t.npy", "--model", "v.txt", "--method", "mul").code == 2
 
@@ -231,7 +231,7 @@ def test_an_encoder_for_queries(call: Run, tmp_path: Path, monkeypatch: pytest.M
     assert sorted(expected) == sorted(texts)
     (tmp_path / "v.txt").write_text("1 2\ncat 1 0\n")
     wrong = call("neighbors", "v.txt", "--model", model, stdin="cat\n")
-    assert wrong.code == 2 and "have 8 dimensions, those of v.txt 2" in wrong.err
+    assert wrong.code == 2 and "have 8 dimensions, the vectors of v.txt 2" in wrong.err
 
 
 def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,7 +243,7 @@ def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path, monkeypatc
     (tmp_path / "questions.txt").write_text("a mat\n\nwhat ate up the mat ?\n")
     lines = dict(command("neighbors").examples)
     done = call(*shlex.split(lines["Search a text by meaning, with a question per line:"])[1:])
-    assert done.code == 0 and done.err.count("\n") == 1 and "notes.txt: 1 repeated words" in done.err, done.err
+    assert done.code == 0 and "notes.txt: 1 repeated words" in done.err, done.err
     embed, search = (
         shlex.split(part)[1:] for part in lines["The same, with vectors that are computed once:"].split(";")
     )

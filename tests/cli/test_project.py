@@ -144,7 +144,7 @@ def test_a_directory_for_the_projector(call: Run, table: Path, tmp_path: Path) -
     ("args", "code", "said"),
     [
         (["v.txt", "-o", "m.pdf"], 2, "m.pdf: expected a name that ends in"),
-        (["v.txt", "--dims", "4"], 2, "2<=x<=3"),
+        (["v.txt", "--dims", "4"], 2, "between 2 and 3"),
         (["v.txt", "--method", "mds"], 2, "'mds'"),
         (["v.txt", "--arrows", "king:queen"], 2, "--arrows is for"),
         (["v.txt", "--arrows", "king;queen", "-o", "m.html"], 66, "no such file of arrows"),

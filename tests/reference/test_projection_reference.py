@@ -13,7 +13,8 @@ from conftest import environment
 
 from nlptools.configs.maps import Project
 from nlptools.vectors.maps import points, projector, reduction
-from nlptools.vectors.maps.reduction import pca, scaled
+from nlptools.vectors.maps.reduction import pca
+from nlptools.vectors.rows import unit
 
 pytestmark = pytest.mark.reference
 
@@ -47,12 +48,12 @@ def test_tsne_is_called_with_the_seed():
     found = reduce(given, "tsne", perplexity=8, seed=3)
     assert found.coordinates.tobytes() == reduce(given, "tsne", perplexity=8, seed=3).coordinates.tobytes()
     assert not np.allclose(found.coordinates, reduce(given, "tsne", perplexity=8, seed=4).coordinates)
-    unit = scaled(given)
-    theirs = manifold.TSNE(2, perplexity=8, init=reduction._start(unit, 2, 3), random_state=3).fit_transform(unit)
+    scaled = unit(given)
+    theirs = manifold.TSNE(2, perplexity=8, init=reduction._start(scaled, 2, 3), random_state=3).fit_transform(scaled)
     assert (found.coordinates == theirs).all()
     trusted = manifold.trustworthiness(given, found.coordinates, n_neighbors=5, metric="cosine")
     assert trusted > 0.85 and trusted > manifold.trustworthiness(
-        given, pca(unit, 2).coordinates, n_neighbors=5, metric="cosine"
+        given, pca(scaled, 2).coordinates, n_neighbors=5, metric="cosine"
     )
 
 
@@ -71,7 +72,7 @@ def test_umap_is_called_with_the_seed():
     assert not np.allclose(found.coordinates, reduce(given, "umap", umap_neighbors=10, seed=4).coordinates)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        theirs = make(n_neighbors=10, random_state=3, n_jobs=1).fit_transform(scaled(given))
+        theirs = make(n_neighbors=10, random_state=3, n_jobs=1).fit_transform(unit(given))
     assert (found.coordinates == theirs).all()
     for count, dims in ((3, 2), (3, 3), (4, 3), (5, 3), (6, 2)):
         few = reduce(rows(count, 8), "umap", dims).coordinates

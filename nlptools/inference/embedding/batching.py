@@ -199,7 +199,7 @@ def _batch(sequences: list[list[int]], pieces: Array, lengths: Array, skips: Arr
 
 
 def _most(context: int | None, steps: SentenceSteps | None, requested: int) -> int | None:
-    """Maximum number of tokens of a piece: `requested`, else that of sentence-transformers, else that of the model."""
+    """Maximum number of tokens of a piece: `requested`, else the sentence-transformers maximum, else the model's."""
     if requested and context is not None and requested > context:
         raise UsageError(f"--max-length {requested} is more than the model's maximum of {context} tokens")
     most = requested or (steps.max_length if steps is not None else None) or context

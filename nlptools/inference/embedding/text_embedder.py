@@ -24,7 +24,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
 from nlptools.configs.layers import Layers, layers, mix_weights
 from nlptools.errors import UsageError, display
-from nlptools.inference.embedding import batching, hidden_states
+from nlptools.inference.embedding import batching
 from nlptools.inference.embedding.batching import Batch, Cutting, Prepared
 from nlptools.inference.embedding.contract import Units
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
@@ -128,7 +128,7 @@ class TextEmbedder:
         for dense in self.steps.dense if self.steps else ():
             if dense.weight.shape[1] != width:
                 raise UsageError(
-                    f"the model's dense layer takes {dense.weight.shape[1]} dimensions, --layers gives {width}"
+                    f"the model's dense layer takes {dense.weight.shape[1]} dimensions, --layers selects {width}"
                 )
             width = dense.weight.shape[0]
         if self.settings.truncate_dim > width:
@@ -136,8 +136,13 @@ class TextEmbedder:
         return self.settings.truncate_dim or width
 
     def _states(self, batch: Batch) -> torch.Tensor:
-        """The states (N, D) of the requested layers."""
-        states = hidden_states.of(self.model, self.bundle.is_encoder, batch, self.layers, self.backend)
+        """The states (N, D) of the requested layers. Layer 0 is the embeddings; the last one is the input of the heads."""
+        ids, model = self.backend.put(batch.ids), self.model
+        states: list[torch.Tensor]
+        if self.bundle.is_encoder:
+            states = model.packed(ids, self.backend.put(batch.positions), batch.groups, self.layers)
+        else:
+            states = packed.by_group(lambda rows: model.states(rows).layers, ids, batch.groups, self.layers)
         if len(states) == 1 and self.mix is None:
             return states[0]
         kind = layers(self.settings.layers).kind
@@ -204,7 +209,7 @@ def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:
 
 
 def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:
-    """The vectors of lines (count, D) from those of pieces (P, D): the mean, weighted by numbers of tokens."""
+    """The vectors of lines (count, D): the means of the vectors of their pieces (P, D), weighted by numbers of tokens."""
     if len(rows) == count:
         return rows
     lines = np.asarray(prepared.lines)

@@ -7,8 +7,8 @@ their first principal component (of the vectors as they are, not centered).
 
 Departures. The common component is computed from the lines in which words are counted (the first 100,000), not from the
 embedded lines: the vector of a line does not depend on the other lines. Without a file of counts, probabilities come from the
-counts in the file of vectors, or from the ranks of the words by Zipf's law, and the component is that of lines of ten words
-drawn independently. tf-idf computes the weighted mean, not the sum.
+counts in the file of vectors, or from the ranks of the words by Zipf's law, and the component is computed for lines of ten
+words drawn independently. tf-idf computes the weighted mean, not the sum.
 
 A word that is not in the file is looked up in other letter cases (all lower, all upper, capitalized), of which the most
 frequent is used; otherwise its vector is computed from n-grams if the file has them; otherwise the word is left out. Lines
@@ -19,12 +19,12 @@ Shapes: N lines, D dimensions, R rows of words that have occurred so far.
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +37,8 @@ from nlptools.files import compression, streams
 from nlptools.inference.embedding.contract import Units
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.vectors.files import formats
-from nlptools.vectors.rows import Floats
+from nlptools.vectors.files import directory, formats
+from nlptools.vectors.rows import Floats, unit
 from nlptools.vectors.table import Vectors
 
 SMOOTH = 1e-3  # the a of Arora et al.
@@ -77,12 +77,7 @@ class WordCounts:
 def is_vectors(path: str) -> bool:
     """Whether `path` has the name of a file of word vectors, or is a directory of word vectors."""
     if os.path.isdir(path):
-        try:
-            with open(os.path.join(path, "config.json"), "rb") as stream:
-                config = json.loads(stream.read(1 << 20))
-        except (OSError, ValueError, RecursionError):
-            return False
-        return isinstance(config, dict) and config.get("kind") == "vectors"
+        return directory.holds_vectors(Path(path))
     return compression.without_suffix(path).endswith(SUFFIXES)
 
 
@@ -371,10 +366,7 @@ class WordEmbedder:
     def _scaled(self, rows: Floats) -> Floats:
         """The first dimensions, scaled to length 1 if the settings ask for it; rows of zeros remain zero."""
         rows = np.ascontiguousarray(rows[:, : self.dimensions])
-        if not self.settings.normalize:
-            return rows
-        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
-        return np.asarray(rows / np.where(lengths > 0, lengths, 1)[:, None], np.float32)
+        return unit(rows) if self.settings.normalize else rows
 
 
 def _cases(word: str) -> tuple[str, ...]:

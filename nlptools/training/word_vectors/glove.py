@@ -43,7 +43,7 @@ _INITIAL_SQUARES = 1.0
 def shapes(words: int, dimensions: int) -> dict[str, tuple[int, int]]:
     """The shapes of the tables: a row for each word, each followed by its row as context; and their sums of squares.
 
-    The row of a word is (w, b, 1), that of a context (c, 1, b'): their dot product is the prediction w.c + b + b'.
+    The row of a word is (w, b, 1), the row of a context (c, 1, b'): their dot product is the prediction w.c + b + b'.
     """
     return {"rows": (2 * words, dimensions + 2), "squares": (2 * words, dimensions + 2)}
 
@@ -72,19 +72,6 @@ def sums(tables: dict[str, Tensor]) -> Tensor:
     return rows[0::2, :-2] + rows[1::2, :-2]
 
 
-def counted(settings: TrainW2V, text: Sequences, place: Path, workers: int = 1) -> Cooccurrences:
-    """Count the co-occurrences of a text into the file `place`. Raises: see `cooccurrences.count`."""
-    return count(
-        text.ids,
-        len(text.words),
-        place,
-        window=settings.window,
-        symmetric=settings.symmetric,
-        weighted=settings.distance_weighting,
-        workers=workers,
-    )
-
-
 def trainer(
     settings: TrainW2V,
     text: Sequences,
@@ -102,12 +89,19 @@ def trainer(
         UsageError, StreamError: see `cooccurrences.count`.
     """
     began = time.monotonic()
-    cooccurrences = counted(settings, text, place / "pairs.bin", counters)
+
+    def counted(part: Sequences, name: str) -> Cooccurrences:
+        return count(
+            part.ids, len(part.words), place / name, window=settings.window, symmetric=settings.symmetric,
+            weighted=settings.distance_weighting, workers=counters,
+        )  # fmt: skip
+
+    cooccurrences = counted(text, "pairs.bin")
     messages.note(f"co-occurrences: {len(cooccurrences.pairs):,} pairs ({time.monotonic() - began:.1f} s)")
     held_out = None
     if valid is not None:
         ratio = text.tokens / max(1, valid.tokens)
-        held_out = (counted(settings, valid, place / "valid-pairs.bin", counters), ratio)
+        held_out = (counted(valid, "valid-pairs.bin"), ratio)
     plan = Plan(len(cooccurrences.pairs), settings.epochs, settings.rate, seed, chunk=_CHUNK)
     workers = min(workers, plan.chunks)
     return Glove(tables, cooccurrences, plan, workers, x_max=settings.x_max, alpha=settings.alpha, valid=held_out)

@@ -40,7 +40,7 @@ class WordRows:
 
 
 class SubwordRows:
-    """The mean of a word's row and those of its n-grams (Bojanowski et al. 2017, arXiv:1607.04606).
+    """The mean of a word's row and the rows of its n-grams (Bojanowski et al. 2017, arXiv:1607.04606).
 
     As in fastText, each of the rows gets the whole gradient of the mean.
 

@@ -52,7 +52,7 @@ class Output(Protocol):
 class NegativeSampling:
     """Targets against words drawn at random (Mikolov et al. 2013, arXiv:1310.4546).
 
-    The tokens of a tile share the sampled words, which are weighted so that the expected loss is that of `number` negatives
+    The tokens of a tile share the sampled words, which are weighted so that the expected loss equals `number` negatives
     per target; Ji et al. 2016 (arXiv:1604.04661) share them in a window. Departure from word2vec: a negative that is equal
     to the target is not skipped.
 

@@ -80,13 +80,13 @@ def train_vectors(
         return job.run_in(directory, invocation or {})
     if write:
         messages.note("a stopped run with standard output cannot be continued: -o FILE or --run DIR keeps its state")
-    try:
-        with atomic.scratch_directory("nlptools-w2v-") as scratch:
-            trained = job.train(scratch)
-            vectors = job.vectors(trained)
-    except _Interrupted as error:
-        signal.raise_signal(error.signal)
-        raise Stopped("stopped", hint="-o FILE or --run DIR keeps the state of the run") from None
+    with atomic.scratch_directory("nlptools-w2v-") as scratch:
+        (scratch / "data").mkdir()
+        trained = job.train(job.read(scratch / "data"), scratch, None)
+    if trained.stopped is not None:
+        signal.raise_signal(signal.Signals[trained.stopped])
+        raise Stopped("stopped", hint="-o FILE or --run DIR keeps the state of the run")
+    vectors = job.vectors(trained)
     if write:
         job.save(vectors, trained, None)
     return vectors
@@ -97,14 +97,6 @@ def _run_directory(run: VectorRun, kind: str) -> Path | None:
     if run.run is not None or kind == "bundle":
         return Path(run.run or run.output)
     return None if formats.is_nameless(run.output) else Path(f"{run.output}.run")
-
-
-class _Interrupted(Exception):
-    """A signal stopped a run that has no directory to continue from."""
-
-    def __init__(self, signal: signal.Signals) -> None:
-        super().__init__(signal.name)
-        self.signal = signal
 
 
 def output_format(run: VectorRun) -> str:
@@ -166,14 +158,6 @@ class _Job:
         """Whether the run directory is FILE.run, which is removed when FILE is written."""
         return self.run.run is None and self.kind != "bundle"
 
-    def train(self, place: Path) -> _Trained:
-        """Train in a temporary directory, without checkpoints. Raises _Interrupted."""
-        (place / "data").mkdir()
-        trained = self._train(self._read(place / "data"), place, None)
-        if trained.stopped is not None:
-            raise _Interrupted(signal.Signals[trained.stopped])
-        return trained
-
     def run_in(self, directory: Path, invocation: Mapping[str, Any]) -> Vectors:
         """Train in a run directory and write the vectors. Raises as `train_in` and `vectors.files.formats.save` do."""
         with run_directory.locked(directory):
@@ -207,7 +191,7 @@ class _Job:
         chosen = {**settings, **asdict(run), **devices}
         marks = run_directory.fingerprint({key: value for key, value in chosen.items() if key not in _FREE})
         force = run.force and run.resume != "must"
-        text, before = run_directory.begin(directory, run.resume, force, marks, self._read)
+        text, before = run_directory.begin(directory, run.resume, force, marks, self.read)
         job = self._continuing((before or {}).get("backend", {}))
         record = run_directory.record(
             before,
@@ -219,7 +203,7 @@ class _Job:
             backend=job.backend.describe(),
         )
         artifacts.write_json(directory / run_directory.RECORD, record)
-        trained = job._train(text, directory, Checkpoints(directory, 2))
+        trained = job.train(text, directory, Checkpoints(directory, 2))
         record.update(status="finished" if trained.stopped is None else "stopped", metrics=trained.metrics)
         artifacts.write_json(directory / run_directory.RECORD, record)
         if trained.stopped is not None:
@@ -233,7 +217,7 @@ class _Job:
         """This run in the precision that its record, `before`, names."""
         return replace(self, backend=self.backend.continuing(before)) if self.settings.loss == "softmax" else self
 
-    def _read(self, place: Path) -> _Text:
+    def read(self, place: Path) -> _Text:
         """Encode the texts into files of `place`."""
         began = time.monotonic()
         settings = self.settings
@@ -261,8 +245,8 @@ class _Job:
         valid = data.spool([self.run.valid], place / "valid.bin", vocab=words, errors=self.encoding_errors)
         return _Text(text, valid, self.inputs)
 
-    def _train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
-        """Train new tables, or those of the last checkpoint; without `checkpoints` nothing is saved."""
+    def train(self, text: _Text, place: Path, checkpoints: Checkpoints | None) -> _Trained:
+        """Train new tables, or the tables of the last checkpoint; without `checkpoints` nothing is saved."""
         tables = building.tables(self.settings, text.train, self.start, self.devices.seed, self.backend.device)
         trainer, progress = self._trainer(text, tables, place / "data"), Progress()
         plan = trainer.plan
@@ -320,7 +304,7 @@ class _Job:
 
 
 def _check(trainer: Chunks, tables: Tables, progress: Progress) -> None:
-    """Warn of a loss above that of untrained vectors. Raises Diverged: the tables contain numbers that are not finite."""
+    """Warn of a loss above the loss of untrained vectors. Raises Diverged: the tables contain numbers that are not finite."""
     lr = trainer.plan.lr
     if progress.loss > 1.2 * trainer.untrained_loss:
         messages.warn(

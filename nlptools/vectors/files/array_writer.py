@@ -15,6 +15,7 @@ is known. Spaces in a text are written as `_`, since a space ends the word for o
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import io
 import json
@@ -128,17 +129,16 @@ class ArrayWriter:
         self._spaced = 0  # texts with spaces, in word2vec's format
         self._beside: Output | None = None
         self._spool: IO[bytes] | None = None
-        self._out = _Rewritable(path, force=force, line_buffered=line_buffered)
-        try:
+        with contextlib.ExitStack() as stack:
+            self._out = _Rewritable(path, force=force, line_buffered=line_buffered)
+            stack.push(self._out)
             if format == "npy" and keep_lines and self._out.is_file():
-                self._beside = Output(words_beside(path), force=force)
+                self._beside = stack.enter_context(Output(words_beside(path), force=force))
             if self._out.rewinds:
                 self._out.write(self._header())
             elif format == "word2vec":
-                self._spool = tempfile.TemporaryFile()  # noqa: SIM115
-        except BaseException as error:
-            self._out.__exit__(type(error))
-            raise
+                self._spool = stack.enter_context(tempfile.TemporaryFile())
+            self._files = stack.pop_all()
 
     def write(self, vectors: NDArray[Any], lines: Sequence[str]) -> None:
         """Write vectors (N, D) and their N texts, and flush.
@@ -158,8 +158,8 @@ class ArrayWriter:
         for start in range(0, len(lines), size):
             self._write_part(rows[start : start + size], lines[start : start + size])
 
-    def close(self) -> None:
-        """Complete headers and give the files their names. Raises StreamError."""
+    def _complete(self) -> None:
+        """Write the headers of the final number of rows. Raises StreamError."""
         if self._out.rewinds:
             self._out.rewrite(self._header())
         elif self.format == "npy" and not self.rows:
@@ -169,13 +169,6 @@ class ArrayWriter:
             self._spool.seek(0)
             while data := self._spool.read(1 << 20):
                 self._out.write(data)
-            self._spool.close()
-        if self._beside is not None:
-            self._beside.close()
-        self._out.close()
-        if self._spaced:
-            texts = messages.counted(self._spaced, "text contains", "texts contain")
-            messages.note(f"{texts} spaces, which word2vec's text has as _; --to jsonl keeps them")
 
     def _write_part(self, rows: NDArray[Any], lines: Sequence[str]) -> None:
         if self.format == "npy":
@@ -225,16 +218,12 @@ class ArrayWriter:
     def __enter__(self) -> ArrayWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
-            if kind is None:
-                self.close()
-        except BaseException as error:
-            kind = type(error)
-            raise
-        finally:
-            for out in (self._beside, self._out):
-                if out is not None:
-                    out.__exit__(kind or GeneratorExit)  # closed before, or not at all
-            if self._spool is not None:
-                self._spool.close()
+    def __exit__(self, *error: Any) -> None:
+        if error[0] is not None:
+            self._files.__exit__(*error)
+            return
+        with self._files:  # gives the files their names
+            self._complete()
+        if self._spaced:
+            texts = messages.counted(self._spaced, "text contains", "texts contain")
+            messages.note(f"{texts} spaces, which word2vec's text has as _; --to jsonl keeps them")

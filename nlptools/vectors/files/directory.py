@@ -109,10 +109,11 @@ def _check_sizes(path: Path) -> None:
 
 def check_target(path: str, force: bool) -> None:
     """Raise OutputError unless vectors can be written to a directory at `path`; see `whole_directory.check_target`."""
-    whole_directory.check_target(path, "vectors", _holds_vectors, force=force)
+    whole_directory.check_target(path, "vectors", holds_vectors, force=force)
 
 
-def _holds_vectors(path: Path) -> bool:
+def holds_vectors(path: Path) -> bool:
+    """Whether a directory holds word vectors, by its description."""
     try:
         return read_json(path / CONFIG).get("kind") == "vectors"
     except BundleError:

@@ -38,7 +38,7 @@ _MOST_WORD = 1 << 16
 
 
 class SubwordRows:
-    """Vectors of words, computed on demand from their own rows and those of their n-grams."""
+    """Vectors of words, computed on demand from their own rows and the rows of their n-grams."""
 
     def __init__(self, words: Words, subwords: Subwords) -> None:
         self.shape: tuple[int, int] = (len(words), int(subwords.own.shape[1]))
@@ -197,7 +197,7 @@ def _settings(vectors: Vectors, bucket: int) -> dict[str, float]:
 
 
 def _input_rows(vectors: Vectors) -> Iterator[Floats]:
-    """The rows of words, then those of n-grams, a block at a time."""
+    """The rows of words, then the rows of n-grams, a block at a time."""
     if vectors.subwords is None:
         yield from (rows for _, rows in vectors.blocks())
         return

@@ -98,11 +98,7 @@ def load(
         UsageError: no such format, or no format has such a name.
     """
     name = os.fspath(path)
-    if format in (None, "npy") and is_nameless(name):
-        result = load_nameless(name, format, errors)
-    else:
-        kind = format or source_format(name)
-        result = npy.load_array(name) if kind == "npy" and lines is not None else codec(kind).read(name, errors)
+    result = contents(name, format, errors, bare=lines is not None)
     if not isinstance(result, Vectors):
         return named_rows(result, name, lines, errors)
     if lines is not None:
@@ -117,19 +113,23 @@ def load_to_search(path: str, format: str | None = None, errors: str = "strict",
     return first_words(vectors) if may_repeat else vectors
 
 
-def load_nameless(
-    path: str, format: str | None = None, errors: str = "strict", types: str = "f"
+def contents(
+    path: str, format: str | None = None, errors: str = "strict", *, types: str = "f", bare: bool = False
 ) -> Vectors | NDArray[Any]:
-    """The contents of standard input or a pipe: words and vectors, or of npy an array (N, D) of `types`.
+    """Words and vectors as `load` returns them; or an array (N, D) of `types`, from npy in a stream or without its words.
 
-    Raises:
-        BundleError: see `load`.
+    `bare`: read npy without the words beside it. Raises as `load` does.
     """
-    opened = streams.open_bytes(path)
-    kind = format or _piped_format(opened)
-    if kind == "npy":
-        return npy.read_arrays(path, types, opened)
-    vectors: Vectors = codec(kind).read(path, errors, opened)
+    if format in (None, "npy") and is_nameless(path):
+        opened = streams.open_bytes(path)
+        kind = format or _piped_format(opened)
+        return npy.read_arrays(path, types, opened) if kind == "npy" else _read(kind, path, errors, opened)
+    kind = format or source_format(path)
+    return npy.load_array(path, types) if kind == "npy" and bare else _read(kind, path, errors)
+
+
+def _read(kind: str, *args: Any) -> Vectors:
+    vectors: Vectors = codec(kind).read(*args)
     return vectors
 
 
@@ -157,9 +157,18 @@ def save(vectors: Vectors, path: str, format: str | None = None, *, force: bool 
     code.save(vectors, path, force=force)
 
 
-def check_target(target: str, kind: str, force: bool) -> None:
-    """Check, before anything is read, that `save` could write. Raises UsageError, OutputError."""
-    check_standard_output(target, kind)
+def check_target(target: str, kind: str, force: bool, *, lines_beside: bool = True, streamed: bool = False) -> None:
+    """Check, before anything is read, that vectors can be written.
+
+    Args:
+        lines_beside: whether npy gets a second file, of its words or lines.
+        streamed: the vectors are written by `array_writer`, which needs no second file.
+
+    Raises:
+        UsageError: a terminal for a binary format, standard output for one that needs names of files.
+        OutputError: a file exists and `force` is not set, or there is no such directory.
+    """
+    check_standard_output(target, kind, streamed=streamed)
     if target == "-":
         return
     folder = Path(target).parent
@@ -167,17 +176,16 @@ def check_target(target: str, kind: str, force: bool) -> None:
         directory.check_target(target, force)
     if not folder.is_dir():
         raise OutputError(f"{display(target)}: there is no directory {display(str(folder))}")
-    names = {"bundle": [], "npy": [target, npy.words_beside(target)]}.get(kind, [target])
+    names = [] if kind == "bundle" else [target]
+    if kind == "npy" and lines_beside and not streams.is_pipe_or_device(target):
+        names.append(npy.words_beside(target))
     for name in names:
         if os.path.isfile(name) and not force:
             raise OutputError(f"{display(name)}: exists", hint="--force replaces it")
 
 
 def check_standard_output(target: str, kind: str, *, streamed: bool = False) -> None:
-    """Raise UsageError for `-` if it is a terminal and the format is binary, or for a format that needs names of files.
-
-    `streamed`: the vectors are written by `array_writer`, which needs no second file for npy.
-    """
+    """The part of `check_target` for `-`. Raises UsageError."""
     if target != "-":
         return
     if kind == "bundle" or (kind == "npy" and not streamed):

@@ -1,7 +1,7 @@
 """NumPy's `.npy`: an array of vectors, with its words in a text file beside it.
 
 `NAME.npy` has its words in `NAME.vocab.tsv`: per line a word, or a word, a tab and a count. An array in a file is mapped,
-which takes no time whatever its size. From pipes and compressed files, arrays one behind the other, as `nlptools embed`
+which takes no time whatever its size. From pipes and compressed files, arrays one after the other, as `nlptools embed`
 writes them, are read as one array in memory; nothing is allocated from what a header claims.
 """
 
@@ -79,7 +79,7 @@ def load_array(path: str, types: str = "f") -> NDArray[Any]:
 
 
 def _is_followed(array: NDArray[Any], path: str) -> bool:
-    """Whether another array stands behind the first one in a file, such as saved output of a pipe."""
+    """Whether another array follows the first one in a file, such as saved output of a pipe."""
     if array.ndim != 2 or not isinstance(array, np.memmap):
         return False
     with open(path, "rb") as stream:
@@ -107,7 +107,7 @@ def read_arrays(path: str, types: str = "f", opened: io.BufferedReader | None = 
             if not 1 <= shape[1] <= checks.MOST_DIMENSIONS:
                 checks.refuse(path, f"{shape[1]} dimensions")
             if (kind, shape[1]) != (dtype or kind, width or shape[1]):
-                checks.refuse(path, f"an array of {shape[1]} {kind} behind arrays of {width} {dtype}")
+                checks.refuse(path, f"an array of {shape[1]} {kind} after arrays of {width} {dtype}")
             dtype, width = kind, shape[1]
             _append(data, stream, shape[0] * shape[1] * kind.itemsize, path)
     if dtype is None:

@@ -34,7 +34,7 @@ _BOM = b"\xef\xbb\xbf"
 
 @dataclass(frozen=True)
 class TextFormat:
-    """A layout of lines; its methods are those of every format in `nlptools.configs.vectors.FORMATS`.
+    """A layout of lines, with the methods of every format in `nlptools.configs.vectors.FORMATS`.
 
     Attributes:
         header: whether the first line is `V D`. GloVe's files may have it, too (-write-header 1).
@@ -116,7 +116,7 @@ def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
 
 
 def _size_after(path: str, used: int) -> int:
-    """Upper bound on the number of bytes behind the first `used`."""
+    """Upper bound on the number of bytes after the first `used`."""
     if path == "-" or compression.is_compressed(path):
         return 1 << 62
     status = os.stat(path)

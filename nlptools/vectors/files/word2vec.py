@@ -76,7 +76,7 @@ def read(path: str, errors: str = "strict") -> Vectors:
 
     Raises:
         InputError: no such file.
-        BundleError: an invalid header, or one with more words than the file has room for. Truncated vectors, bytes behind
+        BundleError: an invalid header, or one with more words than the file has room for. Truncated vectors, bytes after
             the last one, and words that are not UTF-8 while `errors` is "strict" are found here in a small file, in a
             large one when a search or lookup reaches them.
     """

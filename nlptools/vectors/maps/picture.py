@@ -227,7 +227,7 @@ def _outline(start: Array, end: Array) -> Array:
 
 
 def _labels(figure: Figure, axis: Axes, drawn: Projection, places: Array) -> None:
-    """Draw the words that there is room for, those of arrows first."""
+    """Draw the words that there is room for, the words of arrows first."""
     renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     whole = np.array([figure.bbox.width, figure.bbox.height])
     points = drawn.points

@@ -1,4 +1,4 @@
-"""The words of a map: the first of a table, those of a file, those of arrows."""
+"""The words of a map: the first words of a table, the words of a file, the words of arrows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.errors import DataError, InputError, UsageError, display, visible
 from nlptools.files import line_records, streams
-from nlptools.vectors import checks
+from nlptools.vectors import checks, csls
 from nlptools.vectors.files import formats, npy
-from nlptools.vectors.maps.reduction import scaled
-from nlptools.vectors.rows import BLOCK_NUMBERS
+from nlptools.vectors.rows import blocks_of, unit
 from nlptools.vectors.table import Vectors
 
 Array = NDArray[Any]
@@ -52,22 +51,13 @@ class Points:
 
         A vector of zeros has the cosine 0 to all others. Equally near words are in their order.
         """
-        unit, k = scaled(self.rows), min(k, len(self.words) - 1)
-        places = np.empty((len(unit), k), np.int64)
-        nearest = np.empty((len(unit), k), np.float32)
-        size = max(1, BLOCK_NUMBERS // len(unit))
-        for start in range(0, len(unit), size):
-            cosines = unit[start : start + size] @ unit.T
-            cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = -np.inf
-            if k < cosines.shape[1] // 4:
-                best = np.sort(np.argpartition(cosines, -k, axis=1)[:, cosines.shape[1] - k :], axis=1)
-            else:
-                best = np.broadcast_to(np.arange(cosines.shape[1]), cosines.shape)
-            scores = np.take_along_axis(cosines, best, 1)
-            order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
-            places[start : start + size] = np.take_along_axis(best, order, 1)
-            nearest[start : start + size] = np.take_along_axis(scores, order, 1)
-        return places, np.clip(nearest, -1, 1)
+        rows = unit(self.rows)
+        k = min(k, len(rows) - 1)
+        cosines, places = csls.retrieve(rows, rows, k + 1)
+        # the word itself, or, after as many equal vectors, the last one
+        itself = places == np.arange(len(rows))[:, None]
+        itself[~itself.any(axis=1), -1] = True
+        return places[~itself].reshape(-1, k), np.clip(cosines[~itself].reshape(-1, k), -1, 1)
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
@@ -92,10 +82,8 @@ def read(
         InputError, UsageError: see `nlptools.vectors.files.formats.load`.
     """
     loaded: Vectors | Array
-    if lines is None and bare(path, format):
-        loaded = npy.load_array(path, "fiu")
-    elif lines is None and formats.is_nameless(path) and format in (None, "npy"):
-        loaded = formats.load_nameless(path, format, errors, types="fiu")
+    if lines is None:
+        loaded = formats.contents(path, format, errors, types="fiu", bare=bare(path, format))
     else:
         loaded = formats.load(path, format, errors, lines)
     if isinstance(loaded, Vectors):
@@ -177,9 +165,8 @@ def choose(
         kept = [Entry(word) for word in vectors.words.list()[: count or None]]
         with np.errstate(over="ignore"):  # float64 beyond float32 becomes infinite and is refused
             rows = vectors.rows.take(slice(0, len(kept)))
-        size = max(1, BLOCK_NUMBERS // max(1, vectors.dimensions))
-        for start in range(0, len(rows), size):
-            checks.check_finite(rows[start : start + size], start, vectors.path)
+        for start, end in blocks_of(rows):
+            checks.check_finite(rows[start:end], start, vectors.path)
     else:
         kept, rows = _rows_of(vectors, _once(entries, vectors.path), count)
     places: dict[str, int] = {}

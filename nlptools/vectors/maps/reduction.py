@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.configs.maps import DISTANCES, METHODS, Project
 from nlptools.errors import DataError, Unavailable, UsageError
-from nlptools.vectors.rows import BLOCK_NUMBERS
+from nlptools.vectors.rows import blocks_of, unit
 
 Array = NDArray[Any]
 _HINT = "pip install 'nlptools[viz]'"
@@ -58,11 +58,11 @@ def reduce(rows: Array, settings: Project) -> Reduced:
     least = 3 if method == "umap" else 2
     if len(rows) < least:
         raise DataError(f"a map by {method} needs at least {least} words, found {len(rows)}")
-    if all((rows[start:end] == rows[0]).all() for start, end in _spans(rows)):
+    if all((rows[start:end] == rows[0]).all() for start, end in blocks_of(rows)):
         raise DataError(f"all {len(rows):,} vectors are the same: there is nothing to map")
     if distance == "cosine":
-        rows = scaled(rows)
-        if all(np.abs(rows[start:end] - rows[0]).max() < 1e-6 for start, end in _spans(rows)):
+        rows = unit(rows)
+        if all(np.abs(rows[start:end] - rows[0]).max() < 1e-6 for start, end in blocks_of(rows)):
             raise DataError(
                 f"all {len(rows):,} vectors point the same way: their cosines cannot be mapped",
                 hint="--distance euclidean uses their lengths",
@@ -71,25 +71,8 @@ def reduce(rows: Array, settings: Project) -> Reduced:
         return pca(rows, dims)
     coordinates = _tsne(rows, dims, perplexity, seed) if method == "tsne" else _umap(rows, dims, umap_neighbors, seed)
     if not np.isfinite(coordinates).all():
-        raise DataError(f"{method} gives no finite coordinates for these vectors")
+        raise DataError(f"{method} finds no finite coordinates for these vectors")
     return Reduced(coordinates, None)
-
-
-def scaled(rows: Array) -> Array:
-    """Rows (N, D) at length 1, float32; rows of zeros stay."""
-    out = np.empty(rows.shape, np.float32)
-    for start, end in _spans(rows):
-        part = rows[start:end].astype(np.float64)
-        part /= np.abs(part).max(axis=1, keepdims=True, initial=np.finfo(np.float64).tiny)  # squares stay in bounds
-        lengths = np.linalg.norm(part, axis=1, keepdims=True)
-        out[start:end] = part / np.where(lengths > 0, lengths, 1)
-    return out
-
-
-def _spans(rows: Array) -> list[tuple[int, int]]:
-    """(start, end) of blocks of rows."""
-    size = max(1, BLOCK_NUMBERS // rows.shape[1])
-    return [(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
 
 
 # -- principal components ---------------------------------------------------------------------------------------------
@@ -97,39 +80,32 @@ def _spans(rows: Array) -> list[tuple[int, int]]:
 
 def pca(rows: Array, dims: int) -> Reduced:
     """Rows (N, D) along their first `dims` principal components; zeros if there are fewer components."""
-    # dividing by a power of two rounds nothing and keeps squares of large numbers finite
-    unit = 2.0 ** (int(np.frexp(np.float64(max(rows.max(), -rows.min())))[1]) - 1)
-    zero = np.zeros(rows.shape[1])
-    mean = sum(_centred(rows, start, end, unit, zero).sum(axis=0) for start, end in _spans(rows)) / len(rows)
-    axes, shares = (_by_covariance if len(rows) > rows.shape[1] else _by_rows)(rows, unit, mean)
+    mean = rows.mean(axis=0, dtype=np.float64)
+    axes, shares = (_by_covariance if len(rows) > rows.shape[1] else _by_rows)(rows, mean)
     axes, shares = axes[:dims], shares[:dims]
     axes = axes[shares > _NOISE]
     largest = np.abs(axes).argmax(axis=1)
     axes = axes * np.where(axes[np.arange(len(axes)), largest] < 0, -1.0, 1.0)[:, None]
     coordinates = np.zeros((len(rows), dims))
-    for start, end in _spans(rows):
-        coordinates[start:end, : len(axes)] = _centred(rows, start, end, unit, mean) @ axes.T
+    for start, end in blocks_of(rows):
+        coordinates[start:end, : len(axes)] = (rows[start:end] - mean) @ axes.T
     variance = [float(share) if share > _NOISE else 0.0 for share in shares]
-    return Reduced(coordinates * unit, tuple(variance + [0.0] * (dims - len(variance))))
+    return Reduced(coordinates, tuple(variance + [0.0] * (dims - len(variance))))
 
 
-def _centred(rows: Array, start: int, end: int, unit: float, mean: Array) -> Array:
-    return rows[start:end].astype(np.float64) / unit - mean
-
-
-def _by_covariance(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]:
+def _by_covariance(rows: Array, mean: Array) -> tuple[Array, Array]:
     """Components (D, D), the largest first, and their shares of the variance."""
     total = np.zeros((rows.shape[1], rows.shape[1]))
-    for start, end in _spans(rows):
-        part = _centred(rows, start, end, unit, mean)
+    for start, end in blocks_of(rows):
+        part = rows[start:end] - mean
         total += part.T @ part
     values, vectors = np.linalg.eigh(total)
     return vectors.T[::-1], np.maximum(values[::-1], 0) / values.clip(min=0).sum()
 
 
-def _by_rows(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]:
+def _by_rows(rows: Array, mean: Array) -> tuple[Array, Array]:
     """As `_by_covariance`, for at most as many rows as dimensions: components (N, D)."""
-    _, values, vectors = np.linalg.svd(_centred(rows, 0, len(rows), unit, mean), full_matrices=False)
+    _, values, vectors = np.linalg.svd(rows - mean, full_matrices=False)
     return vectors, values**2 / (values**2).sum()
 
 
@@ -137,7 +113,7 @@ def _by_rows(rows: Array, unit: float, mean: Array) -> tuple[Array, Array]:
 
 
 def check_method(method: str) -> None:
-    """Raise Unavailable if the package behind `method` is not installed, before any work is done."""
+    """Raise Unavailable if the package of `method` is not installed, before any work is done."""
     if method != "pca":
         _estimator(method)
 

@@ -266,7 +266,7 @@ def test_weights_of_layers_that_are_no_good(load: Load, tmp_path: Path, content:
 
 
 def test_a_dense_layer_that_does_not_fit(load: Load) -> None:
-    with pytest.raises(UsageError, match="takes 5 dimensions, --layers gives 8"):
+    with pytest.raises(UsageError, match="takes 5 dimensions, --layers selects 8"):
         load("bert", steps_with(dense=(Dense(torch.ones(2, 5), None, "none"),)))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import nlptools
 from nlptools.errors import BundleError, DataError, InputError, UsageError
-from nlptools.vectors.maps import points
+from nlptools.vectors import csls
 from nlptools.vectors.maps.mapping import kind_of
 from nlptools.vectors.maps.points import Entry, choose, choose_rows, read, read_arrows, read_words
 from nlptools.vectors.table import Vectors
@@ -69,7 +69,8 @@ def test_nearest_are_all_cosines_sorted(k, monkeypatch):
     made = choose(table())
     made.rows[5] = 0
     made.rows[7] = made.rows[6] * 3
-    monkeypatch.setattr(points, "BLOCK_NUMBERS", 300)
+    monkeypatch.setattr(csls, "_ROWS", 7)
+    monkeypatch.setattr(csls, "_COLUMNS", 11)
     places, cosines = made.nearest(k)
     lengths = np.linalg.norm(made.rows.astype(np.float64), axis=1, keepdims=True)
     unit = made.rows / np.where(lengths > 0, lengths, 1)

@@ -10,8 +10,10 @@ from hypothesis import strategies as st
 from nlptools import messages
 from nlptools.configs.maps import Project
 from nlptools.errors import DataError, Unavailable, UsageError
+from nlptools.vectors import rows as table_rows
 from nlptools.vectors.maps import reduction
-from nlptools.vectors.maps.reduction import pca, scaled
+from nlptools.vectors.maps.reduction import pca
+from nlptools.vectors.rows import unit
 
 
 def reduce(given, method="pca", dims=2, **options):
@@ -55,10 +57,10 @@ def test_both_ways_to_the_components_agree(monkeypatch):
 
 def test_blocks_change_nothing(monkeypatch):
     given = rows()
-    whole = pca(given, 2).coordinates, scaled(given)
-    monkeypatch.setattr(reduction, "BLOCK_NUMBERS", 40)
+    whole = pca(given, 2).coordinates, unit(given)
+    monkeypatch.setattr(table_rows, "BLOCK_NUMBERS", 40)
     assert pca(given, 2).coordinates == pytest.approx(whole[0], abs=1e-5)
-    assert scaled(given).tobytes() == whole[1].tobytes()
+    assert unit(given).tobytes() == whole[1].tobytes()
 
 
 @given(st.integers(2, 12), st.integers(1, 12), st.floats(1e-30, 1e30), st.integers(0, 99))
@@ -85,7 +87,7 @@ def test_cosine_minds_no_lengths():
     plain = reduce(given, distance="cosine").coordinates
     assert reduce(given * lengths, distance="cosine").coordinates == pytest.approx(plain, abs=1e-5)
     assert not np.allclose(reduce(given).coordinates, plain)
-    assert np.linalg.norm(scaled(np.array([[3e38, 3e38], [1e-40, 0], [0, 0]], np.float32)), axis=1) == pytest.approx(
+    assert np.linalg.norm(unit(np.array([[3e38, 3e38], [1e-40, 0], [0, 0]], np.float32)), axis=1) == pytest.approx(
         [1, 1, 0], abs=1e-6
     )
 
