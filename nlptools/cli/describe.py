@@ -24,7 +24,7 @@ from nlptools.configs.describe import Describe
 )
 @click.argument("model", type=click.Path())
 def command(model: str, describe: Describe, common: Common) -> None:
-    """Show the contents of a model, word vectors or a tokenizer, and check the files of a directory.
+    """Show the contents of models, word vectors and tokenizers.
 
     MODEL is a directory, a file of word vectors, or a tokenizer or vocabulary. Shows architecture, sizes, task, labels,
     tokenizer and training of a model; the number of words, the dimensions and the first words of vectors; the number of
