@@ -22,7 +22,7 @@ from nlptools.configs.text_classifiers import PRESETS, Scratch, described
 lines (.jsonl); names in the first line (keys in JSON) tell texts and labels apart, or --text-column and --label-column name
 them. Tabs in the examples below are written as \\t.
 
-classify: a text and a label, also TREC's `LABEL:fine text` and GLUE's CoLA and SST-2; --multi-label takes several labels.
+classify: a text and a label, also TREC's `LABEL:fine text` and GLUE's SST-2; --multi-label takes several labels.
 
 \b
 a gripping movie\\tpositive

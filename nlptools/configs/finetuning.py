@@ -52,7 +52,7 @@ class Files:
 
     layout: str = option(
         "auto",
-        "Layout of the files: table (between tabs), csv, jsonl, parquet, trec, trec-fine, cola, stsbenchmark, rte, glue/NAME;"
+        "Layout of the files: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME;"
         " tag: conll, conllu, lines (words between spaces); answer: also squad, qamr. auto: by the name and the first line.",
         metavar="NAME",
     )

@@ -52,7 +52,7 @@ def rows(lines: Lines, comma: bool = False) -> Iterator[tuple[int, list[str]]]:
 
 
 def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and value of each record of a file in the layout "jsonl", "csv", "parquet" or "rte".
+    """Number and value of each record of a file in the layout "jsonl", "csv" or "tsv" with a header, "parquet" or "rte".
 
     Raises:
         DataError: malformed, with file and line.
@@ -62,10 +62,13 @@ def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str
         yield from _parquet(lines.path)
     elif layout == "rte":
         yield from _rte(lines.path)
-    elif layout == "csv":
+    elif layout in ("csv", "tsv"):
         names: list[str] = []
-        for number, fields in rows(lines, comma=True):
+        for number, fields in rows(lines, comma=layout == "csv"):
             if names and fields != [""]:
+                if len(fields) < len(names):
+                    hint = "each line has a field for each name in the first line"
+                    raise lines.refuse(number, f"{columns(len(fields))}, expected {len(names)}", hint)
                 yield number, dict(zip(names, fields))
             names = names or [name.strip() for name in fields]
     else:
