@@ -33,10 +33,11 @@ def read_coreference(path: str, options: Options, errors: str = "strict") -> Ite
     """
     layout_of("coreference", path, options.layout)
     lines = Lines(path, errors)
+    header = (lines.first() or "").split("\t")
+    missing = [name for name in (*_NEEDED, *(_GOLD if options.labelled else ())) if name not in header]
+    if missing and header != [""]:
+        raise lines.refuse(1, f"no column {', '.join(missing)}", f"{_HINT}, with its header")
     for number, row in records.objects(lines, "tsv"):
-        wanted = [*_NEEDED, *(_GOLD if options.labelled else ())]
-        if missing := [name for name in wanted if name not in row]:
-            raise lines.refuse(1, f"no column {', '.join(missing)}", f"{_HINT}, with its header")
         yield _example(row, lines, number)
 
 
