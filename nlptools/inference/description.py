@@ -11,6 +11,7 @@ from nlptools import bundle
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, hub_cache
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.vectors.table import Vectors
 
 _SOME = 10  # words or tokens that are shown
 
@@ -73,18 +74,8 @@ def _alone(path: str) -> dict[str, dict[str, Any]]:
         kind = "bundle"
     if kind == "bundle":
         raise BundleError(f"{display(path)}: neither a model directory nor a file of word vectors or of a tokenizer")
-    vectors = formats.load(path, kind, "replace")
-    return {
-        "vectors": {
-            "format": kind,
-            "bytes": Path(path).stat().st_size,
-            "words": len(vectors),
-            "dimensions": vectors.dimensions,
-            "counts": vectors.counts is not None,
-            **_subwords(vectors),
-            "first words": vectors.words.list()[:_SOME],
-        }
-    }
+    size = Path(path).stat().st_size
+    return {"vectors": {"format": kind, "bytes": size, **_table(formats.load(path, kind, "replace"))}}
 
 
 def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
@@ -105,23 +96,19 @@ def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     from nlptools.vectors.product_quantization import ProductRows
 
     table = bundle_format.read(str(path), "replace")
-    facts: dict[str, Any] = {
-        "words": len(table),
-        "dimensions": table.dimensions,
-        "counts": table.counts is not None,
-        "quantized": config.get("quantized", "none"),
-    }
+    facts = {**_table(table), "quantized": config.get("quantized", "none")}
     if isinstance(table.rows, ProductRows):
         codes, centroids, _ = table.rows.product
         facts |= {"subvectors": codes.shape[1], "centroids": len(centroids)}
-    return {**facts, **_subwords(table)}
+    return facts
 
 
-def _subwords(table: Any) -> dict[str, Any]:
-    ngrams = table.subwords
-    if ngrams is None or not len(ngrams.buckets):
-        return {}
-    return {"subwords": {"shortest": ngrams.shortest, "longest": ngrams.longest, "rows": len(ngrams.buckets)}}
+def _table(vectors: Vectors) -> dict[str, Any]:
+    ngrams, counts = vectors.subwords, vectors.counts is not None
+    facts: dict[str, Any] = {"words": len(vectors), "dimensions": vectors.dimensions, "counts": counts}
+    if ngrams is not None and len(ngrams.buckets):
+        facts["subwords"] = {"shortest": ngrams.shortest, "longest": ngrams.longest, "rows": len(ngrams.buckets)}
+    return {**facts, "first words": vectors.words.list()[:_SOME]}
 
 
 def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
