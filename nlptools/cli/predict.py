@@ -21,8 +21,9 @@ labels. --to json writes a JSON object per example, for every task. Tabs, line e
 written as \\t, \\n and \\\\. Tabs in the examples below are written as \\t.
 
 classify and pair: label TAB probability; --top-k K: K such pairs; --probabilities: the probability of each label, after a first
-line of the labels; --columns: the columns of the input and these, with a header if the input has one. Models of --multi-label:
-the labels with at least the probability --threshold, TAB their probabilities. An empty text gets a prediction as well.
+line of the labels; --columns: the columns of the input and these, with a header if the input has one, and of JSON lines and
+Parquet the object with these keys. Models of --multi-label: the labels with at least the probability --threshold, TAB their
+probabilities. An empty text gets a prediction as well.
 
 \b
 positive\\t0.9934

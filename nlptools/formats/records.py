@@ -15,11 +15,12 @@ from itertools import chain
 from typing import Any
 from xml.parsers import expat
 
+from nlptools import messages
 from nlptools.configs import LARGEST
 from nlptools.errors import DataError, Unavailable, display
 from nlptools.files import line_records, streams
 from nlptools.files.streams import Block
-from nlptools.formats.lines import Lines, column_number, columns
+from nlptools.formats.lines import Lines, column_number
 
 _ROWS = 1024  # of a block
 OBJECTS = ("jsonl", "parquet", "rte")
@@ -68,7 +69,9 @@ def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str
             if names and fields != [""]:
                 if len(fields) < len(names):
                     hint = "each line has a field for each name in the first line"
-                    raise lines.refuse(number, f"{columns(len(fields))}, expected {len(names)}", hint)
+                    raise lines.refuse(
+                        number, f"{messages.counted(len(fields), 'column')}, expected {len(names)}", hint
+                    )
                 yield number, dict(zip(names, fields))
             names = names or [name.strip() for name in fields]
     else:
@@ -120,7 +123,7 @@ def columns_of(
     places = [column_number(name, first[1] if header else (), len(first[1]), path) for name in names]
     for number, fields in table if header else chain([first], table):
         if len(fields) <= max(places):
-            message = f"{columns(len(fields))}, expected at least {max(places) + 1}"
+            message = f"{messages.counted(len(fields), 'column')}, expected at least {max(places) + 1}"
             raise DataError(message, path=path, line=number)
         yield number, [fields[place] for place in places]
 

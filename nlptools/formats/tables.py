@@ -10,7 +10,7 @@ from nlptools.configs.tasks import GLUE
 from nlptools.errors import UsageError, display, shown
 from nlptools.formats.examples import Place
 from nlptools.formats.glue import GlueTask, glue_task
-from nlptools.formats.lines import column_number, columns
+from nlptools.formats.lines import column_number
 from nlptools.formats.reading_options import Options
 
 TEXTS = {
@@ -129,7 +129,7 @@ def _columns(task: str, fields: Sequence[str], header: tuple[str, ...], path: st
         return Table(tuple(range(count)), count, None, count + options.labelled, count + 1, header)
     if not texts and len(rest) not in possible:
         raise Place(path, 1).error(
-            f"{columns(width)}, expected the texts and the label", "--text-column names the texts"
+            f"{messages.counted(width, 'column')}, expected the texts and the label", "--text-column names the texts"
         )
     texts = texts or rest
     if label is None and len(rest) == 1 and (options.header or not header):

@@ -32,7 +32,7 @@ from nlptools.formats import records
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, columns
+from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import Table, table_of
 from nlptools.formats.text_objects import checked_label, object_texts, split_labels, text_keys, warn_undecided
@@ -137,7 +137,7 @@ def _refusal(count: int, table: Table) -> tuple[str, str]:
     hint = "--text-column names the texts; a text cannot contain a tab"
     if count < table.least:
         hint = "separate fields by single tabs, the label last"
-    return f"{columns(count)}, expected {expected}", hint
+    return f"{messages.counted(count, 'column')}, expected {expected}", hint
 
 
 def _example(

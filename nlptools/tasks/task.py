@@ -68,7 +68,8 @@ class Task(ABC):
     @classmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
         """The task of a model directory. Raises UsageError, BundleError."""
-        return cls(saved_setting(loaded.config, "name", ""), reading_options(files, labelled=False))
+        (name,) = (name for name, entry in TASKS.items() if entry.implementation.endswith(f":{cls.__name__}"))
+        return cls(name, reading_options(files, labelled=False))
 
     @property
     def head(self) -> str:
