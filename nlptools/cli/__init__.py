@@ -42,7 +42,7 @@ COMMANDS = {
     "align-vectors": ("Using models", "Rotate one language's word vectors onto another's."),
     "project": ("Using models", "Draw a map of word vectors: a table, a picture, a page or a projector bundle."),
     "export": ("Using models", "Write an encoder or a fine-tuned model as an ONNX file."),
-    "describe": ("Using models", "Show the contents of a model directory and check its files."),
+    "describe": ("Using models", "Show the contents of models, word vectors and tokenizers."),
     "bleu": ("Evaluation", "Score translations with BLEU, chrF and TER."),
     "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, texts, log-probabilities."),
     "eval-vectors": ("Evaluation", "Score word vectors on analogies and on word similarity."),

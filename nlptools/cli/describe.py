@@ -1,4 +1,4 @@
-"""nlptools describe: the contents of a directory of a model or of vectors."""
+"""nlptools describe: the contents of models, word vectors and tokenizers."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from nlptools.configs.describe import Describe
     formats="One line per property: name, tab, value; or, with --json, one JSON object.",
     examples=(
         ("Architecture and training of a model:", "nlptools describe lm/"),
-        ("Size, dimensions and quantization of word vectors:", "nlptools describe --json vectors/"),
+        ("Task, labels and validation metric of a fine-tuned model:", "nlptools describe classifier/ | grep ^task"),
+        ("Size and dimensions of word vectors:", "nlptools describe --json vectors.txt"),
+        ("Size and special tokens of a tokenizer:", "nlptools describe pieces.model"),
         ("A check of the files in a script:", "nlptools describe -q lm/ > /dev/null && echo intact"),
     ),
     exit_codes=(0, 2, 66, 74, 78),
 )
 @click.argument("model", type=click.Path())
 def command(model: str, describe: Describe, common: Common) -> None:
-    """Show the contents of a model directory and check its files.
+    """Show the contents of models, word vectors and tokenizers.
 
-    Shows architecture, sizes, tokenizer and training; for a directory of word vectors, the number of words, the dimensions,
-    the quantization and the n-grams. Compares all files in the manifest with their SHA-256 sums; a damaged file ends the
-    command with status 78.
+    MODEL is a directory, a file of word vectors, or a tokenizer or vocabulary. Shows architecture, sizes, task, labels,
+    tokenizer and training of a model; the number of words, the dimensions and the first words of vectors; the number of
+    tokens, the special and the first tokens of a tokenizer. Compares all files in the manifest of a directory with their
+    SHA-256 sums; a damaged file ends the command with status 78.
     """
     import json
 

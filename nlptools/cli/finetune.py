@@ -6,7 +6,7 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.text_classifiers import PRESETS, Scratch, told
+from nlptools.configs.text_classifiers import PRESETS, Scratch, described
 
 
 @make_command(
@@ -18,54 +18,86 @@ from nlptools.configs.text_classifiers import PRESETS, Scratch, told
     Compute,
     presets=PRESETS,
     preset_option="scratch",
-    formats="""Published files are read unchanged. classify: lines of `text TAB label`, a table whose header names its
-columns, JSON lines, TREC's `LABEL:fine text`, GLUE's CoLA and SST-2. pair: two texts and a label: SICK, SNLI, GLUE's MRPC, QQP,
-MNLI, QNLI, RTE. regress: two texts and a number: STS-B, SICK. --task glue/NAME knows the columns and the metrics of each GLUE
-task. tag: CoNLL's columns of words and tags, the tag last, empty lines between sentences, or CoNLL-U with --label-column upos;
-the scheme of spans (iob1, iob2, bioes and so on) is detected from the tags, or given by --scheme; the model learns IOB2, and
-broken tags are repaired and counted. roles: PropBank's CoNLL-U, the sense of each predicate in column 11, then a column of roles
-for each predicate. Roles that occur only in the --valid file count as missed.
-answer: SQuAD 1.1 and 2.0 (JSON), QAMR's TSV with wiki-sentences.tsv in its folder or given by --sentences, JSON lines of `id`,
-`question`, `context` and `answers`, BoolQ, the simplified Natural Questions. Long contexts are read in overlapping windows;
---yes-no also learns to answer yes and no (`yes_no_answer` in the files). An answer that is not at its stated place is an
-error, unless --move-answers moves it. If some training question has no answer, the model can leave questions unanswered; the
-threshold is tuned for F1 on the --valid file and kept in config.json. choice: SWAG's CSV, or JSON lines of `context`, `endings`
-(or SWAG's and HellaSwag's keys) and `label`, the number of the right ending. coreference: GAP's TSV; f1 is GAP's measure,
-f1_nearest that of always choosing the name nearest to the pronoun.
---text-column and --label-column name other columns.
-seq2seq: lines of `source TAB target`; -m is a directory of train-seq2seq, whose training continues; train-seq2seq --init has
-more options.
-The output is a model directory that opens in Hugging Face as BertForSequenceClassification, BertForTokenClassification,
-BertForQuestionAnswering or BertForMultipleChoice (and as Electra's), or as GPT2ForSequenceClassification,
-GPT2ForTokenClassification or GPT2ForQuestionAnswering, with the same logits. It also has training.json (the training record),
-log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums), checkpoints/ and data/ (to continue
-the run). The weights of --crf are named crf.transitions, crf.start_transitions and crf.end_transitions, as in pytorch-crf,
-those of --yes-no nlptools.yes_no, the head of coreference nlptools.mentions (the rest of the model is a
-BertModel or a GPT2Model), and the head of a GPT for choices nlptools.choice; Hugging Face ignores them.
-A GPT reads the end-of-text token, a text and, before a second text, the same token again; the last token, which sees all
-others, represents the row. For roles, the predicate comes before its sentence, and several equal words cannot be distinguished.
-For answers, one more end-of-text token after the context represents no answer, yes and no.
-Expected results, in points above a baseline without a model, with an encoder of 6 layers and 384 dimensions
-(all-MiniLM-L6-v2) and some passes over the data: parts of speech of UD English EWT 9 above the most frequent tag of each word;
-answers of QAMR 60 (F1) above the longest run of words that are not in the question; roles of PropBank's EWT 45 (F1) above
-the nearest nouns for ARG0 and ARG1; coreference in GAP 20 (F1) above the nearest name; SICK's relatedness 25 (Pearson) above the
-share of common words; choosing among four answers to QAMR's questions on a sentence 15 above the answer with the fewest words in
-common with the question. Without an encoder, SST-2 is 28 (bag) and 29 (cnn, lstm) above the more frequent
-label. Much less indicates a problem: the learning rate, the labels, too few passes.
-With --valid the saved weights are the best by --best; otherwise the last. A label in the --valid file that is not in the training
-data is an error. Standard output stays empty.
+    formats="""Published files are read unchanged. A table has fields between tabs, or is CSV (.csv), Parquet (.parquet) or JSON
+lines (.jsonl); names in the first line (keys in JSON) tell texts and labels apart, or --text-column and --label-column name
+them. Tabs in the examples below are written as \\t.
+
+classify: a text and a label, also TREC's `LABEL:fine text` and GLUE's SST-2; --multi-label takes several labels.
+
+\b
+a gripping movie\\tpositive
+
+pair: two texts and a label, such as SICK, SNLI, GLUE's MRPC, QQP, MNLI, QNLI and RTE, and RTE's XML. --task glue/NAME knows
+the columns and the metrics of each task of GLUE.
+
+\b
+A man sleeps.\\tA man is awake.\\tcontradiction
+
+regress: one text or two, and a number, such as STS-B and SICK.
+
+\b
+A man sleeps.\\tA man is asleep.\\t4.8
+
+tag: CoNLL's columns, a word per line, its tag last, an empty line after each sentence; or CoNLL-U with --label-column upos. The
+scheme of spans is detected from the tags. The model learns IOB2; broken tags are repaired and counted.
+
+\b
+Ann B-PER
+sleeps O
+
+roles: PropBank's CoNLL-U, the sense of each predicate in column 11, then a column of roles for each predicate. Roles that
+occur only in the --valid file count as missed.
+
+\b
+1\\tAnn\\tAnn\\tPROPN\\tNNP\\t_\\t2\\tnsubj\\t_\\t_\\t_\\tARG0
+2\\tsleeps\\tsleep\\tVERB\\tVBZ\\t_\\t0\\troot\\t_\\t_\\tsleep.01\\tV
+
+answer: SQuAD 1.1 and 2.0, tables of question, context and answer (empty for none), JSON lines and Parquet of `id`, `question`,
+`context` and `answers`, BoolQ, the simplified Natural Questions, QAMR with wiki-sentences.tsv in its folder. Long contexts are
+read in overlapping windows. An answer that is not at its stated place moves to the nearest place with its text, and is
+counted. If some training question has the answer yes or no (`yes_no_answer`), the model learns these too; if some has no
+answer, it can leave questions unanswered, and the threshold is tuned for F1 on the --valid file and kept in config.json.
+
+\b
+Who sleeps?\\tAnn sleeps in Rome.\\tAnn
+
+choice: a context, its endings, and the number of the right one, from 0: SWAG's CSV, or objects with SWAG's or HellaSwag's keys.
+
+\b
+{"context": "Ann is tired.", "endings": ["She sleeps.", "She sings."], "label": 0}
+
+coreference: GAP's TSV. f1 is GAP's measure, f1_nearest that of always choosing the name nearest to the pronoun.
+
+seq2seq: `source TAB target`; -m is a directory of train-seq2seq, whose training continues. train-seq2seq --init has more options.
+
+\b
+A man sleeps.\\tEin Mann schläft.
+
+The output is a directory that Hugging Face opens as BertForSequenceClassification, BertForTokenClassification,
+BertForQuestionAnswering or BertForMultipleChoice, as Electra's or as GPT2ForSequenceClassification and its like, with the same
+logits; it ignores the weights of --crf (crf.*, named as in pytorch-crf), of yes and no, of coreference and of a GPT for choices
+(nlptools.*). training.json is the training record, log.jsonl has one JSON object per report. With --valid the saved weights are
+the best by --best, otherwise the last. A label that is only in the --valid file is an error. Standard output stays empty.
+
+A GPT reads the end-of-text token, a text and, before a second text, the same token again; the last token represents the row.
+For roles, the predicate comes before its sentence, and equal words cannot be distinguished. For answers, one more
+end-of-text token after the context represents no answer, yes and no.
 
 --scratch trains without an encoder: words are learned from the training texts; with --vectors they start from the vectors of a
-file, whose other words are known as well (--freeze all keeps the vectors unchanged).
-Two texts are read one by one; the head sees both, their difference and their product. bag does what fastText's supervised mode
-does, in batches; n-grams that do not occur in the training data are ignored. The output is a model directory for predict alone.
-Defaults:
+file, whose other words are known as well (--freeze all keeps the vectors unchanged). Two texts are read one by one; the head
+sees both, their difference and their product. bag does what fastText's supervised mode does, in batches; n-grams that do not
+occur in the training data are ignored. The output is a model directory for predict alone. Defaults:
+
 """
-    + told(PRESETS),
+    + described(PRESETS),
     examples=(
         (
             "Types of questions, evaluated on held-out ones:",
             "nlptools finetune --task classify -m bert-base/ --valid dev.txt -o questions/ train.txt",
+        ),
+        (
+            "Reviews in a CSV file, by the names of its columns:",
+            "nlptools finetune --task classify -m bert-base/ --text-column review --label-column rating -o reviews/ all.csv",
         ),
         (
             "The same with five seeds; keep the best, report mean and standard deviation:",

@@ -16,30 +16,56 @@ from nlptools.configs.finetuning import Files, Predict
     Files,
     Compute,
     Lines,
-    formats=r"""One line per line or example of the input, in order. classify and pair: `label TAB probability`; --top-k K:
-K such pairs in a line; --probabilities: that of each label, in the order of the model's config.json. Models of --multi-label:
-all labels with at least the probability --threshold, joined by --label-separator, TAB their probabilities; an
-empty field for none. regress: a number, for two texts; a transformers model with one output (num_labels 1) gives one for each
-text, or with --pair for two texts. --columns: the columns of the input with the prediction appended, and the header if
-there is one; in JSON lines under "prediction" and "probability". The input is that of finetune, with or without labels: a text
-per line, `text TAB text`, tables with a header, JSON lines. An empty text gets a prediction as well.
-tag: the tags of a sentence in a line, between spaces, in the scheme of the training files or of --scheme: the best tag of each
-word, or with --decode scheme the best sequence that keeps to the scheme; with --columns all lines of the file with one more
-column, as conlleval reads it. The input is columns, with tags or without, or with --layout lines
-a sentence per line, words between spaces, an empty line for an empty one. Long sentences are read in windows, so that
-every word gets a tag.
-roles: a line per predicate, its number and the word, then for each argument TAB role, first-last word, words; with
---columns a block of lines per predicate: word TAB V at the predicate TAB the role in the file, if it has roles, TAB role.
-answer: the answer to each question in a line, an empty line for none (--null-threshold; without it, models that are not from
-finetune always answer), `yes` or `no` where the model was trained with --yes-no. --predictions, --nbest and --null-odds write
-SQuAD's official files as well: JSON objects from question id to answer, to the best answers with their probabilities and
-logits, and to the odds of no answer.
-choice: `index TAB probability` of the best ending, counted from 0; --top-k and --probabilities as above.
-coreference: A, B or neither, TAB the probabilities of the three; --submission: the file for GAP's scorer. --to json: a
-JSON object per example of these three tasks, with its id.
-seq2seq: the target text for each source text; lines are `source`, or `source TAB target`, whose target is ignored;
-nlptools-generate(1) has more options.
-Tabs, line ends and backslashes in labels and answers are written as \t, \n and \\.""",
+    formats="""One line per line or record of the input, in order; the input is that of nlptools-finetune(1), with or without
+labels. --to json writes a JSON object per example, for every task. Tabs, line ends and backslashes in labels and answers are
+written as \\t, \\n and \\\\. Tabs in the examples below are written as \\t.
+
+classify and pair: label TAB probability; --top-k K: K such pairs; --probabilities: the probability of each label, after a first
+line of the labels; --columns: the columns of the input and these, with a header if the input has one, and of JSON lines and
+Parquet the object with these keys. Models of --multi-label: the labels with at least the probability --threshold, TAB their
+probabilities. An empty text gets a prediction as well.
+
+\b
+positive\\t0.9934
+
+regress: a number. A model that is not from finetune reads one text per line, or two with --text-column 1 --text-column 2.
+
+\b
+4.72
+
+tag: the tags of a sentence, in the scheme of the training files or of --scheme; with --columns all lines of the file with one
+more column, as conlleval reads it. The input is columns, or with --layout lines a sentence per line, words between spaces.
+Long sentences are read in windows, so that every word gets a tag.
+
+\b
+B-PER O O
+
+roles: the number of the predicate and the word, then for each argument TAB role, first-last word, words; with --columns a block
+of lines per predicate: word TAB V at the predicate TAB the role in the file, if it has roles, TAB role.
+
+\b
+2 sleeps\\tARG0 1-1 Ann\\tARGM-LOC 3-4 in Rome
+
+answer: the answer, an empty line for none, `yes` or `no` if the model has learned them; lines of `question TAB context`, or the
+files of finetune. A model that is not from finetune always answers, unless --null-threshold is given. --predictions, --nbest
+and --null-odds write SQuAD's official files as well: JSON objects from question id to answer, to the 20 best answers with
+their probabilities and logits, and to the odds of no answer.
+
+\b
+in Rome
+
+choice: the number of the best ending, from 0, TAB its probability; --top-k and --probabilities as above, without header.
+
+\b
+2\\t0.8713
+
+coreference: A, B or neither, TAB the probabilities of the three; --submission writes the file for GAP's scorer.
+
+\b
+A\\t0.9021\\t0.0514\\t0.0465
+
+seq2seq: the target text for each `source`, or `source TAB target`, whose target is ignored. nlptools-generate(1) has more
+options.""",
     examples=(
         ("The type of a question:", "echo 'Who wrote Emma ?' | nlptools predict questions/"),
         ("A table with two more columns:", "nlptools predict questions/ --columns test.tsv > answered.tsv"),
@@ -57,6 +83,7 @@ Tabs, line ends and backslashes in labels and answers are written as \t, \n and 
             "nlptools predict squad/ --predictions answers.json dev-v2.0.json > answers.txt &&"
             " nlptools evaluate -m squad2 -r dev-v2.0.json answers.json",
         ),
+        ("An answer to one question:", "printf 'Who sleeps?\\tAnn sleeps.\\n' | nlptools predict squad/"),
         ("A file for GLUE's server:", "nlptools predict rte/ --submission test.tsv -o RTE.tsv"),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),

@@ -42,9 +42,12 @@ def command(inputs: tuple[str, ...], tokenize: Tokenize, lines: Lines, common: C
     Reads the inputs in order, or standard input, and writes one output line per input line.
     """
     from nlptools.files import streams
+    from nlptools.formats import records
     from nlptools.text import tokenization
 
-    texts = tokenization.tokenize_files(inputs, tokenize, common.encoding_errors, lines.line_buffered)
+    column = tokenize.text_column
+    blocks = None if column is None else records.texts(inputs, [column], common.encoding_errors)
+    texts = tokenization.tokenize_files(inputs, tokenize, common.encoding_errors, lines.line_buffered, blocks)
     with streams.Output(lines.output, force=lines.force) as output:
         for text in texts:
             output.write(text + "\n")

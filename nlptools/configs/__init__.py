@@ -79,6 +79,17 @@ def confidence() -> Any:
     return repetitions("95% interval by bootstrap, from N resamples")
 
 
+def text_column(texts: str, multiple: bool = True) -> Any:
+    """The option --text-column of commands that read lines; `texts` names what they read."""
+    return option(
+        () if multiple else None,
+        f"Read {texts} from the columns of a table: CSV, Parquet or JSON lines by suffix, else fields between tabs. A column"
+        " is a name in the first line or a number from 1.",
+        multiple=multiple,
+        metavar="NAME",
+    )
+
+
 LARGEST = 2**31 - 1  # fits a C int, which is what some libraries expect
 LARGEST_SEED = 2**63 - 1
 LARGEST_FLOAT = 1e12

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import option, text_column
 from nlptools.configs.layers import layers
 from nlptools.configs.vectors import STREAMED
 from nlptools.errors import UsageError
@@ -67,6 +67,7 @@ class Embed:
         " line, and the token or word.",
         metavar="FILE",
     )
+    text_column: tuple[str, ...] = text_column("the texts")
     batch_tokens: int = option(4096, "Tokens per batch.", low=1, metavar="N")
 
     def check(self) -> None:
@@ -84,6 +85,8 @@ class Embed:
             raise UsageError("--index needs --unit token or word and --to npy")
         if self.dtype != "float32" and self.to != "npy":
             raise UsageError("--dtype needs --to npy")
+        if self.text_column and len(self.text_column) != 1 + self.pairs:
+            raise UsageError("--text-column: expected one column of texts, with --pairs two")
         if 0 < self.max_length < 3:
             raise UsageError("--max-length: expected at least 3, including two special tokens")
 

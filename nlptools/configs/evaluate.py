@@ -61,10 +61,13 @@ class Source:
         (), "Gold labels, tags, questions or texts. Metrics of texts may have several.", short="-r",
         metavar="GOLD", multiple=True,
     )  # fmt: skip
-    column: int = option(
-        0, "Take this column of PREDICTIONS, from 1, separated by tabs; 0: whole lines.", low=0, metavar="N"
+    column: str | None = option(
+        None,
+        "Take this column of PREDICTIONS, a name in the first line or a number from 1: of CSV, Parquet or JSON lines by"
+        " suffix, else between tabs. Without it, whole lines.",
+        metavar="NAME",
     )
-    gold_column: int = option(0, "The same of GOLD.", low=0, metavar="N")
+    gold_column: str | None = option(None, "The same of GOLD.", metavar="NAME")
     header: bool = option(False, "The first line of PREDICTIONS names the columns.")
     gold_header: bool = option(False, "The first line of GOLD names the columns.")
     escaped: bool = option(False, "Texts have \\n, \\t and \\\\ for newline, tab and backslash.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from nlptools.configs import LARGEST_FLOAT, Training, interval, option, text_classifiers
+from nlptools.configs import LARGEST_FLOAT, Training, option, redefined, text_classifiers
 from nlptools.configs.layers import layers
 from nlptools.configs.tasks import GLUE, SCRATCH_TASKS, changed, check_options, task
 from nlptools.errors import UsageError
@@ -52,22 +52,25 @@ class Files:
 
     layout: str = option(
         "auto",
-        "Layout of the files: table, jsonl, trec, cola, stsbenchmark, glue/NAME; tag: conll, conllu, lines (words between"
-        " spaces); answer: squad, jsonl, qamr; choice: csv, jsonl. auto detects it from the name and the first line.",
+        "Layout of the files: table (between tabs), csv, jsonl, parquet, trec, trec-fine, rte, glue/NAME;"
+        " tag: conll, conllu, lines (words between spaces); answer: also squad, qamr. auto: by the name and the first line.",
         metavar="NAME",
     )
     text_column: tuple[str, ...] = option(
-        (), "Column of a text, by name or number from 1; give it twice for two texts.", multiple=True, metavar="NAME"
+        (),
+        "Column of a text, by name or number from 1; given twice, of two texts. tag: column of the words.",
+        multiple=True,
+        metavar="NAME",
     )
     label_column: str | None = option(
-        None, "Column of the label or tag, by name (upos) or number; -1 is the last.", metavar="NAME"
+        None, "Column of the label or tag, by name (upos) or number; -1 is the last column.", metavar="NAME"
     )
     comments: bool = option(False, "tag: in column files, skip lines that begin with # and a space as comments.")
     scheme: str = option(
         "auto",
-        "tag: scheme of the spans, iob1, iob2, bioes, bilou, ioe2, or plain for tags without spans. finetune: scheme of the"
-        " files; auto detects it from the tags. predict: scheme of the output; auto is that of the training files."
-        " For a model that is not from finetune and whose config.json names no scheme, it is the scheme of its tags.",
+        "tag: scheme of the spans, iob1, iob2, bioes, bilou, ioe2, or plain for tags without spans. finetune: of the files;"
+        " auto detects it from the tags. predict: of the output; auto is that of the training files. For a model that is not"
+        " from finetune, it is the scheme of its tags.",
         metavar="NAME",
     )
     header: bool = option(False, "The first line names the columns, even where the names are unknown.")
@@ -93,14 +96,12 @@ class Finetune:
     )
     scratch: str | None = option(
         None,
-        "Train without a pretrained model (classify, pair, regress): mean of word vectors and a layer, bag of n-grams"
-        " (fastText), cnn, lstm, gru, rnn, transformer. Each has its own defaults for sizes and training.",
+        "Train without a pretrained model (classify, pair, regress): the mean of word vectors and a layer, a bag of n-grams"
+        " (fastText), cnn, lstm, gru, rnn, transformer. Each has its own defaults.",
         choices=text_classifiers.ARCHITECTURES,
     )
     multi_label: bool = option(False, "classify: an example can have several labels at once, or none.")
-    crf: bool = option(
-        False, "tag, roles: learn also which labels follow each other, with a conditional random field on top."
-    )
+    crf: bool = option(False, "tag, roles: also learn which labels follow each other, with a conditional random field.")
     role_spans: str = option(
         "heads",
         "roles: words of an argument that the model learns: its head, as in the file, or all words that depend on the head.",
@@ -108,8 +109,8 @@ class Finetune:
     )
     best: str = option(
         "auto",
-        "Validation measure that decides which weights are best. auto: accuracy; regress: pearson; f1 of spans, of answers,"
-        " GAP's; glue/NAME: GLUE's own.",
+        "Validation metric that selects the weights. auto: accuracy; regress: pearson; tag with spans, roles, answer,"
+        " coreference: f1; glue/NAME: GLUE's.",
         choices=("auto", *MEASURES),
     )
     max_length: int = option(
@@ -118,11 +119,13 @@ class Finetune:
         " limit; answer: 384, the length of a window of the context.",
         low=0,
     )
-    stride: int = option(128, "answer: pieces from one window of a long context to the next.", low=1, metavar="N")
+    stride: int = option(
+        128, "answer: pieces between the beginnings of two windows of a long context.", low=1, metavar="N"
+    )
     encoder_dropout: float | None = option(
         None,
-        "Dropout during training, also of the attention weights; by default as in the encoder's config.json."
-        " An encoder that was pretrained without dropout needs some.",
+        "Dropout during training, also of the attention weights; by default that of the model's config.json. A model that was"
+        " pretrained without dropout needs some.",
         low=0,
         high=0.9,
         metavar="P",
@@ -135,30 +138,30 @@ class Finetune:
     )
     layers: str = option(
         "last",
-        "Layers that the head sees: last, N, sum:A:B, mean:A:B (slices; `all` for A:B), concat:A:B with a projection to the"
-        " size of one, or mix, all with learned weights; mix:FILE starts from the weights in a JSON list. 0 is the output"
-        " of the embeddings.",
+        "Input of the head: last, layer N, sum:A:B or mean:A:B of a slice (`all` for A:B), concat:A:B with a projection to the"
+        " size of one layer, or mix, all layers with learned weights; mix:FILE starts from the weights in a JSON list. Layer 0 is"
+        " the output of the embeddings.",
         metavar="LAYERS",
         check=layers,
     )
     layer_decay: float = option(
         1.0,
-        "Learning rate of each layer, as a share of that of the layer above (Clark et al. 2020 take 0.8).",
+        "Learning rate of each layer as a fraction of that of the layer above (Clark et al. 2020 use 0.8).",
         low=0,
         high=1,
         metavar="X",
     )
     unfreeze: float = option(
         0.0,
-        "Train the head alone first, then one more layer, from the last one down, after every X epochs (Howard &"
-        " Ruder 2018). 0: train all from the start.",
+        "Train the head alone at first, and one more layer, from the last to the first, after every X epochs (Howard & Ruder"
+        " 2018). 0: train all from the start.",
         low=0,
         metavar="X",
     )
     class_weights: str = option(
         "none",
-        "classify, pair: weight of each label in the loss: balanced (the same total for every label), or LABEL=NUMBER,...;"
-        " others weigh 1.",
+        "classify, pair: weight of each label in the loss: balanced (the same total for every label), or LABEL=NUMBER,...,"
+        " 1 for other labels.",
         metavar="WEIGHTS",
         check=class_weights,
     )
@@ -170,7 +173,7 @@ class Finetune:
     )
     folds: int = option(
         0,
-        "Cross-validation: train K times, in DIR/fold-N, each time without a different Kth of the data.",
+        "Cross-validation: train K times, in DIR/fold-N, each time without another Kth of the data, which validates.",
         low=0,
         metavar="K",
     )
@@ -211,46 +214,46 @@ class Finetune:
 class FinetuneTraining(Training):
     """Training options"""
 
-    valid: str | None = option(None, "Held-out examples to evaluate on, in the format of the input.", metavar="FILE")
+    valid: str | None = redefined(
+        Training, "valid", None, "Held-out examples for validation, in the format of the input."
+    )
     batch_size: int = option(
         32, "Examples per step and process; 0: a 32nd of all, from 32 to 1024.", low=0, metavar="N"
     )
-    epochs: float = option(3.0, "Passes over the data, unless --steps is given.", low=0, metavar="X")
-    lr: float = option(5e-5, "Peak learning rate.", low=0, metavar="X")
-    min_lr: float = option(0.0, "Final learning rate, as a share of the peak.", low=0, high=1, metavar="X")
-    warmup: float = option(0.1, "Linear warm-up: steps, or a share of all steps when below 1.", low=0, metavar="STEPS")
-    schedule: str = option(
-        "linear",
-        "Learning rate after the warm-up.",
-        choices=("linear", "cosine", "trapezoid", "constant", "inverse-sqrt"),
-    )
-    weight_decay: float = option(0.01, "Decay of matrices (AdamW).", low=0, metavar="X")
-    beta2: float = option(0.999, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
-    log_every: str = option("50", "Report interval, as --save-every.", check=interval)
+    epochs: float = redefined(Training, "epochs", 3.0)
+    lr: float = redefined(Training, "lr", 5e-5)
+    warmup: float = redefined(Training, "warmup", 0.1)
+    schedule: str = redefined(Training, "schedule", "linear")
+    weight_decay: float = redefined(Training, "weight_decay", 0.01)
+    log_every: str = redefined(Training, "log_every", "50")
+    # not options here: BERT's values, which nobody changes
+    min_lr: ClassVar[float] = 0.0  # type: ignore[misc]
+    beta2: ClassVar[float] = 0.999  # type: ignore[misc]
+    average: ClassVar[int] = 1  # type: ignore[misc]
+    compile: ClassVar[bool] = False  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
 class Predict:
     """Prediction options"""
 
-    columns: bool = option(False, "Write the columns of the input, with the prediction in further columns.")
+    columns: bool = option(False, "Write the columns of the input, followed by the prediction.")
     probabilities: bool = option(
-        False, "Write the probability of every label, in the model's order, instead of a label."
+        False, "Write the probability of every label instead of a label; the first line names the labels."
     )
     top_k: int = option(1, "Write the K most probable labels, each with its probability.", low=1, metavar="K")
-    threshold: float = option(0.5, "Minimum probability of a predicted label of --multi-label.", low=0, high=1)
+    threshold: float = option(0.5, "Minimum probability of a label, for models of --multi-label.", low=0, high=1)
     submission: bool = option(
-        False, "Write the file for GLUE's server or GAP's scorer; the model must be trained on that task."
+        False, "Write the file for GLUE's server or GAP's scorer; the model must be trained on the task."
     )
     decode: str | None = option(
         None,
-        "tag, roles: argmax takes the best tag of each word, as the pipelines of transformers do; scheme takes the best"
-        " sequence of tags that keeps to the scheme of the spans, with no I-X after O (half a point more F1 on CoNLL-2003)."
-        " Default: argmax for tag, scheme for roles. A model with a conditional random field (finetune --crf) always"
-        " decodes with it, which keeps to the scheme.",
+        "tag, roles: argmax takes the best tag of each word, as the pipelines of transformers do; scheme takes the best sequence"
+        " of tags that is valid in the scheme of the spans (half a point more F1 on CoNLL-2003). Default: argmax for tag, scheme"
+        " for roles. A model of finetune --crf always takes the best valid sequence.",
         choices=("argmax", "scheme"),
     )
-    to: str = option("text", "answer, choice, coreference: output format.", choices=("text", "json"))
+    to: str = option("text", "Output format: lines of text, or a JSON object per example.", choices=("text", "json"))
     predictions: str | None = option(
         None, "answer: write SQuAD's official predictions, a JSON object, to this file as well.", metavar="FILE"
     )
@@ -262,14 +265,14 @@ class Predict:
     )
     null_threshold: float | None = option(
         None,
-        "answer: leave a question unanswered where its odds of no answer exceed X; by default as tuned in training. A greater"
-        " X gives more answers.",
+        "answer: leave a question unanswered if its odds of no answer exceed X; by default as tuned in training. A greater X"
+        " gives more answers.",
         metavar="X",
     )
     max_length: int = option(
         0, "Maximum length of an example in tokens, special tokens included; 0: as in training.", low=0
     )
-    batch_tokens: int = option(4096, "Tokens that the model reads at a time, padding included.", low=1, metavar="N")
+    batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
 
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from nlptools.configs import Training, option, redefined
+from nlptools.configs import Training, option, redefined, text_column
 from nlptools.configs.lm import Generate
 from nlptools.errors import UsageError
 
@@ -125,6 +125,7 @@ class TrainSeq2Seq:
     long: str = option("skip", "Skip or cut longer pairs; they are counted.", choices=("skip", "cut"))
     source: str | None = option(None, "File of sources, with --target, instead of an INPUT.", metavar="FILE")
     target: str | None = option(None, "File of targets, line by line as in --source.", metavar="FILE")
+    text_column: tuple[str, ...] = text_column("the source and, given again, the target")
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
 
     def check(self) -> None:
@@ -133,6 +134,8 @@ class TrainSeq2Seq:
             raise UsageError("--r-drop needs --dropout: without it both predictions are the same")
         if (self.source is None) != (self.target is None):
             raise UsageError("--source and --target go together")
+        if len(self.text_column) not in (0, 2):
+            raise UsageError("--text-column: expected it twice, for the source and for the target")
         if self.preset is not None and self.arch != "transformer":
             raise UsageError(f"--preset {self.preset} is a Transformer, not --arch {self.arch}")
 

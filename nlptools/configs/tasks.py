@@ -41,12 +41,12 @@ TASKS = {
     "classify": TaskEntry(
         _TEXTS,
         "sequence",
-        (*_TABLES, "trec", "trec-fine", "cola"),
+        (*_TABLES, "rte", "trec", "trec-fine"),
         (*_LINES, "multi_label", "class_weights"),
         scratch=True,
     ),
     "pair": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), (*_LINES, "class_weights"), scratch=True),
-    "regress": TaskEntry(_TEXTS, "sequence", (*_TABLES, "stsbenchmark"), _LINES, scratch=True),
+    "regress": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), _LINES, scratch=True),
     "tag": TaskEntry(_WORDS, "tokens", ("conll", "conllu", "lines"), _TAGS),
     "roles": TaskEntry(_WORDS, "tokens", ("conllu",), (*_TAGS, "role_spans")),
     "answer": TaskEntry(

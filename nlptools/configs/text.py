@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs import LARGEST_SEED, option, text_column
 
 KINDS = ("words", "unigram", "bpe", "char", "wordpiece", "byte-bpe")
 SENTENCEPIECE_KINDS = ("unigram", "bpe", "char")
@@ -38,6 +38,7 @@ class Tokenize:
     vocab: str | None = option(
         None, "Vocabulary (token TAB count) of a tokenizer that is given by name.", metavar="FILE"
     )
+    text_column: str | None = text_column("the text", multiple=False)
     threads: int = option(0, "CPU threads; 0: all cores available to this process.", low=0, metavar="N")
     seed: int = option(
         1,

@@ -16,7 +16,7 @@ WORD_DROPOUT = {"mean": 0.3, "cnn": 0.3, "lstm": 0.4, "gru": 0.4, "rnn": 0.4, "t
 
 _COMMON: dict[str, Any] = {"lr": 1e-3, "epochs": 5.0, "batch_size": 32, "warmup": 0.0, "weight_decay": 0.0}
 _RECURRENT = {**_COMMON, "epochs": 6.0, "dim": 100, "hidden_size": 128, "dropout": 0.5}
-# What --scratch sets unless it is said otherwise: the values of options. Found on movie reviews (SST-2).
+# Defaults of options for each --scratch, tuned on movie reviews (SST-2).
 PRESETS: dict[str, dict[str, Any]] = {
     "mean": {**_COMMON, "lr": 3e-3, "dim": 100, "hidden_size": 100, "dropout": 0.5},
     "bag": {
@@ -37,7 +37,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 
 
-def told(presets: dict[str, dict[str, Any]]) -> str:
+def described(presets: dict[str, dict[str, Any]]) -> str:
     """The presets as options, a paragraph for each."""
 
     def options(values: dict[str, Any]) -> str:
@@ -51,20 +51,24 @@ class Scratch:
     """Options without pretraining"""
 
     vectors: str | None = option(
-        None, "Begin with the word vectors of this file, in any format that convert reads.", metavar="FILE"
+        None, "Start from the word vectors of this file, in any format that convert reads.", metavar="FILE"
     )
-    tokenizer: str = option("words", "What cuts the texts: a name or a path, as in tokenize.", metavar="NAME")
+    tokenizer: str = option("words", "Tokenizer: a name or a path, as in tokenize.", metavar="NAME")
     lowercase: bool = option(True, "Lower-case the texts.")
-    min_count: int = option(1, "Words of the training texts that occur less often are unknown.", low=1, metavar="N")
-    dim: int = option(100, "Numbers of a word's vector; --vectors brings its own.", low=1, high=1 << 16, metavar="N")
-    hidden_size: int = option(
-        128, "Size of a layer: of the MLP, filters of each width, states of each direction.", low=1, metavar="N"
+    min_count: int = option(
+        1, "Minimum frequency of a word in the training texts; rarer words are unknown.", low=1, metavar="N"
     )
-    depth: int = option(1, "Layers (lstm, gru, rnn, transformer).", low=1, high=64, metavar="N")
+    dim: int = option(
+        100, "Dimensions of a word vector, unless --vectors has others.", low=1, high=1 << 16, metavar="N"
+    )
+    hidden_size: int = option(
+        128, "Size of a layer: of the MLP, the filters of each width, the states of each direction.", low=1, metavar="N"
+    )
+    depth: int = option(1, "Number of layers (lstm, gru, rnn, transformer).", low=1, high=64, metavar="N")
     dropout: float = option(0.5, "Dropout before the last layer, and between layers.", low=0, high=0.99, metavar="X")
-    word_ngrams: int = option(2, "Longest n-grams of words (bag).", low=1, high=16, metavar="N")
+    word_ngrams: int = option(2, "Maximum length of n-grams of words (bag).", low=1, high=16, metavar="N")
     char_ngrams: str | None = option(
-        None, "Add n-grams of so many characters, such as 3-6 (bag).", metavar="A-B", check=lengths
+        None, "Add n-grams of A to B characters of each word, such as 3-6 (bag).", metavar="A-B", check=lengths
     )
 
     def check(self, arch: str) -> None:

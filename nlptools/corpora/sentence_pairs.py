@@ -10,6 +10,7 @@ from nlptools import messages
 from nlptools.errors import DataError
 from nlptools.files import atomic, streams
 from nlptools.files.line_records import escape, unescape
+from nlptools.formats import records
 
 
 class PairBlock(NamedTuple):
@@ -21,14 +22,14 @@ class PairBlock(NamedTuple):
     targets: list[str]
 
 
-def read_pairs(inputs: Sequence[str], errors: str = "strict") -> Iterator[PairBlock]:
-    """The pairs in lines of `source TAB target`; no input means standard input.
+def read_pairs(inputs: Sequence[str], errors: str = "strict", columns: Sequence[str] = ()) -> Iterator[PairBlock]:
+    """The pairs in lines of `source TAB target`, or in two `columns` of tables; no input means standard input.
 
     Raises:
         DataError: a line does not have exactly two fields, and what `streams.blocks` raises.
         InputError: see `streams.blocks`.
     """
-    for block in streams.all_blocks(inputs, errors):
+    for block in records.texts(inputs, columns, errors):
         rows = [line.split("\t") for line in block.lines]
         for number, row in enumerate(rows, block.start):
             if len(row) != 2:

@@ -20,10 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from nlptools import messages
 from nlptools.errors import DataError, UsageError
 from nlptools.formats.examples import TaggedSentence
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, column_number, columns
+from nlptools.formats.lines import Lines, column_number
 from nlptools.formats.reading_options import Options
 from nlptools.formats.token_lines import BOUNDARY, DOCSTART, Row, Sentence, sentences
 
@@ -108,9 +109,11 @@ class _Columns:
             self._begin(number, fields)
         elif not self.universal:
             cure = "each word of a file has the same columns; a blank line stands between sentences"
-            raise self.lines.refuse(number, f"{columns(len(fields))}, expected {width}", cure)
+            raise self.lines.refuse(number, f"{messages.counted(len(fields), 'column')}, expected {width}", cure)
         if self.universal and len(fields) < len(CONLLU):
-            raise self.lines.refuse(number, f"{columns(len(fields))}, expected {len(CONLLU)}", _CONLLU_CURE)
+            raise self.lines.refuse(
+                number, f"{messages.counted(len(fields), 'column')}, expected {len(CONLLU)}", _CONLLU_CURE
+            )
 
     def _begin(self, number: int, fields: Sequence[str]) -> None:
         path, width = self.lines.path, len(fields)
@@ -130,7 +133,7 @@ class _Columns:
         if self.tag == self.word:
             if self.options.labelled:
                 hint = "the word first, its tag last, between spaces or tabs"
-                raise self.lines.refuse(number, f"{columns(width)}, expected a word and a tag", hint)
+                raise self.lines.refuse(number, f"{messages.counted(width, 'column')}, expected a word and a tag", hint)
             self.tag = None
 
 

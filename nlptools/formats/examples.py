@@ -20,7 +20,7 @@ class Place:
 
     Attributes:
         path: the file, `-` for standard input.
-        line: number of its first line, from 1.
+        line: number of its first line, from 1; 0 if not known.
     """
 
     path: str
@@ -31,7 +31,7 @@ class Place:
 
     def error(self, message: str, hint: str | None = None) -> DataError:
         """The error of data at this place."""
-        return DataError(message, path=self.path, line=self.line, hint=hint)
+        return DataError(message, path=self.path, line=self.line or None, hint=hint)
 
 
 @dataclass(frozen=True)

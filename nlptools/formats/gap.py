@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from nlptools.errors import UsageError, shown
+from nlptools.formats import records
 from nlptools.formats.examples import Coreference
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, columns
+from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
 
 LABELS = ("A", "B", "neither")  # the classes in their order
@@ -32,21 +33,12 @@ def read_coreference(path: str, options: Options, errors: str = "strict") -> Ite
     """
     layout_of("coreference", path, options.layout)
     lines = Lines(path, errors)
-    header: list[str] = []
-    for number, line in lines:
-        fields = line.split("\t")
-        if not header:
-            header = fields
-            wanted = [*_NEEDED, *(_GOLD if options.labelled else ())]
-            missing = [name for name in wanted if name not in header]
-            if missing:
-                raise lines.refuse(number, f"no column {', '.join(missing)}", f"{_HINT}, with its header")
-            continue
-        if not line:
-            continue
-        if len(fields) < len(header):
-            raise lines.refuse(number, f"{columns(len(fields))}, expected {len(header)}", _HINT)
-        yield _example(dict(zip(header, fields)), lines, number)
+    header = (lines.first() or "").split("\t")
+    missing = [name for name in (*_NEEDED, *(_GOLD if options.labelled else ())) if name not in header]
+    if missing and header != [""]:
+        raise lines.refuse(1, f"no column {', '.join(missing)}", f"{_HINT}, with its header")
+    for number, row in records.objects(lines, "tsv"):
+        yield _example(row, lines, number)
 
 
 def _example(row: Mapping[str, str], lines: Lines, number: int) -> Coreference:

@@ -7,10 +7,10 @@ from nlptools.errors import UsageError
 from nlptools.files.compression import without_suffix
 
 _OBJECTS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".parquet": "parquet"}
-_TEXTS = {".csv": "csv", **_OBJECTS, ".json": "jsonl", "": "table"}
+_TEXTS = {".csv": "csv", **_OBJECTS, ".json": "jsonl", ".xml": "rte", "": "table"}
 _SUFFIXES = {  # of each task, tried in order
     "classify": {".label": "trec", **_TEXTS},
-    "pair": {".xml": "rte", **_TEXTS},
+    "pair": _TEXTS,
     "regress": _TEXTS,
     "tag": {".conllu": "conllu", "": "conll"},
     "roles": {"": "conllu"},

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
+from nlptools import messages
 from nlptools.errors import DataError, UsageError
 from nlptools.files import streams
 from nlptools.formats.examples import Place
@@ -97,13 +98,8 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
         if not number:
             raise UsageError("no column 0: columns are counted from 1 (-1 is the last)")
         if abs(number) > width:
-            message = f"no column {number}: the first line has {columns(width)}"
+            message = f"no column {number}: the first line has {messages.counted(width, 'column')}"
             raise DataError(message, path=path, line=1, hint=_COLUMN_HINT)
         return number - 1 if number > 0 else width + number
     named = f"the columns are {', '.join(header)}" if header else "the columns have no names"
     raise DataError(f"no column {column!r}: {named}", path=path, line=1, hint=_COLUMN_HINT)
-
-
-def columns(count: int) -> str:
-    """`count` columns, in words."""
-    return f"{count} column{'s' if count != 1 else ''}"

@@ -18,10 +18,11 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from nlptools import messages
 from nlptools.errors import DataError, InputError, display, shown
 from nlptools.files import streams
 from nlptools.formats.examples import Answer, Question
-from nlptools.formats.lines import Lines, columns
+from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
 
 SENTENCES = "wiki-sentences.tsv"
@@ -47,7 +48,9 @@ def read_qamr(lines: Lines, options: Options, errors: str = "strict") -> Iterato
         fields = line.split("\t")
         if len(fields) != COLUMNS and (options.labelled or len(fields) < 6):
             hint = "--layout squad or jsonl for other questions"
-            raise lines.refuse(number, f"{columns(len(fields))}, expected the {COLUMNS} of QAMR", hint)
+            raise lines.refuse(
+                number, f"{messages.counted(len(fields), 'column')}, expected the {COLUMNS} of QAMR", hint
+            )
         words = sentences.get(fields[0])
         if words is None:
             hint = "the sentences of the Penn Treebank (PTB:...) are not published"

@@ -126,11 +126,7 @@ def _question(value: Mapping[str, Any], context: str, at: At, options: Options, 
             impossible = True  # in this form an empty list means that
         else:
             at.refuse(f"question {shown(id)} has no answer", 'mark a question without one with "is_impossible": true')
-    return Question(id, at.text(value, "question"), context, answers, impossible, _place(at), yes_no)
-
-
-def _place(at: At) -> Place:
-    return Place(at.path, at.line or 1)
+    return Question(id, at.text(value, "question"), context, answers, impossible, Place(at.path, at.line or 1), yes_no)
 
 
 def _yes_no(value: Mapping[str, Any], at: At) -> str | None:
@@ -211,7 +207,7 @@ def _boolean(value: Mapping[str, Any], at: At, options: Options) -> Question:
     yes_no = None if raw is None else _YES_NO.get(str(raw).lower())
     id = str(value.get("id", value.get("idx", at.line)))
     text, context = at.text(value, "question"), at.text(value, "passage")
-    return Question(id, text, context, (), None if yes_no is None else False, _place(at), yes_no)
+    return Question(id, text, context, (), None if yes_no is None else False, Place(at.path, at.line or 1), yes_no)
 
 
 def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
@@ -222,7 +218,7 @@ def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
     if value.get("annotations") is None:
         if options.labelled:
             at.refuse("'annotations' is missing", "use the training or the development file, not the test file")
-        return Question(id, text, context, (), None, _place(at))
+        return Question(id, text, context, (), None, Place(at.path, at.line or 1))
     notes = at.objects(value, "annotations")
     # the offset of each token, separated by single spaces, and of the one after the last
     starts = list(accumulate((len(token) + 1 for token in context.split(" ")), initial=0))
@@ -238,4 +234,4 @@ def _natural(value: Mapping[str, Any], at: At, options: Options) -> Question:
     either = {answer: count for answer, count in yes_or_no.items() if answer != "none"}
     yes_no = max(either, key=lambda answer: either[answer]) if either else "none"
     impossible = not answers and yes_no == "none"
-    return Question(id, text, context, tuple(answers), impossible, _place(at), yes_no)
+    return Question(id, text, context, tuple(answers), impossible, Place(at.path, at.line or 1), yes_no)

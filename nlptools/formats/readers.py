@@ -1,9 +1,9 @@
 """The examples in files of any task: one table of readers.
 
     task              examples            layouts (each module describes them; `layouts` recognizes them by file names)
-    classify          TextExample         auto, TABLES, trec, trec-fine, cola, glue/NAME  texts
+    classify          TextExample         auto, TABLES, trec, trec-fine, glue/NAME        texts
     pair              TextExample         auto, TABLES, rte, glue/NAME                  texts
-    regress           TextExample         auto, TABLES, stsbenchmark, glue/NAME         texts
+    regress           TextExample         auto, TABLES, glue/NAME                       texts
     glue/NAME         TextExample         the task's own, whatever the options          texts, glue
     tag               TaggedSentence      auto, conll, conllu, lines                    conll; tag_schemes
     answer            Question            auto, squad, qamr, TABLES                     questions, qamr

@@ -15,12 +15,14 @@ from itertools import chain
 from typing import Any
 from xml.parsers import expat
 
+from nlptools import messages
 from nlptools.configs import LARGEST
 from nlptools.errors import DataError, Unavailable, display
 from nlptools.files import compression, line_records, streams
 from nlptools.files.streams import Block
-from nlptools.formats.lines import Lines, column_number, columns
+from nlptools.formats.lines import Lines, column_number
 
+_ROWS = 1024  # of a block
 OBJECTS = ("jsonl", "parquet", "rte")
 SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "rte"}
 
@@ -51,7 +53,7 @@ def rows(lines: Lines, comma: bool = False) -> Iterator[tuple[int, list[str]]]:
 
 
 def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and value of each record of a file in the layout "jsonl", "csv", "parquet" or "rte".
+    """Number and value of each record of a file in the layout "jsonl", "csv" or "tsv" with a header, "parquet" or "rte".
 
     Raises:
         DataError: malformed, with file and line.
@@ -61,10 +63,15 @@ def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str
         yield from _parquet(lines.path)
     elif layout == "rte":
         yield from _rte(lines.path)
-    elif layout == "csv":
+    elif layout in ("csv", "tsv"):
         names: list[str] = []
-        for number, fields in rows(lines, comma=True):
+        for number, fields in rows(lines, comma=layout == "csv"):
             if names and fields != [""]:
+                if len(fields) < len(names):
+                    hint = "each line has a field for each name in the first line"
+                    raise lines.refuse(
+                        number, f"{messages.counted(len(fields), 'column')}, expected {len(names)}", hint
+                    )
                 yield number, dict(zip(names, fields))
             names = names or [name.strip() for name in fields]
     else:
@@ -73,38 +80,52 @@ def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str
 
 
 def texts(paths: Sequence[str], names: Sequence[str], errors: str = "strict") -> Iterator[Block]:
-    """The columns `names` of files, tables or Parquet by their suffixes: blocks of lines, whose fields tabs separate.
+    """The lines of files in blocks, or with `names` those columns of tables; see `columns_of`.
 
-    A name that is not a number is looked up in the first line. Tabs, line ends and backslashes in fields are escaped as in
-    all our tables if there are several columns, else line ends become spaces.
+    Of several columns, tabs separate the fields, which are escaped as in all our tables. Line ends in a single one become
+    spaces.
+    """
+    if not names:
+        yield from streams.all_blocks(paths, errors)
+        return
+    for path in streams.check_inputs(paths):
+        block = Block(path, 1, [])
+        for number, fields in columns_of(path, names, errors):
+            if len(block.lines) == _ROWS or number != block.start + len(block.lines):
+                if block.lines:
+                    yield block
+                block = Block(path, number, [])
+            several = len(names) > 1
+            block.lines.append("\t".join(map(line_records.escape, fields)) if several else fields[0].replace("\n", " "))
+        if block.lines:
+            yield block
+
+
+def columns_of(
+    path: str, names: Sequence[str], errors: str = "strict", header: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """Number of the line, and the fields in the columns `names` of each record of a file, whose suffix names the layout:
+    CSV, Parquet, JSON lines, or else a table between tabs.
+
+    `header`: the first line names the columns. It does too if one of `names` is not a number, and in Parquet and JSON lines.
 
     Raises:
         DataError: no such column, or a malformed record; with file and line.
     """
-    for path in paths:
-        lines = Lines(path, errors)
-        kind = next((kind for end, kind in SUFFIXES.items() if compression.without_suffix(path).endswith(end)), "")
-        if kind in ("parquet", "jsonl"):
-            table = _table(objects(lines, kind))
-        else:
-            table = rows(lines, kind == "csv")
-        for number, fields in _chosen(table, names, path):
-            line = "\t".join(map(line_records.escape, fields)) if len(names) > 1 else " ".join(fields[0].split("\n"))
-            yield Block(path, number, [line])
-
-
-def _chosen(table: Iterator[tuple[int, list[str]]], names: Sequence[str], path: str) -> Iterator[tuple[int, list[str]]]:
-    """The columns `names` of each row."""
+    lines = Lines(path, errors)
+    kind = next((kind for end, kind in SUFFIXES.items() if compression.without_suffix(path).endswith(end)), "")
+    keyed = kind in ("parquet", "jsonl")
+    table = _table(objects(lines, kind)) if keyed else rows(lines, kind == "csv")
     first = next(table, None)
     if first is None:
         return
-    number, header = first
-    named = not all(name.lstrip("-").isdecimal() for name in names)
-    places = [column_number(name, header if named else (), len(header), path) for name in names]
-    for number, fields in table if named else chain([first], table):
-        if len(fields) <= max(places) and fields != [""]:
-            raise DataError(f"{columns(len(fields))}, expected {len(header)}", path=path, line=number)
-        yield number, [fields[place] if place < len(fields) else "" for place in places]
+    header |= keyed or not all(name.lstrip("-").isdecimal() for name in names)
+    places = [column_number(name, first[1] if header else (), len(first[1]), path) for name in names]
+    for number, fields in table if header else chain([first], table):
+        if len(fields) <= max(places):
+            message = f"{messages.counted(len(fields), 'column')}, expected at least {max(places) + 1}"
+            raise DataError(message, path=path, line=number)
+        yield number, [fields[place] for place in places]
 
 
 def _table(values: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, list[str]]]:

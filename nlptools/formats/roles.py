@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from nlptools import messages
 from nlptools.errors import UsageError
 from nlptools.formats.conll import CONLLU, read_columns
 from nlptools.formats.examples import PredicateSentence, TaggedSentence
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import columns
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tag_schemes import Span, place_of, tags_of
 from nlptools.formats.token_lines import Row
@@ -55,7 +55,7 @@ def _predicates(sentence: TaggedSentence, options: Options) -> Iterator[Predicat
     fields = [row.text.split("\t") for row in sentence.rows if row.word is not None]
     for word, row in enumerate(fields):
         if len(row) <= _SENSE:
-            raise place_of(sentence, word).error(f"{columns(len(row))}, expected 11 or more", _HINT)
+            raise place_of(sentence, word).error(f"{messages.counted(len(row), 'column')}, expected 11 or more", _HINT)
     predicates = [word for word, row in enumerate(fields) if row[_SENSE] not in _NONE]
     for number, predicate in enumerate(predicates):
         place = _SENSE + 1 + number

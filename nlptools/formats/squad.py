@@ -17,30 +17,30 @@ from typing import Any, NamedTuple, NoReturn
 
 from nlptools.errors import DataError
 from nlptools.files import streams
+from nlptools.formats.examples import Place
 from nlptools.formats.lines import Lines
 
 
 @dataclass(frozen=True)
-class At:
-    """A place in a file, for messages.
+class At(Place):
+    """A place in a file of JSON.
 
     Attributes:
-        line: from 1; None if not known.
+        line: 0 if not known.
         name: the path of a value in the JSON of a file, such as `data[0].paragraphs[3].qas[1]`; "" for the whole.
     """
 
-    path: str
-    line: int | None = None
+    line: int = 0
     name: str = ""
 
     def refuse(self, message: str, hint: str | None = None) -> NoReturn:
         """Raises DataError."""
-        raise DataError(f"{self.name}: {message}" if self.name else message, path=self.path, line=self.line, hint=hint)
+        raise self.error(f"{self.name}: {message}" if self.name else message, hint)
 
     def refuse_value(self, key: str, value: Any, expected: str) -> NoReturn:
         """Raises DataError for the value under a key."""
         name = f"{self.name}.{key}" if self.name else key
-        raise DataError(f"{name} is {kind(value)}, expected {expected}", path=self.path, line=self.line)
+        raise self.error(f"{name} is {kind(value)}, expected {expected}")
 
     def text(self, holder: Mapping[str, Any], key: str) -> str:
         """The text under a key."""

@@ -10,7 +10,7 @@ from nlptools.configs.tasks import GLUE
 from nlptools.errors import UsageError, display, shown
 from nlptools.formats.examples import Place
 from nlptools.formats.glue import GlueTask, glue_task
-from nlptools.formats.lines import column_number, columns
+from nlptools.formats.lines import column_number
 from nlptools.formats.reading_options import Options
 
 TEXTS = {
@@ -89,100 +89,57 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
     """The columns of a file whose first line has `fields`. Raises DataError, UsageError."""
     if layout.startswith(GLUE):
         return _glue(glue_task(layout), layout, fields, path)
-    if layout == "cola":
-        return Table((3,), 1, None, 4, 4, (), layout)
-    if layout == "stsbenchmark":
-        return Table((5, 6), 4, None, 7, None)
     header = _header(task, fields, options)
-    if options.text_column:
-        table = _chosen(task, fields, header, path, options)
-    elif header:
-        table = _by_names(task, header, path, options)
-    else:
-        table = _by_places(task, len(fields), path, options)
+    table = replace(_columns(task, fields, header, path, options), comma=layout == "csv")
     if header and options.labelled and table.label is not None:
         texts = " and ".join(shown(header[place]) for place in table.texts)
         messages.note(
             f"{display(path)}: the first line is a header: texts {texts}, labels {shown(header[table.label])}"
         )
-    return replace(table, comma=layout == "csv")
-
-
-def _by_places(task: str, width: int, path: str, options: Options) -> Table:
-    """The columns of a file without header: the texts, then the label, unless --label-column is given."""
-    possible = counts(task, options)
-    if options.label_column is not None:
-        label = column_number(options.label_column, (), width, path)
-        rest = tuple(place for place in range(width) if place != label)
-        if len(rest) not in possible:
-            message = f"{columns(width)} without header, expected the columns of the texts"
-            raise Place(path, 1).error(message, "name them with --text-column")
-        return Table(rest, label, None, width, width)
-    count = next((count for count in possible if width > count), possible[-1])
-    return Table(tuple(range(count)), count, None, count + options.labelled, count + 1)
+    return table
 
 
 def _header(task: str, fields: Sequence[str], options: Options) -> tuple[str, ...]:
     """`fields` if they are names of columns, else nothing."""
-    if options.header:
-        return tuple(fields)
-    lowered = [name.strip().lower() for name in fields]
+    lowered = {name.strip().lower() for name in fields}
     given = [*options.text_column, *([] if options.label_column is None else [options.label_column])]
-    if any(column.lower() in lowered for column in given):
-        return tuple(fields)
-    texts = any(set(names) <= set(lowered) for names in known_texts(task, options))
-    others = {*CLASSES, *LABELS["regress"], *IDS}
-    return tuple(fields) if texts and others & set(lowered) else ()
+    texts = any(set(names) <= lowered for names in known_texts(task, options))
+    others = {*CLASSES, *LABELS["regress"], *IDS} & lowered
+    named = any(column.lower() in lowered for column in given)
+    return tuple(fields) if options.header or named or (texts and others) else ()
 
 
-def _chosen(task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options) -> Table:
-    """The columns of --text-column and --label-column."""
-    if len(options.text_column) not in counts(task, options):
-        wanted = " or ".join(map(str, sorted(counts(task, options))))
-        raise UsageError(f"--text-column {len(options.text_column)} times, expected {wanted} times for the task {task}")
-    width = len(fields)
+def _columns(task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options) -> Table:
+    """The columns: as the options name them, else as published files do, else the texts in order, then the label."""
+    width, lowered = len(fields), [name.strip().lower() for name in header]
+    possible = counts(task, options)
     texts = tuple(column_number(column, header, width, path) for column in options.text_column)
-    label = None
+    if texts and len(texts) not in possible:
+        wanted = " or ".join(map(str, sorted(possible)))
+        raise UsageError(f"--text-column {len(texts)} times, expected {wanted} times for the task {task}")
+    known = [names for names in known_texts(task, options) if set(names) <= set(lowered)]
+    if not texts and known:
+        texts = tuple(map(lowered.index, known[0]))
+    label = first_of(lowered, LABELS[task])
     if options.label_column is not None:
         label = column_number(options.label_column, header, width, path)
-    elif header:
-        label = first_of([name.strip().lower() for name in header], LABELS[task])
-    elif width == len(texts) + 1:
-        label = next(place for place in range(width) if place not in texts)
-    if label is None and options.labelled:
-        raise Place(path, 1).error("no column of labels", "name it with --label-column")
-    return _finish(texts, label, header, width, options)
-
-
-def _by_names(task: str, header: tuple[str, ...], path: str, options: Options) -> Table:
-    """The columns whose names published files use."""
-    lowered = [name.strip().lower() for name in header]
-    known = known_texts(task, options)
-    names = next((names for names in known if set(names) <= set(lowered)), None)
-    if names is None and len(header) - 1 in counts(task, options):
-        return replace(_by_places(task, len(header), path, options), header=header)
-    if names is None:
+    rest = tuple(place for place in range(width) if place not in (*texts, label))
+    if not texts and label is None:
+        count = next((count for count in possible if width > count), possible[-1])
+        return Table(tuple(range(count)), count, None, count + options.labelled, count + 1, header)
+    if not texts and len(rest) not in possible:
         raise Place(path, 1).error(
-            f"the header has no column of texts: {', '.join(header)}",
-            f"expected {', or '.join(' and '.join(names) for names in known)}; or name it with --text-column",
+            f"{messages.counted(width, 'column')}, expected the texts and the label", "--text-column names the texts"
         )
-    label = first_of(lowered, LABELS[task])
-    if label is None and len(header) == len(names) + 1 and options.header:
-        label = next(place for place, name in enumerate(lowered) if name not in names)
-    if options.label_column is not None:
-        label = column_number(options.label_column, header, len(header), path)
+    texts = texts or rest
+    if label is None and len(rest) == 1 and (options.header or not header):
+        label = rest[0]
     if label is None and options.labelled:
-        raise Place(path, 1).error(
-            f"the header has no column of labels: {', '.join(header)}",
-            f"expected one of {', '.join(LABELS[task])}; or name it with --label-column",
-        )
-    return _finish(tuple(map(lowered.index, names)), label, header, len(header), options)
-
-
-def _finish(texts: tuple[int, ...], label: int | None, header: tuple[str, ...], width: int, options: Options) -> Table:
-    id = first_of([name.strip().lower() for name in header], IDS)
+        named = f": {', '.join(header)}" if header else ""
+        hint = f"expected one of {', '.join(LABELS[task])}; or name it with --label-column"
+        raise Place(path, 1).error(f"no column of labels{named}", hint)
     needed = [*texts, *([label] if label is not None and options.labelled else [])]
-    return Table(texts, label, id, max(needed) + 1, None if header else width, header)
+    return Table(texts, label, first_of(lowered, IDS), max(needed) + 1, None if header else width, header)
 
 
 def _glue(task: GlueTask, layout: str, fields: Sequence[str], path: str) -> Table:

@@ -111,19 +111,16 @@ def mend(tags: Sequence[str], scheme: str) -> list[str]:
     return tags_of(spans(read, _LENIENT)[0], len(tags), scheme)
 
 
-def as_iob2(
-    sentences: Iterable[TaggedSentence], scheme: str | None = None, strict: bool = False
-) -> tuple[list[TaggedSentence], str]:
+def as_iob2(sentences: Iterable[TaggedSentence], scheme: str | None = None) -> tuple[list[TaggedSentence], str]:
     """All sentences of a file with tags in IOB2, and the scheme that they had; without change if that is `plain`.
 
     Broken tags (CoNLL-2003's own training file has two) are mended and counted in a warning that names the first.
 
     Args:
         scheme: None detects it.
-        strict: a broken tag is an error.
 
     Raises:
-        DataError: a tag that is none of the scheme, or with `strict` one that is broken; names file and line.
+        DataError: a tag that is none of the scheme; names file and line.
         UsageError: no such scheme.
     """
     held = list(sentences)
@@ -135,8 +132,6 @@ def as_iob2(
             continue
         fault = broken_tag(sentence, name)
         if fault is not None:
-            if strict:
-                raise fault
             count, first = count + 1, first or fault
         made.append(replace(sentence, tags=tuple(convert(sentence.tags, name, "iob2"))))
     if first is not None:

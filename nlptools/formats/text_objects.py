@@ -12,7 +12,7 @@ from nlptools.errors import display, shown
 from nlptools.formats.examples import TextExample
 from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tables import IDS, LABELS, UNDECIDED, known_texts
+from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, counts, known_texts
 
 
 def text_keys(task: str, value: Mapping[str, Any], options: Options) -> tuple[str, ...] | None:
@@ -31,9 +31,9 @@ def object_texts(
         if keys is None:
             expected = [options.text_column] if options.text_column else known_texts(task, options)
             keys_text = ", or ".join(" and ".join(names) for names in expected)
-            raise lines.refuse(
-                number, f"no texts: expected the keys {keys_text}, found {', '.join(value)}", "--text-column names them"
-            )
+            two = counts(task, options) == (1,) and any(set(names) <= value.keys() for names in TEXTS[2])
+            hint = "--task pair takes two texts" if two else "--text-column names them"
+            raise lines.refuse(number, f"no texts: expected the keys {keys_text}, found {', '.join(value)}", hint)
         texts = tuple(value[key] for key in keys)
         for key, text in zip(keys, texts):
             if not isinstance(text, str):

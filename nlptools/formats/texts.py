@@ -6,8 +6,6 @@ Layouts (see `recognize`; `records` reads the lines):
     parquet     a table of Parquet, its columns as the keys of jsonl
     rte         the XML of RTE's challenges: pairs of text and hypothesis
     trec        `LABEL:fine text`; lines that are not UTF-8 are Latin-1 (TREC's files); trec-fine keeps `LABEL:fine`
-    cola        CoLA's files without header: source, label, the author's mark, text
-    stsbenchmark  STS benchmark's own files without header: genre, file, year, number, score, text, text[, sources]
     glue/NAME   the files of the GLUE task; see `nlptools.formats.glue`
     table       fields between tabs. With header: texts, label and id by their names in `tables`, other columns are allowed
                 (GLUE, SICK, SNLI). Without: `text TAB label`, `text TAB text TAB label`.
@@ -34,13 +32,12 @@ from nlptools.formats import records
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines, columns
+from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import Table, table_of
 from nlptools.formats.text_objects import checked_label, object_texts, split_labels, text_keys, warn_undecided
 
 _TREC = re.compile(r"(ABBR|DESC|ENTY|HUM|LOC|NUM):(\S+) ")  # no other layout begins like this
-_MARK = re.compile(r"[*?#%]*")
 
 
 def read_texts(task: str, path: str, options: Options, errors: str = "strict") -> Iterator[TextExample]:
@@ -74,8 +71,7 @@ def recognize(task: str, lines: Lines, options: Options) -> str:
     """The layout of a file: `options.layout` unless it is auto, else by its name and first line.
 
     A name that `layouts` knows, or a first line that is a JSON object with the keys of the texts: that layout. `.label`, or
-    a first line `LABEL:fine text` without tab: trec. Four fields, the second 0 or 1, the third `*` or `?` or nothing:
-    cola. Seven or more, the first beginning with `main-`: stsbenchmark. Else table.
+    a first line `LABEL:fine text` without tab: trec. Else table.
     """
     if options.layout.startswith(GLUE):
         if glue_task(options.layout).task != task:
@@ -88,16 +84,8 @@ def recognize(task: str, lines: Lines, options: Options) -> str:
     first = lines.first() or ""
     if first.startswith("{") and _has_texts(task, first, options):
         return "jsonl"
-    fields = first.split("\t")
-    if options.text_column or options.header:
-        return "table"
-    if task == "classify" and len(fields) == 1 and _TREC.match(first):
-        return "trec"
-    if task == "classify" and len(fields) == 4 and fields[1] in ("0", "1") and _MARK.fullmatch(fields[2]):
-        return "cola"
-    if task == "regress" and len(fields) >= 7 and fields[0].startswith("main-"):
-        return "stsbenchmark"
-    return "table"
+    trec = task == "classify" and "\t" not in first and _TREC.match(first)
+    return "trec" if trec and not options.text_column and not options.header else "table"
 
 
 def _has_texts(task: str, first: str, options: Options) -> bool:
@@ -149,7 +137,7 @@ def _refusal(count: int, table: Table) -> tuple[str, str]:
     hint = "--text-column names the texts; a text cannot contain a tab"
     if count < table.least:
         hint = "separate fields by single tabs, the label last"
-    return f"{columns(count)}, expected {expected}", hint
+    return f"{messages.counted(count, 'column')}, expected {expected}", hint
 
 
 def _example(

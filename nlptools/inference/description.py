@@ -1,4 +1,4 @@
-"""Description of a directory of a model or of vectors, without loading it."""
+"""Description of models, word vectors and tokenizers."""
 
 from __future__ import annotations
 
@@ -8,21 +8,28 @@ from pathlib import Path
 from typing import Any
 
 from nlptools import bundle
-from nlptools.errors import BundleError, display
+from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, hub_cache
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.vectors.table import Vectors
+
+_SOME = 10  # words or tokens that are shown
 
 
-def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
-    """Properties in sections: model, tokenizer, training, files.
+def describe(source: str | Path) -> dict[str, dict[str, Any]]:
+    """Properties in sections.
 
-    An encoder-decoder with two tokenizers has the sections source tokenizer and target tokenizer. A directory of vectors has
-    the sections vectors, training (if train-w2v wrote it) and files.
+    A model directory has the sections model, task (if it has labels or finetune wrote it), tokenizer, training and files; an
+    encoder-decoder with two tokenizers has source tokenizer and target tokenizer. A directory of vectors has vectors, training
+    (if train-w2v wrote it) and files. Directories of models are not loaded. A file of vectors, in any format that convert
+    reads, has the section vectors; a tokenizer or a vocabulary, a file or a directory, has tokenizer.
 
     Raises:
-        InputError, BundleError: no such directory, neither a model nor vectors, or a damaged file.
+        InputError, BundleError: no such file or directory, neither a model nor vectors nor a tokenizer, or a damaged file.
     """
-    path = hub_cache.locate(directory)
+    path = hub_cache.locate(source)
+    if path.is_file() or (path.is_dir() and not (path / "config.json").exists() and _has_tokenizer(path)):
+        return _alone(str(source))
     if (path / "training.json").is_file() and not (path / "config.json").is_file():
         raise BundleError(
             f"{display(str(path))}: no config.json: a training run without a model",
@@ -38,10 +45,37 @@ def describe(directory: str | Path) -> dict[str, dict[str, Any]]:
         return {"vectors": _vectors(path, config), **trained, "files": files}
     return {
         "model": _model(path, config),
+        **_task(config, training),
         **_tokenizers(path, config),
         "training": _training(training),
         "files": files,
     }
+
+
+def _has_tokenizer(path: Path) -> bool:
+    from nlptools.text.tokenizer import BUNDLE_FILES
+
+    return any((path / name).is_file() for name in BUNDLE_FILES)
+
+
+def _alone(path: str) -> dict[str, dict[str, Any]]:
+    """Properties of a tokenizer, or of a file of vectors; a file of a tokenizer is known by its suffix or its name."""
+    from nlptools.text import tokenizer as tokenizers
+    from nlptools.vectors.files import formats
+
+    name = Path(path).name
+    if Path(path).is_dir() or name.endswith((".model", ".json", ".tsv")) or name == "vocab.txt":
+        loaded = tokenizers.load(path)
+        assert loaded.vocab is not None
+        return {"tokenizer": {**_tokenizer(loaded), "first tokens": loaded.vocab.tokens[:_SOME]}}
+    try:
+        kind = formats.source_format(path)
+    except UsageError:
+        kind = "bundle"
+    if kind == "bundle":
+        raise BundleError(f"{display(path)}: neither a model directory nor a file of word vectors or of a tokenizer")
+    size = Path(path).stat().st_size
+    return {"vectors": {"format": kind, "bytes": size, **_table(formats.load(path, kind, "replace"))}}
 
 
 def _files(path: Path, verified: dict[str, str]) -> dict[str, Any]:
@@ -62,19 +96,19 @@ def _vectors(path: Path, config: dict[str, Any]) -> dict[str, Any]:
     from nlptools.vectors.product_quantization import ProductRows
 
     table = bundle_format.read(str(path), "replace")
-    facts: dict[str, Any] = {
-        "words": len(table),
-        "dimensions": table.dimensions,
-        "counts": table.counts is not None,
-        "quantized": config.get("quantized", "none"),
-    }
+    facts = {**_table(table), "quantized": config.get("quantized", "none")}
     if isinstance(table.rows, ProductRows):
         codes, centroids, _ = table.rows.product
         facts |= {"subvectors": codes.shape[1], "centroids": len(centroids)}
-    if table.subwords is not None and len(table.subwords.buckets):
-        ngrams = table.subwords
-        facts["subwords"] = {"shortest": ngrams.shortest, "longest": ngrams.longest, "rows": len(ngrams.buckets)}
     return facts
+
+
+def _table(vectors: Vectors) -> dict[str, Any]:
+    ngrams, counts = vectors.subwords, vectors.counts is not None
+    facts: dict[str, Any] = {"words": len(vectors), "dimensions": vectors.dimensions, "counts": counts}
+    if ngrams is not None and len(ngrams.buckets):
+        facts["subwords"] = {"shortest": ngrams.shortest, "longest": ngrams.longest, "rows": len(ngrams.buckets)}
+    return {**facts, "first words": vectors.words.list()[:_SOME]}
 
 
 def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
@@ -89,6 +123,19 @@ def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
         "types": sorted({dtype for _, dtype in tensors}),
         **sizes,
     }
+
+
+def _task(config: dict[str, Any], training: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The task of a fine-tuned model: its labels, the settings that finetune saved, the metric that selected the weights."""
+    saved, labels = _part(_part(config, "nlptools"), "task"), _part(config, "id2label")
+    if not saved and not labels:
+        return {}
+    metrics = _part(training, "metrics")
+    name = next((name for name in reversed(metrics) if name.startswith("valid_")), None)
+    chosen = {} if name is None else {"metric": name.removeprefix("valid_"), "validation": metrics[name]}
+    settings = {key: value for key, value in saved.items() if value not in ("", 0)}
+    named = list(labels.values()) if config.get("problem_type") != "regression" else []
+    return {"task": {**settings, **({"labels": named} if named else {}), **chosen}}
 
 
 def _tensors(path: Path) -> list[tuple[list[int], str]]:

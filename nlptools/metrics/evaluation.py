@@ -14,6 +14,7 @@ from nlptools.configs.evaluate import Evaluate, Source, check_taken
 from nlptools.configs.metrics import ANSWERS, FAMILIES, LINES, TAGS, TOKENS, Request, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
+from nlptools.formats import records
 from nlptools.metrics.metric import Data, Evaluation
 from nlptools.metrics.paired import Headed
 
@@ -106,6 +107,8 @@ def _compute(requests: Sequence[Request], data: Data, options: Evaluate) -> Eval
 
 def _read_lines(source: Source, predictions: str, errors: str) -> Data:
     """The lines of PREDICTIONS and of each GOLD, or one of their columns."""
+    named = [bool(name) and not name.isdecimal() for name in (source.column or "", source.gold_column or "")]
+    source = replace(source, header=source.header or named[0], gold_header=source.gold_header or named[1])
     right = _read_column(predictions, source.column, source.header, errors)
     left = [_read_column(path, source.gold_column, source.gold_header, errors) for path in source.reference]
     if any(len(lines) != len(right) for lines in left):
@@ -122,18 +125,8 @@ def _read_lines(source: Source, predictions: str, errors: str) -> Data:
     return Data(right, left, paths)
 
 
-def _read_column(path: str, column: int, header: bool, errors: str) -> list[str]:
-    """The lines of a file without its header, or their fields in `column` (from 1).
-
-    Raises:
-        DataError: a line has fewer columns.
-    """
-    lines = list(streams.lines(path, errors))[int(header) :]
-    if not column:
-        return lines
-    rows = [line.split("\t", column) for line in lines]
-    for number, row in enumerate(rows, 1 + header):
-        if len(row) < column:
-            columns = f"{len(row)} column{'s' * (len(row) != 1)} separated by tabs"
-            raise DataError(f"{columns}, expected at least {column}", path=path, line=number)
-    return [row[column - 1] for row in rows]
+def _read_column(path: str, column: str | None, header: bool, errors: str) -> list[str]:
+    """The lines of a file without its header, or their fields in `column`. Raises DataError."""
+    if column is None:
+        return list(streams.lines(path, errors))[int(header) :]
+    return [fields[0] for _, fields in records.columns_of(path, [column], errors, header)]

@@ -48,6 +48,7 @@ class Task(ABC):
         unit: what the weights of a loss count.
         learns: the fields that `learn` sets.
         tuned: the measures that `config.json` keeps as settings of the task.
+        bests: the measures that --best can name.
     """
 
     name: str
@@ -57,16 +58,18 @@ class Task(ABC):
     unit: ClassVar[str] = "examples"
     learns: ClassVar[tuple[str, ...]] = ()
     tuned: ClassVar[tuple[str, ...]] = ()
+    bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1")
 
     @classmethod
-    @abstractmethod
     def from_options(cls, settings: Finetune, files: Files) -> Task:
         """The task to train. Raises UsageError."""
+        return cls(settings.task, reading_options(files), check_best(settings, cls.bests))
 
     @classmethod
-    @abstractmethod
     def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> Task:
         """The task of a model directory. Raises UsageError, BundleError."""
+        (name,) = (name for name, entry in TASKS.items() if entry.implementation.endswith(f":{cls.__name__}"))
+        return cls(name, reading_options(files, labelled=False))
 
     @property
     def head(self) -> str:

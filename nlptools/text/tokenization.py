@@ -53,21 +53,27 @@ def tokenize(
 
 
 def tokenize_files(
-    inputs: Sequence[str], settings: Tokenize, errors: str = "strict", single: bool = False
+    inputs: Sequence[str],
+    settings: Tokenize,
+    errors: str = "strict",
+    single: bool = False,
+    blocks: Iterable[Block] | None = None,
 ) -> Iterator[str]:
     """Like `tokenize`, for files (`-`: standard input) and the tokenizer of `settings`; yields one string per block of lines.
 
     Args:
         errors: handling of invalid UTF-8: "strict", "replace" or "ignore".
         single: yield one string per line.
+        blocks: the text, if it is not the lines of the inputs.
     """
     _check_settings(settings)
     paths = streams.check_inputs(inputs)
     tokenizer = tokenizers.load(settings.tokenizer, settings.vocab, settings.lowercase)
-    blocks: Iterable[Block] = chain.from_iterable(streams.blocks(path, errors) for path in paths)
+    lines = blocks is None
+    blocks = blocks or chain.from_iterable(streams.blocks(path, errors) for path in paths)
     if single:
         blocks = (Block(b.path, b.start + i, [line]) for b in blocks for i, line in enumerate(b.lines))
-    elif isinstance(tokenizer, SentencePiece) and not settings.decode and _are_long_files(paths):
+    elif lines and isinstance(tokenizer, SentencePiece) and not settings.decode and _are_long_files(paths):
         tokenizer.expect_many()
         blocks = chain.from_iterable(streams.blocks(path, errors, _SHARE_BYTES) for path in paths)
         return _side_by_side(blocks, _encoder(tokenizer, replace(settings, threads=1)), _threads(settings))

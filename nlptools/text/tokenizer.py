@@ -16,7 +16,7 @@ from nlptools.text.vocab import Vocab
 NAMES = tuple(RULES)
 
 # The tokenizer of a directory is the first of these files that exists.
-_BUNDLE_FILES = (
+BUNDLE_FILES = (
     "tokenizer.json",
     SENTENCEPIECE_FILE,
     "spiece.model",
@@ -137,9 +137,9 @@ def _load_directory(directory: Path, lowercase: bool) -> Tokenizer:
         raise BundleError(f"{display(str(directory))}: unknown kind of tokenizer {kind!r}")
     if kind == SentencePiece.kind and (directory / SENTENCEPIECE_FILE).is_file():
         return _load_file(directory / SENTENCEPIECE_FILE, lowercase)
-    for name in _BUNDLE_FILES:
+    for name in BUNDLE_FILES:
         if (directory / name).is_file() and (name != "vocab.json" or (directory / "merges.txt").is_file()):
             return _load_file(directory / name, lowercase)
     raise BundleError(
-        f"{display(str(directory))}: no tokenizer in this directory", hint=f"expected one of {', '.join(_BUNDLE_FILES)}"
+        f"{display(str(directory))}: no tokenizer in this directory", hint=f"expected one of {', '.join(BUNDLE_FILES)}"
     )

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from tiny_bundles import bytes_bundle, words_bundle
 
 from nlptools.files.line_records import unescape
+from tests.tasks.tiny_tasks import table, texts, train
 
 
 @pytest.fixture
@@ -41,6 +42,35 @@ def test_what_a_directory_holds(call: Run, words: Path) -> None:
     assert found["files"]["config.json"] == f"{size:,} bytes, ok"
     (words / "notes.txt").write_text("x")
     assert facts(call, words)["files"]["notes.txt"] == "1 bytes, not in the manifest"
+
+
+def test_the_task_of_a_fine_tuned_model(call: Run, tmp_path: Path) -> None:
+    path = table(tmp_path / "a.tsv", texts(60))
+    train(tmp_path, path, path, epochs=1.0)
+    record = json.loads((tmp_path / "out/training.json").read_text())["metrics"]
+    expected = {"name": "classify", "layers": "last", "labels": ["bad", "good"]}
+    assert facts(call, tmp_path / "out")["task"] == {
+        **expected,
+        "metric": "accuracy",
+        "validation": record["valid_accuracy"],
+    }
+
+
+def test_files_of_vectors_and_tokenizers(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("3 2\nthe 1 2\ncat 3 4\nsat 5 6\n")
+    vectors = facts(call, tmp_path / "v.txt")["vectors"]
+    assert (vectors["format"], vectors["words"], vectors["dimensions"]) == ("word2vec", 3, 2)
+    assert (vectors["bytes"], vectors["first words"]) == (28, ["the", "cat", "sat"])
+    (tmp_path / "vocab.tsv").write_text("<unk>\t0\nthe\t10\n")
+    tokenizer = facts(call, tmp_path / "vocab.tsv")["tokenizer"]
+    assert (tokenizer["tokens"], tokenizer["first tokens"]) == (2, ["<unk>", "the"])
+    assert tokenizer["special"] == {"unk": "<unk>"}
+    (tmp_path / "pieces").mkdir()
+    (tmp_path / "pieces/vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\nthe\n")
+    assert facts(call, tmp_path / "pieces")["tokenizer"]["tokens"] == 5
+    (tmp_path / "notes.md").write_text("x")
+    done = call("describe", tmp_path / "notes.md")
+    assert done.code == 78 and "neither a model directory nor a file of word vectors" in done.err
 
 
 def test_a_line_for_each_fact(call: Run, words: Path) -> None:
@@ -112,7 +142,8 @@ def test_vectors(call: Run, tmp_path: Path) -> None:
         assert call("convert", "v.txt", name, *(["--quantize", *options] if options else [])).code == 0
         found = facts(call, tmp_path / name)
         assert list(found) == ["vectors", "files"]
-        told = {"words": 3, "dimensions": 4, "counts": False, "quantized": name if options else "none"}
+        told = {"words": 3, "dimensions": 4, "counts": False, "first words": ["a", "b", "c"]}
+        told["quantized"] = name if options else "none"
         assert found["vectors"] == told | ({"subvectors": 3, "centroids": 3} if name == "pq" else {})
         assert set(found["files"]) == {path.name for path in (tmp_path / name).iterdir()}
         assert found["files"]["vocab.tsv"] == "6 bytes, ok"
@@ -164,7 +195,7 @@ def test_vectors_with_ngrams_and_damaged_ones(call: Run, tmp_path: Path) -> None
     ("model", "code", "said"),
     [
         ("nowhere", 66, "nowhere: no such model directory"),
-        ("lm/config.json", 78, "is a file, expected a model directory"),
+        ("lm/config.json", 78, "lm/config.json: cannot be read"),
         (".", 78, ".: no config.json: not a model directory"),
     ],
 )

@@ -188,8 +188,14 @@ def test_columns_and_headers(score, call, write):
     assert score("accuracy", gold, PREDICTED, *columns[:3]) == {"accuracy": 0.75}
     done = call("evaluate", "-m", "accuracy", "-r", "gold", "--column", 2, stdin="0\t1\n0\n1\t1\n1\t1\n")
     assert (done.code, done.out) == (65, b"")
-    assert done.err == "nlptools evaluate: <stdin>:2: 1 column separated by tabs, expected at least 2\n"
+    assert done.err == "nlptools evaluate: <stdin>:2: 1 column, expected at least 2\n"
     wrong = predicted.replace("2\t0", "2\t7")  # its fourth line
+    write("gold.csv", 'text,label\n"a, b",1\nc,0\n"d\ne",0\nf,1\n')
+    named = ("--gold-column", "label", "--column", "two")
+    done = call(
+        "evaluate", "-m", "accuracy", "-b", "-r", "gold.csv", *named, stdin="one\ttwo\na\t1\nb\t0\nc\t0\nd\t1\n"
+    )
+    assert done.text.split() == ["1.0000"], done.err
     done = call("evaluate", "-m", "accuracy", "-r", "gold", *columns, "--labels", "0,1", stdin=wrong)
     assert (done.code, done.err) == (
         65, "nlptools evaluate: <stdin>:4: label '7' is none of those declared: 0, 1\n",

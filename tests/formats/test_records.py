@@ -129,6 +129,11 @@ def test_pairs_of_rte(tmp_path: Path) -> None:
     one, two = examples(tmp_path, "pair", RTE, "rte.xml")
     assert (one.texts, one.label, one.id, one.place.line) == (("Ann & Bob\nslept.", "Ann slept."), "YES", "1", 3)
     assert (two.texts, two.label, two.place.line) == (("a", "b"), "FALSE", 5)
+    with pytest.raises(DataError, match="no texts") as caught:
+        examples(tmp_path, "classify", RTE, "rte.xml")
+    assert caught.value.hint == "--task pair takes two texts"
+    only = examples(tmp_path, "classify", RTE, "rte.xml", text_column=("hypothesis",))
+    assert [e.texts for e in only] == [("Ann slept.",), ("b",)]
     unlabelled = RTE.replace(' entailment="YES"', "")
     assert examples(tmp_path, "pair", unlabelled, "t.xml", labelled=False)[0].label is None
     with pytest.raises(DataError, match=r"t\.xml:3: no label"):

@@ -55,7 +55,7 @@ def test_sst2_as_glue_has_it(tmp_path):
 def test_cola_has_no_header_but_its_test_file(tmp_path):
     text = "gj04\t1\t\tThe sailors rode.\nclc95\t0\t*\tIn which way?\nks08\t0\t??\tIt.\n"
     expected = [("The sailors rode.", "1"), ("In which way?", "0"), ("It.", "0")]
-    assert pairs(found(tmp_path, "classify", text)) == pairs(found(tmp_path, "glue/cola", text)) == expected
+    assert pairs(found(tmp_path, "glue/cola", text)) == expected
     test = found(tmp_path, "glue/cola", "index\tsentence\n7\tBill ate.\n", labelled=False)
     assert (pairs(test), test[0].id) == ([("Bill ate.", None)], "7")
 
@@ -149,7 +149,8 @@ def test_sts(tmp_path):
     text = names.replace(" ", "\t") + "\n" + "\t".join(row) + "\n"
     assert pairs(found(tmp_path, "regress", text)) == pairs(found(tmp_path, "glue/sts-b", text)) == [("a", "b", "2.5")]
     own = "main-news\tf\t2015\t0001\t5.000\tone\ttwo\tsource\turl\nmain-news\tf\t2015\t2\t0\tx\ty\n"
-    assert pairs(found(tmp_path, "regress", own)) == [("one", "two", "5.000"), ("x", "y", "0")]
+    columns = {"text_column": ("6", "7"), "label_column": "5"}
+    assert pairs(found(tmp_path, "regress", own, **columns)) == [("one", "two", "5.000"), ("x", "y", "0")]
 
 
 def test_columns_by_number_and_name(tmp_path):
@@ -318,7 +319,7 @@ def test_the_table_of_glue_agrees_with_itself():
     [
         ("classify", "sst2/train.tsv", 6920, {"0", "1"}),
         ("classify", "sst2/dev.tsv", 872, {"0", "1"}),
-        ("classify", "cola/in_domain_train.tsv", 8551, {"0", "1"}),
+        ("glue/cola", "cola/in_domain_train.tsv", 8551, {"0", "1"}),
         ("glue/cola", "cola/in_domain_dev.tsv", 527, {"0", "1"}),
         ("classify", "trec/train.txt", 5452, {"ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM"}),
         ("pair", "sick/SICK_train.txt", 4500, {"NEUTRAL", "ENTAILMENT", "CONTRADICTION"}),

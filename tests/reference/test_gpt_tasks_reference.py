@@ -205,7 +205,8 @@ def test_what_they_make_of_our_language_model_answers_here(tmp_path: Path) -> No
         (tmp_path / "theirs" / name).write_bytes((tmp_path / "lm" / name).read_bytes())
     assert "nlptools" in bundle.load(tmp_path / "theirs").config
     path = table(tmp_path / "a.tsv", [(text,) for text, _ in texts(10)])
-    lines = predicted(tmp_path / "theirs", path, probabilities=True)
+    header, *lines = predicted(tmp_path / "theirs", path, probabilities=True)
+    assert header == "0\t1"
     encode = bundle.load(tmp_path / "theirs").tokenizer.encode
     for line, (text, _) in zip(lines, texts(10), strict=True):
         with torch.inference_mode():

@@ -65,7 +65,8 @@ FORMATS: Sections = [
             Term(
                 "Filters",
                 "A command that works line by line writes exactly one record per input line, in order, also for empty "
-                "lines, so that paste(1) aligns input and output. Memory does not grow with the input.",
+                "lines, so that paste(1) aligns input and output. Memory does not grow with the input. predict --probabilities "
+                "writes a line of the labels first.",
             ),
         ],
     ),
@@ -75,6 +76,11 @@ FORMATS: Sections = [
             Term("text", "A sentence, a paragraph or a document per line."),
             Term("tokens", "Tokens separated by one space."),
             Term("ids", "Vocabulary ids of tokens as decimal numbers, separated by one space."),
+            Term(
+                "CSV, Parquet",
+                "finetune, predict, evaluate, tokenize, embed and train-seq2seq read columns of .csv (quoted as in RFC 4180), "
+                ".parquet (with the pyarrow package), .jsonl and tables between tabs, by their names.",
+            ),
             Term(
                 "TSV",
                 "Fields separated by a tab, without a header line. Backslash, tab, newline and carriage return inside "

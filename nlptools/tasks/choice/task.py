@@ -10,31 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
-from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Encoding, Features
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError
 from nlptools.formats.examples import Choice
 from nlptools.tasks.choice.features import choice_features
-from nlptools.tasks.task import Task, check_best, gold, reading_options
+from nlptools.tasks.task import Task, gold
 
 
 @dataclass(frozen=True)
 class MultipleChoice(Task):
     """See the module's docstring."""
 
-    @classmethod
-    def from_options(cls, settings: Finetune, files: Files) -> MultipleChoice:
-        return cls("choice", reading_options(files), check_best(settings, ("loss", "accuracy")))
-
-    @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> MultipleChoice:
-        return cls("choice", reading_options(files, labelled=False))
+    bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy")
 
     @property
     def num_labels(self) -> int:

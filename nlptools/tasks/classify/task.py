@@ -261,32 +261,34 @@ class Classification(Task):
     def as_json(self, prediction: Any, example: TextExample, settings: Predict) -> dict[str, Any]:
         fields: dict[str, Any] = self._fields(prediction, settings)
         if self.multi_label:
-            logs = dict(zip(self.labels, np.exp(prediction).tolist(), strict=True))
-            chosen = [
-                label for label in sorted(logs, key=lambda label: -logs[label]) if logs[label] >= settings.threshold
-            ]
-            fields = {"prediction": chosen, "probability": [round(logs[label], 4) for label in chosen]}
+            best = self._best(prediction, settings)
+            fields = {"prediction": [label for label, _ in best], "probability": [number for _, number in best]}
         return fields if example.id is None else {"id": example.id, **fields}
+
+    def _best(self, prediction: np.ndarray, settings: Predict) -> list[tuple[str, float]]:
+        """Labels and their probabilities, the greatest first: the K best, or of several labels all above the threshold."""
+        probabilities = np.exp(prediction)
+        order = np.argsort(-probabilities, kind="stable")
+        best = [(self.labels[i], round(float(probabilities[i]), 4)) for i in order]
+        if self.multi_label and settings.top_k == 1:
+            return best[: int((probabilities >= settings.threshold).sum())]
+        return best[: settings.top_k]
 
     def _fields(self, prediction: Any, settings: Predict) -> dict[str, str | float]:
         """The columns of a prediction, by name."""
         if self.name == "regress":
             return {"prediction": round(prediction, 6)}
-        probabilities = np.exp(prediction)
         if settings.probabilities:
-            return {
-                f"probability:{label}": round(float(p), 4) for label, p in zip(self.labels, probabilities, strict=True)
-            }
-        order = np.argsort(-probabilities, kind="stable")
+            numbers = np.exp(prediction).round(4).tolist()
+            return {f"probability:{label}": number for label, number in zip(self.labels, numbers, strict=True)}
+        best = self._best(prediction, settings)
         if self.multi_label and settings.top_k == 1:
-            chosen = [i for i in order if probabilities[i] >= settings.threshold]
-            separator = self.options.label_separator
-            numbers = separator.join(f"{probabilities[i]:.4f}" for i in chosen)
-            return {"prediction": separator.join(self.labels[i] for i in chosen), "probability": numbers}
+            joined = (self.options.label_separator.join(column) for column in zip(*((a, f"{b:.4f}") for a, b in best)))
+            return dict(zip(("prediction", "probability"), joined)) or {"prediction": "", "probability": ""}
         fields: dict[str, str | float] = {}
-        for rank, i in enumerate(order[: settings.top_k], 1):
+        for rank, (label, number) in enumerate(best, 1):
             end = f"_{rank}" if rank > 1 else ""
-            fields |= {f"prediction{end}": self.labels[i], f"probability{end}": round(float(probabilities[i]), 4)}
+            fields |= {f"prediction{end}": label, f"probability{end}": number}
         return fields
 
     def label_settings(self) -> dict[str, Any]:

@@ -17,14 +17,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Encoding, Features
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError
 from nlptools.formats.examples import Coreference
 from nlptools.formats.gap import LABELS, predictions_line
 from nlptools.tasks.coreference.features import coreference_features
-from nlptools.tasks.task import Task, check_best, gold, reading_options
+from nlptools.tasks.task import Task, gold
 
 _MASCULINE, _FEMININE = ("he", "his", "him"), ("she", "her", "hers")
 
@@ -32,14 +31,6 @@ _MASCULINE, _FEMININE = ("he", "his", "him"), ("she", "her", "hers")
 @dataclass(frozen=True)
 class PronounResolution(Task):
     """See the module's docstring."""
-
-    @classmethod
-    def from_options(cls, settings: Finetune, files: Files) -> PronounResolution:
-        return cls("coreference", reading_options(files), check_best(settings, ("loss", "accuracy", "f1")))
-
-    @classmethod
-    def from_bundle(cls, loaded: bundle.Bundle, settings: Predict, files: Files) -> PronounResolution:
-        return cls("coreference", reading_options(files, labelled=False))
 
     @property
     def numbers(self) -> tuple[str, ...]:

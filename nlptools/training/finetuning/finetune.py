@@ -31,7 +31,6 @@ from nlptools.text.unknown import UnknownTokens
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.finetuning import pretrained, repeats
-from nlptools.training.finetuning.reader import Reader
 from nlptools.training.objective import Objective
 
 
@@ -144,7 +143,7 @@ class _Finetuning:
     run: FinetuneTraining
     seed: int
     text: Text
-    reader: Reader
+    reader: Any  # a `Pretrained` or a `FromScratch`
     task: Task
     files: Files
     fold: tuple[int, int] | None = None
@@ -227,11 +226,13 @@ class _Finetuning:
         return self.reader.model(self.task, self.seed)
 
     def objective(self, model: Any) -> Objective:
-        return self.reader.objective(model, self.task)
+        objective: Objective = self.reader.objective(model, self.task)
+        return objective
 
     def source(self, data: _Examples, model: Any, backend: Backend) -> Source:
         size = self.run.batch_size or min(1024, max(32, len(data.train) // 32))
-        return self.reader.source(data.train, size, self.seed, backend)
+        batches: Source = self.reader.source(data.train, size, self.seed, backend)
+        return batches
 
     def evaluate(self, data: _Examples, backend: Backend) -> Evaluate | None:
         """The measures of the task on the held-out examples, computed by the main process."""
@@ -273,7 +274,7 @@ class _Finetuning:
         return f"nlptools predict {name} FILE"
 
 
-def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Reader:
+def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Any:
     """The model to train, from scratch or pretrained. Raises UsageError, InputError, BundleError."""
     if settings.scratch is not None:
         from nlptools.training.finetuning.scratch import FromScratch

@@ -46,34 +46,37 @@ def opened(settings: Finetune) -> Pretrained:
 
 @dataclass(frozen=True)
 class Pretrained:
-    """An encoder or a GPT with the weights of `base`; a `reader.Reader`."""
+    """Turns texts into the input of a head: an encoder or a GPT with the weights of `base`. `FromScratch` has the same methods.
+
+    A run calls them in this order, once per process.
+    """
 
     base: bundle.Bundle
     options: Finetune
 
     def settings(self) -> dict[str, Any]:
-        """See `Reader`."""
+        """The settings besides `Finetune`; a continued run must have the same."""
         return {}
 
     def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
-        """See `Reader`."""
+        """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
         encoding: Encoding = tasks.encoding(self.base, self.options.max_length, threads, training=True)
         return encoding
 
     def model(self, task: Task, seed: int) -> TaskHeads:
-        """The model with a new head, or with its own head if that is for the same labels."""
+        """The initial model, on the CPU in float32, with a new head, or with its own head if that is for the same labels."""
         options = self.options
         model = new_model(self.base, task, seed, layers(options.layers), options.encoder_dropout)
         rates.freeze(model, frozen(options.freeze))
         return model
 
     def objective(self, model: Any, task: Task) -> TaskLoss:
-        """See `Reader`."""
+        """The loss to minimize."""
         options = self.options
         return TaskLoss(model, task, layers(options.layers), options.layer_decay, options.unfreeze)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> FeatureBatches:
-        """See `Reader`."""
+        """The training batches of this process."""
         held: Any = self.base.model
         pad = int(held.config.pad) if self.base.is_encoder else self.base.eos
         where = {"rank": backend.rank, "world_size": backend.world_size}
@@ -82,7 +85,7 @@ class Pretrained:
     def save(
         self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
     ) -> None:
-        """See `Reader`."""
+        """Write the model directory, with `more` in its config.json."""
         arch = "bert"
         if not self.base.is_encoder:
             # transformers finds the last token of a row by the padding

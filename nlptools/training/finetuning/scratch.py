@@ -47,7 +47,7 @@ _SIZES = ("hidden_size", "dropout", "word_ngrams", "char_ngrams")  # of `Scratch
 
 
 class FromScratch:
-    """A text classifier to train; a `reader.Reader`. `encoding` sets its vocabulary and n-grams."""
+    """A text classifier to train; see `pretrained.Pretrained`. `encoding` sets its vocabulary and n-grams."""
 
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
         """Raises UsageError for settings that do not go together, BundleError for invalid vectors or an invalid tokenizer."""
@@ -60,7 +60,7 @@ class FromScratch:
         self._texts = 1
 
     def settings(self) -> dict[str, Any]:
-        """See `reader.Reader`."""
+        """See `pretrained.Pretrained`."""
         return asdict(self.scratch)
 
     def encoding(self, examples: Sequence[Any], threads: int) -> TextEncoding:
@@ -108,7 +108,7 @@ class FromScratch:
         return builtin.NamedTokenizer(self.given.kind, vocab, self.scratch.lowercase)
 
     def model(self, task: Task, seed: int) -> TextClassifier:
-        """See `reader.Reader`."""
+        """See `pretrained.Pretrained`."""
         encoding, scratch = self._encoding, self.scratch
         assert encoding is not None and encoding.tokenizer.vocab is not None
         config = TextClassifierConfig(
@@ -136,11 +136,11 @@ class FromScratch:
         return model
 
     def objective(self, model: TextClassifier, task: Task) -> ClassifierLoss:
-        """See `reader.Reader`."""
+        """See `pretrained.Pretrained`."""
         return ClassifierLoss(model, task)
 
     def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> Source:
-        """See `reader.Reader`."""
+        """See `pretrained.Pretrained`."""
         if backend.world_size > 1:
             raise UsageError("--scratch trains in one process")
         if self.arch == "bag":
@@ -150,7 +150,7 @@ class FromScratch:
     def save(
         self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
     ) -> None:
-        """See `reader.Reader`."""
+        """See `pretrained.Pretrained`."""
         assert self._encoding is not None
         tokenizer = self._encoding.tokenizer
         bundle.save_encoder(directory, model, weights, tokenizer, arch="text-classifier", training=training, more=more)
