@@ -239,8 +239,7 @@ def _codec(name: str) -> Callable[..., Any]:
     try:
         return cast(Callable[..., Any], importlib.import_module(module).open)
     except ImportError:
-        hint = "pip install 'nlptools[zstd]'"
-        raise Unavailable(f"{display(name)}: reading .zst needs the zstandard package", hint=hint) from None
+        raise Unavailable(f"{display(name)}: reading .zst needs the zstandard package", extra="zstd") from None
 
 
 def without_compression(path: str) -> str:
