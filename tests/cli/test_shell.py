@@ -114,9 +114,13 @@ def test_help_command(run, tmp_path):
     assert "--fail-under" in run("help", "bleu", env=env).text
     assert "bleu" in run("help", env=env).text
     assert ".TH" in run("help", "formats", env=env).text
-    done = run("help", "blue", env=env)
-    assert done.code == 2
-    assert "no such command or topic: blue" in done.err
+    assert run("help", "pipeline", env=env).out == run("help", "pipelines", env=env).out
+    assert run("help", "bleus", env=env).out == run("help", "bleu", env=env).out
+    for wrong, hint in (("blue", "did you mean bleu?"), ("train", "did you mean train-w2v, train-lm, ")):
+        done = run("help", wrong, env=env)
+        assert (done.code, done.out) == (2, b"")
+        assert done.err.startswith(f"nlptools help: no such command or topic: {wrong}\n  hint: {hint}")
+    assert "'nlptools help' lists" in run("help", "xyzzy", env=env).err
     if (
         shutil.which("man")
         and subprocess.run(["man", "-l", str(ROOT / "man" / "nlptools.1")], capture_output=True).returncode == 0
@@ -357,7 +361,12 @@ def test_bash_completion():
     assert complete("nlptools", "bleu", "--smooth", "") == ["exp", "floor", "add-k", "none"]
     assert complete("nlptools", "bleu", "--smooth", "=") == ["exp", "floor", "add-k", "none"]
     assert complete("nlptools", "bleu", "--smooth", "=", "n") == ["none"]
-    assert complete("nlptools", "bleu", "--tokenize", "") == []  # a name, or a file
+    assert complete("nlptools", "bleu", "--tokenize", "") == ["13a", "intl", "zh", "char", "none"]
+    assert complete("nlptools", "bleu", "--tokenize", "dir/") == []  # a name, or a file
+    assert complete("nlptools", "finetune", "--task", "co") == ["coreference"]
+    assert complete("nlptools", "train-lm", "--arch", "") == ["transformer", "lstm"]
+    assert complete("nlptools", "train-lm", "-t", "w") == ["whitespace", "words"]
+    assert complete("nlptools", "evaluate", "-m", "f1,acc") == ["f1,accuracy"]
     assert complete("nlptools", "bleu", "") == []  # file names
     assert complete("nlptools", "help", "pi") == ["pipelines"]
     assert complete("nlptools", "nonsense", "--") == []
