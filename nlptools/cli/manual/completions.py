@@ -48,9 +48,9 @@ def _options(command: Command) -> list[Option]:
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option):
             names = (*parameter.opts, *(name for name in parameter.secondary_opts if name.startswith("--")))
-            closed = isinstance(parameter.type, click.Choice)
-            values = parameter.type.choices if closed else open_names.get(parameter.name or "", ())
-            files = not closed and parameter.name not in ("device", "task", "layout", "metric", "metrics")
+            choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
+            values = choices or open_names.get(parameter.name or "", ())
+            files = not choices and parameter.name not in ("device", "task", "layout", "metric", "metrics")
             takes_value = not parameter.is_flag and not parameter.count
             options.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values)), files))
     return options
