@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from nlptools import messages
-from nlptools.cli import config_files
+from nlptools.cli import config_files, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, size
 from nlptools.errors import InputError, UsageError, display
@@ -117,9 +117,9 @@ def command(
             _apply_common(values)
             function(**_instances(groups, values))
 
-        result = click.command(name, cls=Command)(callback)
+        result = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(callback)
         result.params.extend(_option(field) for group in groups for field in dataclasses.fields(group))
-        result.params.extend(config_files.config_options())
+        result.params.extend([*config_files.config_options(), short_help.option()])
         result.groups, result.presets, result.formats = groups, presets or {}, formats
         result.preset_option, result.examples, result.exit_codes = preset_option, examples, exit_codes
         return result

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 
+import click
 import pytest
 from conftest import ROOT, environment
 
 from nlptools import __version__
-from nlptools.cli import COMMANDS
+from nlptools.cli import COMMANDS, short_help
+from nlptools.cli.manual import pages
 
 REF = "the cat sat on the mat\n"
 
@@ -42,7 +44,27 @@ def test_help_and_version(run):
         assert f"  {name} " in done.text and f"{section}:" in done.text
     assert run("-h").out == done.out
     assert run("--version").text == f"nlptools {__version__}\n"
-    assert run("bleu", "-h").out == run("bleu", "--help").out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_help(call, name):
+    done = call(name, "-h")
+    assert (done.code, done.err) == (0, "")
+    full = pages.load(name)
+    options = [option for option in full.params if isinstance(option, click.Option)]
+    assert 5 <= len(done.lines) <= 32 and done.lines[-1] == f"nlptools {name} --help: all {len(options) + 1} options"
+    if name != "help":
+        example = full.examples[0][1].replace("\n", "\n  ")
+        assert f"\n\nExample:\n  {example}\n\n" in done.text
+    names = {option.name for option in options}
+    assert set(short_help.MAIN.get(name, "").split()) <= names
+    required = [max(option.opts, key=len) for option in options if option.required]
+    assert all(flag in done.text for flag in required)
+
+
+def test_short_help_has_a_row_for_commands_with_many_options():
+    several = {name for name in COMMANDS if len(pages.load(name).params) > 28}
+    assert several <= short_help.MAIN.keys() <= COMMANDS.keys()
 
 
 def test_unknown_command(run):
