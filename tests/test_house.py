@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, environment
+from tiny_bundles import words_bundle
+from tiny_encoders import encoder_bundle
 
 from nlptools.cli import COMMANDS
 
@@ -28,7 +30,7 @@ MODULE_FILES = {  # dotted name -> file
 # Rooms: the packages and modules at the top. A module imports from rooms of lower levels, and from its own room.
 LEVELS = (
     ("__init__", "errors", "messages"),
-    ("configs", "files"),
+    ("configs", "environment", "files"),
     ("text", "formats", "sequences", "plots"),
     ("compute", "corpora", "metrics"),
     ("layers",),
@@ -212,20 +214,20 @@ def test_no_file_speaks_of_where_it_was_written():
 # -- commands ---------------------------------------------------------------------------------------------------------
 
 
-def loaded(args: list[str], stdin: bytes = b"", cwd: Path = ROOT) -> set[str]:
-    """The top modules that a fresh process has imported at the end of a command, which succeeds."""
+def loaded(args: list[str], stdin: bytes = b"", cwd: Path = ROOT, depth: int = 1) -> set[str]:
+    """The modules, up to a depth, that a fresh process has imported at the end of a command, which succeeds."""
     code = (
         "import sys, os; sys.argv[0] = 'nlptools'\n"
         "from nlptools.cli import main\n"
         "try: main()\n"
         "except SystemExit as end: assert not end.code, end.code\n"
-        "os.write(2, ('MODULES ' + ' '.join({name.split('.')[0] for name in sys.modules})).encode())"
+        "os.write(2, ('MODULES ' + ' '.join(sys.modules)).encode())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *args], input=stdin, capture_output=True, cwd=cwd, env=environment()
     )
     assert done.returncode == 0, done.stderr.decode()
-    return set(done.stderr.decode().rpartition("MODULES ")[2].split())
+    return {".".join(name.split(".")[:depth]) for name in done.stderr.decode().rpartition("MODULES ")[2].split()}
 
 
 @pytest.mark.parametrize("args", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
@@ -267,6 +269,25 @@ def test_half_of_the_house_runs_without_torch(args, without, tmp_path):
     assert not loaded(args, b"one two three four\n", tmp_path) & without
 
 
+def test_commands_with_torch_load_only_their_own_part(tmp_path):
+    """A model of one kind does not load the modules of the others, which would cost tenths of a second."""
+    words_bundle(tmp_path / "lm")
+    encoder_bundle(tmp_path / "bert")
+    for args, without in (
+        (["score", "lm"], ("inference.translation", "inference.embedding", "tasks")),
+        (["generate", "lm"], ("inference.translation", "inference.embedding", "metrics", "tasks", "models.encoders")),
+        (
+            ["embed", "bert", "--to", "tsv"],
+            ("inference.translation", "inference.prediction", "metrics", "tasks", "formats"),
+        ),
+    ):
+        modules = loaded(args, b"w1 w2\n", tmp_path, depth=4)
+        wrong = [m for m in modules for name in without if f"{m}.".startswith(f"nlptools.{name}.")]
+        assert not wrong, f"{args[0]}: {wrong}"
+    code = "import sys, nlptools.inference.prediction; sys.exit('nlptools.inference.translation' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=environment()).returncode == 0
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_command_and_its_line_in_the_list_agree(name):
     from nlptools.cli.manual import pages
@@ -284,7 +305,7 @@ def test_every_switch_has_its_no_form(name):
 
     from nlptools.cli.manual import pages
 
-    actions = {"dump_config"}  # does something instead; there is nothing to switch off
+    actions = {"dump_config", "short_help"}  # does something instead; there is nothing to switch off
     for option in pages.load(name).params:
         if isinstance(option, click.Option) and option.is_flag and option.name not in actions:
             assert any(flag.startswith("--no-") for flag in option.secondary_opts), f"{name} {option.opts}"

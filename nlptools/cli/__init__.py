@@ -37,7 +37,10 @@ COMMANDS = {
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
     "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
     "embed": ("Using models", "Turn lines, words or tokens into vectors."),
-    "neighbors": ("Using models", "Find the nearest words of words and of expressions."),
+    "neighbors": (
+        "Using models",
+        "Find the nearest words of words and of expressions, or the nearest lines of a text.",
+    ),
     "convert": ("Using models", "Convert word vectors from one format to another."),
     "align-vectors": ("Using models", "Rotate one language's word vectors onto another's."),
     "project": ("Using models", "Draw a map of word vectors: a table, a picture, a page or a projector bundle."),

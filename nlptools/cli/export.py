@@ -37,7 +37,7 @@ def command(model: str, export: Export, common: Common) -> None:
 
     MODEL is the directory of a BERT or an ELECTRA, a sentence-transformers directory, or a model that finetune trained from
     one of these. The graph is compared with the model on batches of several sizes before the file gets its name. Needs the
-    packages onnx and onnxscript, and onnxruntime for the comparison: pip install 'nlptools[onnx]'.
+    packages onnx and onnxscript, and onnxruntime for the comparison (the extra onnx).
     """
     from nlptools.inference.onnx_export import export as export_onnx
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from nlptools.cli.options import command as make_command
+from nlptools.errors import UsageError
 
 TOPICS = {"formats": "nlptools-formats.5", "pipelines": "nlptools-pipelines.7"}
 
@@ -26,7 +27,7 @@ def command(topic: str | None, common: object) -> None:
 
     context = click.get_current_context()
     if topic is not None and topic not in COMMANDS and topic not in TOPICS:
-        context.fail(f"no such command or topic: {topic}")
+        topic = _resolved(topic, [*COMMANDS, *TOPICS])
     page = _page(TOPICS.get(topic or "", f"nlptools-{topic}.1" if topic else "nlptools.1"))
     if page is not None and shutil.which("man"):
         if sys.stdout.isatty():
@@ -44,6 +45,18 @@ def command(topic: str | None, common: object) -> None:
     assert shown is not None and context.parent is not None
     parent = context.parent if topic is None else click.Context(shown, info_name=topic, parent=context.parent)
     click.echo(shown.get_help(parent))
+
+
+def _resolved(text: str, names: list[str]) -> str:
+    """The only one of `names` that begins with `text`, or differs from it by a final s. Raises UsageError."""
+    possible = [name for name in names if name.startswith(text) or name == text.rstrip("s")]
+    if len(possible) != 1:
+        from difflib import get_close_matches
+
+        close = ", ".join(possible or get_close_matches(text, names))
+        hint = f"did you mean {close}?" if close else "'nlptools help' lists the commands and topics"
+        raise UsageError(f"no such command or topic: {text}", hint=hint)
+    return possible[0]
 
 
 def _page(name: str) -> Path | None:

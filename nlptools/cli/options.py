@@ -9,16 +9,16 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
 from nlptools import messages
+from nlptools.cli import config_files, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, size
-from nlptools.errors import BundleError, InputError, UsageError, display, reason
+from nlptools.errors import InputError, UsageError, display
 from nlptools.files import progress, streams
 
 _SOURCES = {
@@ -117,9 +117,9 @@ def command(
             _apply_common(values)
             function(**_instances(groups, values))
 
-        result = click.command(name, cls=Command)(callback)
+        result = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(callback)
         result.params.extend(_option(field) for group in groups for field in dataclasses.fields(group))
-        result.params.extend(_config_options())
+        result.params.extend([*config_files.config_options(), short_help.option()])
         result.groups, result.presets, result.formats = groups, presets or {}, formats
         result.preset_option, result.examples, result.exit_codes = preset_option, examples, exit_codes
         return result
@@ -233,123 +233,11 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
     )
 
 
-# -- config files, presets, --dump-config ------------------------------------------------------------------------------
-
-
-def _config_options() -> list[click.Option]:
-    return [
-        click.Option(
-            ["--config"],
-            metavar="FILE.toml",
-            is_eager=True,
-            expose_value=False,
-            callback=_read_config,
-            help="Read options from this file; flags and environment variables take precedence.",
-        ),
-        click.Option(
-            ["--dump-config"],
-            is_flag=True,
-            is_eager=False,
-            expose_value=False,
-            callback=_request_dump,
-            help="Print the resolved options in the format of --config, and exit.",
-        ),
-    ]
-
-
-def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Merge the preset and the file into click's default map; the file takes precedence."""
-    values = _load_toml(value, ctx) if value else {}
-    ctx.meta["nlptools.config"] = values
-    ctx.meta["nlptools.config_file"] = value or "--" + getattr(ctx.command, "preset_option", "preset")
-    presets = getattr(ctx.command, "presets", {})
-    if presets:
-        values = {**_preset_values(ctx, presets, values), **values}
-    ctx.default_map = values
-
-
-def _preset_values(
-    ctx: click.Context, presets: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The values of the preset that a flag, the environment or the file names; called before the options are parsed."""
-    by = getattr(ctx.command, "preset_option", "preset")
-    option = next(p for p in ctx.command.params if p.name == by)
-    flag = _flag_value(ctx.meta.get("nlptools.args", []), f"--{by}")
-    name = flag or option.value_from_envvar(ctx) or values.get(by)
-    if name is not None and name not in presets:
-        return {}  # the type of the option rejects it later and lists the valid names
-    return presets[str(name)] if name is not None else {}
-
-
-def _flag_value(args: list[str], flag: str) -> str | None:
-    for i, arg in enumerate(args):
-        if arg == flag and i + 1 < len(args):
-            return args[i + 1]
-        if arg.startswith(flag + "="):
-            return arg[len(flag) + 1 :]
-    return None
-
-
-def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        table = tomllib.loads(text)
-    except OSError as error:
-        raise UsageError(f"--config {path}: {reason(error)}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BundleError(f"{path}: not valid TOML: {error}") from None
-    table = table.get(str(ctx.info_name), table)
-    known = {parameter.name: parameter for parameter in ctx.command.params}
-    values = {key.replace("-", "_"): value for key, value in table.items()}
-    unknown = sorted(key for key in values if key not in known)
-    if unknown:
-        raise UsageError(f"{path}: no such option: {', '.join(unknown)}")
-    return {key: _text(known[key], value, path) for key, value in values.items()}
-
-
-def _text(option: click.Parameter, value: Any, path: str) -> Any:
-    """A value of a TOML file as a string, as on the command line, so that the same checks apply."""
-    if isinstance(value, dict) or (isinstance(value, list) and not option.multiple):
-        raise UsageError(f"{path}: {option.name} is a {type(value).__name__}, expected one value")
-    if isinstance(value, list):  # commas in an item are no separators
-        return [(str(item),) if isinstance(option.type, CommaList) else str(item) for item in value]
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return [text] if option.multiple else text
-
-
-def _request_dump(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    ctx.meta["nlptools.dump"] = value
-
-
-def _dump(ctx: click.Context) -> None:
-    names = [p.name for p in ctx.command.params if isinstance(p, click.Option) and p.name in ctx.params]
-    rows = [f"{name} = {_toml(ctx.params[name])}" for name in names if ctx.params[name] is not None]
-    click.echo("\n".join(rows))
-    ctx.exit(0)
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    if isinstance(value, str):
-        import json
-
-        return json.dumps(value, ensure_ascii=False)
-    return repr(value)
-
-
 def _apply_common(values: dict[str, Any]) -> None:
     """Apply the common options before the command begins."""
     context = click.get_current_context()
     if context.meta.get("nlptools.dump"):
-        _dump(context)
+        config_files.dump(context)
     settings = messages.settings
     settings.command = context.info_name or ""
     settings.quiet, settings.verbose = values["quiet"], values["verbose"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from nlptools.cli.options import command as make_command
-from nlptools.cli.options import inputs_argument
+from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Lines
 from nlptools.configs.text import Split
 
@@ -30,7 +30,7 @@ from nlptools.configs.text import Split
     ),
     exit_codes=(0, 2, 65, 66, 73, 74, 130, 141, 143),
 )
-@inputs_argument
+@filter_inputs
 def command(inputs: tuple[str, ...], split: Split, lines: Lines, common: Common) -> None:
     """Split text into sentences, one per line.
 

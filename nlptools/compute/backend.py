@@ -21,7 +21,6 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
@@ -59,7 +58,7 @@ _keep_few_kernels(_KERNELS)
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
-from nlptools import messages  # noqa: E402
+from nlptools import environment, messages  # noqa: E402
 from nlptools.compute import cluster  # noqa: E402
 from nlptools.compute.precision import cpuinfo, fastest, has_bf16, processor  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
@@ -104,9 +103,9 @@ class Backend:
             Unavailable: no such device, the device lacks the precision, or there are no other processes to join.
         """
         compute = compute or Compute()
-        rank, local_rank, world_size = _ranks()
+        rank, local_rank, world_size = environment.ranks()
         device = _device(compute.device, local_rank)
-        threads = compute.threads or available_threads()
+        threads = compute.threads or environment.available_threads()
         torch.set_num_threads(threads)
         precision, precision_by = _precision(compute.precision, device)
         if compute.deterministic:
@@ -303,27 +302,6 @@ class Backend:
         }
 
 
-def available_threads() -> int:
-    """Threads to compute with: as OMP_NUM_THREADS says, but not more than `available_cores`."""
-    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # of a list, the outermost level
-    if limit == "1" and "TORCHELASTIC_RUN_ID" in os.environ and _number("LOCAL_WORLD_SIZE", 1) > 1:
-        limit = ""  # torchrun's own default for several processes, which nobody chose
-    return max(1, min(available_cores(), int(limit))) if limit.isdigit() else available_cores()
-
-
-def available_cores() -> int:
-    """Cores that this process may use, by affinity, cgroup and SLURM; processes on one machine share them."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with contextlib.suppress(OSError, ValueError):
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-        if quota != "max":
-            cores = min(cores, max(1, int(quota) // int(period)))
-    limit = os.environ.get("SLURM_CPUS_PER_TASK", "")
-    if limit.isdigit():
-        return max(1, min(cores, int(limit)))
-    return max(1, cores // max(1, _number("LOCAL_WORLD_SIZE", 1)))
-
-
 def _choose_float32_products() -> None:
     """Let oneDNN multiply float32 matrices on AMD's processors with AVX-512, where MKL is half as fast.
 
@@ -379,25 +357,3 @@ def _has_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     return device.type == "cpu" and has_bf16()
-
-
-def _ranks() -> tuple[int, int, int]:
-    """(rank, local rank, world size) from torchrun, else from SLURM when srun started several tasks, else one process."""
-    env = os.environ
-    if "RANK" in env and "WORLD_SIZE" in env:
-        return _number("RANK"), _number("LOCAL_RANK", 0), _number("WORLD_SIZE")
-    world_size = _number("SLURM_STEP_NUM_TASKS", 1)
-    if "SLURM_STEP_ID" in env and world_size > 1:
-        env.setdefault("MASTER_ADDR", env.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"))
-        env.setdefault("MASTER_PORT", str(20000 + _number("SLURM_JOB_ID", 0) % 20000))
-        env.setdefault("LOCAL_WORLD_SIZE", env.get("SLURM_STEP_TASKS_PER_NODE", "1").split("(")[0])
-        return _number("SLURM_PROCID"), _number("SLURM_LOCALID"), world_size
-    return 0, 0, 1
-
-
-def _number(variable: str, default: int | None = None) -> int:
-    """The whole number in an environment variable. Raises UsageError if it is not one, or missing without a default."""
-    text = os.environ.get(variable, "" if default is None else str(default))
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise UsageError(f"environment variable {variable}: {text!r} is not a whole number")
-    return int(text)

@@ -23,7 +23,7 @@ class Project:
     )
     force: bool = option(False, "Replace the output if it exists.")
     method: str = option(
-        "pca", "Principal components, t-SNE or UMAP; the last two need nlptools[viz].", choices=METHODS
+        "pca", "Principal components, t-SNE or UMAP; the last two need the extra viz.", choices=METHODS
     )
     dims: int = option(2, "Dimensions of the map: 2 or 3.", low=2, high=3, metavar="N")
     words: str | None = option(

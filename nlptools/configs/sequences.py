@@ -69,5 +69,8 @@ class Walks:
     directed: bool = option(False, "Edges lead only from the first node to the second.")
     seed: int = option(1, "Seed of all random choices.", low=0, high=LARGEST_SEED, metavar="N")
     threads: int = option(
-        0, "CPU threads; 0: all cores available to this process. The walks do not depend on it.", low=0, metavar="N"
+        0,
+        "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available. The walks do not depend on it.",
+        low=0,
+        metavar="N",
     )

@@ -39,7 +39,7 @@ class Tokenize:
         None, "Vocabulary (token TAB count) of a tokenizer that is given by name.", metavar="FILE"
     )
     text_column: str | None = text_column("the text", multiple=False)
-    threads: int = option(0, "CPU threads; 0: all cores available to this process.", low=0, metavar="N")
+    threads: int = option(0, "CPU threads; 0: OMP_NUM_THREADS if set, else all cores available.", low=0, metavar="N")
     seed: int = option(
         1,
         "Seed of --sample; the segmentations of different lines are independent.",
@@ -90,7 +90,10 @@ class BuildVocab:
     )
     max_lines: int = option(0, "Learn from a random sample of this many lines; 0: all lines.", low=0, metavar="N")
     threads: int = option(
-        0, "CPU threads; 0: all cores available to this process. The result does not depend on it.", low=0, metavar="N"
+        0,
+        "CPU threads; 0: all cores available to this process. The result does not depend on it.",
+        low=0,
+        metavar="N",
     )
     seed: int = option(1, "Seed of --max-lines.", low=0, high=LARGEST_SEED, metavar="N")
     output: str = option(

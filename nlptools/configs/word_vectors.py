@@ -107,7 +107,7 @@ class VectorRun:
     valid: str | None = option(None, "Held-out text to measure the loss on after each epoch.", metavar="FILE")
     workers: int = option(
         0,
-        "Training processes; 0: one for each core. One process gives the same bytes every time.",
+        "Training processes; 0: OMP_NUM_THREADS if set, else one for each core. One process gives the same bytes every time.",
         low=0,
         metavar="N",
     )

@@ -53,8 +53,7 @@ def opener(name: str) -> Callable[..., Any]:
     try:
         return cast(Callable[..., Any], importlib.import_module(format.module).open)
     except ImportError:
-        hint = "pip install 'nlptools[zstd]'"
-        raise Unavailable(f"{display(name)}: reading .zst needs the zstandard package", hint=hint) from None
+        raise Unavailable(f"{display(name)}: reading .zst needs the zstandard package", extra="zstd") from None
 
 
 def decompressed(stream: io.BufferedReader, name: str) -> io.BufferedReader:

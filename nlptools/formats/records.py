@@ -142,8 +142,7 @@ def _parquet(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     try:
         from pyarrow import ArrowException, parquet
     except ImportError:
-        hint = "pip install 'nlptools[parquet]'"
-        raise Unavailable(f"{display(path)}: reading Parquet needs the pyarrow package", hint=hint) from None
+        raise Unavailable(f"{display(path)}: reading Parquet needs the pyarrow package", extra="parquet") from None
     number = 0
     with streams.open_bytes(path) as stream:
         try:

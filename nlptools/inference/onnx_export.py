@@ -35,7 +35,6 @@ from nlptools.tasks.task import seen_layers
 
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 _HEADS = ("sequence", "tokens", "spans", "choice")  # heads that can be exported
-_HINT = "pip install 'nlptools[onnx]'"
 _MOST_BYTES = (1 << 31) - (1 << 24)  # of weights: an ONNX file is limited to 2 GiB, including the graph
 _CHECKS = ((1, 2), (3, 17), (5, 64))  # sizes of the batches of the comparison: rows, tokens
 _OPSET = 18  # version of the ONNX operator set
@@ -69,13 +68,13 @@ def export(model: str | Path, settings: Export) -> Exported:
     """
     missing = [name for name in ("onnx", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
-        raise Unavailable(f"export needs the package {' and '.join(missing)}", hint=_HINT)
+        raise Unavailable(f"export needs the package {' and '.join(missing)}", extra="onnx")
     with streams.Output(settings.output, force=settings.force) as out:
         graph = _graph(Path(model), settings)
         data = _traced(graph)
         difference = None
         if importlib.util.find_spec("onnxruntime") is None:
-            messages.note(f"not compared with the model: onnxruntime is not installed ({_HINT})")
+            messages.note("not compared with the model: onnxruntime (the extra onnx) is not installed")
         else:
             difference = _difference(graph, data)
             messages.note(f"compared with the model: the largest difference is {difference:.2g}")

@@ -16,7 +16,6 @@ from nlptools.errors import BundleError, display, reading
 from nlptools.files import streams
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.prefetch import one_ahead
-from nlptools.inference.translation import Translator
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 
@@ -119,6 +118,8 @@ class PairPredictor:
         self.settings, self.window = settings or Predict(), WINDOW
         refuse_for_seq2seq(self.settings, ("columns", "max_length"))
         refuse_for_seq2seq(files or Files(), ())
+        from nlptools.inference.translation import Translator  # the other tasks need no decoding
+
         self.translator = Translator([found], backend)
 
     def lines(self, paths: Sequence[str], errors: str = "strict", force: bool = False) -> Iterator[list[str]]:

@@ -18,7 +18,6 @@ from nlptools.errors import BundleError, DataError, display
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.language_model import LineScore, stop_at, token_name
-from nlptools.metrics.translation import minimum_risk
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble
 from nlptools.text.unknown import UnknownTokens
@@ -114,6 +113,8 @@ class Translator:
             for source, row in zip(ids, outputs or [], strict=True)
         ]
         if options.mbr is not None:
+            from nlptools.metrics.translation import minimum_risk
+
             chosen = [minimum_risk.choose([t.text for t in row], options.mbr) for row in rows]
             rows = [[row[i]] for row, i in zip(rows, chosen, strict=True)]
             outputs = [[row[i]] for row, i in zip(outputs or [], chosen, strict=True)]

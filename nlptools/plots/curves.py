@@ -229,7 +229,7 @@ def check_image(path: str) -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise Unavailable("images need the matplotlib package", hint="pip install 'nlptools[plot]'") from None
+        raise Unavailable("images need the matplotlib package", extra="plot") from None
 
 
 def image(drawn: Sequence[Panel], suffix: str, width: float = 7.0, height: float = 2.5) -> bytes:

@@ -21,7 +21,6 @@ Shapes: N nodes, E edges, W walks, L nodes in a walk.
 from __future__ import annotations
 
 import math
-import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,6 +29,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.environment import available_threads
 from nlptools.errors import UsageError
 from nlptools.sequences.graph import Doubles, Graph, Longs
 
@@ -276,15 +276,15 @@ def walks(
     def work(turn: int, number: int, starts: Longs) -> tuple[Nodes, Longs]:
         return walker.walk(starts, length, np.random.default_rng([seed, turn, number + 1]))
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = threads or available_threads()
     size = max(1, min(CHUNK, math.ceil((1 << 25) / length)))
-    with ThreadPoolExecutor(threads or cores) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         pending: deque[Future[tuple[Nodes, Longs]]] = deque()
         for turn in range(rounds):
             order = np.random.default_rng([seed, turn, 0]).permutation(len(graph))
             for number, start in enumerate(range(0, len(order), size)):
                 pending.append(pool.submit(work, turn, number, order[start : start + size]))
-                if len(pending) > (threads or cores):
+                if len(pending) > threads:
                     yield pending.popleft().result()
         while pending:
             yield pending.popleft().result()

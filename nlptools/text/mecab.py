@@ -35,15 +35,14 @@ def _tagger(name: str) -> Any:
     """The tagger of a name in `NAMES`. Raises Unavailable without its packages, or with another dictionary."""
     language = name.removesuffix("-mecab")
     chosen = _LANGUAGES[language]
-    hint = f"pip install 'nlptools[{language}]'"
     try:
         options = import_module(chosen.dictionary).MECAB_ARGS
         tagger = import_module(chosen.package).Tagger(f"{options} -Owakati")
     except ImportError as error:
-        raise Unavailable(f"the tokenizer {name} needs the package {error.name}", hint=hint) from None
+        raise Unavailable(f"the tokenizer {name} needs the package {error.name}", extra=language) from None
     dictionary = tagger.dictionary_info()
     if dictionary.size != chosen.words or dictionary.next is not None:
-        raise Unavailable(f"the tokenizer {name} needs the dictionary {chosen.dictionary} alone", hint=hint)
+        raise Unavailable(f"the tokenizer {name} needs the dictionary {chosen.dictionary} alone", extra=language)
     return tagger
 
 

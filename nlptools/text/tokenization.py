@@ -12,6 +12,7 @@ from typing import Any
 
 from nlptools import messages
 from nlptools.configs.text import SENTENCEPIECE_KINDS, BuildVocab, Tokenize
+from nlptools.environment import available_threads
 from nlptools.errors import DataError, OutputError, UsageError, display, reason
 from nlptools.files import atomic, streams
 from nlptools.files.streams import Block
@@ -76,7 +77,8 @@ def tokenize_files(
     elif lines and isinstance(tokenizer, SentencePiece) and not settings.decode and _are_long_files(paths):
         tokenizer.expect_many()
         blocks = chain.from_iterable(streams.blocks(path, errors, _SHARE_BYTES) for path in paths)
-        return _side_by_side(blocks, _encoder(tokenizer, replace(settings, threads=1)), _threads(settings))
+        threads = settings.threads or available_threads()
+        return _side_by_side(blocks, _encoder(tokenizer, replace(settings, threads=1)), threads)
     return tokenize(_watched(blocks, tokenizer), tokenizer, settings)
 
 
@@ -133,15 +135,9 @@ def _each(lines: Iterable[str | Block], work: Callable[[Block], str]) -> Iterato
         yield work(item if isinstance(item, Block) else Block("<text>", number, [item]))
 
 
-def _threads(settings: Tokenize) -> int:
-    if settings.threads:
-        return settings.threads
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def _encoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]:
     """The function from a block of text to a block of tokens or ids."""
-    ids, threads = settings.to == "ids", _threads(settings)
+    ids, threads = settings.to == "ids", settings.threads or available_threads()
     if ids and tokenizer.vocab is None:
         raise UsageError(f"the tokenizer '{tokenizer.kind}' has no vocabulary", hint="give it a --vocab FILE")
     before, after = _marks(tokenizer, settings)
@@ -207,7 +203,7 @@ def _decoder(tokenizer: Tokenizer, settings: Tokenize) -> Callable[[Block], str]
         if tokenizer.vocab is None:
             raise UsageError(f"the tokenizer '{tokenizer.kind}' has no vocabulary", hint="give it a --vocab FILE")
         size = len(tokenizer.vocab)
-    threads = _threads(settings)
+    threads = settings.threads or available_threads()
 
     def decode(block: Block) -> str:
         if settings.to == "ids":

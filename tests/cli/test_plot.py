@@ -110,7 +110,7 @@ def test_without_matplotlib(monkeypatch):
     monkeypatch.delitem(sys.modules, "matplotlib.figure", raising=False)
     with pytest.raises(Unavailable) as caught:
         curves.check_image("a.png")
-    assert caught.value.hint == "pip install 'nlptools[plot]'"
+    assert caught.value.hint == "in the checkout of nlptools: pip install '.[plot]'"
     with pytest.raises(UsageError):
         curves.check_image("a")
 

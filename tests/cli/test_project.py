@@ -198,7 +198,7 @@ def test_missing_packages(
 
     monkeypatch.setitem(sys.modules, missing, None)
     done = call("project", "nowhere.txt", *args)
-    assert done.code == 69 and package in done.err and "pip install 'nlptools[viz]'" in done.err
+    assert done.code == 69 and package in done.err and "in the checkout of nlptools: pip install '.[viz]'" in done.err
 
 
 def test_a_closed_pipe_is_no_error(shell: Run, table: Path) -> None:

@@ -10,11 +10,13 @@ import signal
 import subprocess
 import sys
 
+import click
 import pytest
 from conftest import ROOT, environment
 
 from nlptools import __version__
-from nlptools.cli import COMMANDS
+from nlptools.cli import COMMANDS, short_help
+from nlptools.cli.manual import pages
 
 REF = "the cat sat on the mat\n"
 
@@ -42,7 +44,27 @@ def test_help_and_version(run):
         assert f"  {name} " in done.text and f"{section}:" in done.text
     assert run("-h").out == done.out
     assert run("--version").text == f"nlptools {__version__}\n"
-    assert run("bleu", "-h").out == run("bleu", "--help").out
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_help(call, name):
+    done = call(name, "-h")
+    assert (done.code, done.err) == (0, "")
+    full = pages.load(name)
+    options = [option for option in full.params if isinstance(option, click.Option)]
+    assert 5 <= len(done.lines) <= 32 and done.lines[-1] == f"nlptools {name} --help: all {len(options) + 1} options"
+    if name != "help":
+        example = full.examples[0][1].replace("\n", "\n  ")
+        assert f"\n\nExample:\n  {example}\n\n" in done.text
+    names = {option.name for option in options}
+    assert set(short_help.MAIN.get(name, "").split()) <= names
+    required = [max(option.opts, key=len) for option in options if option.required]
+    assert all(flag in done.text for flag in required)
+
+
+def test_short_help_has_a_row_for_commands_with_many_options():
+    several = {name for name in COMMANDS if len(pages.load(name).params) > 28}
+    assert several <= short_help.MAIN.keys() <= COMMANDS.keys()
 
 
 def test_unknown_command(run):
@@ -114,9 +136,13 @@ def test_help_command(run, tmp_path):
     assert "--fail-under" in run("help", "bleu", env=env).text
     assert "bleu" in run("help", env=env).text
     assert ".TH" in run("help", "formats", env=env).text
-    done = run("help", "blue", env=env)
-    assert done.code == 2
-    assert "no such command or topic: blue" in done.err
+    assert run("help", "pipeline", env=env).out == run("help", "pipelines", env=env).out
+    assert run("help", "bleus", env=env).out == run("help", "bleu", env=env).out
+    for wrong, hint in (("blue", "did you mean bleu?"), ("train", "did you mean train-w2v, train-lm, ")):
+        done = run("help", wrong, env=env)
+        assert (done.code, done.out) == (2, b"")
+        assert done.err.startswith(f"nlptools help: no such command or topic: {wrong}\n  hint: {hint}")
+    assert "'nlptools help' lists" in run("help", "xyzzy", env=env).err
     if (
         shutil.which("man")
         and subprocess.run(["man", "-l", str(ROOT / "man" / "nlptools.1")], capture_output=True).returncode == 0
@@ -357,7 +383,12 @@ def test_bash_completion():
     assert complete("nlptools", "bleu", "--smooth", "") == ["exp", "floor", "add-k", "none"]
     assert complete("nlptools", "bleu", "--smooth", "=") == ["exp", "floor", "add-k", "none"]
     assert complete("nlptools", "bleu", "--smooth", "=", "n") == ["none"]
-    assert complete("nlptools", "bleu", "--tokenize", "") == []  # a name, or a file
+    assert complete("nlptools", "bleu", "--tokenize", "") == ["13a", "intl", "zh", "char", "none"]
+    assert complete("nlptools", "bleu", "--tokenize", "dir/") == []  # a name, or a file
+    assert complete("nlptools", "finetune", "--task", "co") == ["coreference"]
+    assert complete("nlptools", "train-lm", "--arch", "") == ["transformer", "lstm"]
+    assert complete("nlptools", "train-lm", "-t", "w") == ["whitespace", "words"]
+    assert complete("nlptools", "evaluate", "-m", "f1,acc") == ["f1,accuracy"]
     assert complete("nlptools", "bleu", "") == []  # file names
     assert complete("nlptools", "help", "pi") == ["pipelines"]
     assert complete("nlptools", "nonsense", "--") == []

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from nlptools import errors
+from nlptools import environment, errors
 from nlptools.compute import backend, precision
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
@@ -27,13 +27,13 @@ def bare(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_one_process_without_a_launcher() -> None:
-    assert backend._ranks() == (0, 0, 1)
+    assert environment.ranks() == (0, 0, 1)
 
 
 def test_ranks_from_torchrun(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in (("RANK", "5"), ("LOCAL_RANK", "1"), ("WORLD_SIZE", "8")):
         monkeypatch.setenv(name, value)
-    assert backend._ranks() == (5, 1, 8)
+    assert environment.ranks() == (5, 1, 8)
 
 
 def test_ranks_from_srun(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,12 +44,12 @@ def test_ranks_from_srun(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
     for name, value in said.items():
         monkeypatch.setenv(f"SLURM_{name}", value)
-    assert backend._ranks() == (3, 1, 4)
+    assert environment.ranks() == (3, 1, 4)
     assert os.environ["MASTER_ADDR"] == "10.0.0.7" and os.environ["LOCAL_WORLD_SIZE"] == "2"
     assert os.environ["MASTER_PORT"] == str(20000 + 123456 % 20000)
     # a batch script by itself is one process
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
-    assert backend._ranks() == (0, 0, 1)
+    assert environment.ranks() == (0, 0, 1)
 
 
 @pytest.mark.parametrize(
@@ -72,31 +72,31 @@ def test_wrong_numbers_of_the_launcher(monkeypatch: pytest.MonkeyPatch, variable
 
 
 def test_processes_on_one_machine_share_its_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = backend.available_threads()
+    whole = environment.available_threads()
     monkeypatch.setenv("LOCAL_WORLD_SIZE", str(whole))
-    assert backend.available_threads() == 1
+    assert environment.available_threads() == 1
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "1")
-    assert backend.available_threads() == 1
+    assert environment.available_threads() == 1
 
 
 def test_threads_are_as_omp_num_threads_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "available_cores", lambda: 8)
+    monkeypatch.setattr(environment, "available_cores", lambda: 8)
     for value, expected in (("", 8), ("3", 3), ("4,2", 4), ("64", 8), ("0", 1), ("many", 8)):
         monkeypatch.setenv("OMP_NUM_THREADS", value)
-        assert backend.available_threads() == expected, value
+        assert environment.available_threads() == expected, value
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     assert Backend.detect(Compute(device="cpu", precision="fp32")).threads == 1
     assert Backend.detect(Compute(device="cpu", precision="fp32", threads=2)).threads == 2, "the flag comes first"
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "none")  # torchrun sets 1 for each of several processes
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    assert backend.available_threads() == 8
+    assert environment.available_threads() == 8
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    assert backend.available_threads() == 2
+    assert environment.available_threads() == 2
 
 
 def test_cores_are_those_of_the_affinity(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: {5}, raising=False)
-    assert backend.available_cores() == backend.available_threads() == 1
+    assert environment.available_cores() == environment.available_threads() == 1
 
 
 def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:

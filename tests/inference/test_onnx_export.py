@@ -147,7 +147,7 @@ def test_without_the_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxscript" else find(name))
     with pytest.raises(Unavailable, match="needs the package onnxscript") as told:
         onnx_export.export(tmp_path, Export(output=str(tmp_path / "x.onnx")))
-    assert told.value.hint == "pip install 'nlptools[onnx]'"
+    assert told.value.hint == "in the checkout of nlptools: pip install '.[onnx]'"
 
 
 def test_what_cannot_be_exported(tmp_path: Path) -> None:

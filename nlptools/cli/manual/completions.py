@@ -1,7 +1,7 @@
 """Shell completions as static files for bash, zsh and fish: a Tab key must not wait for Python to start.
 
-They complete the names of commands and options, and the values of options with a fixed set of choices; elsewhere the
-shell completes file names.
+They complete the names of commands and options, and the values of options that are names; elsewhere the shell completes
+file names.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from typing import NamedTuple
 import click
 
 from nlptools.cli import COMMANDS, group
+from nlptools.cli.help import TOPICS
 from nlptools.cli.options import Command
+from nlptools.configs import bleu, metrics, tasks
 
 HEADER = "# Written by `python -m nlptools.cli.manual.pages`; changes are lost."
-TOPICS = ("formats", "pipelines")
 
 
 class Option(NamedTuple):
@@ -25,7 +26,8 @@ class Option(NamedTuple):
     names: tuple[str, ...]  # -o, --output; with the --no- form
     help: str
     takes_value: bool
-    values: tuple[str, ...]  # its choices, if any
+    values: tuple[str, ...]  # names among its values, if any
+    files: bool  # whether other values are files
 
 
 def completions(commands: Mapping[str, Command]) -> dict[str, str]:
@@ -41,14 +43,34 @@ def root() -> click.Context:
 
 def _options(command: Command) -> list[Option]:
     context = click.Context(command, info_name=command.name, parent=root())
+    open_names = _names()
     options = []
     for parameter in command.get_params(context):
         if isinstance(parameter, click.Option):
             names = (*parameter.opts, *(name for name in parameter.secondary_opts if name.startswith("--")))
-            values = tuple(parameter.type.choices) if isinstance(parameter.type, click.Choice) else ()
+            choices = parameter.type.choices if isinstance(parameter.type, click.Choice) else ()
+            values = choices or open_names.get(parameter.name or "", ())
+            files = not choices and parameter.name not in ("device", "task", "layout", "metric", "metrics")
             takes_value = not parameter.is_flag and not parameter.count
-            options.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values))))
+            options.append(Option(names, parameter.help or "", takes_value, tuple(map(str, values)), files))
     return options
+
+
+def _names() -> dict[str, tuple[str, ...]]:
+    """Names among the values of options whose values are not a fixed set."""
+    from nlptools.text.tokenizer import NAMES
+
+    glue = tuple(f"{tasks.GLUE}{name}" for name in metrics.FAMILIES["glue"].metrics)
+    layouts = dict.fromkeys(name for entry in tasks.TASKS.values() for name in entry.layouts)
+    return {
+        **dict.fromkeys(("tokenizer", "target_tokenizer"), NAMES),
+        "device": ("auto", "cpu", "cuda", "mps"),
+        "layout": ("auto", *layouts),
+        "metric": tuple(dict.fromkeys(name for family in metrics.FAMILIES.values() for name in family.metrics)),
+        "metrics": bleu.METRICS,
+        "task": (*tasks.TASKS, *glue),
+        "tokenize": bleu.TOKENIZERS,
+    }
 
 
 # -- bash -------------------------------------------------------------------------------------------------------------
@@ -75,7 +97,10 @@ _nlptools() {{
 {values}
     esac
     if [[ -n $values ]]; then
-        COMPREPLY=($(compgen -W "$values" -- "$current"))
+        # in a list such as "f1,accu", the last name; without a match, readline completes file names
+        local list=""
+        [[ $current == *,* ]] && list="${{current%,*}},"
+        COMPREPLY=($(compgen -P "$list" -W "$values" -- "${{current##*,}}"))
         return
     fi
     if [[ $current == -* ]]; then
@@ -112,6 +137,11 @@ def _bash(tables: Mapping[str, list[Option]]) -> str:
 # -- zsh --------------------------------------------------------------------------------------------------------------
 
 _ZSH = """\
+_nlptools_names() {{
+    compadd -- "$@"
+    _files
+}}
+
 _nlptools() {{
     local -a commands
     commands=(
@@ -148,7 +178,14 @@ def _zsh(tables: Mapping[str, list[Option]]) -> str:
 def _zsh_specs(option: Option) -> list[str]:
     value = ""
     if option.takes_value:
-        value = f":value:({' '.join(option.values)})" if option.values else ":value:_files"
+        names = " ".join(option.values)
+        value = (
+            ":value:_files"
+            if not names
+            else f":value: _nlptools_names {names}"
+            if option.files
+            else f":value:({names})"
+        )
     return [
         f"'{name}{'=' if value and name.startswith('--') else ''}[{_zsh_quote(option.help)}]{value}'"
         for name in option.names
@@ -174,7 +211,8 @@ def _fish(tables: Mapping[str, list[Option]]) -> str:
         start = f"complete -c nlptools -n '__fish_seen_subcommand_from {command}'"
         for option in table:
             names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
-            value = "" if not option.takes_value else f" -x -a '{' '.join(option.values)}'" if option.values else " -r"
+            value = "" if not option.takes_value else " -r" if option.files or not option.values else " -x"
+            value += f" -a '{' '.join(option.values)}'" if option.values else ""
             out.append(f"{start} {names}{value} -d {_fish_quote(option.help)}")
     topics = " ".join((*tables, *TOPICS))
     out.append(f"complete -c nlptools -n '__fish_seen_subcommand_from help' -f -a '{topics}'")

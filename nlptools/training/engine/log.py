@@ -154,7 +154,5 @@ def _tensorboard(directory: Path) -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
-        raise Unavailable(
-            "--track tensorboard needs the tensorboard package", hint="pip install 'nlptools[tensorboard]'"
-        ) from None
+        raise Unavailable("--track tensorboard needs the tensorboard package", extra="tensorboard") from None
     return SummaryWriter(str(directory))

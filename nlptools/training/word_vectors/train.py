@@ -15,12 +15,13 @@ from typing import Any
 import torch
 
 from nlptools import messages
-from nlptools.compute.backend import Backend, available_cores
+from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Devices, duration, interval
 from nlptools.configs.vectors import FORMATS
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
+from nlptools.environment import available_threads
 from nlptools.errors import Diverged, Stopped, UsageError, display
 from nlptools.files import artifacts, atomic, streams
 from nlptools.text import unknown
@@ -151,7 +152,7 @@ class _Job:
 
     @property
     def cores(self) -> int:
-        return self.run.workers or available_cores()
+        return self.run.workers or available_threads()
 
     @property
     def is_beside(self) -> bool:

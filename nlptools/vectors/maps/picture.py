@@ -44,7 +44,7 @@ def check_packages() -> None:
     try:
         import matplotlib.figure  # noqa: F401
     except ImportError:
-        raise Unavailable("pictures need the matplotlib package", hint="pip install 'nlptools[viz]'") from None
+        raise Unavailable("pictures need the matplotlib package", extra="viz") from None
 
 
 def picture(drawn: Projection, suffix: str, width: float = 9.0, height: float = 7.0) -> bytes:

@@ -22,7 +22,6 @@ from nlptools.errors import DataError, Unavailable, UsageError
 from nlptools.vectors.rows import blocks_of, unit
 
 Array = NDArray[Any]
-_HINT = "pip install 'nlptools[viz]'"
 _NOISE = 1e-13  # share of the variance below which a component is rounding error
 
 
@@ -129,7 +128,7 @@ def _estimator(method: str) -> Callable[..., Any]:
                 from umap import UMAP as estimator
     except ImportError:
         package = "scikit-learn" if method == "tsne" else "umap-learn"
-        raise Unavailable(f"--method {method} needs the {package} package", hint=_HINT) from None
+        raise Unavailable(f"--method {method} needs the {package} package", extra="viz") from None
     return cast(Callable[..., Any], estimator)
 
 

@@ -146,5 +146,5 @@ def test_a_package_that_is_not_there(method, package, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, name, None)
     with pytest.raises(Unavailable, match=package) as caught:
         reduce(rows(), method)
-    assert caught.value.hint == "pip install 'nlptools[viz]'"
+    assert caught.value.hint == "in the checkout of nlptools: pip install '.[viz]'"
     assert messages.settings.repeats == {}

@@ -1,0 +1,77 @@
+"""`nlptools COMMAND -h`: the options that most people need, and an example."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+# command -> its main options; without a row, all except those that every command has
+MAIN = {
+    "tokenize": "tokenizer to decode lowercase vocab sample text output force line_buffered",
+    "build-vocab": "kind size min_count special lowercase tokenizer max_lines output force",
+    "phrases": "scoring threshold min_count connectors save model text output force",
+    "train-w2v": "output model dim window negative subwords min_count epochs lr init workers run valid force",
+    "train-lm": "tokenizer output valid arch preset layers hidden context batch_size lr epochs max_time init device",
+    "train-seq2seq": "tokenizer output source target valid valid_source valid_target arch preset lr epochs max_time init",
+    "pretrain-bert": "tokenizer output valid objective preset layers batch_size lr steps max_time init",
+    "finetune": "task model scratch output valid epochs lr batch_size layout label_column seeds force",
+    "predict": "columns probabilities top_k submission to label_column max_length text output force device",
+    "generate": "max_new_tokens temperature top_p beam num_samples nbest json stop stream seed text output device",
+    "score": "per stride document text output force line_buffered device",
+    "embed": "output to unit pooling layers normalize prompt max_length text force device",
+    "project": "output method dims count words arrows perplexity title force seed",
+    "align-vectors": "dictionary output both refine normalize test held_out force",
+    "bleu": "input metrics tokenize lowercase confidence paired_bs sentence format score_only fail_under",
+    "evaluate": "metric reference average positive column scheme confidence format confusion fail_under",
+}
+
+
+def text(ctx: click.Context) -> str:
+    """The short help of the command of `ctx`."""
+    options = {option.name: option for option in ctx.command.get_params(ctx) if isinstance(option, click.Option)}
+    groups = getattr(ctx.command, "groups", ())
+    own = [name for group in groups[:-1] for name in group.__dataclass_fields__]
+    names = MAIN[str(ctx.info_name)].split() if ctx.info_name in MAIN else ["text", *own]
+    formatter = ctx.make_formatter()
+    ctx.command.format_usage(ctx, formatter)
+    formatter.write(f"\n{ctx.command.get_short_help_str(200)}\n")
+    rows = [_row(options[name], ctx) for name in names if name in options]
+    if rows:
+        with formatter.section("Main options"):
+            formatter.write_dl(rows)
+    for _, lines in getattr(ctx.command, "examples", ())[:1]:
+        with formatter.section("Example"):
+            formatter.write("".join(f"  {line}\n" for line in lines.split("\n")))
+    formatter.write(f"\n{ctx.command_path} --help: all {len(options)} options\n")
+    return formatter.getvalue().rstrip("\n")
+
+
+def _row(option: click.Option, ctx: click.Context) -> tuple[str, str]:
+    """Names and value of an option, and its help up to the first stop."""
+    long = next(name for name in option.opts if name.startswith("--"))
+    names = ", ".join([*(name for name in option.opts if len(name) == 2), long])
+    value = "" if option.is_flag else f" {option.make_metavar(ctx)}"
+    value = value if len(value) < 18 else f" {(option.name or '').upper()}"
+    first = re.split(r"[.;] ", re.sub(r" \([^()]*\)", "", option.help or ""), maxsplit=1)[0].rstrip(".")
+    if isinstance(option.type, click.Choice) and value.isupper():
+        first += ": " + ", ".join(map(str, option.type.choices))
+    return names + value, first + "."
+
+
+def option() -> click.Option:
+    """The option -h."""
+
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            click.echo(text(ctx))
+            ctx.exit()
+
+    return click.Option(
+        ["-h", "short_help"],
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=show,
+        help="Show the main options and an example, and exit.",
+    )

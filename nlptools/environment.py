@@ -1,0 +1,53 @@
+"""Processes, threads and cores, as the launcher, the scheduler and the user set them in environment variables."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+from nlptools.errors import UsageError
+
+
+def ranks() -> tuple[int, int, int]:
+    """(rank, local rank, world size) from torchrun, else from SLURM when srun started several tasks, else one process."""
+    env = os.environ
+    if "RANK" in env and "WORLD_SIZE" in env:
+        return number("RANK"), number("LOCAL_RANK", 0), number("WORLD_SIZE")
+    world_size = number("SLURM_STEP_NUM_TASKS", 1)
+    if "SLURM_STEP_ID" in env and world_size > 1:
+        env.setdefault("MASTER_ADDR", env.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"))
+        env.setdefault("MASTER_PORT", str(20000 + number("SLURM_JOB_ID", 0) % 20000))
+        env.setdefault("LOCAL_WORLD_SIZE", env.get("SLURM_STEP_TASKS_PER_NODE", "1").split("(")[0])
+        return number("SLURM_PROCID"), number("SLURM_LOCALID"), world_size
+    return 0, 0, 1
+
+
+def available_threads() -> int:
+    """Threads to compute with: as OMP_NUM_THREADS says, but not more than `available_cores`."""
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()  # of a list, the outermost level
+    if limit == "1" and "TORCHELASTIC_RUN_ID" in os.environ and number("LOCAL_WORLD_SIZE", 1) > 1:
+        limit = ""  # torchrun's own default for several processes, which nobody chose
+    return max(1, min(available_cores(), int(limit))) if limit.isdigit() else available_cores()
+
+
+def available_cores() -> int:
+    """Cores that this process may use, by affinity, cgroup and SLURM; processes on one machine share them."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        if quota != "max":
+            cores = min(cores, max(1, int(quota) // int(period)))
+    limit = os.environ.get("SLURM_CPUS_PER_TASK", "")
+    if limit.isdigit():
+        return max(1, min(cores, int(limit)))
+    return max(1, cores // max(1, number("LOCAL_WORLD_SIZE", 1)))
+
+
+def number(variable: str, default: int | None = None) -> int:
+    """The whole number in an environment variable. Raises UsageError if it is not one, or missing without a default."""
+    text = os.environ.get(variable, "" if default is None else str(default))
+    if not re.fullmatch(r"[0-9]{1,18}", text):
+        raise UsageError(f"environment variable {variable}: {text!r} is not a whole number")
+    return int(text)
