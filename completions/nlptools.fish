@@ -28,7 +28,7 @@ complete -c nlptools -n __fish_use_subcommand -a bleu -d 'Score translations wit
 complete -c nlptools -n __fish_use_subcommand -a evaluate -d 'Score predictions: labels, numbers, tags, answers, texts, log-probabilities.'
 complete -c nlptools -n __fish_use_subcommand -a eval-vectors -d 'Score word vectors on analogies and on word similarity.'
 complete -c nlptools -n __fish_use_subcommand -a plot -d 'Draw the training curves of runs.'
-complete -c nlptools -n __fish_use_subcommand -a help -d 'Show the manual page of a command.'
+complete -c nlptools -n __fish_use_subcommand -a help -d 'Show the manual page of a command or a topic.'
 complete -c nlptools -n '__fish_seen_subcommand_from tokenize' -l text -r -d 'A line of input, in place of files; may be given several times.'
 complete -c nlptools -n '__fish_seen_subcommand_from tokenize' -l tokenizer -s t -r -d 'Tokenizer: whitespace, words, 13a, intl, char, bytes; or the path of a SentencePiece .model, tokenizer.json, vocab.txt (WordPiece), .tsv vocabulary, or model directory.'
 complete -c nlptools -n '__fish_seen_subcommand_from tokenize' -l to -x -a 'pieces ids' -d 'Output tokens or ids; with --decode, the input format.'
