@@ -25,7 +25,7 @@ PACKAGES = (
 # what distinguishes processors here: products of bf16 matrices
 UNITS = {"AMX": "amx_bf16", "AVX512-bf16 without AMX": "avx512_bf16"}
 NEITHER = "no bf16 instructions"
-QUALITY = ("percent", "F1", "BLEU", "score")  # units that have no ratios
+NO_RATIOS = ("percent", "F1", "BLEU", "score", "ms")  # units of quality; of start-up, whose rows are no pairs
 HEAD = """# Speed and quality
 
 This page is written by `benchmarks/run`, which runs the scripts of this folder and appends each measurement to a file in
@@ -65,7 +65,7 @@ def record(
     row: dict[str, Any] = {"job": job, "unit": unit, "sides": {name: rounded(value) for name, value in sides.items()}}
     row |= {"less": True} if less else {}
     row |= {"ranges": {name: [*map(rounded, pair)] for name, pair in ranges.items()}} if ranges else {}
-    row |= {"ratios": {} if unit in QUALITY else ratios(sides, less), "rounds": rounds} | machine()
+    row |= {"ratios": {} if unit in NO_RATIOS else ratios(sides, less), "rounds": rounds} | machine()
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
@@ -163,4 +163,4 @@ def cell(name: str, row: dict[str, Any]) -> str:
     if ratio is not None:
         return f"{shown} ({ratio:.3g}x)"
     lowest, highest = row.get("ranges", {}).get(name, (value, value))
-    return f"{shown} ({lowest:,} to {highest:,})" if row["unit"] in QUALITY and lowest < highest else shown
+    return f"{shown} ({lowest:,} to {highest:,})" if row["unit"] in NO_RATIOS and lowest < highest else shown
