@@ -47,9 +47,9 @@ class CommaList(click.ParamType[Any]):
         return parts
 
 
-def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> tuple[str, ...]:
-    """The values of an option with commas that is given several times."""
-    return tuple(itertools.chain.from_iterable(value))
+def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> Any:
+    """The values of an option with commas that is given several times; its default, which may be None, if it is not given."""
+    return tuple(itertools.chain.from_iterable(value)) if value else param.default
 
 
 class Number(click.FloatRange):
