@@ -122,7 +122,7 @@ try 'cd $D/wmt17_en_de_systems
 # e-mails in JSON lines: two sentences as their summary
 try 'nlptools tokenize -t words --text-column text $D/aeslc/dev.jsonl | nlptools extract --sentences 2 > summaries.txt'
 # vectors for another program, a quarter of the size
-try 'nlptools convert vectors.bin -o vectors.vec && nlptools convert vectors.bin --quantize int8 -o small'
+try 'nlptools convert vectors.bin vectors.vec && nlptools convert vectors.bin small --quantize int8'
 # the lines most similar to a query, in a text that has no index
 try 'nlptools neighbors vectors.bin --corpus sentences.txt -k 3 --text "the door was open"'
 # the settings of a run in a file
