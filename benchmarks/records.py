@@ -34,9 +34,13 @@ products of bf16 matrices differ: AMX, AVX512-bf16 without AMX, or neither. Rows
 says how many times as fast the fastest row of nlptools is in the same run (or how many times as small its figure, where less is
 better): above 1, nlptools is ahead.
 
-The scripts run all sides in turns, in separate processes, and take medians. The machines are virtual, with 2 cores unless a row
-says otherwise, and shared: the speed of one side changes by a factor of two within an hour, so compare ratios. Figures marked
-with a star were recorded by hand from earlier runs, before `benchmarks/run`. Each record names date, commit and versions.
+The scripts run all sides in turns, in separate processes, and take medians. The machines are virtual, with 2 cores (tables of
+quality: one), and shared: the speed of one side changes by a factor of two within an hour, so compare ratios. The scripts also
+run on a GPU. `bin/test` installs the packages beside which they measure, except sentence-transformers and ctranslate2;
+word2vec.c is a program of its own (`benchmarks/run word_vectors_speed -- --word2vec PATH`).
+
+Each record names date, commit and versions. A star marks figures that were recorded by hand from earlier runs, before
+`benchmarks/run`.
 """
 
 
