@@ -49,14 +49,14 @@ def command(topic: str | None, common: object) -> None:
     click.echo(shown.get_help(parent))
 
 
-def guide(topic: str) -> str:
-    """The text of a topic, in Markdown."""
-    return (_GUIDES / f"{topic}.md").read_text(encoding="utf-8")
-
-
 def _page(name: str) -> Path | None:
     """The manual page in a checkout or an installation, or None."""
     section = name.rsplit(".", 1)[1]
     checkout = Path(__file__).resolve().parents[2] / "man" / name
     installed = Path(sys.prefix) / "share" / "man" / f"man{section}" / name
     return next((path for path in (checkout, installed) if path.is_file()), None)
+
+
+def guide(topic: str) -> str:
+    """The text of a topic, in Markdown."""
+    return (_GUIDES / f"{topic}.md").read_text(encoding="utf-8")
