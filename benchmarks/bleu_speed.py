@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import records
 import side_by_side
 
 JOBS: dict[str, tuple[int, list[str], list[str]]] = {  # lines; options of sacrebleu, and of ours
@@ -136,6 +137,8 @@ def measure(job: str, rounds: int) -> None:
         side_by_side.compare(job, "lines/s", sides, rounds)
         printed = [(folder / number).read_text(encoding="utf-8").split("\n----")[0] for number in "12"]
         memory = ", ".join(f"{side} {process.megabytes:,.0f} MB" for side, process in sides.items())  # type: ignore[attr-defined]
+        most = {side: process.megabytes for side, process in sides.items()}  # type: ignore[attr-defined]
+        records.record(f"{job}: peak memory", "MB", most, less=True, rounds=rounds)
         print(f"  peak memory: {memory}; the same output: {'yes' if printed[0] == printed[1] else 'NO'}", flush=True)
 
 
@@ -146,6 +149,9 @@ def huge(options: list[str]) -> None:
         command = [sys.executable, "-m", "nlptools", "bleu", reference, "-i", hypotheses, *options]
         process = Process(command, 1_000_000, Path(name) / "out")
         speed = process()
+        records.record(
+            f"1,000,000 lines {' '.join(options)}: peak memory", "MB", {"nlptools": process.megabytes}, less=True
+        )
         print(f"\n1,000,000 lines {' '.join(options)}: {1e6 / speed:.1f} s, {process.megabytes:,.0f} MB", flush=True)
 
 

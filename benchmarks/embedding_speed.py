@@ -163,6 +163,8 @@ def process(options: argparse.Namespace, text: Path, count: int) -> None:
 
 def memory(options: argparse.Namespace, text: Path, count: int) -> None:
     """The largest memory of the command, with few lines and with many."""
+    import records
+
     print("\nlargest resident memory")
     for wanted in map(int, options.memory_lines.split(",")):
         short = text.with_name("short.txt")
@@ -173,6 +175,7 @@ def memory(options: argparse.Namespace, text: Path, count: int) -> None:
             [sys.executable, "-c", _WITH_PEAK, *command, "--force"], stdout=subprocess.PIPE, text=True, check=True
         ).stdout
         print(f"  {wanted:>12,} short lines {float(told):>10,.0f} MiB", flush=True)
+        records.record(f"{wanted:,} short lines: peak memory", "MiB", {"nlptools": float(told)}, less=True)
 
 
 def run(*command: str) -> None:

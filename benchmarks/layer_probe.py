@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import records
 import side_by_side
 import torch
 from side_by_side import nlptools
@@ -95,6 +96,9 @@ def main() -> None:
             predicted = [[next(tags) for _ in row] for row in gold]
             found[name] = 100 * float(dict(entities(gold, predicted, "conlleval").values())["f1"])
             print(f"  {name:<24} F1 {found[name]:.1f}", flush=True)
+    records.record(
+        "names in CoNLL-2003 from the layers of a model", "F1", {f"nlptools, {k}": v for k, v in found.items()}
+    )
     print()
     most = max(found.values())
     for name, score in found.items():

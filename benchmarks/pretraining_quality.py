@@ -21,6 +21,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import records
 import side_by_side
 from layer_probe import probe
 from side_by_side import nlptools
@@ -103,6 +104,11 @@ def main() -> None:
             each = " ".join(f"{value:.1f}" for value in found)
             values = f"{probed(encoder, data):>8.2f}{statistics.mean(found):>10.2f}{each:>24}{minutes(encoder):>26.1f}"
             table.append(f"{TITLES[name]:<24}{values}")
+            probe_title = "SST-2, dev, accuracy of a linear classifier on the encoder's vectors"
+            records.record(probe_title, "percent", {f"nlptools, {TITLES[name]}": probed(encoder, data)})
+            ranges = {f"nlptools, {TITLES[name]}": (min(found), max(found))}
+            sides = {f"nlptools, {TITLES[name]}": statistics.mean(found)}
+            records.record("SST-2, dev, accuracy after fine-tuning", "percent", sides, ranges=ranges, rounds=len(found))
     print("", *table, sep="\n")
 
 

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 from random import Random
 
+import records
 import side_by_side
 from side_by_side import nlptools
 
@@ -57,6 +58,8 @@ def main() -> None:
             said = nlptools("generate", "--temperature", "0", model, stdin="".join(" ".join(r) + "\n" for r in test))
             pairs = zip(said.split("\n"), test, strict=False)
             right = sum(line == " ".join(reversed(row)) for line, row in pairs) / len(test)
+            records.record("sequences right", "percent", {f"nlptools, {arch}": 100 * right})
+            records.record("time of training", "s", {f"nlptools, {arch}": seconds}, less=True)
             print(f"  {arch:<12} {right:>7.1%} right after {seconds:>4.0f} s", flush=True)
 
 

@@ -14,14 +14,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import records
+
 STOPPED = 75  # status of a training that ended early with everything saved
 Measure = Callable[[], float]  # does the job once and returns its speed
 
 
-def compare(title: str, unit: str, sides: dict[str, Measure], rounds: int = 3) -> dict[str, float]:
-    """Run each side `rounds` times after a warm-up, in turns; print a table; return the medians.
+def compare(
+    title: str, unit: str, sides: dict[str, Measure], rounds: int = 3, *, less: bool = False
+) -> dict[str, float]:
+    """Run each side `rounds` times after a warm-up, in turns; print a table and record it; return the medians.
 
-    The last side is ours; its ratio to each other side is printed.
+    The names of our sides begin with `nlptools`; how much better the best of them is than each other one is printed.
+
+    Args:
+        less: lower figures are better.
     """
     speeds: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(rounds + 1):
@@ -30,13 +37,15 @@ def compare(title: str, unit: str, sides: dict[str, Measure], rounds: int = 3) -
             if turn:
                 speeds[name].append(speed)
     medians = {name: statistics.median(values) for name, values in speeds.items()}
-    ours = list(sides)[-1]
+    ratios = records.ratios(medians, less)
     print(f"\n{title} ({unit}; median, lowest and highest of {rounds} rounds in turns)")
     for name, values in speeds.items():
-        ratio = "" if name == ours else f"   nlptools is {medians[ours] / medians[name]:.2f}x"
+        ratio = f"   nlptools is {ratios[name]:.2f}x" if name in ratios else ""
         print(
             f"  {name:<44} {medians[name]:>10,.1f}   {min(values):>10,.1f} .. {max(values):<10,.1f}{ratio}", flush=True
         )
+    ranges = {name: (min(values), max(values)) for name, values in speeds.items()}
+    records.record(title, unit, medians, less=less, ranges=ranges, rounds=rounds)
     return medians
 
 

@@ -8,10 +8,10 @@ Whole processes, taking turns.
 from __future__ import annotations
 
 import argparse
-import statistics
 import subprocess
 import sys
-import time
+
+import side_by_side
 
 
 def main() -> None:
@@ -29,17 +29,16 @@ def main() -> None:
         'python -c "import numpy"': [sys.executable, "-c", "import numpy"],
         "nlptools bleu (one line)": [*ours, "bleu", "/dev/stdin", "-i", "/etc/hostname"],
     }
-    times: dict[str, list[float]] = {name: [] for name in commands}
-    for _ in range(rounds):
-        for name, command in commands.items():
-            with open("/etc/hostname", "rb") as text:
-                begin = time.perf_counter()
-                subprocess.run(command, stdin=text, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                times[name].append(time.perf_counter() - begin)
-    click = statistics.median(times['python -c "import click"'])
-    print(f"start-up, milliseconds (median of {rounds}), and beside importing click")
-    for name, values in times.items():
-        print(f"  {name:<42} {1000 * statistics.median(values):7.0f}   {statistics.median(values) / click:5.2f}x")
+    measures: dict[str, side_by_side.Measure] = {
+        name: lambda command=command: 1000 * side_by_side.seconds(lambda: run(command))  # type: ignore[misc]
+        for name, command in commands.items()
+    }
+    side_by_side.compare("from the start of a process to its end", "ms", measures, rounds, less=True)
+
+
+def run(command: list[str]) -> None:
+    with open("/etc/hostname", "rb") as text:
+        subprocess.run(command, stdin=text, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

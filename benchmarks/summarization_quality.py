@@ -25,6 +25,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import records
 import side_by_side
 from side_by_side import nlptools
 
@@ -119,13 +120,17 @@ def prepare(folder: Path, scratch: Path) -> list[dict[str, str]]:
     return [{number: word for word, number in numbers.items()} for _, numbers in found]
 
 
-def rouge(scratch: Path, system: Path) -> str:
-    """ROUGE-1, -2 and -L against the subject; ROUGE-L against all references."""
+def rouge(scratch: Path, system: Path, name: str) -> str:
+    """ROUGE-1, -2 and -L against the subject; ROUGE-L against all references. Recorded under `name`."""
     cells = []
     for references, metrics in ((["subject"], "rouge1,rouge2,rougeL"), (["subject", "ann0", "ann1", "ann2"], "rougeL")):
         given = [word for name in references for word in ("-r", scratch / name)]
         table = nlptools("evaluate", "-m", metrics, *given, system)
-        cells += [f"{float(row.split(chr(9))[1]):>8.4f}" for row in table.split("\n") if row.startswith("rouge")]
+        rows = [row.split("\t") for row in table.split("\n") if row.startswith("rouge")]
+        for metric, value, *_ in rows:
+            title = f"subjects of e-mails, AESLC, dev: {metric}, {len(references)} references"
+            records.record(title, "score", {name: float(value)})
+        cells += [f"{float(row[1]):>8.4f}" for row in rows]
     return " ".join(cells)
 
 
@@ -159,10 +164,12 @@ def main() -> None:
         table = [f"{'AESLC, dev':<24} {'ROUGE-1':>8} {'-2':>8} {'-L':>8} {'-L of 4':>8}"]
         for name, how in (("lead-1", "lead"), ("lead-3", "lead --sentences 3"), ("TextRank", "textrank")):
             nlptools("extract", "--method", *how.split(), scratch / "lines", stdout=scratch / name)
-            table.append(f"{name:<24} {rouge(scratch, scratch / name)}")
-        table.append(f"{'four salient words':<24} {rouge(scratch, scratch / 'four words')}")
+            table.append(f"{name:<24} {rouge(scratch, scratch / name, name)}")
+        table.append(f"{'four salient words':<24} {rouge(scratch, scratch / 'four words', 'four salient words')}")
         out, minutes = summarized(scratch, names, ["--max-time", arguments.max_time, *arguments.rest])
-        table.append(f"{'model':<24} {rouge(scratch, out)}   {minutes:.1f} minutes of training")
+        table.append(
+            f"{'model':<24} {rouge(scratch, out, 'nlptools, trained model')}   {minutes:.1f} minutes of training"
+        )
     print("", *table, sep="\n")
 
 

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import records
 import side_by_side
 from finetuning_quality import arguments, parsed
 from side_by_side import nlptools, published
@@ -300,6 +301,10 @@ def main() -> None:
                 f"  {' '.join(f'{value:.1f}' for value in values)}"
             )
             print(table[0], table[-1], sep="\n", flush=True)
+            sides = {"without a model": baseline, "nlptools": statistics.mean(values)}
+            records.record(
+                job.title, "percent", sides, ranges={"nlptools": (min(values), max(values))}, rounds=len(runs)
+            )
     print("", *table, sep="\n")
 
 

@@ -6,7 +6,7 @@ Trains a unigram model on the text (without TEXT: CPython's help topics, repeate
   package   sentencepiece's encode of all lines, a list already in memory, to lists of numbers; nothing is written
   in process our whole path: read the file, encode, write the ids as text to /dev/null
   command   the same by `nlptools tokenize`, start of Python included
-Prints medians of wall-clock seconds and the ratio package / ours: above 1 we are faster, although we do more.
+Prints tokens per second of wall clock; ours do more, as they write the ids.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import sentencepiece
+import side_by_side
 
-from nlptools import __version__
 from nlptools.configs.text import BuildVocab, Tokenize
 from nlptools.files import streams
 from nlptools.text import tokenization
@@ -79,29 +77,23 @@ def report(lines: list[str], text: Path, model: Path, options: argparse.Namespac
     )
     theirs = [sys.executable, "-c", script, str(model), str(text), str(options.threads)]
     contestants = {
-        "package's encode, in process": lambda: package.encode(lines, num_threads=options.threads),
+        "sentencepiece's encode, in process": lambda: package.encode(lines, num_threads=options.threads),
         "nlptools, in process, ids written": in_process,
-        "a script that encodes the file and prints no ids": lambda: subprocess.run(
+        "sentencepiece in a script that prints no ids": lambda: subprocess.run(
             theirs, stdout=subprocess.DEVNULL, check=True
         ),
-        "nlptools tokenize --to ids, the whole command": lambda: subprocess.run(
+        "nlptools tokenize --to ids, whole process": lambda: subprocess.run(
             command, stdout=subprocess.DEVNULL, check=True
         ),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(options.rounds):
-        for name, run in contestants.items():
-            start = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - start)
     tokens = sum(map(len, package.encode(lines, num_threads=options.threads)))
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores, {platform.platform()}")
-    print(f"Python {platform.python_version()}, sentencepiece {sentencepiece.__version__}, nlptools {__version__}")
-    print(f"{len(lines)} lines, {tokens} tokens, {options.threads} threads, median of {options.rounds}")
-    base = statistics.median(seconds["package's encode, in process"])
-    for name, times in seconds.items():
-        median = statistics.median(times)
-        print(f"{name:50}  {median:7.3f} s  {tokens / median / 1e6:6.2f} M tokens/s  ratio {base / median:.2f}")
+    print(f"{platform.platform()}, sentencepiece {sentencepiece.__version__}, {options.threads} threads")
+    measures: dict[str, side_by_side.Measure] = {
+        name: lambda job=job: tokens / side_by_side.seconds(job) / 1e6  # type: ignore[misc]
+        for name, job in contestants.items()
+    }
+    title = f"unigram model of {options.size:,} pieces, {len(lines):,} lines, {options.threads} threads"
+    side_by_side.compare(title, "M tokens/s", measures, options.rounds)
 
 
 if __name__ == "__main__":

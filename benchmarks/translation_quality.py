@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import records
 import side_by_side
 from side_by_side import nlptools
 
@@ -118,6 +119,13 @@ def main() -> None:
                     f"{f'{cased:.2f}  {lower:.2f}  {took:.1f}':>24}" for cased, lower, took in scores.values()
                 )
                 table.append(f"{arch:<20} {seed:>4} {seconds / 60:>8.1f} m  {cells}")
+                name = f"nlptools, {arch}"
+                for part, (cased, lower, took) in scores.items():
+                    title = f"Multi30k {options.into}, {part}, beam 5"
+                    records.record(title, "BLEU", {name: cased})
+                    records.record(f"{title}, lower-cased", "BLEU", {name: lower})
+                    records.record(f"{title}: time of decoding", "s", {name: took}, less=True)
+                records.record("time of training", "minutes", {name: seconds / 60}, less=True)
                 print(trained(model), table[-1], sep="\n", flush=True)
     print("", *table, sep="\n")
 

@@ -15,6 +15,7 @@ import statistics
 import tempfile
 from pathlib import Path
 
+import records
 from gensim.models import Word2Vec
 from side_by_side import machine
 
@@ -54,6 +55,11 @@ def main() -> None:
                 f"{statistics.mean(column):.4f} ({min(column):.4f} .. {max(column):.4f})"
                 for column in zip(*scores, strict=True)
             )
+            titles = ["analogies: accuracy", *(f"{Path(name).stem}: Spearman's correlation" for name in options.pairs)]
+            for title, values in zip(titles, zip(*scores, strict=True), strict=True):
+                side = f"{name}, {options.model}, epochs: {epochs}"
+                ranges = {side: (min(values), max(values))}
+                records.record(title, "score", {side: statistics.mean(values)}, ranges=ranges, rounds=len(values))
             print(f"{options.model} {epochs} epochs  {name:<9} {shown}", flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 from conftest import ROOT, environment
 
 from tests.tasks.tiny_tasks import encoder, texts
+from tests.test_readme import unknown
 
 MNLI = "index promptID pairID genre sentence1_binary_parse sentence2_binary_parse sentence1_parse sentence2_parse"
 WORDS = {"good": "entailment", "bad": "neutral", "w0": "contradiction"}
@@ -74,3 +76,26 @@ def test_glue(tmp_path: Path) -> None:
     assert [line.split("\t")[1] for line in sent["CoLA.tsv"][1:]] == [str(int(w == "good")) for _, w in texts(9, 2)]
     done = subprocess.run([*script, "--task", "rte"], cwd=tmp_path, env=environment(), capture_output=True, text=True)
     assert done.returncode == 2 and "has no folder of a task" in done.stderr
+
+
+def test_commands_of_the_first_hour() -> None:
+    """They have options that exist; the script itself needs corpora."""
+    script = (ROOT / "examples/first_hour.sh").read_text(encoding="utf-8")
+    commands = re.findall(r"^try '(.*?)'$", script, re.MULTILINE | re.DOTALL)
+    assert len(commands) == 40
+    for command in commands:
+        assert unknown(command) == [], command
+
+
+def test_the_first_hour_goes_on_after_a_failure(tmp_path: Path) -> None:
+    script = str(ROOT / "examples/first_hour.sh")
+    commands = "".join(f"try '{command}'\n" for command in ("true", "echo no >&2; exit 65", "yes | head -n 1"))
+    text = Path(script).read_text(encoding="utf-8")
+    start, end = text.index("echo '--- a practitioner"), text.index("printf '%d of %d")
+    (tmp_path / "hour.sh").write_text(text[:start] + commands + text[end:], encoding="utf-8")
+    done = subprocess.run(
+        ["bash", "hour.sh", "out"], cwd=tmp_path, env=environment(NLPTOOLS_DATA="."), capture_output=True, text=True
+    )
+    first, second, reason, third, count = done.stdout.split("\n")[:-1]
+    assert done.returncode == 1 and (first[:2], second[:4], third[:2]) == ("OK", "FAIL", "OK")
+    assert reason.split() == ["status", "65:", "no"] and count.startswith("2 of 3 commands succeeded")

@@ -1,4 +1,4 @@
-"""The commands in the README run, in order, in one directory; those of the manual pages have options that exist."""
+"""The commands in the README and the guides run, in order, in one directory; others have options that exist."""
 
 from __future__ import annotations
 
@@ -18,15 +18,8 @@ from nlptools.cli import COMMANDS
 from nlptools.cli.options import Command
 
 README = ROOT / "README.md"
+GUIDES = sorted((ROOT / "nlptools/cli/manual/guides").glob("*.md"))
 RUNNABLE = re.compile(r"^<!-- run(?: with pairs)? -->\n+```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-
-
-def paragraphs() -> list[str]:
-    """English that every Python ships, a paragraph per line."""
-    from pydoc_data.topics import topics as pages
-
-    joined = (" ".join(part.split()) for text in pages.values() for part in text.split("\n\n"))
-    return [part for part in joined if len(part) > 60]
 
 
 # A translator as small as it can be, and a search that ends soon: what is not a flag in the README.
@@ -52,11 +45,13 @@ def write_pairs(folder: Path) -> None:
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
     """A directory with text to train and to measure on, and `nlptools` in a directory of its own."""
-    english = paragraphs()
-    (tmp_path / "work").mkdir()
-    (tmp_path / "work/train.txt").write_text("\n".join(english[:300]) + "\n", encoding="utf-8")
-    (tmp_path / "work/held-out.txt").write_text("\n".join(english[300:330]) + "\n", encoding="utf-8")
-    write_pairs(tmp_path / "work")
+    work = tmp_path / "work"
+    work.mkdir()
+    subprocess.run([sys.executable, ROOT / "examples/python_texts"], cwd=work, check=True, capture_output=True)
+    for name, count in {"train.txt": 300, "held-out.txt": 60, "packages.tsv": 300, "packages-test.tsv": 60}.items():
+        lines = (work / name).read_text(encoding="utf-8").split("\n")
+        (work / name).write_text("\n".join(lines[:count]) + "\n", encoding="utf-8")
+    write_pairs(work)
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/nlptools"
     program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m nlptools "$@"\n')
@@ -64,9 +59,10 @@ def scratch(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_the_commands_of_the_readme_run(scratch: Path) -> None:
-    blocks = RUNNABLE.findall(README.read_text(encoding="utf-8")) if README.is_file() else []
-    assert blocks, "README.md shows no commands to run: ```sh blocks after a line <!-- run -->"
+def test_the_commands_of_readme_and_guides_run(scratch: Path) -> None:
+    shown = {page: RUNNABLE.findall(page.read_text(encoding="utf-8")) for page in (README, *GUIDES)}
+    assert len(shown[README]) == 5, "README.md shows five pipelines: ```sh blocks after a line <!-- run -->"
+    blocks = [block for page in shown.values() for block in page]
     programs = os.pathsep.join([str(scratch / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     for block in blocks:
         done = subprocess.run(
@@ -134,19 +130,21 @@ def test_examples_of_manual_pages(name: str) -> None:
         assert unknown(line) == [], line
 
 
-def test_pipelines_of_the_manual() -> None:
-    page = "\n".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "man").glob("*.[57]")))
-    shown = re.findall(r"^\.EX\n(.*?)^\.EE$", page, re.MULTILINE | re.DOTALL)
-    lines = [text.replace("\\-", "-").replace("\\(aq", "'").replace("\\e", "\\").replace("\\&", "") for text in shown]
-    assert sum("nlptools" in text for text in lines) > 3
-    for text in lines:
-        assert unknown(text) == [], text
+@pytest.mark.parametrize("page", [README, *GUIDES], ids=lambda page: page.stem)
+def test_commands_shown_have_their_options(page: Path) -> None:
+    blocks = re.findall(r"^```sh\n(.*?)^```$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert blocks or page.stem == "formats"
+    for block in blocks:
+        assert unknown(re.sub(r"(^|\s)#.*", "", block)) == [], block
 
 
-def test_commands_of_the_readme_have_their_options() -> None:
-    text = README.read_text(encoding="utf-8")
-    for block in re.findall(r"^```sh\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        assert unknown(re.sub(r"#.*", "", block)) == [], block
+def test_code_in_a_guide_is_code_in_its_manual_page() -> None:
+    for guide in GUIDES:
+        [page] = (ROOT / "man").glob(f"nlptools-{guide.stem}.[57]")
+        shown = re.findall(r"^\.EX\n(.*?)^\.EE$", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        plain = [text.replace("\\&", "").replace("\\-", "-").replace("\\e", "\\") for text in shown]
+        blocks = re.findall(r"^```\w*\n(.*?)^```$", guide.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+        assert plain == blocks
 
 
 def test_wrong_options_are_found() -> None:

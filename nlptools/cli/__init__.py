@@ -50,7 +50,7 @@ COMMANDS = {
     "evaluate": ("Evaluation", "Score predictions: labels, numbers, tags, answers, texts, log-probabilities."),
     "eval-vectors": ("Evaluation", "Score word vectors on analogies and on word similarity."),
     "plot": ("Evaluation", "Draw the training curves of runs."),
-    "help": ("Help", "Show the manual page of a command."),
+    "help": ("Help", "Show the manual page of a command or a topic."),
 }
 
 

@@ -12,16 +12,21 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.errors import UsageError
 
-TOPICS = {"formats": "nlptools-formats.5", "pipelines": "nlptools-pipelines.7"}
+_GUIDES = Path(__file__).parent / "manual" / "guides"  # Markdown, a file per topic
+TOPICS = {
+    path.stem: f"nlptools-{path.stem}.{5 if path.stem == 'formats' else 7}" for path in sorted(_GUIDES.glob("*.md"))
+}
 
 
 @make_command("help", exit_codes=(0, 2))
-@click.argument("topic", required=False, metavar="[COMMAND|formats|pipelines]")
+@click.argument("topic", required=False, metavar="[COMMAND|TOPIC]")
 def command(topic: str | None, common: object) -> None:
-    """Show the manual page of a command.
+    """Show the manual page of a command or a topic.
 
-    Without an argument, shows the page of nlptools itself. The page `formats` describes what the commands read and write;
-    the page `pipelines` shows how to combine them.
+    Without an argument, shows the page of nlptools itself, which lists the commands.
+
+    Topics: encoders (BERT, vectors of lines, fine-tuning), evaluation, formats (what the commands read and write),
+    language-models, pipelines, training (stopping, continuing, clusters), translation (and summaries), word-vectors.
     """
     from nlptools.cli import COMMANDS, group
 
@@ -37,9 +42,7 @@ def command(topic: str | None, common: object) -> None:
             click.echo(rendered.stdout.decode("utf-8", "replace"), nl=False)
             return
     if topic in TOPICS:
-        if page is None:
-            context.fail(f"the page {TOPICS[topic]} is not installed")
-        click.echo(page.read_text(encoding="utf-8"), nl=False)
+        click.echo(guide(topic), nl=False)
         return
     shown = group if topic is None else group.get_command(context, topic)
     assert shown is not None and context.parent is not None
@@ -65,3 +68,8 @@ def _page(name: str) -> Path | None:
     checkout = Path(__file__).resolve().parents[2] / "man" / name
     installed = Path(sys.prefix) / "share" / "man" / f"man{section}" / name
     return next((path for path in (checkout, installed) if path.is_file()), None)
+
+
+def guide(topic: str) -> str:
+    """The text of a topic, in Markdown."""
+    return (_GUIDES / f"{topic}.md").read_text(encoding="utf-8")

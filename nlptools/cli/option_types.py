@@ -47,9 +47,9 @@ class CommaList(click.ParamType[Any]):
         return parts
 
 
-def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> tuple[str, ...] | None:
-    """The values of an option with commas that is given several times; None if it is not given and has no default."""
-    return tuple(itertools.chain.from_iterable(value)) if value or param.default is not None else None
+def flat(ctx: click.Context, param: click.Parameter, value: tuple[tuple[str, ...], ...]) -> Any:
+    """The values of an option with commas that is given several times; its default, which may be None, if it is not given."""
+    return tuple(itertools.chain.from_iterable(value)) if value else param.default
 
 
 class Number(click.FloatRange):

@@ -14,9 +14,8 @@ import click
 
 from nlptools import __version__
 from nlptools.cli import COMMANDS, group
+from nlptools.cli.help import TOPICS, guide
 from nlptools.cli.manual.completions import completions, root
-from nlptools.cli.manual.pipelines import PIPELINES
-from nlptools.cli.manual.topics import FORMATS, Block, Example, Term
 from nlptools.cli.options import Command
 
 EXIT_STATUS = {
@@ -44,11 +43,7 @@ def pages() -> dict[str, str]:
     result = {"nlptools.1": _main_page(context)}
     for name in COMMANDS:
         result[f"nlptools-{name}.1"] = _command_page(name, load(name), context)
-    result["nlptools-formats.5"] = _topic(
-        "nlptools-formats", 5, "formats that the commands of nlptools read and write", FORMATS
-    )
-    result["nlptools-pipelines.7"] = _topic("nlptools-pipelines", 7, "pipelines of nlptools commands", PIPELINES)
-    return result
+    return result | {page: _guide(page, guide(topic)) for topic, page in TOPICS.items()}
 
 
 def write(man: Path, completion: Path) -> None:
@@ -95,7 +90,8 @@ def _main_page(context: click.Context) -> str:
         "in a table named after the command."
     )
     out += _environment("COMMAND") + _exit_status(sorted(EXIT_STATUS))
-    out += _see_also([f"nlptools-{name}(1)" for name in COMMANDS])
+    topics = [page.replace(".", "(") + ")" for page in TOPICS.values()]
+    out += [".SH SEE ALSO", _references([*(f"nlptools-{name}(1)" for name in COMMANDS), *topics])]
     return _page(out)
 
 
@@ -121,20 +117,38 @@ def _command_page(name: str, command: Command, parent: click.Context) -> str:
     return _page(out)
 
 
-def _topic(name: str, number: int, summary: str, sections: Iterable[tuple[str, list[Block]]]) -> str:
-    out = [_head(name, number, summary)]
-    for title, blocks in sections:
-        out.append(f".SH {_text(title.upper())}")
-        for block in blocks:
-            if isinstance(block, Term):
-                out += [".TP", f".B {_text(block.term)}", _text(block.text)]
-            elif isinstance(block, Example):
-                out += _example(block.what, block.lines)
-            else:
-                out += _paragraphs(block)
-    others = {"nlptools-formats(5)", "nlptools-pipelines(7)"} - {f"{name}({number})"}
-    out += [".SH SEE ALSO", _references(["nlptools(1)", *others])]
-    return _page(out)
+def _guide(page: str, text: str) -> str:
+    """The page of a guide written in Markdown: a title, headings, paragraphs, lists with `* ` and fenced code."""
+    title, _, body = text.removeprefix("# ").partition("\n")
+    name, section = page.rsplit(".", 1)
+    out = [_head(name, int(section), title[:1].lower() + title[1:]), ".SH DESCRIPTION"]
+    for i, part in enumerate(re.split(r"^```\w*\n(.*?)\n```$", body, flags=re.MULTILINE | re.DOTALL)):
+        if i % 2:
+            out += _code(part)
+        else:
+            for block in re.split(r"\n\s*\n", part.strip()):
+                out += _prose(block)
+    topics = [topic.replace(".", "(") + ")" for topic in TOPICS.values() if topic != page]
+    return _page([*out, ".SH SEE ALSO", _references(["nlptools(1)", *topics])])
+
+
+def _prose(block: str) -> Iterator[str]:
+    """A heading, a list or a paragraph; comments and empty blocks are left out."""
+    if block.startswith("## "):
+        yield f".SH {_text(block[3:].upper())}"
+    elif block.startswith("* "):
+        for item in re.split(r"^\* ", block, flags=re.MULTILINE)[1:]:
+            term = re.match(r"\*\*(.*?)\*\*: ", item)
+            yield from (".TP", f".B {_text(term[1])}") if term else (".IP \\(bu 2",)
+            yield _inline(item[term.end() :] if term else item)
+    elif block and not block.startswith("<!--"):
+        yield from (".PP", _inline(block))
+
+
+def _inline(text: str) -> str:
+    """One line of roff: `code` in bold, links as their text."""
+    text = re.sub(r"\[(.*?)\]\(.*?\)", r"\1", " ".join(text.split()))
+    return re.sub(r"`(.+?)`", r"\\fB\1\\fR", _text(text))
 
 
 # -- parts ------------------------------------------------------------------------------------------------------------
@@ -188,7 +202,11 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _example(what: str, lines: str) -> list[str]:
-    return [".PP", _text(what.rstrip(".:")) + ":", ".RS 4", ".EX", *map(_text, lines.split("\n")), ".EE", ".RE"]
+    return [".PP", _text(what.rstrip(".:")) + ":", *_code(lines)]
+
+
+def _code(lines: str) -> list[str]:
+    return [".RS 4", ".EX", *map(_text, lines.split("\n")), ".EE", ".RE"]
 
 
 def _exit_status(codes: Iterable[int]) -> list[str]:
