@@ -1,0 +1,141 @@
+"""N-gram language models with back-off: tables of log10 probabilities, looked up a corpus at a time.
+
+Katz's scheme, as in ARPA files: the probability of a word is that of the longest n-gram in the table that ends with it, times
+the back-off weights of the longer contexts. Interpolated models are written in the same form. Nothing here needs PyTorch.
+
+The n-grams of one length are sorted by their words. The place of an n-gram in its table is its index; its key is the index of
+its first n - 1 words, times the size of the vocabulary, plus its last word. So one sorted array of integers holds a level of
+the tree of n-grams, and its children stand side by side.
+Shapes: V words of the vocabulary, G n-grams of one length, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+UNK, BOS, EOS = 0, 1, 2  # ids of <unk>, <s>, </s>
+SPECIAL = ("<unk>", "<s>", "</s>")
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The n-grams of one length.
+
+    Attributes:
+        keys: (G,) int64, sorted: index of the first n - 1 words times V plus the last word; for n = 1 the words.
+        log_probs: (G,) float32, log10.
+        backoffs: (G,) float32, log10; 0 where the n-gram begins no longer one. None: the longest n-grams.
+    """
+
+    keys: Longs
+    log_probs: Floats
+    backoffs: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """How a model matches the tokens of a text.
+
+    Attributes:
+        log_probs: (T,) float32, log10 of each token, given those before it; 0 for <s>.
+        lengths: (T,) int8, words of the longest n-gram that ends with the token.
+    """
+
+    log_probs: Floats
+    lengths: NDArray[np.int8]
+
+
+class NGrams:
+    """An n-gram model.
+
+    Args:
+        words: the vocabulary; the first three are `SPECIAL`.
+        levels: tables of the n-grams of 1, 2, ... words; the first holds all words.
+    """
+
+    def __init__(self, words: Sequence[str], levels: Sequence[Level]) -> None:
+        self.words = list(words)
+        self.levels = list(levels)
+
+    @property
+    def order(self) -> int:
+        """Words of the longest n-grams."""
+        return len(self.levels)
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return len(self.words)
+
+    def score(self, ids: Longs) -> Matches:
+        """Look up a text.
+
+        Args:
+            ids: (T,) word ids; <s> begins a sentence, and nothing before it counts.
+        """
+        T = len(ids)
+        starts = ids == BOS
+        log_probs = self.levels[0].log_probs[ids]
+        lengths = np.ones(T, np.int8)
+        index = ids.astype(np.int64)  # of the n-gram that ends here; -1: not in the table
+        for n, level in enumerate(self.levels[1:], 2):
+            below = self.levels[n - 2].backoffs
+            assert below is not None
+            context = np.concatenate([[-1], index[:-1]])
+            context[starts] = -1
+            known = np.flatnonzero(context >= 0)
+            parents = context[known]
+            places = find(level.keys, parents * self.vocab_size + ids[known])
+            hit = places >= 0
+            missed = known[~hit]
+            log_probs[missed] += below[parents[~hit]]
+            index = np.full(T, -1, np.int64)
+            index[known] = places
+            log_probs[known[hit]] = level.log_probs[places[hit]]
+            lengths[known[hit]] = n
+        log_probs[starts] = 0
+        return Matches(log_probs, lengths)
+
+    def context(self, ids: Sequence[int]) -> list[int]:
+        """The indices of the contexts that the table has among the last words of `ids`: of 1 word, of 2, ... `order` - 1."""
+        found: list[int] = []
+        for length in range(1, min(self.order - 1, len(ids)) + 1):
+            index = ids[-length]
+            for level, word in zip(self.levels[1:], ids[len(ids) - length + 1 :], strict=False):
+                index = int(find(level.keys, np.array([index * self.vocab_size + word]))[0])
+                if index < 0:
+                    return found
+            found.append(index)
+        return found
+
+    def next_words(self, ids: Sequence[int]) -> Floats:
+        """The distribution of the word after `ids`: (V,) log10 probabilities; that of <s> is -inf."""
+        out = self.levels[0].log_probs.copy()
+        V = self.vocab_size
+        for level, below, index in zip(self.levels[1:], self.levels, self.context(ids), strict=False):
+            assert below.backoffs is not None
+            out += below.backoffs[index]
+            start, end = np.searchsorted(level.keys, [index * V, (index + 1) * V])
+            out[level.keys[start:end] - index * V] = level.log_probs[start:end]
+        out[BOS] = -np.inf
+        return out
+
+
+def find(keys: Longs, wanted: Longs) -> Longs:
+    """The places of `wanted` in sorted `keys`; -1 where there is none."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    places = np.searchsorted(keys, wanted)
+    places[places == len(keys)] = 0
+    places[keys[places] != wanted] = -1
+    return places
