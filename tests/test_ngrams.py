@@ -10,7 +10,7 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 
-from nlptools.models.language.ngram import BOS, EOS, SPECIAL, NGrams
+from nlptools.models.language.ngram import BOS, EOS, NGramConfig, NGrams
 from nlptools.training.ngrams import counting, smoothing
 
 V = 9
@@ -30,8 +30,8 @@ def flat(text: list[list[int]]) -> np.ndarray:
 
 
 def model(text: list[list[int]], order: int, method: smoothing.Smoothing, prune: tuple[int, ...] = ()) -> NGrams:
-    levels = counting.count(flat(text), V, order)
-    return NGrams([*SPECIAL, *map(str, range(3, V))], smoothing.estimate(levels, V, method, prune))
+    config = NGramConfig(V, order)
+    return smoothing.estimate(counting.count(flat(text), config), config, method, prune)
 
 
 class Plain:

@@ -27,7 +27,7 @@ from nlptools import messages
 from nlptools.errors import DataError, shown
 from nlptools.files import streams
 from nlptools.files.streams import Output
-from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGrams, find
+from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams, find
 
 _ROWS = 1 << 18  # n-grams written at a time
 _BLOCK = 1 << 22  # bytes read at a time
@@ -38,12 +38,12 @@ _BLANKS = b" \t\r"
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def write(model: NGrams, out: Output) -> None:
-    """Write a model. Raises StreamError."""
+def write(model: NGrams, words: Sequence[str], out: Output) -> None:
+    """Write a model with this vocabulary. Raises StreamError."""
     head = "".join(f"ngram {n}={len(level)}\n" for n, level in enumerate(model.levels, 1))
     out.write(f"\\data\\\n{head}")
-    names = [word.encode("utf-8", "surrogatepass") for word in model.words]
-    for n in range(1, model.order + 1):
+    names = [word.encode("utf-8", "surrogatepass") for word in words]
+    for n in range(1, len(model.levels) + 1):
         out.write(f"\n\\{n}-grams:\n")
         for start in range(0, len(model.levels[n - 1]), _ROWS):
             out.write(_rows(model, names, n, start, min(start + _ROWS, len(model.levels[n - 1]))))
@@ -96,8 +96,8 @@ def _decimals(values: Floats) -> list[bytes]:
 # -- reading ------------------------------------------------------------------------------------------------------------
 
 
-def read(path: str) -> NGrams:
-    """The model of an ARPA file, compressed or not, or of standard input (`-`).
+def read(path: str) -> tuple[NGrams, list[str]]:
+    """The model and the vocabulary of an ARPA file, compressed or not, or of standard input (`-`).
 
     Numbers of n-grams that the head does not announce, missing sections, positive log probabilities and the like are
     refused. Contexts that a pruned file lacks are added, with their backed-off probabilities and a warning.
@@ -126,15 +126,15 @@ class _Reader:
         self._number = 0
         self._words: dict[bytes, int] = {}
 
-    def model(self) -> NGrams:
+    def model(self) -> tuple[NGrams, list[str]]:
         counts = self._head()
         sections = [self._unigrams(counts[0])]
         sections += [self._section(n, count) for n, count in enumerate(counts[1:], 2)]
         self._end()
         names = [word.decode("utf-8", "surrogateescape") for word in self._words][: len(sections[0].words)]
         added = 0
-        while (model := _tree(names, sections)) is None:
-            added += _add_contexts(names, sections)
+        while (model := _tree(sections)) is None:
+            added += _add_contexts(sections)
         for n, level in enumerate(model.levels, 1):
             if (np.diff(level.keys) == 0).any():
                 raise DataError(f"a {n}-gram is there twice", path=self._path)
@@ -142,7 +142,7 @@ class _Reader:
             messages.warn(
                 f"{self._path}: {added:,} n-grams that begin longer ones are missing; their probabilities follow"
             )
-        return model
+        return model, names
 
     def _numbered(self) -> Iterator[bytes]:
         for chunk in streams.line_chunks(self._path, _BLOCK):
@@ -248,9 +248,10 @@ class _Reader:
                 raise self._refuse("text after \\end\\")
 
 
-def _tree(names: Sequence[str], sections: Sequence[_Section]) -> NGrams | None:
+def _tree(sections: Sequence[_Section]) -> NGrams | None:
     """The model of all sections; None if the first words of an n-gram are not in the section before."""
-    model = NGrams(names, [Level(sections[0].words[:, 0], *sections[0][1:])])
+    config = NGramConfig(len(sections[0].words), len(sections))
+    model = NGrams(config, [Level(sections[0].words[:, 0], *sections[0][1:])])
     for section in sections[1:]:
         contexts = _places(model, section.words[:, :-1])
         if (contexts < 0).any():
@@ -276,7 +277,7 @@ def _places(model: NGrams, words: Longs) -> Longs:
     return index
 
 
-def _add_contexts(names: Sequence[str], sections: list[_Section]) -> int:
+def _add_contexts(sections: list[_Section]) -> int:
     """Add the missing first words of the longest n-grams to the section before; returns how many there are."""
     for n in range(len(sections), 2, -1):
         have = set(map(tuple, sections[n - 2].words.tolist()))

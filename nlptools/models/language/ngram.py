@@ -11,13 +11,16 @@ Shapes: V words of the vocabulary, G n-grams of one length, T tokens.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-UNK, BOS, EOS = 0, 1, 2  # ids of <unk>, <s>, </s>
+from nlptools.errors import BundleError
+
+UNK, BOS, EOS = 0, 1, 2  # ids in a vocabulary of our own
 SPECIAL = ("<unk>", "<s>", "</s>")
 
 Longs = NDArray[np.int64]
@@ -55,17 +58,64 @@ class Matches:
     lengths: NDArray[np.int8]
 
 
+@dataclass(frozen=True)
+class NGramConfig:
+    """Sizes of an n-gram model.
+
+    Attributes:
+        vocab_size: V, <s> included.
+        order: words of the longest n-grams.
+        bos: the id of <s>, which begins each sentence and is never predicted.
+    """
+
+    vocab_size: int
+    order: int
+    bos: int = BOS
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for sizes that cannot be."""
+        if not (1 <= self.order <= 100 and 0 <= self.bos < self.vocab_size):
+            raise ValueError(f"no n-gram model has order {self.order} and <s> as token {self.bos} of {self.vocab_size}")
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of values in the tables."""
+        return 2 * self.vocab_size
+
+
 class NGrams:
     """An n-gram model.
 
     Args:
-        words: the vocabulary; the first three are `SPECIAL`.
+        config: its sizes.
         levels: tables of the n-grams of 1, 2, ... words; the first holds all words.
     """
 
-    def __init__(self, words: Sequence[str], levels: Sequence[Level]) -> None:
-        self.words = list(words)
+    def __init__(self, config: NGramConfig, levels: Sequence[Level]) -> None:
+        self.config = config
         self.levels = list(levels)
+
+    @classmethod
+    def from_arrays(cls, config: NGramConfig, arrays: Mapping[str, NDArray[Any]]) -> NGrams:
+        """The model in the arrays that `arrays` has written. Raises BundleError if they are not such arrays."""
+        levels: list[Level] = []
+        for n in range(1, config.order + 1):
+            keys, log_probs, backoffs = (arrays.get(f"{name}.{n}") for name in ("keys", "log_probs", "backoffs"))
+            numbers = [log_probs] if n == config.order else [log_probs, backoffs]
+            if keys is None or not _fits(keys, numbers, n, config.vocab_size, len(levels[-1]) if levels else 1):
+                raise BundleError(f"model.safetensors: the table of {n}-grams does not fit the configuration")
+            levels.append(Level(keys, cast(Floats, log_probs), backoffs))
+        if len(arrays) != 3 * config.order - 1:
+            raise BundleError("model.safetensors holds more than an n-gram model of this order")
+        return cls(config, levels)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All tables, by name, for a file."""
+        out: dict[str, NDArray[Any]] = {}
+        for n, level in enumerate(self.levels, 1):
+            out |= {f"keys.{n}": level.keys, f"log_probs.{n}": level.log_probs}
+            if level.backoffs is not None:
+                out[f"backoffs.{n}"] = level.backoffs
+        return out
 
     @property
     def order(self) -> int:
@@ -75,7 +125,7 @@ class NGrams:
     @property
     def vocab_size(self) -> int:
         """V."""
-        return len(self.words)
+        return self.config.vocab_size
 
     def score(self, ids: Longs) -> Matches:
         """Look up a text.
@@ -84,7 +134,7 @@ class NGrams:
             ids: (T,) word ids; <s> begins a sentence, and nothing before it counts.
         """
         T = len(ids)
-        starts = ids == BOS
+        starts = ids == self.config.bos
         log_probs = self.levels[0].log_probs[ids]
         lengths = np.ones(T, np.int8)
         index = ids.astype(np.int64)  # of the n-gram that ends here; -1: not in the table
@@ -127,8 +177,21 @@ class NGrams:
             out += below.backoffs[index]
             start, end = np.searchsorted(level.keys, [index * V, (index + 1) * V])
             out[level.keys[start:end] - index * V] = level.log_probs[start:end]
-        out[BOS] = -np.inf
+        out[self.config.bos] = -np.inf
         return out
+
+
+def _fits(keys: NDArray[Any], numbers: Sequence[NDArray[Any] | None], n: int, V: int, contexts: int) -> bool:
+    """Whether arrays are the table of n-grams above one of `contexts` shorter ones."""
+    return (
+        keys.dtype == np.int64
+        and keys.ndim == 1
+        and bool((np.diff(keys) > 0).all())
+        and (len(keys) == 0 or (int(keys[0]) >= 0 and int(keys[-1]) < contexts * V))
+        and (n > 1 or len(keys) == V)
+        and all(a is not None and a.dtype == np.float32 and a.shape == keys.shape for a in numbers)
+        and not any(bool(np.isnan(a).any() or (a == np.inf).any()) for a in numbers if a is not None)
+    )
 
 
 def find(keys: Longs, wanted: Longs) -> Longs:

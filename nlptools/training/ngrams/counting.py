@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nlptools.models.language.ngram import BOS, Longs
+from nlptools.models.language.ngram import Longs, NGramConfig
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,21 +42,20 @@ class CountedLevel:
         return self.keys % V
 
 
-def count(ids: NDArray[np.integer], V: int, order: int) -> list[CountedLevel]:
-    """The n-grams of up to `order` words in a text.
+def count(ids: Longs, config: NGramConfig) -> list[CountedLevel]:
+    """The n-grams of up to `config.order` words in a text.
 
     Args:
-        ids: (T,) word ids; each sentence begins with <s> and ends with </s>; no n-gram spans two sentences.
-        V: size of the vocabulary.
+        ids: (T,) int64, word ids; each sentence begins with <s> and ends with </s>; no n-gram spans two sentences.
 
     Returns:
-        `order` levels; all V words are in the first, also those that do not occur.
+        A level for each length; all V words are in the first, also those that do not occur.
     """
-    ids = ids.astype(np.int64)
+    V, order, bos = config.vocab_size, config.order, config.bos
     words = np.arange(V)
-    levels = [CountedLevel(words, np.bincount(ids, minlength=V), np.zeros(V, np.int64), words == BOS)]
-    index = ids  # of the n-gram that ends at each place
-    ends = np.flatnonzero(ids != BOS)  # of the n-grams that lie in one sentence
+    levels = [CountedLevel(words, np.bincount(ids, minlength=V), np.zeros(V, np.int64), words == bos)]
+    index: Longs = ids  # of the n-gram that ends at each place
+    ends = np.flatnonzero(ids != bos)  # of the n-grams that lie in one sentence
     for n in range(2, order + 1):
         keys = index[ends - 1] * V + ids[ends]
         ranks = np.argsort(keys)

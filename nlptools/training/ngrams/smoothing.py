@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
-from nlptools.models.language.ngram import BOS, Level, Longs
+from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
 from nlptools.training.ngrams.counting import CountedLevel
 
 Doubles = NDArray[np.float64]
@@ -40,13 +40,16 @@ class Smoothed:
 Smoothing = Callable[[Sequence[CountedLevel], int], list[Smoothed]]
 
 
-def estimate(levels: Sequence[CountedLevel], V: int, smoothing: Smoothing, prune: Sequence[int] = ()) -> list[Level]:
-    """The table of a smoothed model.
+def estimate(
+    levels: Sequence[CountedLevel], config: NGramConfig, smoothing: Smoothing, prune: Sequence[int] = ()
+) -> NGrams:
+    """A smoothed model.
 
     Args:
         prune: n-grams that occur at most this often are left out, for 1, 2, ... words; the last number holds for all longer
             ones. Words themselves stay. What is left out goes to the shorter contexts.
     """
+    V = config.vocab_size
     out: list[Level] = []
     below = np.full(1, 1 / (V - 1))  # the uniform distribution: <s> is never predicted
     below_kept = np.ones(1, bool)
@@ -58,12 +61,12 @@ def estimate(levels: Sequence[CountedLevel], V: int, smoothing: Smoothing, prune
         gammas = term.gammas + lost
         probabilities = term.shares + gammas[parents] * below[level.suffixes]
         if n == 1:
-            probabilities[BOS] = 1.0  # as KenLM writes it; nothing looks at it
+            probabilities[config.bos] = 1.0  # as KenLM writes it; nothing looks at it
         else:
             out[-1] = replace(out[-1], backoffs=_log10(gammas[below_kept]))
         out.append(Level(places[parents[kept]] * V + level.words(V)[kept], _log10(probabilities[kept])))
         below, below_kept, places = probabilities, kept, np.cumsum(kept) - 1
-    return out
+    return NGrams(config, out)
 
 
 def _log10(values: Doubles) -> NDArray[np.float32]:
@@ -79,14 +82,15 @@ def _contexts(level: CountedLevel, n: int, V: int) -> Longs:
 def _sums(values: Doubles, levels: Sequence[CountedLevel], n: int, V: int) -> Doubles:
     """Sums (C,) over the n-grams of each context."""
     contexts = 1 if n == 1 else len(levels[n - 2])
-    return np.bincount(_contexts(levels[n - 1], n, V), weights=values, minlength=contexts)
+    sums: Doubles = np.bincount(_contexts(levels[n - 1], n, V), weights=values, minlength=contexts).astype(np.float64)
+    return sums
 
 
 def _counts(level: CountedLevel, n: int) -> Doubles:
     """The counts of n-grams; <s> by itself is never predicted."""
     counts = level.counts.astype(np.float64)
     if n == 1:
-        counts[BOS] = 0
+        counts[level.starts_sentence] = 0
     return counts
 
 
