@@ -28,11 +28,23 @@ from nlptools.errors import DataError, shown
 from nlptools.files import streams
 from nlptools.files.streams import Output
 from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams, find
+from nlptools.text.vocab import Vocab
 
 _ROWS = 1 << 18  # n-grams written at a time
 _BLOCK = 1 << 22  # bytes read at a time
 _NEVER = -99.0  # log10 of a probability of 0, as SRILM writes it
 _BLANKS = b" \t\r"
+
+
+def names(vocab: Vocab, config: NGramConfig, eos: int) -> list[str]:
+    """The words of a model for a file: the special ones under the names that ARPA files expect, no white space in others."""
+    words = [re.sub(r"[\s]", lambda match: f"<0x{ord(match[0]):02X}>", token) for token in vocab.tokens]
+    words += [f"<{i}>" for i in range(len(words), config.vocab_size)]
+    for name, place in zip(SPECIAL, (vocab.unk, config.bos, eos), strict=True):
+        if place is not None:
+            words = [f"<{word}>" if word == name else word for word in words]
+            words[place] = name
+    return words
 
 
 # -- writing ------------------------------------------------------------------------------------------------------------

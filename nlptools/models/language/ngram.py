@@ -11,7 +11,7 @@ Shapes: V words of the vocabulary, G n-grams of one length, T tokens.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -22,6 +22,7 @@ from nlptools.errors import BundleError
 
 UNK, BOS, EOS = 0, 1, 2  # ids in a vocabulary of our own
 SPECIAL = ("<unk>", "<s>", "</s>")
+LONGEST = 100  # words of an n-gram
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -73,9 +74,13 @@ class NGramConfig:
     bos: int = BOS
 
     def __post_init__(self) -> None:
-        """Raise ValueError for sizes that cannot be."""
-        if not (1 <= self.order <= 100 and 0 <= self.bos < self.vocab_size):
-            raise ValueError(f"no n-gram model has order {self.order} and <s> as token {self.bos} of {self.vocab_size}")
+        """Raise BundleError for sizes that no model has."""
+        sizes = (self.vocab_size, self.order, self.bos)
+        whole = all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
+        if not (whole and 1 <= self.order <= LONGEST and 0 <= self.bos < self.vocab_size <= 1 << 31):
+            raise BundleError(
+                f"config.json: no n-gram model has order {self.order!r:.20}, {self.vocab_size!r:.20} words"
+            )
 
     def least_weights(self) -> int:
         """A lower bound on the number of values in the tables."""
@@ -133,28 +138,34 @@ class NGrams:
         Args:
             ids: (T,) word ids; <s> begins a sentence, and nothing before it counts.
         """
-        T = len(ids)
-        starts = ids == self.config.bos
         log_probs = self.levels[0].log_probs[ids]
-        lengths = np.ones(T, np.int8)
-        index = ids.astype(np.int64)  # of the n-gram that ends here; -1: not in the table
-        for n, level in enumerate(self.levels[1:], 2):
-            below = self.levels[n - 2].backoffs
+        lengths = np.ones(len(ids), np.int8)
+        for n, (known, contexts, places) in enumerate(self.walk(ids), 2):
+            level, below = self.levels[n - 1], self.levels[n - 2].backoffs
             assert below is not None
-            context = np.concatenate([[-1], index[:-1]])
-            context[starts] = -1
-            known = np.flatnonzero(context >= 0)
-            parents = context[known]
-            places = find(level.keys, parents * self.vocab_size + ids[known])
             hit = places >= 0
-            missed = known[~hit]
-            log_probs[missed] += below[parents[~hit]]
-            index = np.full(T, -1, np.int64)
-            index[known] = places
+            log_probs[known[~hit]] += below[contexts[~hit]]
             log_probs[known[hit]] = level.log_probs[places[hit]]
             lengths[known[hit]] = n
-        log_probs[starts] = 0
+        log_probs[ids == self.config.bos] = 0
         return Matches(log_probs, lengths)
+
+    def walk(self, ids: Longs) -> Iterator[tuple[Longs, Longs, Longs]]:
+        """Look up the n-grams of 2, 3, ... words that end at the tokens of a text (T,), see `score`.
+
+        Yields:
+            the places of the tokens whose context is in the table, the indices of the contexts, and of the n-grams; -1 where
+            the table has none.
+        """
+        index = ids.astype(np.int64)  # of the n-gram that ends at each place; -1: not in the table
+        for level in self.levels[1:]:
+            context = np.concatenate([[-1], index[:-1]])
+            context[ids == self.config.bos] = -1
+            known = np.flatnonzero(context >= 0)
+            places = find(level.keys, context[known] * self.vocab_size + ids[known])
+            yield known, context[known], places
+            index = np.full(len(ids), -1, np.int64)
+            index[known] = places
 
     def context(self, ids: Sequence[int]) -> list[int]:
         """The indices of the contexts that the table has among the last words of `ids`: of 1 word, of 2, ... `order` - 1."""

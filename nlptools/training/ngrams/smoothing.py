@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,15 +64,17 @@ def estimate(
         if n == 1:
             probabilities[config.bos] = 1.0  # as KenLM writes it; nothing looks at it
         else:
-            out[-1] = replace(out[-1], backoffs=_log10(gammas[below_kept]))
-        out.append(Level(places[parents[kept]] * V + level.words(V)[kept], _log10(probabilities[kept])))
+            out[-1] = replace(out[-1], backoffs=log10(gammas[below_kept]))
+        out.append(Level(places[parents[kept]] * V + level.words(V)[kept], log10(probabilities[kept])))
         below, below_kept, places = probabilities, kept, np.cumsum(kept) - 1
     return NGrams(config, out)
 
 
-def _log10(values: Doubles) -> NDArray[np.float32]:
+def log10(values: NDArray[Any]) -> NDArray[np.float32]:
+    """The logarithms, -inf for 0."""
     with np.errstate(divide="ignore"):
-        return np.log10(values).astype(np.float32)
+        out: NDArray[np.float32] = np.log10(values).astype(np.float32)
+    return out
 
 
 def _contexts(level: CountedLevel, n: int, V: int) -> Longs:
@@ -79,11 +82,11 @@ def _contexts(level: CountedLevel, n: int, V: int) -> Longs:
     return np.zeros(len(level), np.int64) if n == 1 else level.parents(V)
 
 
-def _sums(values: Doubles, levels: Sequence[CountedLevel], n: int, V: int) -> Doubles:
+def sums(values: Doubles, levels: Sequence[CountedLevel], n: int, V: int) -> Doubles:
     """Sums (C,) over the n-grams of each context."""
     contexts = 1 if n == 1 else len(levels[n - 2])
-    sums: Doubles = np.bincount(_contexts(levels[n - 1], n, V), weights=values, minlength=contexts).astype(np.float64)
-    return sums
+    out: Doubles = np.bincount(_contexts(levels[n - 1], n, V), weights=values, minlength=contexts).astype(np.float64)
+    return out
 
 
 def _counts(level: CountedLevel, n: int) -> Doubles:
@@ -134,10 +137,10 @@ def _discounted(
     levels: Sequence[CountedLevel], V: int, n: int, counts: Doubles, discounts: Doubles | float
 ) -> Smoothed:
     """What is discounted goes to the shorter contexts."""
-    parents, totals = _contexts(levels[n - 1], n, V), _sums(counts, levels, n, V)
+    parents, totals = _contexts(levels[n - 1], n, V), sums(counts, levels, n, V)
     taken = np.minimum(counts, discounts)
     with np.errstate(invalid="ignore", divide="ignore"):
-        gammas = np.where(totals > 0, _sums(taken, levels, n, V) / totals, 1.0)
+        gammas = np.where(totals > 0, sums(taken, levels, n, V) / totals, 1.0)
     return Smoothed((counts - taken) / np.where(totals > 0, totals, 1.0)[parents], gammas)
 
 
@@ -159,8 +162,8 @@ def witten_bell(levels: Sequence[CountedLevel], V: int) -> list[Smoothed]:
     out = []
     for n, level in enumerate(levels, 1):
         counts = _counts(level, n)
-        types = _sums((counts > 0).astype(np.float64), levels, n, V)
-        whole = _sums(counts, levels, n, V) + types
+        types = sums((counts > 0).astype(np.float64), levels, n, V)
+        whole = sums(counts, levels, n, V) + types
         gammas = np.where(whole > 0, types / np.maximum(whole, 1), 1.0)
         out.append(Smoothed(counts / np.maximum(whole, 1)[_contexts(level, n, V)], gammas))
     return out
@@ -173,7 +176,7 @@ def add_k(k: float) -> Smoothing:
         out = []
         for n, level in enumerate(levels, 1):
             counts = _counts(level, n) if n == len(levels) else np.zeros(len(level))
-            totals = _sums(counts, levels, n, V) + k * (V - 1)
+            totals = sums(counts, levels, n, V) + k * (V - 1)
             out.append(Smoothed(counts / totals[_contexts(level, n, V)], k * (V - 1) / totals))
         return out
 
@@ -187,7 +190,7 @@ def jelinek_mercer(lambdas: Sequence[float]) -> Smoothing:
         out = []
         for n, (level, share) in enumerate(zip(levels, lambdas, strict=True), 1):
             counts = _counts(level, n)
-            totals = _sums(counts, levels, n, V)
+            totals = sums(counts, levels, n, V)
             shares = share * counts / np.maximum(totals, 1)[_contexts(level, n, V)]
             out.append(Smoothed(shares, np.where(totals > 0, 1 - share, 1.0)))
         return out
