@@ -13,18 +13,22 @@ import math
 import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from nlptools.errors import BundleError, InputError, display, reading
-from nlptools.files import artifacts, atomic, hub_cache
+from nlptools.files import artifacts, atomic, compression, hub_cache
 
 if TYPE_CHECKING:
     from nlptools.models.contract import EncoderDecoder, LanguageModel
+    from nlptools.models.language.ngram import NGrams
     from nlptools.models.tasks.heads import TaskHeads
     from nlptools.models.tasks.text_classifiers import TextClassifier
     from nlptools.text.tokenizer import Tokenizer
+
+
+_NGRAM = "nlptools-ngram"  # in config.json
 
 
 @dataclass(frozen=True)
@@ -89,7 +93,7 @@ class Bundle:
 def save(
     directory: Path,
     arch: str,
-    model: LanguageModel,
+    model: LanguageModel | NGrams,
     weights: Mapping[str, Any],
     tokenizer: Tokenizer,
     *,
@@ -180,15 +184,22 @@ def _save(
     heads: tuple[str, ...] = (),
 ) -> None:
     """Write all but the `files` of the tokenizers, which exist already, and the manifest of all. `more` of config.json."""
-    from nlptools.models.huggingface import directories
+    from nlptools.models import registry
 
-    config = {**directories.config_to_hf(arch, sizes, heads), **more}
     names = ["config.json", "model.safetensors", "training.json", *files]
+    if registry.find(arch).family == registry.NGRAM:
+        config = {"model_type": _NGRAM, **asdict(sizes), **more}
+        artifacts.save_arrays(directory / "model.safetensors", weights)
+    else:
+        from nlptools.models.huggingface import directories
+
+        config = {**directories.config_to_hf(arch, sizes, heads), **more}
+        tensors = directories.weights_to_hf(arch, weights, sizes)
+        artifacts.save_tensors(directory / "model.safetensors", tensors)
     atomic.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
     if generation is not None:
         atomic.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
         names.append("generation_config.json")
-    artifacts.save_tensors(directory / "model.safetensors", directories.weights_to_hf(arch, weights, sizes))
     artifacts.write_json(directory / "training.json", training)
     artifacts.write_manifest(directory, names)
 
@@ -206,6 +217,10 @@ def load(directory: str | Path) -> Bundle:
     """
     path = hub_cache.locate(directory)
     check_directory(path)
+    if is_ngram(path):
+        artifacts.verify(path)
+        with reading(path):
+            return _load(path)
     with ThreadPoolExecutor(1) as pool:
         verified = pool.submit(artifacts.verify, path)  # hashing and importing torch go on side by side
         import torch  # noqa: F401
@@ -241,6 +256,8 @@ def _load(path: Path) -> Bundle:
 
 def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
     """(architecture, model on the CPU in float32) of a directory with this config.json. Raises BundleError."""
+    if config.get("model_type") == _NGRAM:
+        return "ngram", _load_ngrams(path, config)
     import torch
 
     from nlptools.layers.initial import empty_weights
@@ -257,6 +274,38 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
         if not bool(torch.isfinite(tensor).all()):
             raise BundleError(f"{display(str(path))}: weight {name} holds values that are not finite")
     return arch, model.eval()
+
+
+def is_ngram(path: Path) -> bool:
+    """Whether a model directory holds an n-gram model, which needs no PyTorch."""
+    return artifacts.read_json(path / "config.json").get("model_type") == _NGRAM
+
+
+def _load_ngrams(path: Path, config: Mapping[str, Any]) -> NGrams:
+    from nlptools.models.language.ngram import NGramConfig, NGrams
+
+    try:
+        sizes = NGramConfig(**{field.name: config[field.name] for field in fields(NGramConfig)})
+    except KeyError as error:
+        raise BundleError(f"config.json: {error} is missing") from None
+    return NGrams.from_arrays(sizes, artifacts.load_arrays(path / "model.safetensors"))
+
+
+def is_arpa(path: str | Path) -> bool:
+    """Whether a path has the name of an ARPA file, compressed or not."""
+    return Path(compression.without_suffix(str(path))).suffix == ".arpa"
+
+
+def load_arpa(path: str | Path) -> Bundle:
+    """The model of an ARPA file; tokens are words with white space between them. Raises as `arpa.read`."""
+    from nlptools.models.language import arpa
+    from nlptools.text.builtin import NamedTokenizer
+    from nlptools.text.vocab import Vocab
+
+    model, words = arpa.read(str(path))
+    vocab = Vocab(words)
+    config = {"vocab_size": len(words), "eos_token_id": vocab.eos, "nlptools": {"document": "line"}}
+    return Bundle(Path(path), "ngram", cast(Any, model), NamedTokenizer("whitespace", vocab), config, {})
 
 
 def check_directory(path: Path) -> None:

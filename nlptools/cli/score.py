@@ -14,6 +14,7 @@ from nlptools.configs.lm import Score
 if TYPE_CHECKING:
     from nlptools.files.streams import Output
     from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.ngram_scorer import NGramScorer
 
 
 @make_command(
@@ -69,7 +70,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
         loaded.unknown.report()
 
 
-def _write(loaded: LanguageModel, texts: list[str], score: Score, out: Output) -> None:
+def _write(loaded: LanguageModel | NGramScorer, texts: list[str], score: Score, out: Output) -> None:
     from nlptools.files.line_records import escape
 
     rows = loaded.score_batch(texts, score)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute, Training
 from nlptools.configs.lm import PRESETS, TrainLM
+from nlptools.configs.ngram import NGramOptions
+from nlptools.errors import UsageError
 
 
 @make_command(
     "train-lm",
     TrainLM,
+    NGramOptions,
     Training,
     Compute,
     presets=PRESETS,
@@ -47,7 +52,14 @@ loss, otherwise the last ones; --average can replace them by the mean of several
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 75, 78),
 )
 @inputs_argument
-def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compute: Compute, common: Common) -> None:
+def command(
+    inputs: tuple[str, ...],
+    trainlm: TrainLM,
+    ngramoptions: NGramOptions,
+    training: Training,
+    compute: Compute,
+    common: Common,
+) -> None:
     """Train a language model on text.
 
     Text from files or standard input is encoded once into the output directory, then a Transformer (GPT-2's) or an LSTM is
@@ -56,6 +68,15 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
     """
     from nlptools.files import streams
 
+    if trainlm.arch == "ngram":
+        refuse_other_options(trainlm, training)
+        from nlptools.training.ngrams.train import train_ngrams
+
+        errors = common.encoding_errors
+        train_ngrams(inputs, trainlm, ngramoptions, training, encoding_errors=errors, invocation=invocation())
+        return
+    if ngramoptions != NGramOptions():
+        raise UsageError("--order, --smoothing, --prune, --weights, --add and --arpa go with --arch ngram")
     # report errors before torch is loaded
     training.check()
     streams.check_inputs(inputs, training.held_out)
@@ -63,3 +84,14 @@ def command(inputs: tuple[str, ...], trainlm: TrainLM, training: Training, compu
 
     record = invocation()
     train_lm(inputs, trainlm, training, compute, encoding_errors=common.encoding_errors, invocation=record)
+
+
+_OF_NGRAMS = ("tokenizer", "arch", "vocab", "document", "output", "valid", "force", "seed", "threads")
+
+
+def refuse_other_options(*settings: object) -> None:
+    """Raise UsageError for options that do not apply to n-gram models, which are counted, not trained in steps."""
+    for each in settings:
+        for field in dataclasses.fields(each):  # type: ignore[arg-type]
+            if field.name not in _OF_NGRAMS and getattr(each, field.name) != field.default:
+                raise UsageError(f"--{field.name.replace('_', '-')} does not go with --arch ngram")

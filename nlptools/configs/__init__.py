@@ -23,7 +23,7 @@ def option(
     short: str | None = None,
     metavar: str | None = None,
     choices: tuple[str, ...] = (),
-    family: str | None = None,
+    families: tuple[str, ...] = (),
     low: float | None = None,
     high: float | None = None,
     check: Callable[[str], Any] | None = None,
@@ -38,7 +38,7 @@ def option(
         flag: the long name, if it is not the field's name with hyphens.
         short: one-letter form such as "-o".
         choices: the only values allowed.
-        family: the only values allowed are the architectures of this family, see `models.registry`.
+        families: the only values allowed are the architectures of these families, see `models.registry`.
         low, high: inclusive bounds of a number; for the defaults see `bounds`.
         check: called with the text of the option; raises UsageError if the text is invalid.
         multiple: the option may be given several times; the value is a tuple. Tuples of other options are given with
@@ -52,7 +52,7 @@ def option(
         "short": short,
         "metavar": metavar,
         "choices": choices,
-        "family": family,
+        "families": families,
         "low": low,
         "high": high,
         "check": check,

@@ -29,7 +29,7 @@ class TrainLM:
         "Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a model directory.",
         short="-t",
     )
-    arch: str = option("transformer", "Architecture.", family="language")
+    arch: str = option("transformer", "Architecture.", families=("language", "n-gram"))
     preset: str | None = option(
         None, "Named sizes and training options; other options override them.", choices=tuple(PRESETS)
     )

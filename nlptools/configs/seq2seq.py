@@ -76,7 +76,7 @@ class TrainSeq2Seq:
     target_tokenizer: str | None = option(
         None, "Tokenizer of the target. The two sides then share no embeddings.", metavar="PATH"
     )
-    arch: str = option("transformer", "Architecture.", family="encoder-decoder")
+    arch: str = option("transformer", "Architecture.", families=("encoder-decoder",))
     preset: str | None = option(
         None, "Named sizes and training options of a Transformer; other options override them.", choices=tuple(PRESETS)
     )

@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,13 @@ def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     from safetensors.torch import save as serialize
 
     atomic.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
+
+
+def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write a safetensors file of NumPy arrays atomically, without PyTorch. Raises StreamError."""
+    from safetensors.numpy import save as serialize
+
+    atomic.write_whole(path, serialize(dict(arrays)))
 
 
 def write_manifest(directory: Path, names: list[str]) -> None:
@@ -93,8 +100,20 @@ def weight_files(directory: Path) -> list[Path]:
 
 def load_tensors(path: Path) -> dict[str, Any]:
     """The tensors of a safetensors file. Raises BundleError if it is damaged."""
-    from safetensors import SafetensorError
     from safetensors.torch import load_file
+
+    return _read(path, load_file)
+
+
+def load_arrays(path: Path) -> dict[str, Any]:
+    """The NumPy arrays of a safetensors file, without PyTorch. Raises BundleError if it is damaged."""
+    from safetensors.numpy import load_file
+
+    return _read(path, load_file)
+
+
+def _read(path: Path, load_file: Callable[[Path], Mapping[str, Any]]) -> dict[str, Any]:
+    from safetensors import SafetensorError
 
     try:
         return dict(load_file(path))

@@ -20,22 +20,10 @@ from nlptools.files.streams import Block
 from nlptools.inference import scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
+from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.perplexity import perplexities
 from nlptools.models import contract
 from nlptools.text.unknown import UnknownTokens
-from nlptools.text.vocab import Vocab
-
-
-@dataclass(frozen=True)
-class LineScore:
-    """The log-probability (nats) of a line, token by token."""
-
-    tokens: list[str]
-    logprobs: list[float]
-
-    @property
-    def logprob(self) -> float:
-        """Of the whole line."""
-        return float(sum(self.logprobs))
 
 
 @dataclass(frozen=True)
@@ -99,7 +87,7 @@ class LanguageModel:
         window = self.model.max_context
         return {
             "log_probability": total,
-            **scoring.perplexities(total, counts),
+            **perplexities(total, counts),
             **vars(counts),
             "protocol": {
                 "context": window,
@@ -216,11 +204,6 @@ class _Watch:
         if self.on_text is not None and end > self.written:
             self.on_text(text[self.written : end])
             self.written = end
-
-
-def token_name(vocab: Vocab, id: int) -> str:
-    """The token of an id, or the id itself for one that only the model has."""
-    return vocab.token(id) if id < len(vocab) else str(id)
 
 
 def stop_at(text: str, stops: Sequence[str]) -> int:

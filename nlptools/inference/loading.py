@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from nlptools import bundle
 from nlptools.configs import Compute
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nlptools.inference.embedding.contract import Embedder
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.ngram_scorer import NGramScorer
     from nlptools.inference.prediction import PairPredictor, Predictor
     from nlptools.inference.translation import Translator
 
@@ -60,12 +61,14 @@ class Opened:
 
 
 def open_model(path: str | Path) -> Opened:
-    """The model directory `path`, or the model of this name in the local Hugging Face cache.
+    """The model directory or ARPA file `path`, or the model of this name in the local Hugging Face cache.
 
     Raises:
         InputError: no such directory.
         BundleError: see `bundle.load` and `sentence_steps.read`.
     """
+    if bundle.is_arpa(path):
+        return Opened(Path(path), bundle.load_arpa(path), None)
     where = hub_cache.locate(path)
     steps = None
     if (where / "modules.json").is_file():
@@ -80,7 +83,7 @@ def load(
     path: str | Path, *others: str | Path, settings: Generate, **where: Unpack[Where]
 ) -> LanguageModel | Translator: ...
 @overload
-def load(path: str | Path, *, settings: Score, **where: Unpack[Where]) -> LanguageModel: ...
+def load(path: str | Path, *, settings: Score, **where: Unpack[Where]) -> LanguageModel | NGramScorer: ...
 @overload
 def load(
     path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., errors: str = ..., **where: Unpack[Where]
@@ -92,7 +95,7 @@ def load(
 @overload
 def load(
     path: str | Path, *others: str | Path, settings: None = ..., **where: Unpack[Where]
-) -> LanguageModel | Translator | Predictor | Embedder: ...
+) -> LanguageModel | NGramScorer | Translator | Predictor | Embedder: ...
 def load(
     path: str | Path,
     *others: str | Path,
@@ -104,13 +107,13 @@ def load(
     words: EmbedWords | None = None,
     files: Files | None = None,
     errors: str = "strict",
-) -> LanguageModel | Translator | Predictor | PairPredictor | Embedder:
+) -> LanguageModel | NGramScorer | Translator | Predictor | PairPredictor | Embedder:
     """A trained model, ready for use.
 
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel`;
+    * `Score`: a `LanguageModel`, or an `NGramScorer` for an n-gram model;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
@@ -140,6 +143,8 @@ def load(
         )
     opened = [open_model(each) for each in (path, *others)]
     first = opened[0]
+    if first.bundle.family == registry.NGRAM:
+        return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
         return _predictor(first, settings, files, compute)
     embeds = first.steps is not None or (first.bundle.is_encoder and not others)
@@ -153,6 +158,24 @@ def load(
     if isinstance(settings, Score) and first.bundle.is_encoder_decoder:
         raise UsageError(f"{path} is an encoder-decoder", hint="generate --score-target scores its targets")
     return generator
+
+
+def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> LanguageModel | NGramScorer:
+    """An n-gram model that scores, without PyTorch, or generates. Raises UsageError for other uses."""
+    loaded = opened[0].bundle
+    if isinstance(settings, (Embed, Predict)) or len(opened) > 1:
+        raise UsageError(f"{display(str(loaded.path))} is an n-gram model: score and generate take those")
+    model: Any = loaded.model
+    if not isinstance(settings, Generate):
+        from nlptools.inference.ngram_scorer import NGramScorer
+
+        return NGramScorer(loaded, model)
+    from nlptools.compute.backend import Backend
+    from nlptools.inference.language_model import LanguageModel
+    from nlptools.models.language.ngram_decoder import NGramDecoder
+
+    decoder: Any = NGramDecoder(model, loaded.eos)
+    return LanguageModel(replace(loaded, model=decoder), Backend.detect(replace(compute, device="cpu")))
 
 
 def _holds_vectors(path: str | Path) -> bool:

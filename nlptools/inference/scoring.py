@@ -6,7 +6,6 @@ explicit. All logarithms are natural.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -128,18 +127,6 @@ def _carried_scores(
 # -- perplexity -----------------------------------------------------------------------------------------------------
 
 
-def perplexities(log_probability: float, counts: TextCounts) -> dict[str, float]:
-    """Perplexity per token, word and byte, and bits per byte, of a text with this total log-probability (nats)."""
-    nats = -log_probability
-    return {
-        "loss": nats / max(1, counts.tokens),
-        "perplexity": perplexity(nats / max(1, counts.tokens)),
-        "word_perplexity": perplexity(nats / max(1, counts.words)),
-        "byte_perplexity": perplexity(nats / max(1, counts.bytes)),
-        "bits_per_byte": nats / max(1, counts.bytes) / math.log(2),
-    }
-
-
 def score_stream(
     model: LanguageModel,
     encoded: Iterable[tuple[np.ndarray, TextCounts]],
@@ -183,8 +170,3 @@ def score_stream(
         documents.append(np.concatenate(rest))
     scored = summed(documents)
     return None if scored is None else (backend.sum([total + scored])[0], counts)
-
-
-def perplexity(nats: float) -> float:
-    """The perplexity of a mean loss; infinity where no float can hold it."""
-    return math.exp(nats) if nats < 700 else math.inf

@@ -13,6 +13,7 @@ from typing import Any
 from nlptools.errors import BundleError
 
 LANGUAGE = "language"  # contract.LanguageModel: train-lm
+NGRAM = "n-gram"  # language.ngram.NGrams, which needs no PyTorch: train-lm
 ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
 ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
 TASK_DECODER = "task-decoder"  # a language model with heads of tasks in place of its output head: finetune
@@ -60,6 +61,7 @@ ARCHITECTURES = {
     for row in (
         _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2"),
         _row("lstm", LANGUAGE, "language.recurrent", "LSTM"),
+        _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
         _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),
         _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "Convolution"),
@@ -70,9 +72,9 @@ ARCHITECTURES = {
 }
 
 
-def names(family: str) -> tuple[str, ...]:
-    """The architectures of a family, in the order of the table."""
-    return tuple(row.name for row in ARCHITECTURES.values() if row.family == family)
+def names(*families: str) -> tuple[str, ...]:
+    """The architectures of some families, in the order of the table."""
+    return tuple(row.name for row in ARCHITECTURES.values() if row.family in families)
 
 
 def find(name: str) -> Architecture:

@@ -19,6 +19,7 @@ from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import streams
 from nlptools.inference import scoring
+from nlptools.inference.perplexity import perplexities
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel
@@ -108,7 +109,7 @@ class _LanguageModel(SpooledTask[Corpus]):
                 eos=self.eos,
                 stop=stop if backend.world_size == 1 else None,
             )
-            return None if scored is None else scoring.perplexities(*scored)
+            return None if scored is None else perplexities(*scored)
 
         return evaluate
 

@@ -22,7 +22,7 @@ from nlptools.corpora.segmentations import Sampling
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import streams
 from nlptools.inference.generation import decoding, forced
-from nlptools.inference.scoring import perplexity
+from nlptools.inference.perplexity import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.metrics.translation.bleu import Bleu
 from nlptools.models import registry

@@ -1,0 +1,106 @@
+"""An n-gram model at work: scores of lines and of texts, without PyTorch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from nlptools import bundle
+from nlptools.configs.lm import Score
+from nlptools.corpora import token_file
+from nlptools.corpora.token_file import TextCounts
+from nlptools.files.streams import Block
+from nlptools.inference.line_score import LineScore, token_name
+from nlptools.inference.perplexity import perplexities
+from nlptools.models.language.ngram import Longs, NGrams
+from nlptools.text.flat_ids import flat_ids
+from nlptools.text.unknown import UnknownTokens
+
+_NATS = math.log(10)  # of a log10
+
+
+class NGramScorer:
+    """Scores as `inference.language_model.LanguageModel` does; returned by `nlptools.load`."""
+
+    def __init__(self, loaded: bundle.Bundle, model: NGrams) -> None:
+        assert loaded.tokenizer.vocab is not None
+        self.bundle, self.model, self.vocab = loaded, model, loaded.tokenizer.vocab
+        self.unknown = UnknownTokens(loaded.tokenizer, "the text")
+
+    def score(self, lines: Iterable[str], settings: Score | None = None) -> Iterator[LineScore]:
+        """The score of each line, in order, each line on its own; some thousand lines at a time."""
+        settings, lines = settings or Score(), iter(lines)
+        while batch := list(itertools.islice(lines, 4096)):
+            yield from self.score_batch(batch, settings)
+
+    def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
+        """The scores of some lines."""
+        rows = self.bundle.tokenizer.encode_lines(lines)
+        self.unknown.count(lines, rows)
+        flat, lengths = flat_ids([[*row, self.bundle.eos] for row in rows])
+        ids = sentences(flat, self.bundle.eos, self.model.config.bos, self.vocab.unk)
+        scores = (self.model.score(ids).log_probs[ids != self.model.config.bos] * _NATS).tolist()
+        ends = np.cumsum(lengths).tolist()
+        left = 0 if settings.eos else 1  # the end-of-text token
+        return [
+            LineScore(
+                [token_name(self.vocab, i) for i in flat[end - length : end - left]], scores[end - length : end - left]
+            )
+            for length, end in zip(lengths.tolist(), ends, strict=True)
+        ]
+
+    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+        """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
+        settings = settings or Score(per="total")
+        document = settings.document or self.bundle.document
+        total, counts = total_score(
+            self.model,
+            token_file.encode(blocks, self.unknown, self.bundle.eos, document, 1),
+            self.bundle.eos,
+            self.vocab.unk,
+        )
+        return {
+            "log_probability": total,
+            **perplexities(total, counts),
+            **vars(counts),
+            "protocol": {
+                "context": self.model.order - 1,
+                "document": document,
+                "before_first_token": "<s>",
+                "end_of_text_counted": True,
+                "words": "separated by white space in the text as given",
+                "unknown_tokens": "scored as the unknown token" if self.vocab.unk is not None else "none possible",
+                "logarithm": "natural",
+            },
+        }
+
+
+def sentences(flat: Longs, eos: int, bos: int, unk: int | None) -> Longs:
+    """Ids in which `eos` ends each sentence, with `bos` before each; a `bos` in the text itself is unknown."""
+    inner = flat == bos
+    if bos != eos and inner.any():
+        flat = np.where(inner, eos if unk is None else unk, flat)
+    starts = np.append(0, np.flatnonzero(flat[:-1] == eos) + 1) if len(flat) else np.zeros(0, np.int64)
+    return np.insert(flat.astype(np.int64), starts, bos)
+
+
+def total_score(
+    model: NGrams, encoded: Iterable[tuple[np.ndarray, TextCounts]], eos: int, unk: int | None
+) -> tuple[float, TextCounts]:
+    """(log-probability in nats, counts) of a text given as chunks of ids in which `eos` ends each document."""
+    total, counts, rest = 0.0, TextCounts(), np.zeros(0, np.int64)
+    for ids, part in encoded:
+        counts += part
+        rest = np.concatenate([rest, ids])
+        end = int(np.flatnonzero(rest == eos)[-1]) + 1 if (rest == eos).any() else 0
+        if end >= 1 << 16:
+            total += float(
+                model.score(sentences(rest[:end], eos, model.config.bos, unk)).log_probs.sum(dtype=np.float64)
+            )
+            rest = rest[end:]
+    total += float(model.score(sentences(rest, eos, model.config.bos, unk)).log_probs.sum(dtype=np.float64))
+    return total * _NATS, counts

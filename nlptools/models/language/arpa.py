@@ -1,0 +1,305 @@
+"""ARPA files: n-gram tables as text.
+
+    \\data\\
+    ngram 1=3
+    ngram 2=1
+
+    \\1-grams:
+    -0.4771213<TAB><unk><TAB>0
+    ...
+    \\end\\
+
+A line holds the log10 probability, the words with spaces between them, and the log10 back-off weight, which the longest
+n-grams do not have and others may leave out. Files of KenLM, SRILM and IRSTLM are read; what is written is as KenLM writes it,
+sorted by words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.errors import DataError, shown
+from nlptools.files import streams
+from nlptools.files.streams import Output
+from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams, find
+from nlptools.text.vocab import Vocab
+
+_ROWS = 1 << 18  # n-grams written at a time
+_BLOCK = 1 << 22  # bytes read at a time
+_NEVER = -99.0  # log10 of a probability of 0, as SRILM writes it
+_BLANKS = b" \t\r"
+
+
+def names(vocab: Vocab, config: NGramConfig, eos: int) -> list[str]:
+    """The words of a model for a file: the special ones under the names that ARPA files expect, no white space in others."""
+    words = [re.sub(r"[\s]", lambda match: f"<0x{ord(match[0]):02X}>", token) for token in vocab.tokens]
+    words += [f"<{i}>" for i in range(len(words), config.vocab_size)]
+    for name, place in zip(SPECIAL, (vocab.unk, config.bos, eos), strict=True):
+        if place is not None:
+            words = [f"<{word}>" if word == name else word for word in words]
+            words[place] = name
+    return words
+
+
+# -- writing ------------------------------------------------------------------------------------------------------------
+
+
+def write(model: NGrams, words: Sequence[str], out: Output) -> None:
+    """Write a model with this vocabulary. Raises StreamError."""
+    head = "".join(f"ngram {n}={len(level)}\n" for n, level in enumerate(model.levels, 1))
+    out.write(f"\\data\\\n{head}")
+    names = [word.encode("utf-8", "surrogatepass") for word in words]
+    for n in range(1, len(model.levels) + 1):
+        out.write(f"\n\\{n}-grams:\n")
+        for start in range(0, len(model.levels[n - 1]), _ROWS):
+            out.write(_rows(model, names, n, start, min(start + _ROWS, len(model.levels[n - 1]))))
+    out.write("\n\\end\\\n")
+
+
+def _rows(model: NGrams, names: Sequence[bytes], n: int, start: int, end: int) -> bytes:
+    """The lines of the n-grams from `start` to `end`."""
+    level = model.levels[n - 1]
+    columns = [_decimals(level.log_probs[start:end]), _texts(model, names, n, start, end)]
+    if level.backoffs is not None:
+        columns.append(_decimals(level.backoffs[start:end]))
+    pattern = b"\t".join([b"%b"] * len(columns)) + b"\n"
+    return b"".join(map(pattern.__mod__, zip(*columns, strict=True)))
+
+
+def _texts(model: NGrams, names: Sequence[bytes], n: int, start: int, end: int) -> list[bytes]:
+    """The words of the n-grams from `start` to `end`. They begin with those of a range of the level below."""
+    keys = model.levels[n - 1].keys[start:end]
+    if n == 1:
+        return [names[word] for word in keys.tolist()]
+    parents, words = np.divmod(keys, model.vocab_size)
+    first = int(parents[0])
+    before = _texts(model, names, n - 1, first, int(parents[-1]) + 1)
+    return [
+        b"%b %b" % (before[parent], names[word]) for parent, word in zip((parents - first).tolist(), words.tolist())
+    ]
+
+
+def _decimals(values: Floats) -> list[bytes]:
+    """Numbers from -99 to 99 with seven decimals; whole numbers without."""
+    scaled = np.rint(np.abs(np.maximum(values, _NEVER).astype(np.float64)) * 1e7).astype(np.int64)
+    whole, rest = np.divmod(scaled, 10**7)
+    text = np.zeros((len(values), 11), np.uint8)  # -dd.ddddddd
+    text[:, 0], text[:, 3] = ord("-"), ord(".")
+    for place in range(10, 3, -1):
+        rest, digit = np.divmod(rest, 10)
+        text[:, place] = digit + ord("0")
+    text[:, 1], text[:, 2] = whole // 10 + ord("0"), whole % 10 + ord("0")
+    short = whole < 10
+    text[short, 1:10] = text[short, 2:]
+    text[short, 10] = 0
+    round_numbers = scaled % 10**7 == 0
+    fields: list[bytes] = text.view("S11").ravel().tolist()
+    for i in np.flatnonzero(round_numbers | (values > 0)).tolist():
+        fields[i] = b"%g" % max(round(float(values[i]), 7), _NEVER)
+    return fields
+
+
+# -- reading ------------------------------------------------------------------------------------------------------------
+
+
+def read(path: str) -> tuple[NGrams, list[str]]:
+    """The model and the vocabulary of an ARPA file, compressed or not, or of standard input (`-`).
+
+    Numbers of n-grams that the head does not announce, missing sections, positive log probabilities and the like are
+    refused. Contexts that a pruned file lacks are added, with their backed-off probabilities and a warning.
+
+    Raises:
+        InputError: no such file.
+        DataError: with the line.
+    """
+    return _Reader(path).model()
+
+
+class _Section(NamedTuple):
+    """The n-grams of one length, in the order of the file."""
+
+    words: Longs  # (G, n)
+    log_probs: Floats  # (G,); NaN for n-grams that the file lacks
+    backoffs: Floats  # (G,)
+
+
+class _Reader:
+    """The sections of one file, in turn."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._lines = self._numbered()
+        self._number = 0
+        self._words: dict[bytes, int] = {}
+
+    def model(self) -> tuple[NGrams, list[str]]:
+        counts = self._head()
+        sections = [self._unigrams(counts[0])]
+        sections += [self._section(n, count) for n, count in enumerate(counts[1:], 2)]
+        self._end()
+        names = [word.decode("utf-8", "surrogateescape") for word in self._words][: len(sections[0].words)]
+        added = 0
+        while (model := _tree(sections)) is None:
+            added += _add_contexts(sections)
+        for n, level in enumerate(model.levels, 1):
+            if (np.diff(level.keys) == 0).any():
+                raise DataError(f"a {n}-gram is there twice", path=self._path)
+        if added:
+            messages.warn(
+                f"{self._path}: {added:,} n-grams that begin longer ones are missing; their probabilities follow"
+            )
+        return model, names
+
+    def _numbered(self) -> Iterator[bytes]:
+        for chunk in streams.line_chunks(self._path, _BLOCK):
+            for line in chunk.removesuffix(b"\n").split(b"\n"):
+                self._number += 1
+                yield line.rstrip(_BLANKS)
+
+    def _refuse(self, what: str, hint: str | None = None) -> DataError:
+        return DataError(what, path=self._path, line=self._number, hint=hint)
+
+    def _filled(self, expected: str) -> bytes:
+        """The next line that is not blank."""
+        for line in self._lines:
+            if line:
+                return line
+        raise self._refuse(f"the file ends, expected {expected}")
+
+    def _head(self) -> list[int]:
+        line = self._filled("\\data\\")
+        while line.startswith(b"#"):
+            line = self._filled("\\data\\")
+        if line != b"\\data\\":
+            raise self._refuse(f"{shown(line.decode(errors='replace'))}, expected \\data\\", "is this an ARPA file?")
+        counts: list[int] = []
+        for line in self._lines:
+            if not line and not counts:
+                continue
+            if not line:
+                break
+            match = re.fullmatch(rb"ngram (\d+) ?= ?(\d+)", line)
+            if match is None or int(match[1]) != len(counts) + 1:
+                raise self._refuse(f"expected `ngram {len(counts) + 1}=` and a number")
+            counts.append(int(match[2]))
+        if not counts:
+            raise self._refuse("the file ends, expected the numbers of n-grams")
+        return counts
+
+    def _title(self, n: int) -> None:
+        title = b"\\%d-grams:" % n
+        if self._filled(title.decode()) != title:
+            raise self._refuse(f"expected {title.decode()}")
+
+    def _rows(self, n: int, count: int) -> Iterator[tuple[float, list[bytes], float]]:
+        """(log10 probability, words, log10 back-off weight) of each line of a section."""
+        self._title(n)
+        rows = 0
+        for line in self._lines:
+            if not line:
+                break
+            fields = line.split(b"\t")
+            words = fields[1].split(b" ") if len(fields) in (2, 3) else []
+            if len(words) != n:  # some tools write spaces only
+                fields = line.split()
+                words, fields = fields[1 : n + 1], [fields[0], b"", *fields[n + 1 :]]
+            try:
+                log_prob = float(fields[0])
+                backoff = float(fields[2]) if len(fields) == 3 else 0.0
+            except ValueError:
+                raise self._refuse(f"expected a number, {n} words and at most one more number") from None
+            if len(words) != n or len(fields) > 3 or not log_prob <= 0 or not abs(backoff) < 1000:
+                raise self._refuse(
+                    f"the log10 probability is {log_prob:g}, expected at most 0"
+                    if log_prob > 0
+                    else f"expected a number, {n} words and at most one more number"
+                )
+            rows += 1
+            yield max(log_prob, _NEVER), words, backoff
+        if rows != count:
+            raise self._refuse(f"{rows:,} {n}-grams, the head announces {count:,}")
+
+    def _unigrams(self, count: int) -> _Section:
+        """The single words. The special ones come first, whether the file has them or not."""
+        rows = {word: (log_prob, backoff) for log_prob, (word,), backoff in self._rows(1, count)}
+        if len(rows) != count:
+            raise self._refuse("a word is there twice")
+        special = [word.encode() for word in SPECIAL]
+        capitals = {word.upper(): word for word in special}  # as some tools write them
+        for theirs, word in capitals.items():
+            rows.setdefault(word, rows.pop(theirs, (_NEVER, 0.0)))
+        self._words = {word: i for i, word in enumerate(dict.fromkeys([*special, *rows]))}
+        values = np.array([rows[word] for word in self._words], np.float32)
+        self._words |= {theirs: self._words[word] for theirs, word in capitals.items() if theirs not in rows}
+        return _Section(np.arange(len(values))[:, None], values[:, 0], values[:, 1])
+
+    def _section(self, n: int, count: int) -> _Section:
+        ids: list[int] = []
+        numbers: list[float] = []
+        for log_prob, words, backoff in self._rows(n, count):
+            try:
+                ids += [self._words[word] for word in words]
+            except KeyError as error:
+                word = error.args[0].decode(errors="replace")
+                raise self._refuse(f"{shown(word)} is not among the single words") from None
+            numbers += (log_prob, backoff)
+        values = np.array(numbers, np.float32).reshape(-1, 2)
+        return _Section(np.array(ids, np.int64).reshape(-1, n), values[:, 0], values[:, 1])
+
+    def _end(self) -> None:
+        if self._filled("\\end\\") != b"\\end\\":
+            raise self._refuse("expected \\end\\")
+        for line in self._lines:
+            if line:
+                raise self._refuse("text after \\end\\")
+
+
+def _tree(sections: Sequence[_Section]) -> NGrams | None:
+    """The model of all sections; None if the first words of an n-gram are not in the section before."""
+    config = NGramConfig(len(sections[0].words), len(sections))
+    model = NGrams(config, [Level(sections[0].words[:, 0], *sections[0][1:])])
+    for section in sections[1:]:
+        contexts = _places(model, section.words[:, :-1])
+        if (contexts < 0).any():
+            return None
+        keys = contexts * model.vocab_size + section.words[:, -1]
+        ranks = np.argsort(keys)
+        level = Level(keys[ranks], section.log_probs[ranks], section.backoffs[ranks])
+        missing = np.flatnonzero(np.isnan(level.log_probs))
+        for place, row in zip(missing, section.words[ranks[missing]], strict=True):
+            below = model.levels[-1].backoffs
+            assert below is not None
+            level.log_probs[place] = below[level.keys[place] // model.vocab_size] + model.score(row).log_probs[-1]
+        model.levels.append(level)
+    model.levels[-1] = replace(model.levels[-1], backoffs=None)
+    return model
+
+
+def _places(model: NGrams, words: Longs) -> Longs:
+    """The index of each n-gram (G, n) in its level; -1 for those that the model does not have."""
+    index = words[:, 0]
+    for level, column in zip(model.levels[1:], words.T[1:], strict=False):
+        index = np.where(index < 0, -1, find(level.keys, index * model.vocab_size + column))
+    return index
+
+
+def _add_contexts(sections: list[_Section]) -> int:
+    """Add the missing first words of the longest n-grams to the section before; returns how many there are."""
+    for n in range(len(sections), 2, -1):
+        have = set(map(tuple, sections[n - 2].words.tolist()))
+        missing = sorted(set(map(tuple, sections[n - 1].words[:, :-1].tolist())) - have)
+        if missing:
+            words, log_probs, backoffs = sections[n - 2]
+            sections[n - 2] = _Section(
+                np.concatenate([words, np.array(missing, np.int64)]),
+                np.append(log_probs, np.full(len(missing), np.nan, np.float32)),
+                np.append(backoffs, np.zeros(len(missing), np.float32)),
+            )
+            return len(missing)
+    return 0

@@ -1,0 +1,215 @@
+"""N-gram language models with back-off: tables of log10 probabilities, looked up a corpus at a time.
+
+Katz's scheme, as in ARPA files: the probability of a word is that of the longest n-gram in the table that ends with it, times
+the back-off weights of the longer contexts. Interpolated models are written in the same form. Nothing here needs PyTorch.
+
+The n-grams of one length are sorted by their words. The place of an n-gram in its table is its index; its key is the index of
+its first n - 1 words, times the size of the vocabulary, plus its last word. So one sorted array of integers holds a level of
+the tree of n-grams, and its children stand side by side.
+Shapes: V words of the vocabulary, G n-grams of one length, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.errors import BundleError
+
+UNK, BOS, EOS = 0, 1, 2  # ids in a vocabulary of our own
+SPECIAL = ("<unk>", "<s>", "</s>")
+LONGEST = 100  # words of an n-gram
+
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Level:
+    """The n-grams of one length.
+
+    Attributes:
+        keys: (G,) int64, sorted: index of the first n - 1 words times V plus the last word; for n = 1 the words.
+        log_probs: (G,) float32, log10.
+        backoffs: (G,) float32, log10; 0 where the n-gram begins no longer one. None: the longest n-grams.
+    """
+
+    keys: Longs
+    log_probs: Floats
+    backoffs: Floats | None = None
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Matches:
+    """How a model matches the tokens of a text.
+
+    Attributes:
+        log_probs: (T,) float32, log10 of each token, given those before it; 0 for <s>.
+        lengths: (T,) int8, words of the longest n-gram that ends with the token.
+    """
+
+    log_probs: Floats
+    lengths: NDArray[np.int8]
+
+
+@dataclass(frozen=True)
+class NGramConfig:
+    """Sizes of an n-gram model.
+
+    Attributes:
+        vocab_size: V, <s> included.
+        order: words of the longest n-grams.
+        bos: the id of <s>, which begins each sentence and is never predicted.
+    """
+
+    vocab_size: int
+    order: int
+    bos: int = BOS
+
+    def __post_init__(self) -> None:
+        """Raise BundleError for sizes that no model has."""
+        sizes = (self.vocab_size, self.order, self.bos)
+        whole = all(isinstance(size, int) and not isinstance(size, bool) for size in sizes)
+        if not (whole and 1 <= self.order <= LONGEST and 0 <= self.bos < self.vocab_size <= 1 << 31):
+            raise BundleError(
+                f"config.json: no n-gram model has order {self.order!r:.20}, {self.vocab_size!r:.20} words"
+            )
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of values in the tables."""
+        return 2 * self.vocab_size
+
+
+class NGrams:
+    """An n-gram model.
+
+    Args:
+        config: its sizes.
+        levels: tables of the n-grams of 1, 2, ... words; the first holds all words.
+    """
+
+    def __init__(self, config: NGramConfig, levels: Sequence[Level]) -> None:
+        self.config = config
+        self.levels = list(levels)
+
+    @classmethod
+    def from_arrays(cls, config: NGramConfig, arrays: Mapping[str, NDArray[Any]]) -> NGrams:
+        """The model in the arrays that `arrays` has written. Raises BundleError if they are not such arrays."""
+        levels: list[Level] = []
+        for n in range(1, config.order + 1):
+            keys, log_probs, backoffs = (arrays.get(f"{name}.{n}") for name in ("keys", "log_probs", "backoffs"))
+            numbers = [log_probs] if n == config.order else [log_probs, backoffs]
+            if keys is None or not _fits(keys, numbers, n, config.vocab_size, len(levels[-1]) if levels else 1):
+                raise BundleError(f"model.safetensors: the table of {n}-grams does not fit the configuration")
+            levels.append(Level(keys, cast(Floats, log_probs), backoffs))
+        if len(arrays) != 3 * config.order - 1:
+            raise BundleError("model.safetensors holds more than an n-gram model of this order")
+        return cls(config, levels)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All tables, by name, for a file."""
+        out: dict[str, NDArray[Any]] = {}
+        for n, level in enumerate(self.levels, 1):
+            out |= {f"keys.{n}": level.keys, f"log_probs.{n}": level.log_probs}
+            if level.backoffs is not None:
+                out[f"backoffs.{n}"] = level.backoffs
+        return out
+
+    @property
+    def order(self) -> int:
+        """Words of the longest n-grams."""
+        return len(self.levels)
+
+    @property
+    def vocab_size(self) -> int:
+        """V."""
+        return self.config.vocab_size
+
+    def score(self, ids: Longs) -> Matches:
+        """Look up a text.
+
+        Args:
+            ids: (T,) word ids; <s> begins a sentence, and nothing before it counts.
+        """
+        log_probs = self.levels[0].log_probs[ids]
+        lengths = np.ones(len(ids), np.int8)
+        for n, (known, contexts, places) in enumerate(self.walk(ids), 2):
+            level, below = self.levels[n - 1], self.levels[n - 2].backoffs
+            assert below is not None
+            hit = places >= 0
+            log_probs[known[~hit]] += below[contexts[~hit]]
+            log_probs[known[hit]] = level.log_probs[places[hit]]
+            lengths[known[hit]] = n
+        log_probs[ids == self.config.bos] = 0
+        return Matches(log_probs, lengths)
+
+    def walk(self, ids: Longs) -> Iterator[tuple[Longs, Longs, Longs]]:
+        """Look up the n-grams of 2, 3, ... words that end at the tokens of a text (T,), see `score`.
+
+        Yields:
+            the places of the tokens whose context is in the table, the indices of the contexts, and of the n-grams; -1 where
+            the table has none.
+        """
+        index = ids.astype(np.int64)  # of the n-gram that ends at each place; -1: not in the table
+        for level in self.levels[1:]:
+            context = np.concatenate([[-1], index[:-1]])
+            context[ids == self.config.bos] = -1
+            known = np.flatnonzero(context >= 0)
+            places = find(level.keys, context[known] * self.vocab_size + ids[known])
+            yield known, context[known], places
+            index = np.full(len(ids), -1, np.int64)
+            index[known] = places
+
+    def context(self, ids: Sequence[int]) -> list[int]:
+        """The indices of the contexts that the table has among the last words of `ids`: of 1 word, of 2, ... `order` - 1."""
+        found: list[int] = []
+        for length in range(1, min(self.order - 1, len(ids)) + 1):
+            index = ids[-length]
+            for level, word in zip(self.levels[1:], ids[len(ids) - length + 1 :], strict=False):
+                index = int(find(level.keys, np.array([index * self.vocab_size + word]))[0])
+                if index < 0:
+                    return found
+            found.append(index)
+        return found
+
+    def next_words(self, ids: Sequence[int]) -> Floats:
+        """The distribution of the word after `ids`: (V,) log10 probabilities; that of <s> is -inf."""
+        out = self.levels[0].log_probs.copy()
+        V = self.vocab_size
+        for level, below, index in zip(self.levels[1:], self.levels, self.context(ids), strict=False):
+            assert below.backoffs is not None
+            out += below.backoffs[index]
+            start, end = np.searchsorted(level.keys, [index * V, (index + 1) * V])
+            out[level.keys[start:end] - index * V] = level.log_probs[start:end]
+        out[self.config.bos] = -np.inf
+        return out
+
+
+def _fits(keys: NDArray[Any], numbers: Sequence[NDArray[Any] | None], n: int, V: int, contexts: int) -> bool:
+    """Whether arrays are the table of n-grams above one of `contexts` shorter ones."""
+    return (
+        keys.dtype == np.int64
+        and keys.ndim == 1
+        and bool((np.diff(keys) > 0).all())
+        and (len(keys) == 0 or (int(keys[0]) >= 0 and int(keys[-1]) < contexts * V))
+        and (n > 1 or len(keys) == V)
+        and all(a is not None and a.dtype == np.float32 and a.shape == keys.shape for a in numbers)
+        and not any(bool(np.isnan(a).any() or (a == np.inf).any()) for a in numbers if a is not None)
+    )
+
+
+def find(keys: Longs, wanted: Longs) -> Longs:
+    """The places of `wanted` in sorted `keys`; -1 where there is none."""
+    if not len(keys):
+        return np.full(len(wanted), -1, np.int64)
+    places = np.searchsorted(keys, wanted)
+    places[places == len(keys)] = 0
+    places[keys[places] != wanted] = -1
+    return places

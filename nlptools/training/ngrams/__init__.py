@@ -1,0 +1,1 @@
+"""Counting and smoothing of n-grams."""

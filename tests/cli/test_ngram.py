@@ -1,0 +1,165 @@
+"""N-gram models on the command line: train-lm --arch ngram, score, generate, ARPA files."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import environment
+
+TEXT = "".join(
+    f"the {a} {b} the {c}\n" for a in ("small", "big", "old") for b in ("dog saw", "cat ate") for c in ("cat", "mouse")
+)
+
+
+def run(place: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """A command with `place` as its working directory."""
+    command = [sys.executable, "-m", "nlptools", *arguments]
+    return subprocess.run(
+        command, cwd=place, env=environment(), input=stdin, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("ngram")
+    (place / "train.txt").write_text(TEXT * 2)
+    (place / "valid.txt").write_text("the small dog ate the mouse\nthe red cat\n")
+    done = run(
+        place,
+        *("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "3", "--valid", "valid.txt", "-o", "lm"),
+        *("--arpa", "lm.arpa", "train.txt"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "3-grams" in done.stderr and "validation perplexity" in done.stderr
+    return place
+
+
+def total(place: Path, model: str, *more: str) -> dict[str, Any]:
+    done = run(place, "score", model, "--per", "total", "valid.txt", *more)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_lines_tokens_and_the_whole_text_agree(trained):
+    whole = total(trained, "lm")
+    assert (whole["tokens"], whole["unknown"], whole["protocol"]["context"]) == (11, 1, 2)
+    lines = run(trained, "score", "lm", "valid.txt").stdout.split("\n")[:-1]
+    assert sum(float(line.split("\t")[0]) for line in lines) == pytest.approx(whole["log_probability"], abs=1e-3)
+    tokens = run(trained, "score", "lm", "--per", "token", "valid.txt").stdout.split("\n")
+    assert [row.split("\t")[0] for row in tokens[:7]] == ["the", "small", "dog", "ate", "the", "mouse", "</s>"]
+    record = json.loads((trained / "lm" / "training.json").read_text())["metrics"]
+    assert math.exp(record["valid_loss"]) == pytest.approx(whole["perplexity"])
+    shorter = run(trained, "score", "lm", "--no-eos", "valid.txt").stdout.split("\n")
+    assert [line.split("\t")[1] for line in shorter[:2]] == ["6", "3"]
+
+
+def test_the_arpa_file_is_the_same_model(trained):
+    ours, theirs = total(trained, "lm"), total(trained, "lm.arpa")
+    assert theirs["log_probability"] == pytest.approx(ours["log_probability"], abs=1e-4)
+
+
+@pytest.mark.parametrize("model", ["lm", "lm.arpa"])
+def test_generated_text_follows_the_text(model, trained):
+    done = run(trained, "generate", model, "--temperature", "0", stdin="the small\n")
+    assert done.returncode == 0, done.stderr
+    words = done.stdout.split()
+    assert words[:1] in (["dog"], ["cat"]) and words[-1:] in (["cat"], ["mouse"])
+
+
+def test_pytorch_is_not_loaded_for_training_and_scoring(trained):
+    code = (
+        "import sys; from nlptools.cli import main\n"
+        "for arguments in (['train-lm', '--arch', 'ngram', '-t', 'words', '-o', 'other', 'train.txt'],"
+        " ['score', 'lm', 'valid.txt'], ['score', 'lm.arpa', 'valid.txt']):\n"
+        "    sys.argv = ['nlptools', *arguments]\n"
+        "    try: main()\n"
+        "    except SystemExit as end: assert not end.code, end.code\n"
+        "    assert 'torch' not in sys.modules, arguments\n"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=trained, env=environment(), check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("method", ["absolute", "witten-bell", "add-k", "jelinek-mercer"])
+def test_other_methods(method, trained):
+    name = f"lm-{method}"
+    more = ("--arch", "ngram", "-t", "words", "--order", "2", "--smoothing", method, "--valid", "valid.txt")
+    done = run(trained, "train-lm", *more, "-o", name, "train.txt")
+    assert done.returncode == 0, done.stderr
+    assert ("weights: " in done.stderr) == (method == "jelinek-mercer")
+    assert 1 < total(trained, name)["perplexity"] < 20
+
+
+def test_fitted_weights_are_better_than_others(trained):
+    more = ("--arch", "ngram", "-t", "words", "--order", "2", "--smoothing", "jelinek-mercer", "--valid", "valid.txt")
+    run(trained, "train-lm", *more, "-o", "fitted", "train.txt")
+    best = total(trained, "fitted")["perplexity"]
+    for number, weights in enumerate((".2,.7", ".5,.3", ".05,.8")):
+        done = run(trained, "train-lm", *more, "--weights", weights, "-o", f"set{number}", "train.txt")
+        assert done.returncode == 0, done.stderr
+        assert total(trained, f"set{number}")["perplexity"] > best - 1e-6
+
+
+def test_characters_of_a_file_need_no_vocabulary(trained):
+    more = ("--arch", "ngram", "-t", "char", "--document", "file", "--order", "6")
+    assert run(trained, "train-lm", *more, "-o", "chars", "train.txt").returncode == 0
+    done = run(trained, "generate", "chars", "--temperature", "0", "--max-new-tokens", "20", stdin="the big\n")
+    assert done.stdout.startswith(" ") and "the" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("--layers", "3"), 2, "--layers does not go with --arch ngram"),
+        (("--lr", "1"), 2, "--lr does not go with --arch ngram"),
+        (("--order", "8"), 2, "--order"),
+        (("--prune", "0,2,1"), 2, "never smaller than the one before"),
+        (("--prune", "1"), 2, "0 for single words"),
+        (("--weights", ".5,.5"), 2, "--weights goes with --smoothing jelinek-mercer"),
+        (("--smoothing", "jelinek-mercer", "--weights", ".5,.5"), 2, "--order 5 needs 5"),
+        (("--smoothing", "jelinek-mercer"), 2, "needs --weights, or --valid"),
+        (("--add", "2"), 2, "--add goes with --smoothing add-k"),
+    ],
+)
+def test_options_that_do_not_fit(arguments, status, message, trained):
+    done = run(trained, "train-lm", "--arch", "ngram", "-t", "words", "-o", "wrong", *arguments, "train.txt")
+    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
+    assert not (trained / "wrong").exists()
+
+
+def test_options_of_n_grams_need_n_grams(trained):
+    done = run(trained, "train-lm", "-t", "words", "--order", "3", "-o", "wrong", "train.txt")
+    assert done.returncode == 2 and "go with --arch ngram" in done.stderr
+
+
+def test_other_commands_name_the_ones_that_take_n_grams(trained):
+    for command in (("embed", "lm"), ("predict", "lm")):
+        done = run(trained, *command, "valid.txt")
+        assert done.returncode == 2 and "score and generate take those" in done.stderr
+
+
+def test_a_finished_model_is_kept_without_force(trained):
+    again = ("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "2", "-o", "lm-again")
+    assert run(trained, *again, "train.txt").returncode == 0
+    refused = run(trained, *again, "train.txt")
+    assert refused.returncode == 73 and "--force" in refused.stderr
+    assert run(trained, *again, "--force", "train.txt").returncode == 0
+
+
+@pytest.mark.parametrize(
+    "change", [{"order": 4}, {"order": True}, {"bos": 999}, {"vocab_size": -1}, {"order": None}, {"vocab_size": 7}]
+)
+def test_a_damaged_configuration_is_refused(change, trained, tmp_path):
+    import shutil
+
+    shutil.copytree(trained / "lm", tmp_path / "lm")
+    (tmp_path / "lm" / "manifest.json").unlink()
+    config = json.loads((tmp_path / "lm" / "config.json").read_text())
+    (tmp_path / "lm" / "config.json").write_text(json.dumps(config | change))
+    done = run(trained, "score", str(tmp_path / "lm"), "valid.txt")
+    assert (done.returncode, done.stdout) == (78, "") and done.stderr.count("\n") <= 2

@@ -1,0 +1,149 @@
+"""ARPA files: what is written is read again; files of other tools; refused files."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nlptools.errors import DataError
+from nlptools.files.streams import Output
+from nlptools.models.language import arpa
+from nlptools.models.language.ngram import BOS, EOS, SPECIAL, NGrams
+from nlptools.training.ngrams import smoothing
+from tests.test_ngrams import V, flat, model, sentences
+
+SMALL = """\\data\\
+ngram 1=4
+ngram 2=3
+
+\\1-grams:
+-1.5\t<unk>
+-99\t<s>\t-0.3
+-0.7\t</s>
+-0.4\ta b\u00a0\t-0.2
+
+\\2-grams:
+-0.1\t<s> a b\u00a0
+-0.5\ta b\u00a0 </s>
+-0.9\ta b\u00a0 a b\u00a0
+
+\\end\\
+""".replace("a b\u00a0", "a\vb\u00a0")
+
+
+WORDS = [*SPECIAL, *map(str, range(3, V))]
+
+
+def written(fast: NGrams, path) -> str:
+    with Output(str(path), force=True) as out:
+        arpa.write(fast, WORDS, out)
+    return path.read_text()
+
+
+def read(text: str, path) -> tuple[NGrams, list[str]]:
+    path.write_bytes(text.encode())
+    return arpa.read(str(path))
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+@pytest.mark.parametrize("rows", [3, 1 << 18])
+def test_written_files_are_read_again(order, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(arpa, "_ROWS", rows)
+    text = sentences(1)
+    fast = model(text, order, smoothing.kneser_ney)
+    written(fast, tmp_path / "lm.arpa")
+    again, words = arpa.read(str(tmp_path / "lm.arpa"))
+    assert words == WORDS
+    for old, new in zip(fast.levels, again.levels, strict=True):
+        np.testing.assert_array_equal(new.keys, old.keys)
+        np.testing.assert_allclose(new.log_probs, old.log_probs, atol=1e-7, rtol=1e-6)
+    ids = flat(text)
+    np.testing.assert_allclose(again.score(ids).log_probs, fast.score(ids).log_probs, atol=1e-6)
+
+
+def test_numbers_are_written_with_seven_decimals():
+    values = np.array([0, -0.5, -1.23456789, -12.0000004, -99, -np.inf, 0.25, -9.99999999], np.float32)
+    texts = [b"0", b"-0.5000000", b"-1.2345679", b"-12", b"-99", b"-99", b"0.25", b"-10"]  # float32
+    assert arpa._decimals(values) == texts
+
+
+def test_a_small_file_of_another_tool(tmp_path):
+    small, words = read(SMALL, tmp_path / "a.arpa")
+    a = words.index("a\vb\u00a0")
+    scored = small.score(np.array([BOS, a, EOS, BOS, 0, a, a, a, EOS]))
+    expected = [0, -0.1, -0.5, 0, -1.5 - 0.3, -0.4, -0.9, -0.9, -0.5]
+    np.testing.assert_allclose(scored.log_probs, expected, rtol=1e-6)
+    assert scored.lengths.tolist()[1:3] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    "change", [("\n", "\r\n"), ("\t", " "), ("\\data\\", "# made by hand\n\n\\data\\"), ("=", " = ")]
+)
+def test_variants_of_the_layout(change, tmp_path):
+    text = SMALL.replace("\v", "").replace("\u00a0", "")
+    ids = np.array([BOS, 3, 3, EOS])
+    expected, _ = read(text, tmp_path / "a.arpa")
+    changed, _ = read(text.replace(*change), tmp_path / "b.arpa")
+    np.testing.assert_array_equal(changed.score(ids).log_probs, expected.score(ids).log_probs)
+
+
+def test_words_without_special_ones_and_in_capitals(tmp_path):
+    text = SMALL.replace("-1.5\t<unk>\n", "").replace("ngram 1=4", "ngram 1=3")
+    small, words = read(text.replace("<s>", "<S>").replace("</s>", "</S>"), tmp_path / "a.arpa")
+    assert words[:3] == ["<unk>", "<s>", "</s>"]
+    assert small.levels[0].log_probs[0] == -99
+
+
+def test_missing_contexts_are_added(tmp_path, capsys):
+    text = (
+        "\\data\\\nngram 1=5\nngram 2=1\nngram 3=1\nngram 4=1\n\n\\1-grams:\n-1\t<unk>\n-99\t<s>\t-.1\n-1\t</s>\n-.5\ta\t-.2\n"
+        "-.6\tb\t-.3\n\n\\2-grams:\n-.4\ta a\t-.1\n\n\\3-grams:\n-.3\ta a b\n\n\\4-grams:\n-.2\tb a b a\n\n\\end\\\n"
+    )
+    small, words = read(text, tmp_path / "a.arpa")
+    assert "2 n-grams that begin longer ones are missing" in capsys.readouterr().err
+    a, b = words.index("a"), words.index("b")
+    scored = small.score(np.array([BOS, b, a, b, a])).log_probs
+    np.testing.assert_allclose(scored, [0, -0.6 - 0.1, -0.5 - 0.3, -0.6 - 0.2, -0.2], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "message"),
+    [
+        (("ngram 2=3", "ngram 2=4"), 15, "3 2-grams, the head announces 4"),
+        (("ngram 2=3", "ngram 2=2"), 15, "3 2-grams, the head announces 2"),
+        (("ngram 1=4", "ngram 2=4"), 2, "expected `ngram 1=`"),
+        (("-0.5", "0.5"), 13, "the log10 probability is 0.5"),
+        (("-0.5", "nan"), 13, "expected a number"),
+        (("-0.5", "x"), 13, "expected a number"),
+        (("-0.5\ta", "-0.5\tc\ta"), 13, "expected a number, 2 words"),
+        (("\\2-grams", "\\3-grams"), 11, "expected \\2-grams:"),
+        (("\\end\\", ""), 16, "the file ends, expected \\end\\"),
+        (("\\end\\", "\\end\\\nmore"), 17, "text after \\end\\"),
+        (("\\data\\", "hello"), 1, "'hello', expected \\data\\"),
+        (("<s> a", "<s> c"), 12, "not among the single words"),
+        (("</s>\n-0.9", "</s>\n-0.5\ta\vb\u00a0 </s>\n-0.9"), 16, "4 2-grams, the head announces 3"),
+        (("-0.7\t</s>", "-0.7\t<unk>"), 10, "a word is there twice"),
+    ],
+)
+def test_damaged_files_are_refused_with_the_line(change, line, message, tmp_path):
+    assert change[0] in SMALL
+    with pytest.raises(DataError) as raised:
+        read(SMALL.replace(*change, 1), tmp_path / "a.arpa")
+    assert message in str(raised.value)
+    assert f":{line}:" in str(raised.value)
+
+
+def test_an_n_gram_that_is_there_twice_is_refused(tmp_path):
+    with pytest.raises(DataError, match="a 2-gram is there twice"):
+        read(SMALL.replace("-0.9\ta\vb\u00a0 a\vb\u00a0", "-0.5\ta\vb\u00a0 </s>"), tmp_path / "a.arpa")
+
+
+def test_kenlm_reads_what_is_written(tmp_path):
+    kenlm = pytest.importorskip("kenlm")
+    text = sentences(2, 200)
+    fast = model(text, 5, smoothing.kneser_ney)
+    written(fast, tmp_path / "lm.arpa")
+    theirs = kenlm.Model(str(tmp_path / "lm.arpa"))
+    for words in text + sentences(9, 20):
+        ours = float(fast.score(np.array(words)).log_probs.sum())
+        assert theirs.score(" ".join(WORDS[i] for i in words[1:-1])) == pytest.approx(ours, abs=1e-4)
