@@ -35,11 +35,11 @@ COMMANDS = {
     "finetune": ("Training", "Train an encoder or a GPT for a task: labels, tags, answers, choices from examples."),
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers, tags, answers, choices."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
-    "score": ("Using models", "Give the log-probability of lines, or the perplexity of a text."),
+    "score": ("Using models", "Write the log-probability of lines, or the perplexity of a text."),
     "embed": ("Using models", "Turn lines, words or tokens into vectors."),
     "neighbors": (
         "Using models",
-        "Find the nearest words of words and of expressions, or the nearest lines of a text.",
+        "Find the nearest words of words and expressions, or the nearest lines of a text.",
     ),
     "convert": ("Using models", "Convert word vectors from one format to another."),
     "align-vectors": ("Using models", "Rotate one language's word vectors onto another's."),

@@ -65,7 +65,6 @@ def command(
     """
     embed.check()
     from nlptools.files import progress, streams
-    from nlptools.formats import records
     from nlptools.inference.embedding.lines import WINDOW, cosines, prepared
     from nlptools.inference.loading import load
 
@@ -73,7 +72,13 @@ def command(
     if not embed.pairs:
         _check_outputs(embed, lines)
     embedder = load(model, compute=compute, settings=embed, words=embedwords, errors=common.encoding_errors)
-    blocks, size = records.texts(names, embed.text_column, common.encoding_errors), 1 if lines.line_buffered else WINDOW
+    size = 1 if lines.line_buffered else WINDOW
+    if embed.text_column:
+        from nlptools.formats import records
+
+        blocks = records.texts(names, embed.text_column, common.encoding_errors)
+    else:
+        blocks = streams.all_blocks(names, common.encoding_errors)
     options: dict[str, Any] = {"force": lines.force, "line_buffered": lines.line_buffered}
     output = (lines.output, embed.to, embedder.dimensions)
     if embed.pairs:

@@ -22,7 +22,8 @@ from nlptools.errors import UsageError
     formats="""Input is text. By default each line is one document; --document changes that. The output is a model directory:
 config.json, model.safetensors and the tokenizer's files in the layout of Hugging Face (a transformer opens there as GPT-2),
 training.json (the training record), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums),
-checkpoints/ and data/ (token ids, to continue from). With --valid the saved weights are those with the lowest validation
+checkpoints/ and data/ (token ids, to continue from). An n-gram model (--arch ngram) is counted in one pass: model.safetensors
+holds its tables, and a tokenizer without --vocab gets a vocabulary of all tokens of the text. With --valid the saved weights are those with the lowest validation
 loss, otherwise the last ones; --average can replace them by the mean of several. Nothing is written to standard output.""",
     examples=(
         (
@@ -45,6 +46,11 @@ loss, otherwise the last ones; --average can replace them by the mean of several
             "echo 'ROMEO:' | nlptools generate bytes --max-new-tokens 200",
         ),
         (
+            "Count n-grams, with modified Kneser-Ney smoothing, into a model and an ARPA file:",
+            "nlptools train-lm --arch ngram -t words --order 3 -o trigrams --arpa trigrams.arpa train.txt\n"
+            "nlptools score trigrams --per total held-out.txt",
+        ),
+        (
             "Train with two processes:",
             "torchrun --nproc-per-node 2 -m nlptools train-lm -t pieces.model -o lm/ train.txt",
         ),
@@ -63,7 +69,7 @@ def command(
     """Train a language model on text.
 
     Text from files or standard input is encoded once into the output directory, then a Transformer (GPT-2's) or an LSTM is
-    trained on it. If a run is stopped by a signal, a time limit or a crash, the same command continues it; the final
+    trained on it, or its n-grams are counted. If a run is stopped by a signal, a time limit or a crash, the same command continues it; the final
     weights are the same as without the interruption.
     """
     from nlptools.files import streams

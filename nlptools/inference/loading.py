@@ -111,9 +111,9 @@ def load(
     """A trained model, ready for use.
 
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
-    cache, or a file or directory of word vectors. The class of `settings` selects the use:
+    cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel`, or an `NGramScorer` for an n-gram model;
+    * `Score`: a `LanguageModel` or an `NGramScorer`;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
@@ -149,11 +149,7 @@ def load(
         return _predictor(first, settings, files, compute)
     embeds = first.steps is not None or (first.bundle.is_encoder and not others)
     if isinstance(settings, Embed) or (settings is None and embeds):
-        from nlptools.compute import backend
-        from nlptools.inference.embedding.text_embedder import TextEmbedder
-
-        backend.expect_new_shapes()
-        return TextEmbedder(first.bundle, first.steps, backend.Backend.detect(compute), settings)
+        return _embedder(first, settings, compute)
     generator = _generator(opened, compute)
     if isinstance(settings, Score) and first.bundle.is_encoder_decoder:
         raise UsageError(f"{path} is an encoder-decoder", hint="generate --score-target scores its targets")
@@ -185,6 +181,14 @@ def _holds_vectors(path: str | Path) -> bool:
     from nlptools.inference.embedding import word_embedder
 
     return word_embedder.is_vectors(str(path))
+
+
+def _embedder(opened: Opened, settings: Embed | None, compute: Compute) -> Embedder:
+    from nlptools.compute import backend
+    from nlptools.inference.embedding.text_embedder import TextEmbedder
+
+    backend.expect_new_shapes()
+    return TextEmbedder(opened.bundle, opened.steps, backend.Backend.detect(compute), settings)
 
 
 def _predictor(
