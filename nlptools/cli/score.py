@@ -42,7 +42,8 @@ words, device and precision).""",
 def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
     """Write the log-probability of lines, or the perplexity of a text.
 
-    MODEL is a directory written by train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz). Each line is scored independently.
+    MODEL is a directory written by train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz). Each line
+    is scored independently.
     """
     score.check()
     import json
