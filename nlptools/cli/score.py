@@ -74,10 +74,9 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
 def _write(loaded: LanguageModel | NGramScorer, texts: list[str], score: Score, out: Output) -> None:
     from nlptools.files.line_records import escape
 
-    rows = loaded.score_batch(texts, score)
     if score.per == "line":
-        out.write_lines([f"{row.logprob:.4f}\t{len(row.logprobs)}" for row in rows])
+        out.write_lines([f"{logprob:.4f}\t{tokens}" for logprob, tokens in loaded.totals(texts, score)])
         return
-    for row in rows:
+    for row in loaded.score_batch(texts, score):
         pairs = zip(row.tokens, row.logprobs, strict=True)
         out.write_lines([*(f"{escape(token)}\t{value:.4f}" for token, value in pairs), ""])

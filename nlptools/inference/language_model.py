@@ -73,6 +73,10 @@ class LanguageModel:
             LineScore([token_name(self.vocab, i) for i in row], s.tolist()) for row, s in zip(ids, scores, strict=True)
         ]
 
+    def totals(self, lines: Sequence[str], settings: Score) -> list[tuple[float, int]]:
+        """(log-probability in nats, number of tokens) of each line."""
+        return [(row.logprob, len(row.logprobs)) for row in self.score_batch(lines, settings)]
+
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""

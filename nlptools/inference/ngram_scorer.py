@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nlptools import bundle
 from nlptools.configs.lm import Score
@@ -37,21 +38,32 @@ class NGramScorer:
         while batch := list(itertools.islice(lines, 4096)):
             yield from self.score_batch(batch, settings)
 
+    def totals(self, lines: Sequence[str], settings: Score) -> list[tuple[float, int]]:
+        """(log-probability in nats, number of tokens) of each line; faster than `score_batch`."""
+        scores, lengths, _ = self._scores(lines)
+        starts = np.cumsum(lengths) - lengths
+        totals = np.add.reduceat(scores, starts) if len(lines) else scores
+        if not settings.eos:
+            totals, lengths = totals - scores[starts + lengths - 1], lengths - 1
+        return list(zip(totals.tolist(), lengths.tolist(), strict=True))
+
     def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
         """The scores of some lines."""
-        rows = self.bundle.tokenizer.encode_lines(lines)
-        self.unknown.count(lines, rows)
-        flat, lengths = flat_ids([[*row, self.bundle.eos] for row in rows])
-        ids = sentences(flat, self.bundle.eos, self.model.config.bos, self.vocab.unk)
-        scores = (self.model.score(ids).log_probs[ids != self.model.config.bos] * _NATS).tolist()
-        ends = np.cumsum(lengths).tolist()
+        scores, lengths, flat = self._scores(lines)
+        values, names = scores.tolist(), [token_name(self.vocab, i) for i in flat.tolist()]
         left = 0 if settings.eos else 1  # the end-of-text token
-        return [
-            LineScore(
-                [token_name(self.vocab, i) for i in flat[end - length : end - left]], scores[end - length : end - left]
-            )
-            for length, end in zip(lengths.tolist(), ends, strict=True)
-        ]
+        ends = np.cumsum(lengths).tolist()
+        spans = [slice(end - length, end - left) for length, end in zip(lengths.tolist(), ends, strict=True)]
+        return [LineScore(names[span], values[span]) for span in spans]
+
+    def _scores(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], Longs, Longs]:
+        """Log-probabilities (T,) in nats of the tokens of all lines, tokens per line, and the tokens; the last is the end."""
+        flat, lengths = flat_ids(self.bundle.tokenizer.encode_lines(lines))
+        self.unknown.count(lines, flat)
+        flat = np.insert(flat, np.cumsum(lengths), self.bundle.eos)
+        ids = sentences(flat, self.bundle.eos, self.model.config.bos, self.vocab.unk)
+        scores = self.model.score(ids).log_probs[ids != self.model.config.bos] * np.float64(_NATS)
+        return scores, lengths + 1, flat
 
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""

@@ -27,7 +27,7 @@ from nlptools import messages
 from nlptools.errors import DataError, shown
 from nlptools.files import streams
 from nlptools.files.streams import Output
-from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams, find
+from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams
 from nlptools.text.vocab import Vocab
 
 _ROWS = 1 << 18  # n-grams written at a time
@@ -285,7 +285,7 @@ def _places(model: NGrams, words: Longs) -> Longs:
     """The index of each n-gram (G, n) in its level; -1 for those that the model does not have."""
     index = words[:, 0]
     for level, column in zip(model.levels[1:], words.T[1:], strict=False):
-        index = np.where(index < 0, -1, find(level.keys, index * model.vocab_size + column))
+        index = np.where(index < 0, -1, level.table.find(index * model.vocab_size + column))
     return index
 
 

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.errors import BundleError
+from nlptools.models.language.key_table import KeyTable
 
 UNK, BOS, EOS = 0, 1, 2  # ids in a vocabulary of our own
 SPECIAL = ("<unk>", "<s>", "</s>")
@@ -44,6 +46,11 @@ class Level:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    @cached_property
+    def table(self) -> KeyTable:
+        """The places of keys."""
+        return KeyTable(self.keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +169,7 @@ class NGrams:
             context = np.concatenate([[-1], index[:-1]])
             context[ids == self.config.bos] = -1
             known = np.flatnonzero(context >= 0)
-            places = find(level.keys, context[known] * self.vocab_size + ids[known])
+            places = level.table.find(context[known] * self.vocab_size + ids[known])
             yield known, context[known], places
             index = np.full(len(ids), -1, np.int64)
             index[known] = places
@@ -173,7 +180,7 @@ class NGrams:
         for length in range(1, min(self.order - 1, len(ids)) + 1):
             index = ids[-length]
             for level, word in zip(self.levels[1:], ids[len(ids) - length + 1 :], strict=False):
-                index = int(find(level.keys, np.array([index * self.vocab_size + word]))[0])
+                index = int(level.table.find(np.array([index * self.vocab_size + word]))[0])
                 if index < 0:
                     return found
             found.append(index)
@@ -203,13 +210,3 @@ def _fits(keys: NDArray[Any], numbers: Sequence[NDArray[Any] | None], n: int, V:
         and all(a is not None and a.dtype == np.float32 and a.shape == keys.shape for a in numbers)
         and not any(bool(np.isnan(a).any() or (a == np.inf).any()) for a in numbers if a is not None)
     )
-
-
-def find(keys: Longs, wanted: Longs) -> Longs:
-    """The places of `wanted` in sorted `keys`; -1 where there is none."""
-    if not len(keys):
-        return np.full(len(wanted), -1, np.int64)
-    places = np.searchsorted(keys, wanted)
-    places[places == len(keys)] = 0
-    places[keys[places] != wanted] = -1
-    return places
