@@ -24,7 +24,8 @@ config.json, model.safetensors and the tokenizer's files in the layout of Huggin
 training.json (the training record), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums),
 checkpoints/ and data/ (token ids, to continue from). An n-gram model (--arch ngram) is counted in one pass: model.safetensors
 holds its tables, and a tokenizer without --vocab gets a vocabulary of all tokens of the text. With --valid the saved weights
-are those with the lowest validation loss, otherwise the last ones; --average can replace them by the mean of several. Nothing is written to standard output.""",
+are those with the lowest validation loss, otherwise the last ones; --average can replace them by the mean of several. Nothing is
+written to standard output.""",
     examples=(
         (
             "Train a small Transformer on a text file, with held-out text for validation:",
