@@ -340,7 +340,19 @@ def test_a_loss_without_bounds_is_no_crash(call: Run, text: Path) -> None:
 
 
 def test_another_script_is_noticed(call: Run, pieces: Path) -> None:
-    done = call("train-seq2seq", "-t", "sp.model", *SMALL, "--steps", 1, "-o", "m", stdin="привет мир\tпривет мир\n")
+    done = call(
+        "train-seq2seq",
+        "-t",
+        "sp.model",
+        *SMALL,
+        "--steps",
+        1,
+        "--warmup",
+        0,
+        "-o",
+        "m",
+        stdin="привет мир\tпривет мир\n",
+    )
     assert done.code == 0 and done.err.count("\n") == 2
     for line, side in zip(done.err.split("\n"), ("source", "target"), strict=False):
         assert f"% of the tokens of the {side} side of the training data are unknown to the tokenizer" in line
