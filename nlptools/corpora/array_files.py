@@ -1,7 +1,6 @@
-"""Flat arrays that grow block by block on disk, one raw file each, under one JSON record that is written last.
+"""Flat arrays on disk that are written block by block: a raw file for each, and a JSON record of all, written last.
 
-`path`.json says which files belong together and what is in them; without it there is nothing. The arrays are read back
-as memory maps.
+`path`.json lists the arrays with their types and lengths; files without it are not read. Arrays are memory-mapped.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from nlptools.files import atomic
 
 
 class ArrayFiles:
-    """Files `path`.NAME in the making. They get their names in `commit`; leaving the context without it removes them."""
+    """Writes files `path`.NAME under temporary names. `commit` renames them; leaving the context without it removes them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._files: dict[str, tuple[IO[bytes], np.dtype[Any], str]] = {}
 
     def append(self, name: str, array: np.ndarray) -> None:
-        """Write `array` at the end of the file `name`, whose numbers are all of the type that the first array has.
+        """Append `array` to the file `name`, in the type of the first array of that file.
 
         Raises:
             StreamError: disk full or another write error.
@@ -43,7 +42,7 @@ class ArrayFiles:
             raise self._refusal(error) from None
 
     def commit(self, record: Mapping[str, Any]) -> None:
-        """Give the files their names in place of those of an earlier record, then write `record` and what they hold.
+        """Rename the files, remove the files of an earlier record, then write `record` with the types and lengths.
 
         Raises:
             StreamError: disk full or another write error.
@@ -51,7 +50,7 @@ class ArrayFiles:
         record_path = Path(f"{self.path}.json")
         try:
             earlier = _names(record_path)
-            record_path.unlink(missing_ok=True)  # from here on there is nothing, until all is there
+            record_path.unlink(missing_ok=True)  # a record always has all of its files
             for name, (stream, _, temporary) in self._files.items():
                 stream.close()
                 atomic.publish(temporary, self._final(name))
@@ -82,7 +81,7 @@ class ArrayFiles:
 
 
 def _names(record_path: Path) -> set[str]:
-    """The names of the arrays of a record that is there already, as far as it can be read."""
+    """The names of the arrays of an existing record; none if it cannot be read."""
     try:
         names = json.loads(record_path.read_text(encoding="utf-8"))["arrays"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -94,18 +93,18 @@ def open_arrays(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """The record at `path`.json and the arrays by name, memory-mapped for reading.
 
     Raises:
-        InputError: no record, or a file is not there.
-        DataError: a file has not the size that the record says, or the record is damaged.
+        InputError: the record or a file is missing.
+        DataError: a file has another size than in the record, or the record is damaged.
     """
     try:
         record: dict[str, Any] = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))
         arrays = {}
-        for name, said in record["arrays"].items():
-            dtype: np.dtype[Any] = np.dtype(str(said["dtype"]))
-            file, length = f"{path}.{name}", int(said["length"])
+        for name, array in record["arrays"].items():
+            dtype: np.dtype[Any] = np.dtype(str(array["dtype"]))
+            file, length = f"{path}.{name}", int(array["length"])
             if os.path.getsize(file) != length * dtype.itemsize:
                 raise DataError(f"damaged: expected {length} numbers of type {dtype.name}", path=file)
-            # a plain array, as every index into a memmap makes another object of that class; no bytes, no map
+            # a plain array: each index into a memmap creates another memmap; an empty file cannot be mapped
             arrays[name] = np.asarray(np.memmap(file, dtype, "r")) if length else np.empty(0, dtype)
     except OSError as error:
         raise InputError(f"{display(str(error.filename or path))}: {reason(error)}") from None

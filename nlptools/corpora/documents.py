@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError, UsageError
+from nlptools.files.prefetch import one_ahead
 from nlptools.files.streams import Block
 from nlptools.text import word_cache
 from nlptools.text.flat_ids import flat_ids, id_type
@@ -30,9 +30,6 @@ from nlptools.text.unknown import UnknownTokens
 SENTENCES = ("lines", "auto")
 _PART_BYTES = 1 << 20
 _FEW_THREADS = 3  # up to this many tokenizer threads are slower than one thread with a word cache
-
-S = TypeVar("S")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -120,7 +117,8 @@ def spool(
     unknown = UnknownTokens(tokenizer, f"the {what}")
     with ArrayFiles(path) as files:
         writer = _Writer(files, longest, unknown)
-        for part, ids, lengths in _one_ahead(encode, _parts(blocks, sentences == "auto", digest)):
+        parts = _parts(blocks, sentences == "auto", digest)
+        for part, ids, lengths in one_ahead(map(encode, one_ahead(parts))):
             writer.write(part, ids.astype(dtype), lengths)
         counts = writer.close()
         if not counts.tokens:
@@ -220,16 +218,3 @@ class _Writer:
         self._files.append("sentences", np.array([self._counts.tokens], np.int64))
         self._files.append("documents", np.array([self._counts.sentences], np.int64))
         return self._counts
-
-
-def _one_ahead(function: Callable[[S], T], items: Iterable[S]) -> Iterator[T]:
-    """`map(function, items)`, computed one item ahead in a second thread."""
-    with ThreadPoolExecutor(1) as pool:
-        ahead = None
-        for item in items:
-            started = pool.submit(function, item)
-            if ahead is not None:
-                yield ahead.result()
-            ahead = started
-        if ahead is not None:
-            yield ahead.result()

@@ -1,17 +1,16 @@
-"""Subword regularization from tables: for every distinct word of a text its alternative segmentations.
+"""Subword regularization from tables of the alternative segmentations of every distinct word of a text.
 
-Kudo 2018 (arXiv:1804.10959): a segmentation x is drawn with probability P(x) ** alpha over the sum of those of the n best
-(unigram models). Provilkov et al. 2020 (arXiv:1910.13267): merges are left out at random (BPE models).
+Unigram models (Kudo 2018, arXiv:1804.10959): a segmentation x of the n best is drawn with a probability proportional to
+P(x) ** alpha. BPE models (Provilkov et al. 2020, arXiv:1910.13267): merges are left out at random.
 
-Departures: the n best are those of a word and not of a sentence, which is the finer choice, since the pieces of the
-usual models do not cross word boundaries; and BPE draws from a fixed bag of 64 draws for each word. In return, a whole
-epoch is drawn in a few array operations, and the same seed gives the same segmentations, which the sentencepiece
-package's own sampler does not.
+Departures: the n best segmentations are those of a word, not of a sentence; the pieces of the usual models do not cross
+word boundaries. BPE draws from 64 fixed draws for each word. In return, a few array operations draw a whole epoch, and the
+same seed gives the same segmentations, unlike the sampler of the sentencepiece package.
 
-A word here is a stretch of text whose ends no segmentation crosses: those between two characters that no piece has side
-by side (so at spaces, and mostly before punctuation), and those of unknown characters, bytes and user-defined symbols,
-which are what they are. It is known by the ids of its best segmentation. In a script without spaces it is long, and the
-tables grow with the text.
+A word is a part of the text that no piece of any segmentation leaves. It ends between two characters that are not adjacent
+in any piece (at spaces, and mostly before punctuation), and around unknown characters, bytes and user-defined symbols,
+which have one segmentation. The ids of its best segmentation identify it. In a script without spaces words are long, and
+the tables grow with the text.
 """
 
 from __future__ import annotations
@@ -33,22 +32,22 @@ from nlptools.text.pieces import SentencePiece
 from nlptools.text.tokenizer import Tokenizer
 
 MOST = 64  # alternatives of a word; also the draws of a BPE model that they come from
-_LEAST = 1e-9  # less likely alternatives are left out: a draw has hardly more digits behind the number of a word
+_LEAST = 1e-9  # least probability of an alternative; a draw has about as many digits after the number of the word
 _SPACE = "\u2581"
-_WORDS_AT_A_TIME = 1 << 20  # of a draw: what is needed on the way stays small
+_WORDS_AT_A_TIME = 1 << 20  # words drawn together, which bounds the memory of a draw
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the two sides are segmented at random; None: a side keeps its best segmentation.
+    """The random segmentation of each side; None: the best segmentation.
 
-    The numbers are the exponent alpha of a unigram model (Kudo 2018: 0.1 to 0.5; large: always the best) and the share
-    of merges left out of a BPE model (Provilkov et al. 2020: 0.1; 0: always the best).
+    A number is the exponent alpha of a unigram model (Kudo 2018: 0.1 to 0.5; a large one always gives the best
+    segmentation), or the share of merges that a BPE model leaves out (Provilkov et al. 2020: 0.1; 0 gives the best one).
     """
 
     source: float | None = None
     target: float | None = None
-    seed: int = 0  # of the draws that the tables of BPE models are made from
+    seed: int = 0  # of the draws in the tables of BPE models
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class Sentences:
     """Token ids of many sentences, one after another."""
 
     ids: np.ndarray  # flat
-    offsets: np.ndarray  # (sentences + 1,) int64: where each begins, and the end
+    offsets: np.ndarray  # (sentences + 1,) int64: the beginning of each, and the end
 
     @property
     def lengths(self) -> np.ndarray:
@@ -68,7 +67,7 @@ class Sentences:
 
 
 def offsets_of(lengths: np.ndarray) -> np.ndarray:
-    """Where things of these lengths begin in a row, and the end: int64, one more than there are lengths."""
+    """The beginnings of consecutive items of these lengths, and the end: (items + 1,) int64."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -79,26 +78,26 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Segmentations:
-    """The alternatives of all words, flat: those of word w are `first[w]` to `first[w + 1]`, the best one first."""
+    """The alternative segmentations of all words. Those of word w are `first[w]` to `first[w + 1]`, the best one first."""
 
     first: np.ndarray  # (words + 1,) int64
-    cumulative: np.ndarray  # (alternatives,) float64: w + the probability of this one and those of w before it
-    offsets: np.ndarray  # (alternatives + 1,) int64: where the ids of each begin, and the end
+    cumulative: np.ndarray  # (alternatives,) float64: w + the cumulative probability among the alternatives of w
+    offsets: np.ndarray  # (alternatives + 1,) int64: the beginning of the ids of each, and the end
     ids: np.ndarray  # flat
 
     def draw(self, words: np.ndarray, offsets: np.ndarray, random: np.random.Generator, longest: int = 0) -> Sentences:
-        """Sentences whose words are each segmented at random.
+        """Sentences with a random segmentation of each word.
 
         Args:
-            words: flat numbers of words.
-            offsets: where the words of each sentence begin, and the end.
-            longest: a sentence that would get more tokens than this keeps its best segmentation; 0: no limit.
+            words: the numbers of the words, flat.
+            offsets: the beginning of the words of each sentence, and the end.
+            longest: a sentence with more tokens than this gets its best segmentation; 0: no limit.
         """
         ids, lengths = [], []
         for a, b in _runs(offsets, _WORDS_AT_A_TIME):
             chosen = words[offsets[a] : offsets[b]].astype(np.int64)
             points = chosen + random.random(len(chosen))
-            # adding the number of the word may have rounded a draw up to the next word
+            # the sum may round up to the next word
             drawn = np.minimum(np.searchsorted(self.cumulative, points, "right"), self.first[chosen + 1] - 1)
             bounds = offsets[a : b + 1] - offsets[a]
             total = self._lengths(drawn, bounds)
@@ -126,7 +125,7 @@ class Segmentations:
 
 
 def _runs(offsets: np.ndarray, size: int) -> Iterator[tuple[int, int]]:
-    """Consecutive sentences of `size` words together, or one that has more: first, and behind the last."""
+    """Ranges (first, end) of consecutive sentences of at most `size` words, or of one longer sentence."""
     start, sentences = 0, len(offsets) - 1
     while start < sentences:
         end = int(np.searchsorted(offsets, offsets[start] + size, "right")) - 1
@@ -144,7 +143,7 @@ class Words:
     def __init__(self, tokenizer: Tokenizer, alpha: float, option: str = "sampling") -> None:
         """Args:
             alpha: see `Sampling`.
-            option: what the user asked for, for messages.
+            option: the name of the option in messages.
 
         Raises:
             UsageError: not a SentencePiece model of type unigram or BPE, or its pieces may cross word boundaries, or
@@ -159,8 +158,8 @@ class Words:
             raise UsageError(f"{option} needs a unigram or BPE model")
         self._bpe = model == sentencepiece_file.BPE
         if not (0 <= alpha <= 1 if self._bpe else 0 <= alpha < math.inf):
-            told = "from 0 to 1 (the share of BPE merges left out)" if self._bpe else "of at least 0"
-            raise UsageError(f"{option}: {alpha} is out of range, expected a number {told}")
+            bounds = "from 0 to 1 (the share of BPE merges left out)" if self._bpe else "of at least 0"
+            raise UsageError(f"{option}: {alpha} is out of range, expected a number {bounds}")
         self._alpha, self._option = alpha, option
         self._texts = texts
         self._normal = {
@@ -173,7 +172,7 @@ class Words:
         self._dtype = id_type(len(texts))
         self._atomic = np.array(types) != sentencepiece_file.NORMAL
         self._check_boundaries()
-        # characters by number; pairs of neighbours inside pieces as one number each
+        # each character has a number, and so has each pair of adjacent characters inside a piece
         characters = {c: i for i, c in enumerate(sorted({c for text in texts for c in text}))}
         self._num_characters = len(characters)
         self._begins = np.array([characters[text[0]] for text in texts])
@@ -183,7 +182,7 @@ class Words:
         self._numbers: dict[bytes, int] = {}
 
     def _check_boundaries(self) -> None:
-        """Raises UsageError when a piece holds a space with something on both sides of it, or spaces may go to both."""
+        """Raise UsageError if a piece has a space inside, or if pieces have spaces at both ends."""
         before = after = False
         for text in self._normal:
             word = text.strip(_SPACE)
@@ -199,9 +198,9 @@ class Words:
         return len(self._numbers)
 
     def number(self, sentences: Sentences) -> tuple[np.ndarray, np.ndarray]:
-        """The numbers of the words of `sentences` (uint32, flat), and how many each sentence has (uint32).
+        """The numbers of the words of `sentences` (uint32, flat), and the number of words of each sentence (uint32).
 
-        New words are added. No sentence may be empty.
+        New words get new numbers. No sentence may be empty.
         """
         flat = sentences.ids.astype(np.int64)
         atomic = self._atomic[flat]
@@ -218,19 +217,19 @@ class Words:
         return np.array(numbers, np.uint32), counts
 
     def tables(self, seed: int = 0, words_at_a_time: int = 4096) -> Iterator[dict[str, np.ndarray]]:
-        """The arrays of `Segmentations`, a part at a time, each to be appended to those before."""
+        """The arrays of `Segmentations`, in consecutive parts."""
         first, end = np.zeros(1, np.int64), np.zeros(1, np.int64)
         yield {"first": first, "offsets": end, "cumulative": np.empty(0), "ids": np.empty(0, self._dtype)}
         keys = list(self._numbers)
         for start in range(0, len(keys), words_at_a_time):
             sizes, cumulative, lengths, ids = [], list[float](), list[int](), list[int]()
             for word, key in enumerate(keys[start : start + words_at_a_time], start):
-                found = self._alternatives(np.frombuffer(key, self._dtype).tolist(), seed)
-                sizes.append(len(found))
-                total, reached = math.fsum(found.values()), 0.0
-                for alternative, weight in found.items():
-                    reached += weight / total
-                    cumulative.append(word + reached)
+                weights = self._alternatives(np.frombuffer(key, self._dtype).tolist(), seed)
+                sizes.append(len(weights))
+                total, probability = math.fsum(weights.values()), 0.0
+                for alternative, weight in weights.items():
+                    probability += weight / total
+                    cumulative.append(word + probability)
                     lengths.append(len(alternative))
                     ids += alternative
                 cumulative[-1] = word + 1.0
@@ -243,49 +242,49 @@ class Words:
             }
 
     def _alternatives(self, best: list[int], seed: int) -> Mapping[tuple[int, ...], float]:
-        """The segmentations of the word whose best one is given, that one first, with their weights."""
+        """The segmentations of a word with their weights; `best`, its best one, is the first."""
         text = "".join([self._texts[id] for id in best])
         if len(text) == 1 or self._atomic[best[0]]:
             return {tuple(best): 1.0}
         if self._bpe:
-            found = self._draws(text, seed)
+            weights = self._draws(text, seed)
         else:
-            found = self._best(text)
-        first = found.pop(tuple(best), 0.0)
-        if not first and not (self._bpe and found):  # one that the rounding of scores has put behind others
-            first = max(found.values(), default=1.0)
-        least = _LEAST * math.fsum([first, *found.values()])
-        return {tuple(best): first, **{ids: weight for ids, weight in found.items() if weight > least}}
+            weights = self._best(text)
+        first = weights.pop(tuple(best), 0.0)
+        if not first and not (self._bpe and weights):  # the rounding of scores can rank another segmentation first
+            first = max(weights.values(), default=1.0)
+        least = _LEAST * math.fsum([first, *weights.values()])
+        return {tuple(best): first, **{ids: weight for ids, weight in weights.items() if weight > least}}
 
     def _best(self, text: str) -> dict[tuple[int, ...], float]:
-        """The n best of a unigram model, with their probabilities to the power of alpha, the best one's taken as 1."""
-        found = n_best(text, self._normal, self._longest, MOST)
-        top = found[0][0] if found else 0.0
-        return {ids: math.exp(self._alpha * (score - top)) for score, ids in found}
+        """The n best segmentations of a unigram model with their probabilities to the power of alpha; the best has 1."""
+        best = n_best(text, self._normal, self._longest, MOST)
+        top = best[0][0] if best else 0.0
+        return {ids: math.exp(self._alpha * (score - top)) for score, ids in best}
 
     def _draws(self, text: str, seed: int) -> dict[tuple[int, ...], float]:
-        """What draws of a BPE model gave, with how often."""
+        """Segmentations drawn from a BPE model, and their counts."""
         random = Random(f"{seed} {text}")
-        found: Counter[tuple[int, ...]] = Counter()
+        counts: Counter[tuple[int, ...]] = Counter()
         for _ in range(MOST):
             pieces = sampling.draw_bpe(list(text), self._scores, self._alpha, random)
             if all(piece in self._normal for piece in pieces):
-                found[tuple([self._normal[piece][1] for piece in pieces])] += 1
-        return dict(found)
+                counts[tuple([self._normal[piece][1] for piece in pieces])] += 1
+        return dict(counts)
 
 
 def n_best(
     text: str, pieces: Mapping[str, tuple[float, int]], longest: int, size: int
 ) -> list[tuple[float, tuple[int, ...]]]:
-    """The `size` best segmentations of `text`, best first, each with its score: the sum of those of its pieces.
+    """The `size` best segmentations of `text`, best first, each with its score, the sum of the scores of its pieces.
 
-    Exact: the best ones up to a place are made of the best ones up to the places where its last piece may begin.
+    The result is exact (dynamic programming over the beginning of the last piece).
 
     Args:
         pieces: score and id of each.
         longest: characters of the longest piece.
     """
-    # at each place, the best ways to get there: cost, where the last piece begins, which way to there
+    # the best segmentations up to each place: cost, beginning of the last piece, rank among those up to that place
     ways: list[list[tuple[float, int, int]]] = [[(0.0, 0, 0)]]
     for end in range(1, len(text) + 1):
         found: list[tuple[float, int, int]] = []

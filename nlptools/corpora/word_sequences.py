@@ -1,8 +1,8 @@
-"""Sequences of tokens, one per line, as ids of a vocabulary in one memory-mapped file: what word vectors are made from.
+"""Sequences of tokens, one per line, as ids in one memory-mapped file: the training data of word vectors.
 
-One pass over the text: each word gets a provisional id when it is first seen, by several processes at once, and the
-final one, by falling count, when all is read. Tokens are what spaces and tabs separate; a line is a sequence, and one of
-more than 1,000 words is cut, as word2vec does (so one endless line serves too). Memory grows with the vocabulary only.
+The text is read once. Several processes give each word a provisional id at its first occurrence; final ids, by descending
+count, follow at the end. Spaces and tabs separate tokens. A line is a sequence; as in word2vec, one of more than 1,000 words
+is cut into several, so that the text may be one long line. Memory grows with the vocabulary only.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Sequences:
     """Token ids of a text.
 
     Attributes:
-        ids: int32, memory-mapped; the id V (`len(words)`) ends a sequence. Words outside the vocabulary are left out.
+        ids: int32, memory-mapped; the id V (`len(words)`) ends a sequence. Words outside the vocabulary are omitted.
         words: the vocabulary, most frequent first.
-        counts: int64 (V,), how often each occurs in the text, or what the vocabulary file says.
-        tokens: tokens of the text that are in the vocabulary.
-        left_out: tokens that are not.
+        counts: int64 (V,), the occurrences of each word in the text, or its count in the vocabulary file.
+        tokens: number of tokens in the vocabulary.
+        left_out: number of tokens outside the vocabulary.
         digest: SHA-256 of the text.
         sample: the first lines of the text.
     """
@@ -57,11 +57,11 @@ class Sequences:
 
 
 class _Part(NamedTuple):
-    """What one process has counted: provisional ids in a file, and the words behind them."""
+    """The result of one process: provisional ids in a file, and their words and counts."""
 
     path: str
     lengths: list[int]  # ids of each chunk
-    words: list[bytes]  # the first is the end of a line
+    words: list[bytes]  # by provisional id; the first is the end of a line
     counts: np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -79,14 +79,14 @@ def spool(
 
     Args:
         inputs: files; none or `-`: standard input.
-        min_count: words that occur less often are left out.
-        vocab: these words, and no others, in this order; with its counts if it has them.
-        more_words: words that are kept whatever their count, such as those of vectors to go on from.
-        workers: processes that count.
+        min_count: words with fewer occurrences are omitted.
+        vocab: the vocabulary, in its order, and with its counts if it has any.
+        more_words: words that are kept whatever their count, such as the words of initial vectors.
+        workers: number of processes.
 
     Raises:
         DataError: no word is frequent enough, or invalid UTF-8 while `errors` is "strict".
-        InputError, StreamError: see `streams.blocks`; a full disk.
+        InputError, StreamError: see `streams.blocks`; disk full.
     """
     digest = hashlib.sha256()
     counters = [_Counter(f"{path}.{i}") for i in range(workers)]
@@ -113,7 +113,7 @@ def spool(
 
 
 def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
-    """Valid UTF-8 in pieces that end at a line end or a space; each input ends with a line end."""
+    """The text as valid UTF-8, in chunks that end with a line end or a space; each input ends with a line end."""
     for name in streams.check_inputs(inputs):
         number, held = 1, b""
         for chunk in streams.line_chunks(name, _CHUNK, (b"\n", b" ")):
@@ -138,17 +138,17 @@ def _chunks(inputs: Sequence[str], errors: str, digest: Any) -> Iterator[bytes]:
 
 
 class _Places:
-    """Provisional ids of words, by the thousand.
+    """Provisional ids of words.
 
-    Of short words the bytes, as two numbers, are looked up in a table that holds one word in each place, with array
-    operations: a fifth of the time of a dictionary. Only what is not there goes through the dictionary.
+    Short words, their bytes taken as two numbers, are looked up with array operations in a hash table with one word per
+    slot, in a fifth of the time of a dictionary. All other words are looked up in a dictionary.
     """
 
-    _SHORT, _BITS = 16, 17  # bytes of words that are not short; the table has 2^17 places
+    _SHORT, _BITS = 16, 17  # short words have fewer bytes; the table has 2^17 slots
     _FIRST = np.array([(1 << 8 * min(n, 8)) - 1 for n in range(_SHORT)], np.uint64)  # masks for words of n bytes
     _SECOND = np.array([(1 << 8 * max(0, n - 8)) - 1 for n in range(_SHORT)], np.uint64)
     _LENGTH = np.arange(_SHORT, dtype=np.uint64) << np.uint64(56)
-    _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd numbers without pattern
+    _MIX = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F)  # odd multipliers of the hash
 
     def __init__(self) -> None:
         self._dictionary: defaultdict[bytes, int] = defaultdict(count().__next__)
@@ -168,7 +168,7 @@ class _Places:
         lines = text[breaks] == 10
         lengths = np.diff(breaks, prepend=-1) - 1
         real = lengths > 0
-        places = np.cumsum(real.astype(np.int64) + lines)  # where the entries of each break end
+        places = np.cumsum(real.astype(np.int64) + lines)  # the end of the ids up to each break
         out = np.empty(int(places[-1]) if len(places) else 0, np.int32)
         out[places[lines] - 1] = _END
         sizes = lengths[real]
@@ -177,7 +177,7 @@ class _Places:
 
     def _look_up(self, chunk: bytes, padded: bytes, starts: np.ndarray[Any, Any], sizes: np.ndarray[Any, Any]) -> Ints:
         """The ids of words that begin at `starts` and have `sizes` bytes."""
-        windows = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # the eight bytes from each place on
+        windows = np.ndarray(len(padded) - 7, "<u8", padded, strides=(1,))  # the eight bytes from each position
         short = np.minimum(sizes, self._SHORT - 1)
         first = windows[starts] & self._FIRST[short]
         second = (windows[starts + 8] & self._SECOND[short]) | self._LENGTH[short]
@@ -194,7 +194,7 @@ class _Places:
 
 
 class _Counter:
-    """Gives provisional ids, in a process of its own once it has been started."""
+    """Assigns provisional ids, in another process after `start`."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -206,7 +206,7 @@ class _Counter:
 
     def start(self) -> None:
         """Count in another process from now on."""
-        self._file.flush()  # or both would write what is in its buffer
+        self._file.flush()  # otherwise both processes would write the buffer
         context: Any = multiprocessing.get_context("fork")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=self._serve, args=(theirs,), daemon=True)
@@ -225,7 +225,7 @@ class _Counter:
         self._lengths.append(len(ids))
 
     def finish(self) -> _Part:
-        """What was counted."""
+        """The result. Raises OSError."""
         if self._pipe is None:
             self._file.close()
             words, counts = self._places.words(), np.zeros(0, np.int64)
@@ -235,12 +235,12 @@ class _Counter:
             return _Part(self.path, self._lengths, words, np.pad(counts, (0, len(words) - len(counts))))
         self._pipe.send_bytes(b"")
         try:
-            found = self._pipe.recv()
+            result = self._pipe.recv()
         except EOFError:
             raise BrokenPipeError from None
-        if isinstance(found, OSError):
-            raise found
-        part: _Part = found
+        if isinstance(result, OSError):
+            raise result
+        part: _Part = result
         return part
 
     def close(self) -> None:
@@ -248,7 +248,7 @@ class _Counter:
         if self._process is not None:
             self._process.kill()
             self._process.join()
-        with contextlib.suppress(OSError):  # it has been told already
+        with contextlib.suppress(OSError):  # reported before
             self._file.close()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self.path)
@@ -259,16 +259,16 @@ class _Counter:
             while chunk := pipe.recv_bytes():
                 self.add(chunk)
             pipe.send(self.finish())
-        except EOFError:  # the other side has given up
+        except EOFError:  # the main process has ended
             pass
         except OSError as error:
             pipe.send(error)
-            while pipe.recv_bytes():  # what is still on the way
+            while pipe.recv_bytes():  # chunks that are already sent
                 pass
 
 
 def _count(chunks: Iterator[bytes], counters: Sequence[_Counter]) -> None:
-    """Deal out the chunks in turn; a text of a few chunks needs no processes."""
+    """Pass the chunks to the counters in turn; processes start only if there are more chunks than counters."""
     for place, chunk in enumerate(chunks):
         if place == len(counters) > 1:
             for counter in counters:
@@ -282,7 +282,7 @@ def _count(chunks: Iterator[bytes], counters: Sequence[_Counter]) -> None:
 def _vocabulary(
     parts: Sequence[_Part], min_count: int, vocab: Vocab | None, more_words: Iterable[str]
 ) -> tuple[list[bytes], np.ndarray[Any, np.dtype[np.int64]], int]:
-    """(words, most frequent first; their counts; how many tokens there are). Raises DataError when there are no words."""
+    """(words, most frequent first; their counts; number of all tokens). Raises DataError if there are no words."""
     totals: dict[bytes, int] = {}
     for part in parts:
         for word, number in zip(part.words[1:], part.counts[1:].tolist(), strict=True):
@@ -309,7 +309,7 @@ def _vocabulary(
 
 
 def _write(parts: Sequence[_Part], words: Sequence[bytes], path: Path) -> int:
-    """Write the final ids, in the order of the text; returns how many of them are words."""
+    """Write the final ids, in the order of the text; returns the number of words among them."""
     places = {word: place for place, word in enumerate(words)}
     V, tokens, run = len(words), 0, 0
     finals, sources = [], []
@@ -334,9 +334,9 @@ def _write(parts: Sequence[_Part], words: Sequence[bytes], path: Path) -> int:
 
 
 def _cut(ids: Ints, end: int, run: int) -> tuple[Ints, int]:
-    """`ids` with an `end` after every 1,000 words of a sequence, and the words of the last one so far.
+    """`ids` with an `end` after every 1,000 words of a sequence, and the number of words of the last sequence.
 
-    `run` words of the first sequence have gone before. An `end` right after another is left out.
+    The first sequence has `run` words before `ids`.
     """
     ends = np.flatnonzero(ids == end)
     starts = np.concatenate([[-run], ends + 1])  # of the sequences

@@ -4,6 +4,8 @@ The file is a protocol buffer (sentencepiece_model.proto). Field 1 holds the pie
 trainer settings (3 type of model), fields 3 and 5 the normalizers, whose field 2 is a compiled character map: the size of
 a double-array trie, the trie, and the replacement texts. Long pieces, pieces with a NUL and tries with transitions out of
 bounds crash the loader, and Python cannot catch such a crash.
+The fields are read here, not with the package's sentencepiece_model_pb2: that needs the protobuf package, which nothing
+else needs, and whose import takes longer (0.11 s) than reading a model here (0.05 s for 2,000 pieces, mostly the trie).
 """
 
 from __future__ import annotations
