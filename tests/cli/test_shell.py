@@ -136,7 +136,7 @@ def test_help_command(run, tmp_path):
     env = {"PATH": str(tmp_path)}  # without man(1)
     assert "--fail-under" in run("help", "bleu", env=env).text
     assert "bleu" in run("help", env=env).text
-    assert ".TH" in run("help", "formats", env=env).text
+    assert run("help", "formats", env=env).text.startswith("# Formats")
     assert run("help", "pipeline", env=env).out == run("help", "pipelines", env=env).out
     assert run("help", "bleus", env=env).out == run("help", "bleu", env=env).out
     for wrong, hint in (("blue", "did you mean bleu?"), ("train", "did you mean train-w2v, train-lm, ")):
@@ -387,7 +387,7 @@ def test_bash_completion():
     assert complete("nlptools", "bleu", "--tokenize", "") == list(bleu.TOKENIZERS)
     assert complete("nlptools", "bleu", "--tokenize", "dir/") == []  # a name, or a file
     assert complete("nlptools", "finetune", "--task", "co") == ["coreference"]
-    assert complete("nlptools", "train-lm", "--arch", "") == ["transformer", "lstm"]
+    assert complete("nlptools", "train-lm", "--arch", "l") == ["lstm"]
     assert complete("nlptools", "train-lm", "-t", "w") == ["whitespace", "words"]
     assert complete("nlptools", "evaluate", "-m", "f1,acc") == ["f1,accuracy"]
     assert complete("nlptools", "bleu", "") == []  # file names
