@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,36 +34,22 @@ def config_options() -> list[click.Option]:
 
 
 def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
-    """Merge the preset and the file into click's default map; the file takes precedence."""
-    values = _load_toml(value, ctx) if value else {}
-    ctx.meta["nlptools.config"] = values
-    ctx.meta["nlptools.config_file"] = value or "--" + getattr(ctx.command, "preset_option", "preset")
-    presets = getattr(ctx.command, "presets", {})
-    if presets:
-        values = {**_preset_values(ctx, presets, values), **values}
-    ctx.default_map = values
+    """Put the values of the file into click's default map."""
+    ctx.meta["nlptools.config"] = _load_toml(value, ctx) if value else {}
+    ctx.meta["nlptools.config_file"] = value
+    _set_defaults(ctx)
 
 
-def _preset_values(
-    ctx: click.Context, presets: Mapping[str, Mapping[str, Any]], values: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """The values of the preset that a flag, the environment or the file names; called before the options are parsed."""
-    by = getattr(ctx.command, "preset_option", "preset")
-    option = next(p for p in ctx.command.params if p.name == by)
-    flag = _flag_value(ctx.meta.get("nlptools.args", []), f"--{by}")
-    name = flag or option.value_from_envvar(ctx) or values.get(by)
-    if name is not None and name not in presets:
-        return {}  # the type of the option rejects it later and lists the valid names
-    return presets[str(name)] if name is not None else {}
+def read_preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Put the values of the preset `value` into click's default map; callback of the option that names the preset."""
+    ctx.meta["nlptools.preset"] = ctx.command.presets.get(value, {})  # type: ignore[attr-defined]
+    _set_defaults(ctx)
+    return value
 
 
-def _flag_value(args: list[str], flag: str) -> str | None:
-    for i, arg in enumerate(args):
-        if arg == flag and i + 1 < len(args):
-            return args[i + 1]
-        if arg.startswith(flag + "="):
-            return arg[len(flag) + 1 :]
-    return None
+def _set_defaults(ctx: click.Context) -> None:
+    """Eager options are read in the order of the command line; the file takes precedence in any order."""
+    ctx.default_map = {**ctx.meta.get("nlptools.preset", {}), **ctx.meta.get("nlptools.config", {})}
 
 
 def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:

@@ -34,13 +34,11 @@ class Command(click.Command):
 
     groups: tuple[type, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = {}
-    preset_option = "preset"
     formats: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     exit_codes: tuple[int, ...] = (0, 2)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        ctx.meta["nlptools.args"] = list(args)  # a preset is looked up before the options are parsed
         return super().parse_args(ctx, self._one_value_each(args))
 
     def _one_value_each(self, args: list[str]) -> list[str]:
@@ -121,7 +119,10 @@ def command(
         result.params.extend(_option(field) for group in groups for field in dataclasses.fields(group))
         result.params.extend([*config_files.config_options(), short_help.option()])
         result.groups, result.presets, result.formats = groups, presets or {}, formats
-        result.preset_option, result.examples, result.exit_codes = preset_option, examples, exit_codes
+        result.examples, result.exit_codes = examples, exit_codes
+        for option in result.params:
+            if presets and option.name == preset_option:
+                option.is_eager, option.callback = True, config_files.read_preset
         return result
 
     return decorate
@@ -182,14 +183,11 @@ def without_blas_threads() -> None:
 def invocation() -> dict[str, Any]:
     """The invocation of the running command for training records: argv, resolved settings and the origin of each."""
     context = click.get_current_context()
-    chosen = context.params.get(getattr(context.command, "preset_option", "preset"))
-    preset = getattr(context.command, "presets", {}).get(chosen, {})
-    from_file = context.meta.get("nlptools.config", {})
     sources = {}
     for name in context.params:
         source = context.get_parameter_source(name)
         origin = _SOURCES.get(source, "default") if source else "default"
-        sources[name] = "preset" if origin == "config" and name in preset and name not in from_file else origin
+        sources[name] = "preset" if origin == "config" and name not in context.meta["nlptools.config"] else origin
     return {"argv": ["nlptools", *sys.argv[1:]], "settings": dict(context.params), "sources": sources}
 
 

@@ -53,5 +53,5 @@ def _place(param: click.Parameter, ctx: click.Context | None) -> str:
     if ctx is not None and ctx.get_parameter_source(name) is ParameterSource.ENVIRONMENT:
         return f"environment variable {ctx.auto_envvar_prefix}_{name.upper()}"
     if ctx is not None and ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP:
-        return f"{ctx.meta['nlptools.config_file']}: {name}"
+        return f"{ctx.meta['nlptools.config_file'] or 'preset'}: {name}"
     return max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from nlptools import messages
 from nlptools.files import standard
+from nlptools.files.compression import is_compressed
 from nlptools.messages import clock
 
 DELAY, BAR_SECONDS, PLAIN_SECONDS = 0.5, 0.2, 60.0  # before the first bar, between bars, between plain lines
@@ -100,5 +101,4 @@ def _size(name: str) -> int | None:
         status = os.fstat(0) if name == "-" else os.stat(name)
     except OSError:
         return None
-    plain = stat.S_ISREG(status.st_mode) and not name.endswith((".gz", ".bz2", ".xz", ".zst"))
-    return status.st_size if plain else None
+    return status.st_size if stat.S_ISREG(status.st_mode) and not is_compressed(name) else None

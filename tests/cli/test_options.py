@@ -60,7 +60,7 @@ def refused(command: Command, field: dataclasses.Field, value: str) -> str:
 
 
 def test_all_commands_are_looked_at():
-    assert {command.name for command, _ in NUMERIC} >= set(COMMANDS) - {"help", "describe", "split"}
+    assert {command.name for command, _ in NUMERIC} >= set(COMMANDS) - {"help", "describe", "split", "export"}
     assert {field.metadata["check"].__name__ for _, field in CHECKED} == set(NUMBERS)
     assert len(NUMERIC) > 200
 
@@ -93,7 +93,7 @@ def test_texts_with_numbers_beyond_bounds(command, field):
 
 
 def test_a_number_beyond_bounds_is_a_usage_error(run):
-    for args in (["train-w2v", "--ns-exponent", "inf"], ["evaluate", "--metric", "accuracy", "--column", 10**30]):
+    for args in (["train-w2v", "--ns-exponent", "inf"], ["evaluate", "--metric", "accuracy", "--width", 10**30]):
         done = run(*args)
         assert (done.code, done.out) == (2, b"")
         assert done.err.count("\n") == 2 and (": must be " in done.err or "not a finite number" in done.err)

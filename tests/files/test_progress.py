@@ -64,14 +64,16 @@ def test_the_size_of_a_pipe_is_unknown(reports, tmp_path):
     assert [fraction for _, fraction in reports] == [None] * 3 and reports[-1][0].startswith("2 lines  ")
 
 
-def test_bars_and_plain_lines(run: Run, tmp_path, monkeypatch):
+def test_a_bar_of_a_command(call: Run, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "DELAY", 0.0)
+    monkeypatch.setattr(progress, "BAR_SECONDS", 0.0)
     (tmp_path / "text").write_text("some words of a line\n" * 200_000)
-    done = run("tokenize", "--progress", "always", "-t", "words", "text")
+    done = call("tokenize", "--progress", "always", "-t", "words", "text")
     assert "\r\x1b[Ktokenize  [==" in done.err and done.err.endswith("\r\x1b[K")
     assert len(done.lines) == 200_000
     for mode in ("auto", "never"):  # standard error is no terminal, and the command ends within a minute
-        assert run("tokenize", "--progress", mode, "text").err == ""
-    assert run("tokenize", "--progress", "always", "-q", "text").err == ""
+        assert call("tokenize", "--progress", mode, "text").err == ""
+    assert call("tokenize", "--progress", "always", "-q", "text").err == ""
 
 
 def test_plain_lines(monkeypatch, tmp_path, capsys):

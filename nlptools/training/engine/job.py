@@ -188,7 +188,7 @@ class _Job:
             unit = self.task.unit
             messages.note(
                 f"dry run: {_num_weights(model):,} weights, {state.total} steps of {row['targets']:.0f} {unit},"
-                f" {row['targets'] / seconds:,.0f} {unit}/s, about {_clock(seconds * state.total)} in all,"
+                f" {row['targets'] / seconds:,.0f} {unit}/s, about {messages.clock(seconds * state.total)} in all,"
                 f" peak memory {backend.peak_memory() / 2**30:.1f} GiB on {backend.device} ({backend.precision})"
             )
         return Trained(self.directory, 0, {"loss": row["loss"]})
@@ -269,7 +269,9 @@ class _Job:
             last = "".join([f", validation {kind} {digits(value)}" for kind, value in measures.items()][-1:])
             if last:
                 last += f" (step {progress.best_step})" if taken is None else f" (mean of {len(taken.steps)} steps)"
-            messages.note(f"{name}: {messages.counted(progress.step, 'step')} in {_clock(progress.seconds)}{last}")
+            messages.note(
+                f"{name}: {messages.counted(progress.step, 'step')} in {messages.clock(progress.seconds)}{last}"
+            )
             messages.note(f"try: {self.task.advice(name)}")
         return trained
 
@@ -306,8 +308,3 @@ def _describe_average(average: Average, progress: Progress, criterion: str) -> s
 
 def _num_weights(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
-
-
-def _clock(seconds: float) -> str:
-    whole = round(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"

@@ -108,8 +108,7 @@ class Log:
         (t0, s0), (t1, s1) = self._seconds[0], self._seconds[-1]
         if s1 == s0:
             return "?"
-        seconds = int((t1 - t0) / (s1 - s0) * max(0, self.total - s1))
-        return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        return messages.clock((t1 - t0) / (s1 - s0) * max(0, self.total - s1))
 
     def _draw(self, step: int, text: str) -> None:
         if self._bar is None:
