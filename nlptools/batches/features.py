@@ -42,8 +42,18 @@ class Encoding:
     threads: int = 1
 
     def rows(self, texts: Sequence[Sequence[str]]) -> Features:
-        """See `rows_of_texts`."""
-        return rows_of_texts(texts, self)
+        """One row for each element, which is one text or two; all have as many.
+
+        Texts that are too long lose tokens at the end, of two texts the longer one first.
+        """
+        count = len(texts[0]) if texts else 1
+        pieces = packed(self.tokenizer.encode_lines([text for example in texts for text in example], self.threads))
+        lengths = pieces.lengths.reshape(-1, count)  # (N, 1 or 2)
+        kept = shortened(lengths, self.max_length - self.marks.count(count))
+        starts = pieces.bounds[:-1].reshape(-1, count)
+        types = range(count) if self.types > 1 else (0, 0)
+        rows, _ = join(self.marks, [Segment(pieces.ids, starts[:, i], kept[:, i], types[i]) for i in range(count)])
+        return Features(rows, cut=int((kept < lengths).any(1).sum()))
 
 
 @dataclass(frozen=True)
@@ -118,24 +128,6 @@ class Features:
 def with_types(rows: Rows, encoding: Encoding) -> Rows:
     """The rows, with all types 0 if the model has one segment type."""
     return rows if encoding.types > 1 else replace(rows, types=np.zeros_like(rows.types))
-
-
-def rows_of_texts(texts: Sequence[Sequence[str]], encoding: Encoding) -> Features:
-    """One row for each element, which is one text or two; all have as many.
-
-    Texts that are too long lose tokens at the end, of two texts the longer one first.
-    """
-    count = len(texts[0]) if texts else 1
-    ids = encoding.tokenizer.encode_lines([text for example in texts for text in example], encoding.threads)
-    pieces = packed(ids)
-    lengths = pieces.lengths.reshape(-1, count)  # (N, 1 or 2)
-    kept = shortened(lengths, encoding.max_length - encoding.marks.count(count))
-    starts = pieces.bounds[:-1].reshape(-1, count)
-    segments = [
-        Segment(pieces.ids, starts[:, i], kept[:, i], type=i if encoding.types > 1 else 0) for i in range(count)
-    ]
-    rows, _ = join(encoding.marks, segments)
-    return Features(rows, cut=int((kept < lengths).any(1).sum()))
 
 
 def shortened(lengths: np.ndarray, most: int) -> np.ndarray:

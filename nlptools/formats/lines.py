@@ -101,5 +101,5 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
             message = f"no column {number}: the first line has {messages.counted(width, 'column')}"
             raise DataError(message, path=path, line=1, hint=_COLUMN_HINT)
         return number - 1 if number > 0 else width + number
-    named = f"the columns are {', '.join(header)}" if header else "the columns have no names"
+    named = f"the columns are {', '.join(header)}" if header else "the first line does not name it"
     raise DataError(f"no column {column!r}: {named}", path=path, line=1, hint=_COLUMN_HINT)

@@ -60,7 +60,7 @@ def read_questions(path: str, options: Options, errors: str = "strict") -> Itera
     if layout == "qamr":
         yield from read_qamr(lines, options, errors)
     elif layout == "squad":
-        file = JsonFile(path, errors, "--layout jsonl for one question per line, table for columns", lines)
+        file = JsonFile(lines, "--layout jsonl for one question per line, table for columns")
         for question, context, at in walk(file):
             yield _question(question, context, at, options, moved)
     elif layout in records.OBJECTS:

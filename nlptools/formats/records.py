@@ -85,7 +85,7 @@ def texts(paths: Sequence[str], names: Sequence[str], errors: str = "strict") ->
     Of several columns, tabs separate the fields, which are escaped as in all our tables. Line ends in a single one become
     spaces.
     """
-    if not names:
+    if not names:  # train-seq2seq reads lines as well
         yield from streams.all_blocks(paths, errors)
         return
     for path in streams.check_inputs(paths):

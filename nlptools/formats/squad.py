@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from nlptools.errors import DataError
-from nlptools.files import streams
 from nlptools.formats.examples import Place
 from nlptools.formats.lines import Lines
 
@@ -75,12 +74,9 @@ class JsonFile:
         InputError, StreamError: see `streams.blocks`.
     """
 
-    def __init__(
-        self, path: str | Path, errors: str = "strict", hint: str | None = None, lines: Lines | None = None
-    ) -> None:
-        """`lines`: of the file, if it is open."""
-        self.path = str(path)
-        self.text = "\n".join(streams.lines(path, errors) if lines is None else (line for _, line in lines))
+    def __init__(self, lines: Lines, hint: str | None = None) -> None:
+        self.path = lines.path
+        self.text = "\n".join(line for _, line in lines)
         try:
             root = json.loads(self.text)
         except json.JSONDecodeError as error:
@@ -131,7 +127,7 @@ def gold_answers(path: str | Path, errors: str = "strict") -> Iterator[Question]
     Raises:
         DataError: not JSON, not of the expected form (names the place in the file), or no questions.
     """
-    file = JsonFile(path, errors)
+    file = JsonFile(Lines(str(path), errors))
     empty = True
     for question, _, at in walk(file, contexts=False):
         id = at.id(question)
@@ -151,7 +147,7 @@ def read_predictions(path: str | Path, errors: str = "strict") -> dict[str, str]
     Raises:
         DataError: not JSON, or not of that form; names the question.
     """
-    file = JsonFile(path, errors)
+    file = JsonFile(Lines(str(path), errors))
     for id, text in file.root.items():
         if not isinstance(text, str):
             file.at(id).refuse(f"the prediction of question {id!r} is {kind(text)}, expected text")
@@ -164,7 +160,7 @@ def read_no_answer(path: str | Path, errors: str = "strict") -> dict[str, float]
     Raises:
         DataError: not JSON, not of that form, or a number that is not finite; names the question.
     """
-    file = JsonFile(path, errors)
+    file = JsonFile(Lines(str(path), errors))
     odds = {}
     for id, number in file.root.items():
         if isinstance(number, bool) or not isinstance(number, (int, float)):

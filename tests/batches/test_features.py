@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from nlptools.batches import features
 from nlptools.batches.encoder_rows import Marks, Rows, marks_of_gpt
-from nlptools.batches.features import WEIGHT, Encoding, FeatureBatches, Features, rows_of_texts
+from nlptools.batches.features import WEIGHT, Encoding, FeatureBatches, Features
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 
@@ -35,10 +35,10 @@ def numbered(lengths: list[int]) -> Features:
 
 
 def test_rows_by_hand() -> None:
-    one = rows_of_texts([("a b",), ("",), ("a b c d a b c d",)], ENCODING)
+    one = ENCODING.rows([("a b",), ("",), ("a b c d a b c d",)])
     assert rows(one) == [[2, 4, 5, 3], [2, 3], [2, 4, 5, 6, 7, 4, 5, 3]] and one.cut == 1
     assert one.rows.types.max() == 0
-    two = rows_of_texts([("a b", "c"), ("a a a a a", "b"), ("b", "a a a a a"), ("a a a", "b b b"), ("", "")], ENCODING)
+    two = ENCODING.rows([("a b", "c"), ("a a a a a", "b"), ("b", "a a a a a"), ("a a a", "b b b"), ("", "")])
     assert rows(two) == [
         [2, 4, 5, 3, 6, 3],
         [2, 4, 4, 4, 4, 3, 5, 3],
@@ -48,8 +48,8 @@ def test_rows_by_hand() -> None:
     ]
     assert two.cut == 3
     assert two.rows.types[:6].tolist() == [0, 0, 0, 0, 1, 1]
-    assert rows_of_texts([("a", "b")], replace(ENCODING, types=1)).rows.types.max() == 0
-    assert len(rows_of_texts([], ENCODING)) == 0
+    assert replace(ENCODING, types=1).rows([("a", "b")]).rows.types.max() == 0
+    assert len(ENCODING.rows([])) == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1), st.integers(0, 20))
@@ -138,7 +138,7 @@ def test_saved_features_come_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("count", [1, 2])
 def test_padding_and_batches_change_nothing(count: int) -> None:
-    made = rows_of_texts([("a b c"[: 2 * i + 1],) * count for i in range(3)], ENCODING)
+    made = ENCODING.rows([("a b c"[: 2 * i + 1],) * count for i in range(3)])
     whole = features.batch(made, np.arange(3), 0)
     for i in range(3):
         alone = features.batch(made, np.array([i]), 0)
@@ -153,12 +153,12 @@ BARE = Marks(cls=None, sep=None, pad=0, unk=1, closes=False)
 def test_rows_of_a_gpt_by_hand() -> None:
     ours, theirs = replace(ENCODING, marks=GPT, types=1), replace(ENCODING, marks=BARE, types=1)
     one = [("a b",), ("",), ("a b c d a b c d",)]
-    assert rows(rows_of_texts(one, ours)) == [[3, 4, 5], [3], [3, 4, 5, 6, 7, 4, 5, 6]]
-    assert rows(rows_of_texts(one, theirs)) == [[4, 5], [0], [4, 5, 6, 7, 4, 5, 6, 7]]
+    assert rows(ours.rows(one)) == [[3, 4, 5], [3], [3, 4, 5, 6, 7, 4, 5, 6]]
+    assert rows(theirs.rows(one)) == [[4, 5], [0], [4, 5, 6, 7, 4, 5, 6, 7]]
     two = [("a b", "c"), ("", ""), ("a a a a a", "b b")]
-    assert rows(rows_of_texts(two, ours)) == [[3, 4, 5, 3, 6], [3, 3], [3, 4, 4, 4, 4, 3, 5, 5]]
-    assert rows(rows_of_texts(two, theirs)) == [[4, 5, 6], [0], [4, 4, 4, 4, 4, 5, 5]]
-    assert rows_of_texts([("a", "b")], ours).rows.types.max() == 0
+    assert rows(ours.rows(two)) == [[3, 4, 5, 3, 6], [3, 3], [3, 4, 4, 4, 4, 3, 5, 5]]
+    assert rows(theirs.rows(two)) == [[4, 5, 6], [0], [4, 4, 4, 4, 4, 5, 5]]
+    assert ours.rows([("a", "b")]).rows.types.max() == 0
     assert [GPT.count(1), GPT.count(2), GPT.with_end.count(2), BARE.count(2), BARE.with_end.count(2)] == [1, 2, 3, 0, 0]
 
 

@@ -15,7 +15,7 @@ from tiny_encoders import WORDS, encoder_bundle
 
 import nlptools
 from nlptools import bundle
-from nlptools.batches.features import Features, rows_of_texts
+from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
@@ -65,7 +65,7 @@ def answers(file: Path, features: Features, choices: bool = False) -> list[np.nd
 def ours(path: Path, head: str, which: str = "last") -> tuple[Features, list[Any]]:
     """Rows of TEXTS, and what `predict` computes for them."""
     found = bundle.load(path)
-    features = rows_of_texts(TEXTS, tasks.encoding(found, 0, 1))
+    features = tasks.encoding(found, 0, 1).rows(TEXTS)
     backend = Backend.detect(FP32)
     made = outputs.logits(backend.for_inference(found.model), head, features, backend, layers(which))
     assert made is not None
@@ -137,7 +137,7 @@ def test_vectors_of_sentences(tmp_path: Path) -> None:
     (path / "1" / "config.json").write_text('{"pooling_mode": ["mean", "max", "lasttoken"]}')
     assert exported(path).outputs == ("sentence_embedding",)
     lines = ["the cat sat", "", "a mat and the cat ate it up", "it"]
-    features = rows_of_texts([(line,) for line in lines], tasks.encoding(bundle.load(path), 0, 1))
+    features = tasks.encoding(bundle.load(path), 0, 1).rows([(line,) for line in lines])
     embedder = nlptools.load(path, compute=FP32, settings=Embed())
     np.testing.assert_allclose(answers(tmp_path / "m.onnx", features)[0], embedder.embed(lines), atol=1e-4)
 

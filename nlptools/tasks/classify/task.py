@@ -312,10 +312,10 @@ def _check_columns(counts: Counter[str], examples: Sequence[TextExample]) -> Non
     if total >= 20 and len(counts) > total / 2:
         kinds = f"{len(counts):,} different labels in {total:,} examples"
         messages.warn(f"{display(first.place.path)}: {kinds}: --label-column names another column")
-    words = {str(first.label).lower(), *(text.lower() for text in first.texts)}
-    if not first.header and counts[str(first.label)] == 1 and len(counts) > 2 and words & COLUMN_NAMES:
-        label = shown(str(first.label))
-        messages.warn(f"{first.place}: the label {label} occurs once: --header, if this line names the columns")
+    label, words = str(first.label), {str(first.label).lower(), *(text.lower() for text in first.texts)}
+    once = words & COLUMN_NAMES or sum(count == 1 for count in counts.values()) == 1
+    if not first.header and counts[label] == 1 and len(counts) > 2 and once:
+        messages.warn(f"{first.place}: the label {shown(label)} occurs once: --header, if this line names the columns")
 
 
 def _id(example: TextExample) -> str:

@@ -113,6 +113,8 @@ def test_labels_are_counted_and_a_header_is_noticed(tmp_path: Path, capfd: pytes
     assert f"labels: bad {30 - good}, good {good}\n" in capfd.readouterr().err
     train(tmp_path, table(tmp_path / "b.tsv", [("Phrase", "Label"), *rows]), epochs=0.1, force=True)
     assert "b.tsv:1: the label 'Label' occurs once: --header" in capfd.readouterr().err
+    train(tmp_path, table(tmp_path / "d.tsv", [("phrase", "verdict"), *rows]), epochs=0.1, force=True)
+    assert "d.tsv:1: the label 'verdict' occurs once: --header" in capfd.readouterr().err
     train(tmp_path, tmp_path / "b.tsv", header=True, epochs=0.1, force=True)
     err = capfd.readouterr().err
     assert "occurs once" not in err and "the first line is a header: texts 'Phrase', labels 'Label'" in err
