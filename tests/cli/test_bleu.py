@@ -100,8 +100,8 @@ TWO = ["-i", "hyp", "-i", "ref"]
         ([], "missing argument 'REF...'"),
         (["--merge"], "--merge expects files of statistics"),
         (["-i", "hyp", "ref"], "no references: all arguments of --input are systems"),
-        (["ref", "-m", "bleu,rouge,meteor"], "'rouge' is not one of 'bleu', 'chrf', 'ter'"),
-        (["ref", "-m", "bleu", "rouge1"], "'rouge1' is not one of 'bleu', 'chrf', 'ter'"),
+        (["ref", "-m", "bleu,rouge,meteor"], "'rouge' is not one of bleu, chrf, ter"),
+        (["ref", "-m", "bleu", "rouge1"], "'rouge1' is not one of bleu, chrf, ter"),
         (["ref", "-m", ""], "no metric is named, expected some of bleu, chrf, ter"),
         (
             ["ref", "--tokenize", "xyz"],

@@ -30,7 +30,10 @@ SMOOTH_VALUES: dict[str, float | None] = {"exp": None, "floor": 0.1, "add-k": 1.
 _END = b"\xff"  # follows each segment: a token that no UTF-8 text contains
 _MOST_IDS = 1 << 20  # tokens remembered from block to block
 _FAR = 1 << 40  # the length of a missing reference: never the nearest
-_LOG_OF_NOTHING = -9999999999  # so small that its exponential is 0
+_LOG_OF_NOTHING = -9999999999.0  # so small that its exponential is 0
+# Those of the C library, whose last bit numpy's need not share.
+_log = np.vectorize(lambda value: math.log(value) if value else _LOG_OF_NOTHING, otypes=[np.float64])
+_exp = np.vectorize(math.exp, otypes=[np.float64])
 
 
 @dataclass(frozen=True)
@@ -162,7 +165,7 @@ class Bleu(CorpusMetric):
             precisions = percent[0].tolist()
             if self.smooth == "add-k":
                 counts, possible = smoothed[0].tolist(), smoothed_possible[0].tolist()
-        penalty = _penalty(sys_len, ref_len)
+        penalty = float(_penalties(*np.array([[sys_len], [ref_len]], np.float64))[0])
         ratio = sys_len / ref_len if ref_len else 0.0
         verbose = "/".join(f"{p:.1f}" for p in precisions) + (
             f" (BP = {penalty:.3f} ratio = {ratio:.3f} hyp_len = {sys_len} ref_len = {ref_len})"
@@ -176,10 +179,10 @@ class Bleu(CorpusMetric):
         effective = np.maximum(reached.sum(axis=1), 1) if self.effective_order else np.full(len(totals), self.order)
         logs = np.zeros(len(totals))
         for n in range(self.order):
-            logs += np.where(n < effective, _logs(precisions[:, n]), 0.0)
+            logs += np.where(n < effective, _log(precisions[:, n]), 0.0)
         lengths = np.asarray(totals[:, :2], np.float64).T
         matched = totals[:, 2 : 2 + self.order].any(axis=1)
-        scores: Floats = _penalties(*lengths) * np.array([math.exp(x) for x in logs / effective]) * matched
+        scores: Floats = _penalties(*lengths) * _exp(logs / effective) * matched
         return scores
 
     def _precisions(self, totals: Table) -> tuple[Floats, Floats, Floats, Floats]:
@@ -201,20 +204,11 @@ class Bleu(CorpusMetric):
         return counts, possible, precisions * reached, reached
 
 
-def _logs(values: Floats) -> Floats:
-    """Logarithms (B,) of the C library, whose last bit numpy's need not share."""
-    return np.array([_log(value) for value in values.tolist()])
-
-
 def _penalties(sys_len: Floats, ref_len: Floats) -> Floats:
     """Brevity penalties (B,)."""
-    return np.array([_penalty(s, r) for s, r in zip(sys_len.tolist(), ref_len.tolist())])
-
-
-def _penalty(sys_len: float, ref_len: float) -> float:
-    if sys_len >= ref_len:
-        return 1.0
-    return math.exp(1 - ref_len / sys_len) if sys_len else 0.0
+    lack = np.divide(ref_len, sys_len, out=np.where(ref_len > 0, np.inf, 1.0), where=sys_len > 0)
+    penalties: Floats = _exp(np.minimum(0.0, 1 - lack))
+    return penalties
 
 
 def _sentencepiece(path: str) -> tuple[str, Separate]:
@@ -242,10 +236,6 @@ def _separate_pieces(
     tokens_lines: Callable[[list[str]], list[list[str]]], separate: Separate, lines: list[str]
 ) -> bytes:
     return separate([" ".join(tokens) for tokens in tokens_lines(lines)])
-
-
-def _log(p: float) -> float:
-    return math.log(p) if p else _LOG_OF_NOTHING
 
 
 def _nearest(length: Ints, references: Ints) -> Ints:
