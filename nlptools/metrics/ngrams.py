@@ -1,9 +1,9 @@
-"""How many n-grams of hypotheses are found in their references: what BLEU and chrF count.
+"""Counts of the n-grams that hypotheses share with their references, for BLEU, chrF and ROUGE.
 
 Papineni et al. 2002, "BLEU: a method for automatic evaluation of machine translation" (P02-1040), section 2.1: a match
-is clipped, an n-gram counts no more often than it stands in one reference.
-Departure: the n-grams of a whole block of segments are counted at once. They are integers, the first token in the
-highest bits: sorting the longest of them sorts all shorter ones.
+is clipped: an n-gram counts at most as often as it occurs in any one reference.
+Departure: the n-grams of a whole block of segments are counted at once. Each n-gram is an integer with its first token in
+the highest bits, so that sorting the longest n-grams sorts all shorter ones.
 Shapes: S segments.
 """
 
@@ -21,7 +21,7 @@ _KEY_BITS = 62
 
 
 class Ids(dict[Hashable, int]):
-    """Token -> number, given at the first look-up; `Ids({end: END})` keeps 0 for what ends a segment."""
+    """Token -> number, assigned at the first look-up; `Ids({end: END})` reserves 0 for the end of a segment."""
 
     def __missing__(self, token: Hashable) -> int:
         self[token] = number = len(self)
@@ -31,18 +31,17 @@ class Ids(dict[Hashable, int]):
 def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int) -> Ints:
     """Clipped n-gram matches of a hypothesis with its references, by segment, for n = 1 to `order`: (S, order).
 
-    An n-gram of several references counts as often as in the one that has most of it.
+    Of several references, the one with the most occurrences of an n-gram counts.
 
     Args:
         streams: the hypothesis and then each reference: numbers of tokens from 1 to `num_ids` - 1, the fewer the
-            faster, with `END` after each of the S segments. A segment that has no such reference is empty there: it
-            holds no n-grams.
+            faster, with `END` after each of the S segments. Where a segment lacks a reference, it is empty.
     """
-    found = np.zeros((num_segments, order), np.int64)
+    matched = np.zeros((num_segments, order), np.int64)
     tokens = np.concatenate([*streams, np.zeros(order, np.int64)])
     starts = np.flatnonzero(tokens)
     stream = np.repeat(np.arange(len(streams)), [np.count_nonzero(stream) for stream in streams])
-    # The n-grams looked at are those that begin like one of `done` tokens; that one is a number, `head`.
+    # Orders are counted a few at a time. The first `done` tokens of an n-gram are already one number, its `head`.
     head = np.cumsum(tokens == END)[starts] - stream * num_segments  # at first, the segment
     owner = np.arange(num_segments)  # number -> segment
     bits, stream_bits = max(1, (num_ids - 1).bit_length()), (len(streams) - 1).bit_length()
@@ -58,23 +57,23 @@ def matches(streams: Sequence[Ints], num_ids: int, num_segments: int, order: int
         ranked = np.sort(keys << stream_bits | stream)
         for n in range(1, more + 1):
             heads, counts = _count(ranked, len(streams), stream_bits, bits, bits * (more - n))
-            found[:, done + n - 1] = np.bincount(owner[heads >> bits * n], counts, num_segments)
+            matched[:, done + n - 1] = np.bincount(owner[heads >> bits * n], counts, num_segments)
         done += more
         whole = (keys & (1 << bits) - 1) != END
         starts, stream = starts[whole], stream[whole]
         if done < order:
             values, head = np.unique(keys[whole], return_inverse=True)
             owner = owner[values >> bits * more]
-    return found
+    return matched
 
 
 def _places(segment: Ints, token: Ints, stream: Ints, num_ids: int) -> Ints:
-    """Smaller numbers for tokens: from 1 in each segment, and `END` for those without match, whose n-grams have none."""
+    """Smaller numbers for tokens: from 1 in each segment, and `END` for tokens without a match."""
     values, inverse = np.unique(segment * num_ids + token, return_inverse=True)
-    found = np.zeros((2, len(values)), np.bool_)
+    occurs = np.zeros((2, len(values)), np.bool_)
     hypothesis = np.searchsorted(stream, 1)
-    found[0, inverse[:hypothesis]] = found[1, inverse[hypothesis:]] = True
-    shared = found.all(axis=0)
+    occurs[0, inverse[:hypothesis]] = occurs[1, inverse[hypothesis:]] = True
+    shared = occurs.all(axis=0)
     place = np.concatenate([[0], np.cumsum(shared)])  # so far, in all segments
     first = np.searchsorted(values, np.arange(segment.max(initial=0) + 1) * num_ids)  # of each segment
     numbers = np.where(shared, place[1:] - place[first[values // num_ids]], END)
@@ -83,7 +82,7 @@ def _places(segment: Ints, token: Ints, stream: Ints, num_ids: int) -> Ints:
 
 
 def _extend(head: Ints, tokens: Ints, at: Ints, more: int, bits: int) -> Ints:
-    """`head` followed by the `more` tokens from `at` on; after the end of a segment by END only."""
+    """`head` followed by the next `more` tokens, from `at` on; tokens behind the end of a segment become END."""
     keys = head
     inside = np.ones(len(head), np.bool_)
     for k in range(more):
@@ -94,7 +93,7 @@ def _extend(head: Ints, tokens: Ints, at: Ints, more: int, bits: int) -> Ints:
 
 
 def _count(ranked: Ints, num_streams: int, stream_bits: int, bits: int, dropped: int) -> tuple[Ints, Ints]:
-    """The distinct n-grams in sorted keys, cut by `dropped` bits; and how often each may count as a match."""
+    """The distinct n-grams in sorted keys without their last `dropped` bits, and the clipped matches of each."""
     keys = ranked >> stream_bits + dropped
     inside = (keys & (1 << bits) - 1) != END
     keys, stream = keys[inside], ranked[inside] & (1 << stream_bits) - 1

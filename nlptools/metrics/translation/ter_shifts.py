@@ -1,15 +1,15 @@
-"""How many edits, and moves of blocks of words, turn one sequence of words into another.
+"""The number of edits and of moved blocks of words that turn one sequence of words into another.
 
 Snover et al. 2006, "A study of translation edit rate with targeted human annotation" (2006.amta-papers.25): a greedy
-search makes, again and again, the move that shortens the edit distance most. Its limits and preferences are those of
-tercom in the reading of sacrebleu (Post 2018, W18-6319); the counts are equal.
+search repeats the move that reduces the edit distance most. Its limits and tie-breaking are those of tercom as implemented
+in sacrebleu (Post 2018, W18-6319); the counts are equal.
 Departures:
-* The distances after all moves that several pairs of sequences can make next are computed at once in numpy, a row of
-  64 cells in a few operations (Myers 1999, "A fast bit-vector algorithm for approximate string matching based on
-  dynamic programming"; Hyyrö 2003). Words before the ones that move are not compared again.
-* tercom fills only cells near the diagonal. Where a bound shows that no best path can leave that band, which is nearly
-  always, all cells are filled instead; other pairs, and references of more than 64 words, go cell by cell.
-* A pair whose distance is that of its bags of words is done: no order of the words is better.
+* The distances after all possible next moves of several pairs are computed at once in numpy, a row of 64 cells in a few
+  operations (Myers 1999, "A fast bit-vector algorithm for approximate string matching based on dynamic programming";
+  Hyyrö 2003). Words before the moved ones are not compared again.
+* tercom fills only cells near the diagonal. If a bound shows that no best path leaves that band, as for nearly all pairs,
+  all cells are filled instead. Other pairs, and references of more than 64 words, are computed cell by cell.
+* The search ends when the distance equals that of the bags of words, since no order of the words is better.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Words = list[int]
 
 _MOST_WORDS = 10  # in a block that moves
 _MOST_DISTANCE = 50  # between a block and the words of the reference that it matches
-_MOST_TRIED = 1000  # moves tried for one pair: then the search ends, and the best of the last ones is not made
+_MOST_TRIED = 1000  # moves tried for one pair; then the search ends without a further move
 _BEAM = 25  # cells on either side of the diagonal
 
 _WORD = 64  # bits
@@ -42,9 +42,9 @@ _FAR = 1 << 40  # more than any distance
 
 
 def edits(pairs: Sequence[tuple[Words, Words]]) -> Ints:
-    """The edits between each of P hypotheses and its reference, given as numbers of words: (P,).
+    """The number of edits between each of P hypotheses and its reference, both given as ids of words: (P,).
 
-    A word that is left out, added or replaced is one edit, and so is a move.
+    A deleted, inserted or replaced word is one edit, and so is a move.
     """
     counts = np.zeros(len(pairs), np.int64)
     waiting = iter([i for i, (hypothesis, reference) in enumerate(pairs) if hypothesis != reference])
@@ -68,16 +68,16 @@ def edits(pairs: Sequence[tuple[Words, Words]]) -> Ints:
 
 
 class _Pair:
-    """A hypothesis on its way to its reference, neither of them empty.
+    """A hypothesis, changed move by move, and its reference; neither is empty.
 
-    The edit-distance matrix is kept as bits, one list entry per row, bit j - 1 for column j: where the distance grows
-    and where it shrinks from the column before; where it equals that of the cell up and to the left; where it exceeds
-    that of the cell above. Or cell by cell, if the band matters.
+    The edit-distance matrix is stored as bits, one integer per row, bit j - 1 for column j: where the distance is larger
+    (`grows`) or smaller (`shrinks`) than in the column before; where it equals the cell up and to the left (`diagonal`);
+    where it is larger than the cell above (`above`). If the band matters, it is stored cell by cell.
     """
 
     def __init__(self, words: Words, reference: Words) -> None:
         self.words, self.reference = words, reference
-        self.places: dict[int, list[int]] = {}  # word -> where it stands in the reference
+        self.places: dict[int, list[int]] = {}  # word -> its positions in the reference
         for j, word in enumerate(reference):
             self.places.setdefault(word, []).append(j)
         common = sum(min(n, len(self.places.get(word, ()))) for word, n in Counter(words).items())
@@ -131,10 +131,10 @@ class _Pair:
         return row[j - low] if low <= j < low + len(row) else _FAR
 
     def align(self) -> tuple[list[int], list[bool], list[bool]]:
-        """A best path: how many words lie before the end of each word of the reference (and before the first, 0);
-        which words are wrong, and which of the reference.
+        """A best path: for each prefix of the reference, the length of the prefix of the words that is aligned to it;
+        which words are wrong; and which words of the reference are missed.
 
-        Of several best paths that which, seen from the end, prefers to replace a word, then to drop one.
+        Of several best paths, the one that prefers, from the end, replacements to deletions to insertions.
         """
         i, j = len(self.words), len(self.reference)
         ends, wrong, missed = [0] * (j + 1), [True] * i, [True] * j
@@ -162,9 +162,9 @@ class _Pair:
         return ends, wrong, missed
 
     def candidates(self) -> set[Move]:
-        """The moves to try next; none when no move can help, or when that makes too many in all.
+        """The moves to try next; none if no move can help, or if the limit of moves is reached.
 
-        A block of words may go where the reference has the same words, if something is wrong in both places.
+        A block of words may move to where the reference has the same words, if both places have an error.
         """
         found: set[Move] = set()
         if self.distance == self.least:
@@ -174,7 +174,7 @@ class _Pair:
         for start, word in enumerate(words):
             for at in self.places.get(word, ()):
                 most = min(_MOST_WORDS, len(words) - start, len(reference) - at)
-                here = ends[at + 1] - 1 - start  # the word of the block that the path puts here, if there is one
+                here = ends[at + 1] - 1 - start  # the word of the block that is aligned to this position, if any
                 if 0 <= here < most:
                     most = here
                 if most <= 0 or abs(at - start) > _MOST_DISTANCE:
@@ -198,9 +198,9 @@ class _Pair:
 
 
 def _best_moves(pairs: list[_Pair]) -> list[Spans | None]:
-    """The move of each pair that gains most: of several the longest block, then the first block, the first target.
+    """The best move of each pair, None if none helps; of equals the longest block, then the first block and target.
 
-    A target inside the block or at its end takes the block on by as many words as lie between start and target.
+    A target inside the block or at its end moves the block forward by the distance from its start to the target.
     """
     found = [pair.candidates() for pair in pairs]
     owner = np.repeat(np.arange(len(pairs)), [len(moves) for moves in found])
