@@ -85,6 +85,7 @@ def command(
         with streams.Output(lines.output, **options) as out:
             for numbers in cosines(embedder, blocks, -(-size // 2)):
                 out.write_lines(["" if number is None else f"{number:.6f}" for number in numbers])
+                progress.done(len(numbers))
     elif embed.unit == "sentence":
         from nlptools.vectors.files.array_writer import ArrayWriter
 

@@ -13,7 +13,7 @@ from nlptools.errors import BundleError
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
 from nlptools.vectors.files.array_writer import ArrayWriter
-from nlptools.vectors.files.decimals import decimals
+from nlptools.vectors.files.decimals import rows_of_decimals
 
 if TYPE_CHECKING:
     from nlptools.inference.embedding.contract import Units
@@ -83,8 +83,7 @@ class UnitWriter:
     def _record(self, units: Units, line: str) -> str:
         if not np.isfinite(units.vectors).all():
             raise BundleError(f"a vector of the line {line[:40]!r} is not finite")
-        fields, width = decimals(units.vectors), units.vectors.shape[1]
-        rows = (", ".join(fields[i * width : (i + 1) * width]) for i in range(len(units.names)))
+        rows = rows_of_decimals(units.vectors, ", ")
         text, names = (json.dumps(value, ensure_ascii=False) for value in (line, units.names))
         return f'{{"text": {text}, "{self._key}": {names}, "vectors": [{", ".join(f"[{row}]" for row in rows)}]}}'
 

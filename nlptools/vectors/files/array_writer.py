@@ -33,7 +33,7 @@ from nlptools.configs.vectors import STREAMED
 from nlptools.errors import BundleError, StreamError, UsageError, display, reason
 from nlptools.files.line_records import escape
 from nlptools.files.streams import Output
-from nlptools.vectors.files.decimals import decimals
+from nlptools.vectors.files.decimals import rows_of_decimals
 from nlptools.vectors.files.npy import DTYPES, matrix_header, words_beside
 
 _TEXT_HEADER = 40  # bytes of word2vec's first line
@@ -187,11 +187,9 @@ class ArrayWriter:
 
     def _text(self, rows: NDArray[Any], lines: Sequence[str]) -> str:
         separator, line_of = _LINES[self.format]
-        fields, width = decimals(rows), self.dimensions
-        numbers = (separator.join(fields[i * width : (i + 1) * width]) for i in range(len(lines)))
         if self.format == "word2vec":
             self._spaced += sum(" " in line for line in lines)
-        return "".join(map(line_of, lines, numbers))
+        return "".join(map(line_of, lines, rows_of_decimals(rows, separator)))
 
     def _header(self) -> bytes:
         """The header for the rows so far, always of the same length; nothing in formats without one."""

@@ -33,6 +33,12 @@ def decimals(values: NDArray[Any], digits: tuple[int, int] | None = None) -> lis
     return fields
 
 
+def rows_of_decimals(rows: NDArray[Any], separator: str, digits: tuple[int, int] | None = None) -> list[str]:
+    """The numbers of each row (N, D), separated by `separator`; see `decimals`."""
+    fields, width = decimals(rows, digits), rows.shape[1]
+    return [separator.join(fields[i * width : (i + 1) * width]) for i in range(len(rows))]
+
+
 def floats(text: bytes) -> Floats:
     """Numbers separated by spaces, float32; those before the first field that is not a number, or none."""
     with warnings.catch_warnings():

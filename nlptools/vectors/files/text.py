@@ -23,7 +23,7 @@ from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files import compression, streams
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
-from nlptools.vectors.files.decimals import decimals, floats
+from nlptools.vectors.files.decimals import floats, rows_of_decimals
 from nlptools.vectors.rows import Floats
 from nlptools.vectors.table import Vectors
 
@@ -94,8 +94,8 @@ class TextFormat:
                     out.write(self._lines(words[i : i + size], rows[i : i + size]))
 
     def _lines(self, words: list[str], rows: Floats) -> bytes:
-        fields, width = decimals(rows, self.digits), rows.shape[1]
-        lines = [f"{word} {' '.join(fields[i * width : (i + 1) * width])}{self.end}" for i, word in enumerate(words)]
+        numbers = rows_of_decimals(rows, " ", self.digits)
+        lines = [f"{word} {row}{self.end}" for word, row in zip(words, numbers, strict=True)]
         return "".join(lines).encode("utf-8", "surrogatepass")
 
 

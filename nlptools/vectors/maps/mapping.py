@@ -19,8 +19,7 @@ from nlptools.files.streams import Output
 from nlptools.vectors.maps import picture, projector, reduction
 from nlptools.vectors.maps import points as choosing
 from nlptools.vectors.maps.page import page
-from nlptools.vectors.maps.points import Entry, Points
-from nlptools.vectors.maps.projection import Projection
+from nlptools.vectors.maps.points import Entry, Points, Projection
 from nlptools.vectors.table import Vectors
 
 PICTURES = (".png", ".svg")

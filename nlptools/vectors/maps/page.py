@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from nlptools.vectors.maps.projection import Projection
+from nlptools.vectors.maps.points import Projection
 
 NEAREST = 10
 _COLORS = 8  # in page.css; the ninth is for words without a group

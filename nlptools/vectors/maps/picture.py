@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nlptools import messages
 from nlptools.errors import Unavailable
 from nlptools.vectors.maps.labels import place
-from nlptools.vectors.maps.projection import Projection
+from nlptools.vectors.maps.points import Projection
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""The words of a map: the first words of a table, the words of a file, the words of arrows."""
+"""The words of a map and their places. Maps show the first words of a table, the words of a file, the words of arrows."""
 
 from __future__ import annotations
 
@@ -58,6 +58,37 @@ class Points:
         itself = places == np.arange(len(rows))[:, None]
         itself[~itself.any(axis=1), -1] = True
         return places[~itself].reshape(-1, k), np.clip(cosines[~itself].reshape(-1, k), -1, 1)
+
+
+@dataclass(frozen=True)
+class Projection:
+    """Words and their coordinates.
+
+    Attributes:
+        points: the words, their vectors, groups and arrows.
+        coordinates: float64 (N, 2) or (N, 3).
+        method: "pca", "tsne" or "umap".
+        variance: the share of the variance along each axis, for PCA only.
+        note: how the projection was computed, for captions.
+        title: what it shows.
+    """
+
+    points: Points
+    coordinates: NDArray[Any]
+    method: str
+    variance: tuple[float, ...] | None = None
+    note: str = ""
+    title: str = ""
+
+    @property
+    def words(self) -> list[str]:
+        """The words, in the order of the coordinates."""
+        return self.points.words
+
+    @property
+    def axes(self) -> list[str]:
+        """Names of the axes of PCA. Those of t-SNE and UMAP have no meaning and no names."""
+        return [f"PC {i} ({share:.1%})" for i, share in enumerate(self.variance or (), 1)]
 
 
 # -- files ------------------------------------------------------------------------------------------------------------
