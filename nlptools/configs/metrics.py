@@ -175,7 +175,7 @@ sacrebleu computes them by default; nlptools-bleu(1) has their options and tests
     "perplexity": Family(
         metrics=("perplexity",),
         reads=TOKENS,
-        compute="nlptools.inference.perplexity:requested",
+        compute="nlptools.metrics.perplexity:requested",
         listed="perplexity",
         explained="""\
 LOG-PROBABILITIES with numbers of tokens, as nlptools-score(1) writes them with --per line. perplexity: the exponential of
