@@ -28,7 +28,7 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
         InputError, BundleError: no such file or directory, neither a model nor vectors nor a tokenizer, or a damaged file.
     """
     path = hub_cache.locate(source)
-    if path.is_file() or (path.is_dir() and not (path / "config.json").exists() and _has_tokenizer(path)):
+    if path.is_file() or _is_tokenizer(path):
         return _alone(str(source))
     if (path / "training.json").is_file() and not (path / "config.json").is_file():
         raise BundleError(
@@ -52,10 +52,12 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _has_tokenizer(path: Path) -> bool:
+def _is_tokenizer(path: Path) -> bool:
+    """Whether a directory has the files of a tokenizer, and none of a model."""
     from nlptools.text.tokenizer import BUNDLE_FILES
 
-    return any((path / name).is_file() for name in BUNDLE_FILES)
+    model = any((path / name).exists() for name in ("config.json", "model.safetensors", "training.json"))
+    return not model and any((path / name).is_file() for name in BUNDLE_FILES)
 
 
 def _alone(path: str) -> dict[str, dict[str, Any]]:

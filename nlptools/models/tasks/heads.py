@@ -123,6 +123,10 @@ class TaskHeads(nn.Module):
         chosen = choose(states, which)
         return chosen if self.layer_concat is None else self.layer_concat(chosen)
 
+    def vectors(self, hidden: Tensor) -> Tensor:
+        """(B, 1 or more, D) -> (B, D): the input of the heads for whole sequences, from the first position."""
+        return hidden[:, 0]
+
     def task_logits(self, head: str, hidden: Tensor, spans: Tensor | None = None) -> Tensor:
         """(B, T, D) last hidden states -> the output of one of TASK_HEADS, which the model has to have.
 
@@ -148,6 +152,6 @@ class TaskHeads(nn.Module):
         else:
             chosen = self.sequence if head == "sequence" else self.choice
             assert chosen is not None
-            out = chosen(hidden[:, 0])
+            out = chosen(self.vectors(hidden))
             out = out if head == "sequence" else out.squeeze(-1)
         return out
