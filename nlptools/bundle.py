@@ -278,7 +278,8 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
 
 def is_ngram(path: Path) -> bool:
     """Whether a model directory holds an n-gram model, which needs no PyTorch."""
-    return _NGRAM.encode() in (path / "config.json").read_bytes()  # which may be damaged, as `artifacts.verify` finds
+    with open(path / "config.json", "rb") as stream:  # which may be damaged or huge: `artifacts.verify` refuses that
+        return _NGRAM.encode() in stream.read(1 << 16)
 
 
 def _load_ngrams(path: Path, config: Mapping[str, Any]) -> NGrams:
