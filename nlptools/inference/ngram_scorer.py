@@ -58,12 +58,28 @@ class NGramScorer:
 
     def _scores(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], Longs, Longs]:
         """Log-probabilities (T,) in nats of the tokens of all lines, tokens per line, and the tokens; the last is the end."""
-        flat, lengths = flat_ids(self.bundle.tokenizer.encode_lines(lines))
-        self.unknown.count(lines, flat)
-        flat = np.insert(flat, np.cumsum(lengths), self.bundle.eos)
-        ids = sentences(flat, self.bundle.eos, self.model.config.bos, self.vocab.unk)
-        scores = self.model.score(ids).log_probs[ids != self.model.config.bos] * np.float64(_NATS)
-        return scores, lengths + 1, flat
+        eos, bos = self.bundle.eos, self.model.config.bos
+        flat, ends = self._encoded(lines)
+        self.unknown.count(lines, np.delete(flat, ends))
+        ids = sentences(flat, eos, bos, self.vocab.unk)
+        scores = self.model.score(ids).log_probs[ids != bos] * np.float64(_NATS)
+        return scores, np.diff(ends, prepend=-1), flat
+
+    def _encoded(self, lines: Sequence[str]) -> tuple[Longs, Longs]:
+        """The ids of the tokens of all lines, with the end-of-text token after each, and the places of these.
+
+        Words between white space are looked up all at once, in half the time, unless one of them is the end-of-text token.
+        """
+        tokenizer, eos = self.bundle.tokenizer, self.bundle.eos
+        if tokenizer.kind == "whitespace" and not tokenizer.lowercase and self.vocab.unk is not None:
+            end = token_name(self.vocab, eos)
+            words = f" {end} ".join([*lines, ""]).split()
+            flat = np.fromiter(map(self.vocab.ids.get, words, itertools.repeat(self.vocab.unk)), np.int64, len(words))
+            ends = np.flatnonzero(flat == eos)
+            if len(ends) == len(lines):
+                return flat, ends
+        flat, lengths = flat_ids(tokenizer.encode_lines(lines))
+        return np.insert(flat, np.cumsum(lengths), eos), np.cumsum(lengths + 1) - 1
 
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""

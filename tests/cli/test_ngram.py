@@ -163,3 +163,22 @@ def test_a_damaged_configuration_is_refused(change, trained, tmp_path):
     (tmp_path / "lm" / "config.json").write_text(json.dumps(config | change))
     done = run(trained, "score", str(tmp_path / "lm"), "valid.txt")
     assert (done.returncode, done.stdout) == (78, "") and done.stderr.count("\n") <= 2
+
+
+def test_lines_score_the_same_together_and_apart(trained):
+    lines = [
+        "the small dog",
+        "",
+        "  the  cat ",
+        "a </s> b",
+        "the\u2028cat",
+        "</s>",
+        "the old cat ate the mouse <s> x",
+        "the",
+    ]
+    together = run(trained, "score", "lm", stdin="\n".join(lines) + "\n").stdout.split("\n")[:-1]
+    apart = [run(trained, "score", "lm", stdin=line + "\n").stdout.strip() for line in lines]
+    assert together == apart and len(together) == len(lines)
+    tokens = run(trained, "score", "lm", "--per", "token", stdin="\n".join(lines) + "\n").stdout.split("\n\n")[:-1]
+    sums = [sum(float(row.split("\t")[1]) for row in line.split("\n")) for line in tokens]
+    assert [float(line.split("\t")[0]) for line in together] == pytest.approx(sums, abs=1e-3)

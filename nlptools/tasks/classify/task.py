@@ -307,7 +307,7 @@ def _check_columns(counts: Counter[str], examples: Sequence[TextExample]) -> Non
     if total >= 5 and len(counts) > total / 2 and sum(map(len, counts)) / len(counts) > _LONG_LABEL:
         message = f"the labels look like texts: {len(counts):,} different ones in {total:,} examples, such as"
         raise first.place.error(
-            f"{message} {shown(next(iter(counts)))}", "--label-column names another column, such as 1"
+            f"{message} {shown(next(iter(counts)))}", "--label-column and --text-column name the right columns"
         )
     if total >= 20 and len(counts) > total / 2:
         kinds = f"{len(counts):,} different labels in {total:,} examples"
