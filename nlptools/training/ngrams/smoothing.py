@@ -62,7 +62,7 @@ def estimate(
         gammas = term.gammas + lost
         probabilities = term.shares + gammas[parents] * below[level.suffixes]
         if n == 1:
-            probabilities[config.bos] = 1.0  # as KenLM writes it; nothing looks at it
+            probabilities[config.bos] = 1.0  # as KenLM writes it; it is never looked up
         else:
             out[-1] = replace(out[-1], backoffs=log10(gammas[below_kept]))
         out.append(Level(places[parents[kept]] * V + level.words(V)[kept], log10(probabilities[kept])))

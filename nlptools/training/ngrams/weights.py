@@ -8,7 +8,7 @@ import numpy as np
 
 from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
 from nlptools.training.ngrams.counting import CountedLevel
-from nlptools.training.ngrams.smoothing import Doubles, log10, sums
+from nlptools.training.ngrams.smoothing import Doubles, sums
 
 _ROUNDS, _CHANGE = 200, 1e-4
 
@@ -47,7 +47,8 @@ def _relative_frequencies(
 ) -> tuple[np.ndarray, Doubles]:
     """For each length and each token but <s>: whether the context was seen, and the relative frequency after it."""
     V, T = config.vocab_size, len(ids)
-    table = NGrams(config, [Level(level.keys, log10(level.counts), log10(level.counts)) for level in levels])
+    unused = np.zeros(0, np.float32)
+    table = NGrams(config, [Level(level.keys, unused) for level in levels])
     seen, shares = np.zeros((config.order, T), bool), np.zeros((config.order, T))
     counts = levels[0].counts.astype(np.float64)
     counts[config.bos] = 0
