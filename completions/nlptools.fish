@@ -222,7 +222,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l init -r -d 'St
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l document -x -a 'line paragraph file' -d 'Unit of text that an end-of-text token follows: a line, a paragraph (lines up to an empty one), or a file.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l order -r -d 'Words of the longest n-grams.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l smoothing -x -a 'kneser-ney absolute witten-bell jelinek-mercer add-k' -d 'Estimation of rare and unseen n-grams; kneser-ney is interpolated modified Kneser-Ney, as in KenLM.'
-complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l prune -r -d 'Leave out n-grams that occur at most so often, for 1, 2, ... words; the last number holds for longer ones.'
+complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l prune -r -d 'Leave out n-grams that occur at most N times, for 1, 2, ... words; the last number holds for longer ones.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l weights -r -d 'Weights of n-grams of 1, 2, ... words (jelinek-mercer). Default: the best ones for the text of --valid.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l add -r -d 'Number added to each count (add-k).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l arpa -r -d 'Also write the model to this ARPA file.'

@@ -44,7 +44,7 @@ class NGramOptions:
     )
     prune: str | None = option(
         None,
-        "Leave out n-grams that occur at most so often, for 1, 2, ... words; the last number holds for longer ones.",
+        "Leave out n-grams that occur at most N times, for 1, 2, ... words; the last number holds for longer ones.",
         metavar="0,N,...",
         check=limits,
     )

@@ -151,6 +151,14 @@ def test_a_finished_model_is_kept_without_force(trained):
     assert run(trained, *again, "--force", "train.txt").returncode == 0
 
 
+def test_an_arpa_file_that_exists_is_refused_before_the_text_is_counted(trained):
+    before = (trained / "lm.arpa").read_bytes()
+    again = ("train-lm", "--arch", "ngram", "-t", "words", "--arpa", "lm.arpa", "-o", "never", "train.txt")
+    done = run(trained, *again)
+    assert done.returncode == 73 and "lm.arpa: exists" in done.stderr and "text:" not in done.stderr
+    assert not (trained / "never").exists() and (trained / "lm.arpa").read_bytes() == before
+
+
 @pytest.mark.parametrize(
     "change", [{"order": 4}, {"order": True}, {"bos": 999}, {"vocab_size": -1}, {"order": None}, {"vocab_size": 7}]
 )

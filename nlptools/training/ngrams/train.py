@@ -17,7 +17,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.configs.ngram import NGramOptions
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
-from nlptools.errors import BundleError, DataError, UsageError, display
+from nlptools.errors import BundleError, DataError, OutputError, UsageError, display
 from nlptools.files import streams, whole_directory
 from nlptools.files.streams import Block, Output
 from nlptools.inference.ngram_scorer import sentences, total_score
@@ -49,14 +49,11 @@ def train_ngrams(
 
     Raises:
         UsageError, InputError, DataError, BundleError: see `streams.blocks`, `tokenizers.load`.
-        OutputError: the output exists, and `run.force` is not set or it is no model.
+        OutputError: the output or the ARPA file exists, and `run.force` is not set or the output is no model.
         StreamError: the disk is full.
     """
-    options.check()
-    if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
-        raise UsageError("--smoothing jelinek-mercer needs --weights, or --valid to fit them to")
     inputs = streams.check_inputs(inputs, run.held_out)
-    whole_directory.check_target(run.output, "a model", _is_model, force=run.force)
+    _check(options, run)
     began = time.monotonic()
     tokenizer, eos, ids, text = _read(inputs, settings, run.force, encoding_errors)
     assert tokenizer.vocab is not None
@@ -93,6 +90,16 @@ def train_ngrams(
             arpa.write(model, arpa.names(tokenizer.vocab, config, eos), out)
     _report(run.output, model, metrics)
     return model
+
+
+def _check(options: NGramOptions, run: Training) -> None:
+    """Raise UsageError for options that cannot be combined, OutputError for outputs that exist, before text is counted."""
+    options.check()
+    if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
+        raise UsageError("--smoothing jelinek-mercer needs --weights, or --valid to fit them to")
+    whole_directory.check_target(run.output, "a model", _is_model, force=run.force)
+    if options.arpa is not None and Path(options.arpa).is_file() and not run.force:
+        raise OutputError(f"{display(options.arpa)}: exists", hint="--force replaces it")
 
 
 def _is_model(folder: Path) -> bool:
