@@ -57,7 +57,7 @@ def our_side(directory: str, precision: str) -> Callable[[], float]:
     from nlptools import bundle
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
-    from nlptools.configs.lm import Generate
+    from nlptools.configs.generation import Generate
     from nlptools.files import artifacts
     from nlptools.inference.generation import decoding
 

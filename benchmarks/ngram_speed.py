@@ -24,7 +24,7 @@ import numpy as np
 from side_by_side import compare, machine, published
 
 import nlptools
-from nlptools.configs.lm import Score
+from nlptools.configs.scoring import Score
 
 
 def main() -> None:

@@ -103,7 +103,7 @@ def ctranslate2_side(model_dir: str, scratch: str, lines: list[str], kind: str) 
 
 def our_side(model_dir: str, lines: list[str], precision: str) -> Side:
     """A `Translator`, from text to text."""
-    from nlptools.configs.lm import Generate
+    from nlptools.configs.generation import Generate
     from nlptools.inference.loading import load
 
     model: Any = load(model_dir, precision=precision.removesuffix("early"))

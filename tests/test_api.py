@@ -21,7 +21,8 @@ import nlptools
 from nlptools import errors
 from nlptools.configs.embed import Embed
 from nlptools.configs.finetuning import Predict
-from nlptools.configs.lm import Generate, Score
+from nlptools.configs.generation import Generate
+from nlptools.configs.scoring import Score
 
 COMMAND_FILES = sorted((ROOT / "nlptools/cli").glob("*.py"))
 

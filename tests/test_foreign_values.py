@@ -15,7 +15,7 @@ from tiny_encoder_decoders import tiny
 
 from nlptools import bundle
 from nlptools.configs import Compute
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.errors import BundleError
 from nlptools.inference import loading
 from nlptools.models.encoders.bert import BertWithHeads, EncoderConfig

@@ -11,7 +11,7 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
-from nlptools.configs.lm import Generate, shard
+from nlptools.configs.generation import Generate, shard
 from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import click
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
-from nlptools.configs.lm import Score
+from nlptools.configs.scoring import Score
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Output

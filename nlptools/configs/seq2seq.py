@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from nlptools.configs import Training, option, redefined, text_column
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
 
 

@@ -14,7 +14,8 @@ import torch
 
 from nlptools import bundle, messages
 from nlptools.compute.backend import Backend
-from nlptools.configs.lm import Generate, Score
+from nlptools.configs.generation import Generate
+from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.files.streams import Block
 from nlptools.inference import scoring

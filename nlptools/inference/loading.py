@@ -11,7 +11,8 @@ from nlptools import bundle
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.configs.finetuning import Files, Predict
-from nlptools.configs.lm import Generate, Score
+from nlptools.configs.generation import Generate
+from nlptools.configs.scoring import Score
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
 from nlptools.models import registry

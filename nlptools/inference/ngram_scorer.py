@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import bundle
-from nlptools.configs.lm import Score
+from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.files.streams import Block

@@ -12,7 +12,7 @@ from typing import Any
 
 from nlptools import bundle, messages
 from nlptools.compute.backend import Backend
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.configs.seq2seq import Translate
 from nlptools.errors import BundleError, DataError, display
 from nlptools.inference.generation import decoding, forced

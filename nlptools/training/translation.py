@@ -13,7 +13,7 @@ from nlptools import bundle, messages
 from nlptools.batches.pairs import PairBatches
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.configs.seq2seq import PairTraining, TrainSeq2Seq
 from nlptools.corpora import parallel
 from nlptools.corpora import sentence_pairs as pairs

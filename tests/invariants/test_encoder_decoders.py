@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, PAD, VOCABULARY, some_sources, source_batch, tiny
 from torch import Tensor
 
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import read_sources
 from nlptools.inference.generation.decoding import translate
 from nlptools.inference.generation.forced import alignments, pair_scores

@@ -12,7 +12,7 @@ from head_law import assert_head_agrees
 from tiny_models import LANGUAGE_MODELS, SIZES, tiny
 
 from nlptools.compute.backend import Backend
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference import scoring
 from nlptools.inference.generation import decoding
 from nlptools.models import registry

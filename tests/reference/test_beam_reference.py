@@ -13,7 +13,7 @@ from tiny_encoder_decoders import BACKEND
 from tiny_models import tiny as tiny_language_model
 
 from nlptools import bundle
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import padded
 from nlptools.inference.generation.decoding import generate, translate
 from nlptools.models import registry

@@ -100,7 +100,7 @@ def test_greedy_generation_equals_theirs(theirs: Path) -> None:
     from transformers import GPT2LMHeadModel, GPT2TokenizerFast
 
     import nlptools
-    from nlptools.configs.lm import Generate
+    from nlptools.configs.generation import Generate
 
     model, fast = GPT2LMHeadModel.from_pretrained(theirs).eval(), GPT2TokenizerFast.from_pretrained(theirs)
     loaded = nlptools.load(theirs, precision="fp32")

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.constraints import Ban, Rows, penalize
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
 from nlptools.models.contract import Decoder

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from torch import Tensor
 
 from nlptools.compute.backend import Backend
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
 _ROOM = 16  # initial capacity of decoder states in target tokens; it grows on demand

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from nlptools.compute.backend import Backend
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.beam import BeamSearch
 from nlptools.inference.generation.constraints import Ban, Rows, bans, penalize
 from nlptools.inference.generation.continuation import (

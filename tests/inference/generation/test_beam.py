@@ -11,7 +11,7 @@ import torch
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
 
 from nlptools.compute.precision import has_bf16
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.decoding import translate
 from nlptools.inference.generation.forced import pair_scores

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_encoder_decoders import BACKEND, EOS, PAD, next_scores, some_sources, tiny
 
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.constraints import Rows, bans, penalize
 from nlptools.inference.generation.decoding import translate
 

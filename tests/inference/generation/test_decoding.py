@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.decoding import sample
 
 

@@ -13,7 +13,7 @@ from tiny_bundles import words_bundle
 from tiny_encoder_decoders import BACKEND
 from tiny_models import tiny
 
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.decoding import generate
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
 
-from nlptools.configs.lm import Generate
+from nlptools.configs.generation import Generate
 from nlptools.errors import BundleError
 from nlptools.inference.generation.decoding import translate
 from nlptools.inference.generation.forced import pair_scores

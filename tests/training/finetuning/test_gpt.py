@@ -17,8 +17,8 @@ from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
 from nlptools.configs.export import Export
+from nlptools.configs.generation import Generate
 from nlptools.configs.layers import layers
-from nlptools.configs.lm import Generate
 from nlptools.errors import BundleError, UsageError
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.onnx_export import export

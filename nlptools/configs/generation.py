@@ -1,0 +1,119 @@
+"""Options of generation."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from nlptools.configs import option
+from nlptools.errors import UsageError
+
+
+def shard(text: str) -> tuple[int, int]:
+    """(I, N) in a text such as `2/8`, with I from 1 to N. Raises UsageError."""
+    match = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise UsageError(f"not a shard: {text!r}, expected I/N with I from 1 to N")
+    return int(match[1]), int(match[2])
+
+
+@dataclass(frozen=True)
+class Generate:
+    """Generation options"""
+
+    max_new_tokens: int | None = option(
+        None,
+        "Maximum number of new tokens. Default: 64; encoder-decoders: 50 more than the source.",
+        low=1,
+        metavar="N",
+    )
+    min_new_tokens: int = option(0, "Minimum number of new tokens before the end-of-text token.", low=0, metavar="N")
+    temperature: float = option(
+        1.0, "Divide the logits by X; 0: always take the most likely token.", low=0, metavar="X"
+    )
+    top_k: int = option(0, "Sample from the K most likely tokens; 0: from all.", low=0, metavar="K")
+    top_p: float = option(
+        1.0, "Sample from the most likely tokens that together have this probability.", low=0, high=1, metavar="P"
+    )
+    min_p: float = option(
+        0.0, "Exclude tokens that are less likely than P times the most likely one.", low=0, high=1, metavar="P"
+    )
+    repetition_penalty: float = option(
+        1.0, "Make tokens less likely that have already occurred (Keskar et al. 2019).", low=0.01, metavar="X"
+    )
+    no_repeat_ngram: int = option(
+        0, "Never generate the same sequence of N tokens twice; 0: no such limit.", low=0, metavar="N"
+    )
+    beam: int | None = option(
+        None,
+        "Beam search with K hypotheses; 0: sampling. Default: 0; encoder-decoders: 5, unless a sampling option is given.",
+        low=0,
+        metavar="K",
+    )
+    length_penalty: float = option(
+        1.0, "Divide the scores of a beam by the length to the power of X.", low=-10, high=10, metavar="X"
+    )
+    early_stopping: bool = option(
+        False,
+        "End the beam search of a line when as many hypotheses have ended as the beam is wide, even if a longer one could"
+        " score better: slightly faster, as in CTranslate2.",
+    )
+    num_samples: int = option(1, "Samples per input, separated by tabs.", low=1, metavar="K")
+    nbest: int = option(1, "Best hypotheses of the beam to write, separated by tabs.", low=1, metavar="K")
+    stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
+    stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
+    logprobs: bool = option(False, "With --json: write the log-probability of each token.")
+    json: bool = option(False, "Write JSON lines.")
+    json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt", or the source under "source".')
+    echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
+    batch_size: int | None = option(
+        None,
+        "Lines decoded together. Default: 32; encoder-decoders: 320 hypotheses or 4,096 source tokens.",
+        low=1,
+        metavar="N",
+    )
+    shard: str | None = option(
+        None,
+        "Read only part I of N (from 1) of the input's lines; the outputs of all parts concatenate.",
+        metavar="I/N",
+        check=shard,
+    )
+    skip_done: bool = option(False, "Continue after the lines that the output file already has.")
+
+    @property
+    def room(self) -> int:
+        """Maximum number of new tokens after a prompt."""
+        return max(64, self.min_new_tokens) if self.max_new_tokens is None else self.max_new_tokens
+
+    @property
+    def batch(self) -> int:
+        """Inputs decoded together."""
+        return 32 if self.batch_size is None else self.batch_size
+
+    @property
+    def count(self) -> int:
+        """Continuations per prompt."""
+        return max(self.num_samples, self.nbest)
+
+    @property
+    def samples(self) -> bool:
+        """Whether a sampling option is given."""
+        return (self.temperature, self.top_k, self.top_p, self.min_p) != (1.0, 0, 1.0, 0.0) or self.num_samples > 1
+
+    def check(self) -> None:
+        """Raise UsageError for options that cannot be combined."""
+        if self.max_new_tokens is not None and self.min_new_tokens > self.max_new_tokens:
+            raise UsageError(
+                f"--min-new-tokens {self.min_new_tokens} is more than --max-new-tokens {self.max_new_tokens}"
+            )
+        for name in ("num_samples", "nbest"):
+            if self.beam and getattr(self, name) > self.beam:
+                raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is more than --beam {self.beam}")
+        if self.nbest > 1 and self.beam == 0:
+            raise UsageError("--nbest needs --beam", hint="--num-samples writes several samples")
+        if self.logprobs and not self.json:
+            raise UsageError("--logprobs needs --json")
+        if self.stream and self.skip_done:
+            raise UsageError("--stream does not go with --skip-done: the last line may be incomplete")
+        if self.stream and (self.json or self.beam or self.count > 1):
+            raise UsageError("--stream does not go with --json, --beam, --nbest or --num-samples")
