@@ -83,12 +83,15 @@ class Command(click.Command):
 
     def option_groups(self, ctx: click.Context) -> list[tuple[str, list[click.Option]]]:
         """The options under the titles of their settings classes, in order of declaration."""
-        owners = {field.name: group for group in self.groups for field in dataclasses.fields(group)}
-        titled: dict[str, list[click.Option]] = {_title(group): [] for group in self.groups}
+        titles = {
+            field.name: field.metadata["section"] or _title(group)
+            for group in self.groups
+            for field in dataclasses.fields(group)
+        }
+        titled: dict[str, list[click.Option]] = {title: [] for title in titles.values()}
         for parameter in self.get_params(ctx):
             if isinstance(parameter, click.Option):
-                owner = owners.get(parameter.name or "", Common)
-                titled.setdefault(_title(owner), []).append(parameter)
+                titled.setdefault(titles.get(parameter.name or "", _title(Common)), []).append(parameter)
         return [(title, options) for title, options in titled.items() if options]
 
 

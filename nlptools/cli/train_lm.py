@@ -8,14 +8,12 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute, Training
 from nlptools.configs.lm import PRESETS, TrainLM
-from nlptools.configs.ngram import NGramOptions
 from nlptools.errors import UsageError
 
 
 @make_command(
     "train-lm",
     TrainLM,
-    NGramOptions,
     Training,
     Compute,
     presets=PRESETS,
@@ -62,7 +60,6 @@ written to standard output.""",
 def command(
     inputs: tuple[str, ...],
     trainlm: TrainLM,
-    ngramoptions: NGramOptions,
     training: Training,
     compute: Compute,
     common: Common,
@@ -75,15 +72,14 @@ def command(
     """
     from nlptools.files import streams
 
+    trainlm.check()
     if trainlm.arch == "ngram":
         refuse_other_options(trainlm, training)
         from nlptools.training.ngrams.train import train_ngrams
 
         errors = common.encoding_errors
-        train_ngrams(inputs, trainlm, ngramoptions, training, encoding_errors=errors, invocation=invocation())
+        train_ngrams(inputs, trainlm, training, encoding_errors=errors, invocation=invocation())
         return
-    if ngramoptions != NGramOptions():
-        raise UsageError("--order, --smoothing, --prune, --weights, --add and --arpa go with --arch ngram")
     # report errors before torch is loaded
     training.check()
     streams.check_inputs(inputs, training.held_out)
@@ -100,5 +96,6 @@ def refuse_other_options(*settings: object) -> None:
     """Raise UsageError for options that do not apply to n-gram models, which are counted, not trained in steps."""
     for each in settings:
         for field in dataclasses.fields(each):  # type: ignore[arg-type]
-            if field.name not in _OF_NGRAMS and getattr(each, field.name) != field.default:
+            its_own = "ngram" in field.metadata["architectures"]
+            if not its_own and field.name not in _OF_NGRAMS and getattr(each, field.name) != field.default:
                 raise UsageError(f"--{field.name.replace('_', '-')} does not go with --arch ngram")

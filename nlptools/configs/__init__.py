@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, field
+from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
 from nlptools.errors import UsageError
@@ -24,6 +24,8 @@ def option(
     metavar: str | None = None,
     choices: tuple[str, ...] = (),
     families: tuple[str, ...] = (),
+    architectures: tuple[str, ...] = (),
+    section: str | None = None,
     low: float | None = None,
     high: float | None = None,
     check: Callable[[str], Any] | None = None,
@@ -39,6 +41,8 @@ def option(
         short: one-letter form such as "-o".
         choices: the only values allowed.
         families: the only values allowed are the architectures of these families, see `models.registry`.
+        architectures: the option has an effect with these values of --arch only, see `check_architecture`; (): with all.
+        section: the title above the option in the help, if it is not the one of its settings class.
         low, high: inclusive bounds of a number; for the defaults see `bounds`.
         check: called with the text of the option; raises UsageError if the text is invalid.
         multiple: the option may be given several times; the value is a tuple. Tuples of other options are given with
@@ -53,6 +57,8 @@ def option(
         "metavar": metavar,
         "choices": choices,
         "families": families,
+        "architectures": architectures,
+        "section": section,
         "low": low,
         "high": high,
         "check": check,
@@ -61,6 +67,21 @@ def option(
         "bare": bare,
     }
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
+
+
+def check_architecture(settings: Any, arch: str) -> None:
+    """Raise UsageError if an option is set that has no effect on the architecture `arch`."""
+    for each in fields(settings):
+        known = each.metadata["architectures"]
+        if known and arch not in known and getattr(settings, each.name) != each.default:
+            flag = each.metadata["flag"] or each.name.replace("_", "-")
+            raise UsageError(f"--{flag} does not go with --arch {arch}", hint=f"it goes with {', '.join(known)}")
+
+
+def effective(settings: Any) -> dict[str, Any]:
+    """The options that have an effect on the architecture of `settings`, by name."""
+    chosen = {each.name: each.metadata["architectures"] for each in fields(settings)}
+    return {name: getattr(settings, name) for name, known in chosen.items() if not known or settings.arch in known}
 
 
 def redefined(base: type, name: str, default: Any, help: str | None = None) -> Any:

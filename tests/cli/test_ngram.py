@@ -134,7 +134,7 @@ def test_options_that_do_not_fit(arguments, status, message, trained):
 
 def test_options_of_n_grams_need_n_grams(trained):
     done = run(trained, "train-lm", "-t", "words", "--order", "3", "-o", "wrong", "train.txt")
-    assert done.returncode == 2 and "go with --arch ngram" in done.stderr
+    assert done.returncode == 2 and "--order does not go with --arch transformer" in done.stderr
 
 
 def test_other_commands_name_the_ones_that_take_n_grams(trained):

@@ -19,7 +19,7 @@ from running import Running, rows
 
 from nlptools.cli import train_lm
 
-SMALL = ("--layers", 2, "--hidden", 32, "--heads", 2, "--context", 16, "--batch-size", 4, "--threads", 1, "-q")
+SMALL = ("--layers", 2, "--hidden", 32, "--context", 16, "--batch-size", 4, "--threads", 1, "-q")
 
 
 @pytest.fixture

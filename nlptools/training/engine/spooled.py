@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
-from nlptools.configs import Training
+from nlptools.configs import Training, effective
 
 
 class Part(Protocol):
@@ -75,7 +75,7 @@ class SpooledTask(ABC, Generic[P]):
         """The size of a part, and what was unknown, cut or left out, for a message."""
 
     def settings(self) -> dict[str, Any]:
-        return asdict(self.options)
+        return effective(self.options)
 
     def spool(self, directory: Path, backend: Backend, held_out: bool) -> Spooled[P]:
         train = self.encode(directory / "train", backend, False)

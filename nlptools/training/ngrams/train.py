@@ -14,7 +14,6 @@ import numpy as np
 from nlptools import __version__, bundle, messages
 from nlptools.configs import Training, ngram
 from nlptools.configs.lm import TrainLM
-from nlptools.configs.ngram import NGramOptions
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
 from nlptools.errors import BundleError, DataError, OutputError, UsageError, display
@@ -37,7 +36,6 @@ from nlptools.training.ngrams.weights import fitted_weights
 def train_ngrams(
     inputs: Sequence[str],
     settings: TrainLM,
-    options: NGramOptions,
     run: Training,
     *,
     encoding_errors: str = "strict",
@@ -53,13 +51,13 @@ def train_ngrams(
         StreamError: the disk is full.
     """
     inputs = streams.check_inputs(inputs, run.held_out)
-    _check(options, run)
+    _check(settings, run)
     began = time.monotonic()
     tokenizer, eos, ids, text = _read(inputs, settings, run.force, encoding_errors)
     assert tokenizer.vocab is not None
     V = max(len(tokenizer.vocab), eos + 1)
     bos = tokenizer.vocab.bos
-    config = NGramConfig(V, options.order, bos) if bos not in (None, eos) else NGramConfig(V + 1, options.order, V)
+    config = NGramConfig(V, settings.order, bos) if bos not in (None, eos) else NGramConfig(V + 1, settings.order, V)
     messages.note(
         f"text: {messages.counted(text.tokens, 'token')} in {messages.counted(text.documents, 'document')},"
         f" {config.vocab_size:,} types ({time.monotonic() - began:.1f} s)"
@@ -68,7 +66,7 @@ def train_ngrams(
     valid = (
         None if run.valid is None else list(_encoded([run.valid], tokenizer, eos, settings.document, encoding_errors))
     )
-    model = smoothing.estimate(levels, config, _method(options, levels, config, valid), _limits(options))
+    model = smoothing.estimate(levels, config, _method(settings, levels, config, valid), _limits(settings))
     metrics = {"ngrams": [len(level) for level in model.levels], "seconds": time.monotonic() - began}
     if valid is not None:
         measured = perplexities(*total_score(model, valid, eos, tokenizer.vocab.unk))
@@ -77,7 +75,7 @@ def train_ngrams(
         "nlptools": __version__,
         "status": "finished",
         "invocation": dict(invocation or {}),
-        "settings": {**asdict(settings), **asdict(options)},
+        "settings": asdict(settings),
         "data": {"train": {"inputs": list(inputs), **asdict(text)}},
         "metrics": metrics,
     }
@@ -85,14 +83,14 @@ def train_ngrams(
         bundle.save(
             folder, "ngram", model, model.arrays(), tokenizer, eos=eos, document=settings.document, training=record
         )
-    if options.arpa is not None:
-        with Output(options.arpa, force=run.force) as out:
+    if settings.arpa is not None:
+        with Output(settings.arpa, force=run.force) as out:
             arpa.write(model, arpa.names(tokenizer.vocab, config, eos), out)
     _report(run.output, model, metrics)
     return model
 
 
-def _check(options: NGramOptions, run: Training) -> None:
+def _check(options: TrainLM, run: Training) -> None:
     """Raise UsageError for options that cannot be combined, OutputError for outputs that exist, before text is counted."""
     options.check()
     if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
@@ -114,12 +112,12 @@ def _report(output: str, model: NGrams, metrics: Mapping[str, Any]) -> None:
     messages.note(f"try: nlptools score {name} --per total FILE    or: echo 'Some words' | nlptools generate {name}")
 
 
-def _limits(options: NGramOptions) -> tuple[int, ...]:
+def _limits(options: TrainLM) -> tuple[int, ...]:
     return () if options.prune is None else ngram.limits(options.prune)
 
 
 def _method(
-    options: NGramOptions, levels: Sequence[CountedLevel], config: NGramConfig, valid: Sequence[Any] | None
+    options: TrainLM, levels: Sequence[CountedLevel], config: NGramConfig, valid: Sequence[Any] | None
 ) -> smoothing.Smoothing:
     """The smoothing that the options name."""
     if options.smoothing == "add-k":
