@@ -57,3 +57,10 @@ def test_mostly_unknown_tokens_are_refused_to_training_commands(capsys):
     assert refusal.value.hint == "--force trains nevertheless"
     assert "75%" in reported(tokenizer, ["Der Hund bellt ."], capsys, force=True)
     assert "75%" in reported(tokenizer, ["Der Hund bellt ."], capsys)
+
+
+def test_the_unknown_token_written_in_the_text_is_expected(capsys):
+    """Published corpora have it in place of rare words."""
+    tokenizer = NamedTokenizer("whitespace", VOCAB)
+    assert reported(tokenizer, ["the <unk> barks ."] * 3, capsys, False) == ""
+    assert "50%" in reported(tokenizer, ["the <unk> meows ."] * 3, capsys)
