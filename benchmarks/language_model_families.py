@@ -1,0 +1,117 @@
+"""All families of language models on one corpus: perplexity, size, training time, and speed of training and of scoring.
+
+    [NLPTOOLS_DATA=DIR] python benchmarks/language_model_families.py [FAMILY...] [--keep DIR] [--share X] [--list]
+
+Trains each family on the training text of the Penn Treebank (Mikolov's split, 10,000 words, `<unk>` an ordinary word) with the
+shipped command and the options below, and scores the validation text. Perplexity is per token, the end of each line counted.
+Families whose state runs over the text (recurrent ones, Transformer-XL) carry it from line to line in training and in scoring.
+FAMILY: only these rows. --share 0.1 trains each for a tenth of its epochs, to try the script. --keep DIR keeps the models, and a
+family that DIR has already is not trained again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+import records
+from safetensors import safe_open
+from side_by_side import machine, nlptools, published, seconds
+
+TITLE = "language models of the Penn Treebank"
+
+
+class Family(NamedTuple):
+    """How a row is trained."""
+
+    options: str  # of train-lm
+    epochs: float  # 0: counted in one pass
+    carries: bool = False  # the state runs over the lines
+
+
+FAMILIES = {
+    "5-grams, modified Kneser-Ney": Family("--arch ngram --order 5", 0),
+    "5-grams, Witten-Bell": Family("--arch ngram --order 5 --smoothing witten-bell", 0),
+    "transformer": Family("--preset tiny --hidden 256 --dropout 0.3", 10),
+}
+
+
+def main() -> None:
+    """Train, measure and report."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("family", nargs="*", metavar="FAMILY")
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--share", type=float, default=1.0)
+    parser.add_argument("--list", action="store_true", help="Show the rows and leave.")
+    options = parser.parse_args()
+    if options.list:
+        for name, family in FAMILIES.items():
+            print(f"{name:<34} {family.options} --epochs {family.epochs:g}")
+        return
+    train, valid = published("ptb", "ptb.train.txt"), published("ptb", "ptb.valid.txt")
+    print(machine())
+    figures: dict[str, dict[str, float]] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        place = options.keep or Path(scratch)
+        place.mkdir(parents=True, exist_ok=True)
+        vocabulary = place / "ptb.tsv"
+        if not vocabulary.exists():
+            nlptools("build-vocab", "-t", "whitespace", "-o", vocabulary, train)
+        for name in options.family or FAMILIES:
+            figures[f"nlptools {name}"] = measured(name, place, vocabulary, train, valid, options.share)
+    report(figures)
+
+
+def measured(name: str, place: Path, vocabulary: Path, train: Path, valid: Path, share: float) -> dict[str, float]:
+    """The figures of a family, by unit."""
+    family = FAMILIES[name]
+    folder = place / "".join(c if c.isalnum() else "-" for c in name)
+    words = len(train.read_text(encoding="utf-8").split())
+    if not (folder / "training.json").exists() or unfinished(folder):
+        epochs = ["--epochs", f"{family.epochs * share:g}", "--threads", "2"] if family.epochs else []
+        nlptools(
+            *("train-lm", "-q", "-t", "whitespace", "--vocab", vocabulary, "--valid", valid, *family.options.split()),
+            *(*epochs, "-o", folder, train),
+        )
+    metrics = json.loads((folder / "training.json").read_text(encoding="utf-8"))["metrics"]
+    carry = ["--carry"] if family.carries else []
+    total = json.loads(nlptools("score", folder, "--per", "total", *carry, valid))
+    whole = seconds(lambda: nlptools("score", folder, *carry, valid, stdout=place / "scores"))
+    passes = max(1.0, family.epochs * share)
+    return {
+        "perplexity": total["perplexity"],
+        "parameters": float(numbers_in(folder / "model.safetensors")),
+        "seconds of training": metrics["seconds"],
+        "words/s of training": passes * words / metrics["seconds"],
+        "words/s of scoring, whole command": total["words"] / whole,
+    }
+
+
+def numbers_in(path: Path) -> int:
+    """How many numbers the weights, or the tables of an n-gram model, have."""
+    with safe_open(path, "np") as file:
+        return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - no mapping
+
+
+def unfinished(folder: Path) -> bool:
+    """Whether a training in `folder` was stopped; the same command continues it."""
+    return json.loads((folder / "training.json").read_text(encoding="utf-8"))["status"] != "finished"
+
+
+def report(figures: dict[str, dict[str, float]]) -> None:
+    """Print one table, and record a measurement per column."""
+    columns = list(next(iter(figures.values())))
+    print(f"\n{'':<40}" + "".join(f"{column.split(',')[0]:>22}" for column in columns))
+    for name, row in figures.items():
+        print(f"{name:<40}" + "".join(f"{row[column]:>22,.2f}" for column in columns))
+    for column in columns:
+        less = column in ("perplexity", "parameters", "seconds of training")
+        records.record(TITLE, column, {name: row[column] for name, row in figures.items()}, less=less)
+
+
+if __name__ == "__main__":
+    main()
