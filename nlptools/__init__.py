@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from nlptools.text.tokenizer import load as tokenizer
     from nlptools.training.finetuning.finetune import finetune as finetune
     from nlptools.training.language_model import train_lm as train_lm
+    from nlptools.training.ngrams.train import train_ngrams as train_ngrams
     from nlptools.training.translation import train_seq2seq as train_seq2seq
     from nlptools.training.word_vectors.train import train_vectors as train_vectors
     from nlptools.vectors.alignment import align as align_vectors
@@ -67,6 +68,7 @@ _WHERE = {
     "tokenize": "nlptools.text.tokenization:tokenize",
     "tokenizer": "nlptools.text.tokenizer:load",
     "train_lm": "nlptools.training.language_model:train_lm",
+    "train_ngrams": "nlptools.training.ngrams.train:train_ngrams",
     "train_seq2seq": "nlptools.training.translation:train_seq2seq",
     "train_vectors": "nlptools.training.word_vectors.train:train_vectors",
     "walks": "nlptools.sequences.in_memory:walks",
@@ -96,6 +98,7 @@ __all__ = [
     "tokenize",
     "tokenizer",
     "train_lm",
+    "train_ngrams",
     "train_seq2seq",
     "train_vectors",
     "walks",

@@ -7,10 +7,11 @@ import pytest
 
 from nlptools.errors import DataError
 from nlptools.files.streams import Output
-from nlptools.models.language import arpa
-from nlptools.models.language.ngram import BOS, EOS, SPECIAL, NGrams
+from nlptools.models.language import arpa, arpa_lines
+from nlptools.models.language.ngram import BOS, EOS, SPECIAL, NGramConfig, NGrams
+from nlptools.text.vocab import Vocab
 from nlptools.training.ngrams import smoothing
-from tests.test_ngrams import V, flat, model, sentences
+from tests.test_ngrams import flat, model, sentences
 
 SMALL = """\\data\\
 ngram 1=4
@@ -31,12 +32,12 @@ ngram 2=3
 """.replace("a b\u00a0", "a\vb\u00a0")
 
 
-WORDS = [*SPECIAL, *map(str, range(3, V))]
+WORDS = [*SPECIAL, "é", *("x" * length for length in (1, 6, 7, 8, 40))]  # of one, two and six cells
 
 
-def written(fast: NGrams, path) -> str:
+def written(fast: NGrams, path, threads: int = 1) -> str:
     with Output(str(path), force=True) as out:
-        arpa.write(fast, WORDS, out)
+        arpa.write(fast, WORDS, out, threads)
     return path.read_text()
 
 
@@ -46,12 +47,12 @@ def read(text: str, path) -> tuple[NGrams, list[str]]:
 
 
 @pytest.mark.parametrize("order", [1, 2, 4])
-@pytest.mark.parametrize("rows", [3, 1 << 18])
-def test_written_files_are_read_again(order, rows, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("rows", "threads"), [(3, 1), (7, 2), (1 << 15, 1)])
+def test_written_files_are_read_again(order, rows, threads, tmp_path, monkeypatch):
     monkeypatch.setattr(arpa, "_ROWS", rows)
     text = sentences(1)
     fast = model(text, order, smoothing.kneser_ney)
-    written(fast, tmp_path / "lm.arpa")
+    written(fast, tmp_path / "lm.arpa", threads)
     again, words = arpa.read(str(tmp_path / "lm.arpa"))
     assert words == WORDS
     for old, new in zip(fast.levels, again.levels, strict=True):
@@ -61,10 +62,52 @@ def test_written_files_are_read_again(order, rows, tmp_path, monkeypatch):
     np.testing.assert_allclose(again.score(ids).log_probs, fast.score(ids).log_probs, atol=1e-6)
 
 
-def test_numbers_are_written_with_seven_decimals():
-    values = np.array([0, -0.5, -1.23456789, -12.0000004, -99, -np.inf, 0.25, -9.99999999], np.float32)
-    texts = [b"0", b"-0.5000000", b"-1.2345679", b"-12", b"-99", b"-99", b"0.25", b"-10"]  # float32
-    assert arpa._decimals(values) == texts
+def test_numbers_have_as_many_digits_as_they_need():
+    values = np.array(
+        [0, -0.5, -1.23456789, -12.0000004, -99, -np.inf, 0.25, -9.99999999, -0.0, -0.99999999], np.float32
+    )
+    texts = [b"0", b"-0.500000000", b"-1.2345679", b"-12", b"-99", b"-99", b"0.250000000", b"-10", b"0", b"-1"]
+    cells = arpa_lines.number_cells(values, b"\t")
+    assert [row.tobytes().replace(b"\0", b"") for row in cells] == [b"\t" + text for text in texts]
+
+
+def test_numbers_are_read_as_they_were():
+    draw = np.random.default_rng(0)
+    sizes = 10 ** draw.uniform(-9, 1.9, 20_000)
+    values = -sizes.astype(np.float32)
+    cells = arpa_lines.number_cells(values, b"\n")
+    again = np.array([float(row.tobytes().replace(b"\0", b"")) for row in cells], np.float32)
+    exact = sizes > 2**-6
+    np.testing.assert_array_equal(again[exact], values[exact])
+    np.testing.assert_allclose(again[~exact], values[~exact], atol=1e-9, rtol=0)
+
+
+def test_names_are_different_and_without_white_space():
+    tokens = [
+        "<unk>",
+        "</s>",
+        "a b",
+        "a<0x20>b",
+        "<a<0x20>b>",
+        "<s>x",
+        "<UNK>",
+        "\0",
+        "<0x00>",
+        "",
+        "\u2028",
+        "<s>",
+        "<12>",
+    ]
+    vocab = Vocab(tokens)
+    words = arpa.names(vocab, NGramConfig(14, 1, 13), 1)
+    assert len(set(words)) == 14 and all(word.split() == [word] for word in words)
+    assert (words[0], words[1], words[13]) == (
+        "<unk>",
+        "</s>",
+        "<s>",
+    )  # the <s> of the model is not a token of the text
+    assert words[2] == "<<a<0x20>b>>" and words[3:6] == ["a<0x20>b", "<a<0x20>b>", "<s>x"]
+    assert not {"<UNK>", "<s>"} & set(words[2:13]) and words[12] == "<12>"
 
 
 def test_a_small_file_of_another_tool(tmp_path):

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.scoring import Score
-
-if TYPE_CHECKING:
-    from nlptools.files.streams import Output
-    from nlptools.inference.language_model import LanguageModel
-    from nlptools.inference.ngram_scorer import NGramScorer
 
 
 @make_command(
@@ -23,16 +16,36 @@ if TYPE_CHECKING:
     Compute,
     Lines,
     formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and its number of
-tokens, including the end-of-text token. --per token writes a line for each token, the token and its log-probability separated
-by a tab, and an empty line after each input line. --per total writes one JSON object: perplexity per token, per word and per
-byte, bits per byte, the counts, and the protocol (context, stride, the last window, the token before the first one, unknown
-words, device and precision).""",
+tokens, including the end-of-text token, which an empty line consists of. With --field, these two columns are written behind
+those of the line. --per token writes a line for each token, the token and its log-probability separated by a tab, and an empty
+line after each input line. --per total writes one JSON object: perplexity per token, per word and per byte, bits per byte, the
+counts, and the protocol (context, stride, the last window, the token before the first one, unknown words, device and
+precision).
+
+--per word writes a line for each word (what stands between white space, as in the text) with the columns of --columns behind it,
+and an empty line after each input line. Surprisal is the negative logarithm, to the base of --base, of the probability of the
+word given all words before it in the line; for the first word, given the start of the text. The pieces of a word are summed. In
+most tokenizers the space before a word is part of its first piece. Then the piece that follows a word tells that the word ends;
+surprisal includes this (Pimentel and Meister 2024, arXiv:2406.14561; Oh and Schuler 2024, arXiv:2406.10851) unless
+--no-boundary-correction is given. Tokenizers of whole words need no correction. With WordPiece, every piece without ## ends the
+word before it. A word that has no token of its own has surprisal 0 and an empty rank and entropy.
+
+--json writes an object for each input line: log_probability and tokens (a number) per line; lists named token and
+log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are null.""",
     examples=(
         ("Write the log-probability of each line:", "nlptools score lm/ < candidates.txt"),
         ("Measure the perplexity of a text:", "nlptools score lm/ --per total held-out.txt"),
         (
             "Find the most probable of some sentences:",
             "nlptools score lm/ < in.txt | paste - in.txt | sort -gr | head -1",
+        ),
+        (
+            "Surprisal of each word in bits, and the entropy before it:",
+            "nlptools score lm/ --per word --columns surprisal,entropy < stories.txt > surprisals.tsv",
+        ),
+        (
+            "Sort translations (id, tab, text) by probability, the best of each id first:",
+            "nlptools score lm/ --field 2 < nbest.tsv | sort -t $'\\t' -k 1,1n -k 3,3gr",
         ),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -51,6 +64,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
 
     from nlptools.files import streams
     from nlptools.inference.loading import load
+    from nlptools.inference.score_rows import rows
 
     names = streams.check_inputs(inputs)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
@@ -67,16 +81,5 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
             loaded.unknown.report()
             return
         for block in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
-            _write(loaded, block.lines, score, out)
+            out.write_lines(rows(loaded, block, score))
         loaded.unknown.report()
-
-
-def _write(loaded: LanguageModel | NGramScorer, texts: list[str], score: Score, out: Output) -> None:
-    from nlptools.files.line_records import escape
-
-    if score.per == "line":
-        out.write_lines([f"{logprob:.4f}\t{tokens}" for logprob, tokens in loaded.totals(texts, score)])
-        return
-    for row in loaded.score_batch(texts, score):
-        pairs = zip(row.tokens, row.logprobs, strict=True)
-        out.write_lines([*(f"{escape(token)}\t{value:.4f}" for token, value in pairs), ""])

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-from nlptools.configs import option
+from nlptools.configs import LARGEST, option
 from nlptools.errors import UsageError
+
+COLUMNS = ("surprisal", "rank", "entropy", "tokens")  # of --per word
+LOGARITHMS = {"2": math.log(2), "e": 1.0, "10": math.log(10)}  # nats in one unit
 
 
 @dataclass(frozen=True)
@@ -14,8 +18,36 @@ class Score:
 
     per: str = option(
         "line",
-        "Write the log-probability of each line, of each token, or the perplexity of the whole text.",
-        choices=("line", "token", "total"),
+        "Write the log-probability of each line, of each token, the surprisal of each word, or the perplexity of the whole"
+        " text.",
+        choices=("line", "token", "word", "total"),
+    )
+    json: bool = option(False, "Write a JSON object for each line.")
+    field: int | None = option(
+        None,
+        "Score the text in column K of lines with tabs between columns, and write the log-probability and the number of"
+        " tokens behind the columns of the line. Columns count from 1, negative numbers from the last.",
+        low=-LARGEST,
+        metavar="K",
+    )
+    columns: tuple[str, ...] = option(
+        ("surprisal",),
+        "Columns of --per word: surprisal; rank of the first token of the word among all tokens; entropy of the distribution"
+        " of this token; number of tokens.",
+        choices=COLUMNS,
+        section="Words",
+    )
+    base: str | None = option(
+        None,
+        "Base of the logarithm of surprisals and entropies of --per word: 2 (bits), e (nats) or 10. Default: 2.",
+        choices=tuple(LOGARITHMS),
+        section="Words",
+    )
+    boundary_correction: bool = option(
+        True,
+        "Let the surprisal of a word include that the word ends, where the tokenizer puts the space before a word into the"
+        " first piece of the word.",
+        section="Words",
     )
     stride: int = option(
         0,
@@ -33,9 +65,36 @@ class Score:
     eos: bool = option(True, "Count the end-of-text token as part of each line.")
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
 
+    @property
+    def unit(self) -> float:
+        """Nats in one unit of surprisal."""
+        return LOGARITHMS[self.base or "2"]
+
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
         if self.per == "total" and not self.eos:
             raise UsageError("--no-eos does not go with --per total, which counts an end of text after each document")
+        if self.per == "word" and not self.eos:
+            raise UsageError("--no-eos does not go with --per word, which never writes the end of text")
         if self.per != "total" and self.document:
             raise UsageError("--document goes with --per total; otherwise each line is scored independently")
+        for_words = {
+            "--columns": self.columns != ("surprisal",),
+            "--base": self.base is not None,
+            "--no-boundary-correction": not self.boundary_correction,
+        }
+        if self.per != "word" and (flags := [flag for flag, given in for_words.items() if given]):
+            raise UsageError(f"{flags[0]} goes with --per word")
+        if len(set(self.columns)) < max(1, len(self.columns)):
+            raise UsageError("--columns: expected different columns")
+        self._check_field()
+
+    def _check_field(self) -> None:
+        if self.field is None:
+            return
+        if self.field == 0:
+            raise UsageError("--field: columns count from 1, or from -1 for the last")
+        if self.per != "line" or self.json:
+            raise UsageError(
+                "--field adds columns to lines: it does not go with --json or with --per token, word or total"
+            )

@@ -1,14 +1,39 @@
-"""An iterator that computes one item ahead in a second thread."""
+"""Iterators that compute ahead in other threads."""
 
 from __future__ import annotations
 
 import contextlib
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+S = TypeVar("S")
 T = TypeVar("T")
+
+
+def mapped(function: Callable[[S], T], items: Iterable[S], threads: int) -> Iterator[T]:
+    """`function` of each item, in order, computed by several threads; at most one finished result for each waits.
+
+    An exception is raised in place of the item that caused it.
+    """
+    if threads <= 1:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def one_ahead(items: Iterable[T]) -> Iterator[T]:

@@ -326,10 +326,10 @@ class Output:
             text = "\n".join(lines)
             self.write(text + "\n" if text or lines else "")
 
-    def write(self, text: str | bytes) -> None:
+    def write(self, text: str | bytes | memoryview) -> None:
         """Write and flush."""
         try:
-            self._stream.write(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"))
+            self._stream.write(text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text)
             self._stream.flush()
         except OSError as error:
             self._refuse(error)

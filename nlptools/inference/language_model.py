@@ -23,6 +23,8 @@ from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
+from nlptools.inference.token_details import TokenDetails
+from nlptools.inference.words import WordScore, WordScorer
 from nlptools.models import contract
 from nlptools.text.unknown import UnknownTokens
 
@@ -77,6 +79,25 @@ class LanguageModel:
     def totals(self, lines: Sequence[str], settings: Score) -> list[tuple[float, int]]:
         """(log-probability in nats, number of tokens) of each line."""
         return [(row.logprob, len(row.logprobs)) for row in self.score_batch(lines, settings)]
+
+    @torch.inference_mode()
+    def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
+        """The surprisals of the words of each line, see `inference.words`."""
+        eos = self.bundle.eos
+        words = WordScorer(self.tokenizer, settings, self.model.output.vocab_size, eos)
+        ids = self.tokenizer.encode_lines(lines, self.backend.threads)
+        self.unknown.count(lines, ids)
+        details = scoring.document_scores(
+            self.model,
+            [[*row, eos] for row in ids],
+            self.backend,
+            start=eos,
+            stride=settings.stride,
+            batch_tokens=settings.batch_tokens,
+            measure=TokenDetails(words.wanted, self.backend.device),
+        )
+        assert details is not None
+        return [words.scores(line, row) for line, row in zip(lines, details, strict=True)]
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:

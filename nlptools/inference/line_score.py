@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
+from nlptools.configs.scoring import Score
+from nlptools.files.streams import Block
+from nlptools.inference.words import WordScore
+from nlptools.text.unknown import UnknownTokens
 from nlptools.text.vocab import Vocab
 
 
@@ -18,6 +24,24 @@ class LineScore:
     def logprob(self) -> float:
         """Of the whole line."""
         return float(sum(self.logprobs))
+
+
+class Scorer(Protocol):
+    """What `load` returns for `Score`: a model that scores text."""
+
+    unknown: UnknownTokens
+
+    def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
+        """The scores of some lines, token by token."""
+
+    def totals(self, lines: Sequence[str], settings: Score) -> list[tuple[float, int]]:
+        """(log-probability in nats, number of tokens) of each line."""
+
+    def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
+        """The surprisals of the words of each line."""
+
+    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+        """Perplexities of a text, and the protocol."""
 
 
 def token_name(vocab: Vocab, id: int) -> str:

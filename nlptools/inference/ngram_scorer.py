@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,17 @@ from nlptools.corpora.token_file import TextCounts
 from nlptools.files.streams import Block
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
+from nlptools.inference.words import (
+    BOUNDARY,
+    COLUMNS,
+    ENTROPY,
+    IMPOSSIBLE,
+    LOG_PROBABILITY,
+    RANK,
+    Wanted,
+    WordScore,
+    WordScorer,
+)
 from nlptools.models.language.ngram import Longs, NGrams
 from nlptools.text.flat_ids import flat_ids
 from nlptools.text.unknown import UnknownTokens
@@ -55,6 +67,33 @@ class NGramScorer:
         ends = np.cumsum(lengths).tolist()
         spans = [slice(end - length, end - left) for length, end in zip(lengths.tolist(), ends, strict=True)]
         return [LineScore(names[span], values[span]) for span in spans]
+
+    def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
+        """The surprisals of the words of each line, see `inference.words`."""
+        words = WordScorer(self.bundle.tokenizer, settings, self.model.vocab_size, self.bundle.eos)
+        scores, lengths, flat = self._scores(lines)
+        details = np.zeros((len(scores), COLUMNS))
+        details[:, LOG_PROBABILITY] = scores
+        rows = np.split(np.arange(len(scores)), np.cumsum(lengths)[:-1]) if len(lines) else []
+        if words.wanted.whole:
+            for row in rows:
+                self._fill(details[row[0] : row[-1] + 1], flat[row], words.wanted)
+        return [words.scores(line, details[row]) for line, row in zip(lines, rows, strict=True)]
+
+    def _fill(self, details: NDArray[np.float64], ids: Longs, wanted: Wanted) -> None:
+        """Fill in the other columns of the details (T, 4) of a line; `ids` (T,) ends with the end of the text."""
+        context = [self.model.config.bos]
+        reach = self.model.order - 1
+        for row, word in zip(details, ids.tolist(), strict=True):
+            log_probs = self.model.next_words(context).astype(np.float64) * _NATS
+            if wanted.rank:
+                row[RANK] = 1 + np.count_nonzero(log_probs > log_probs[word])
+            probs = np.exp(log_probs)
+            if wanted.entropy:
+                row[ENTROPY] = -np.dot(probs, np.where(probs > 0, log_probs, 0.0))
+            if wanted.begins is not None:
+                row[BOUNDARY] = max(IMPOSSIBLE, math.log(probs[wanted.begins].sum() or sys.float_info.min))
+            context = [*context, word][-reach:] if reach else []
 
     def _scores(self, lines: Sequence[str]) -> tuple[NDArray[np.float64], Longs, Longs]:
         """Log-probabilities (T,) in nats of the tokens of all lines, tokens per line, and the tokens; the last is the end."""

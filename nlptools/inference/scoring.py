@@ -12,11 +12,16 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.corpora.token_file import TextCounts
+from nlptools.layers.output import OutputHead
 from nlptools.models.contract import LanguageModel
+
+# numbers (N,) or (N, K) of target tokens, given the output head, the hidden states (N, D) and the targets (N,)
+Measure = Callable[[OutputHead, Tensor, Tensor], Tensor]
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
 
@@ -31,6 +36,11 @@ class Window:
     scored: int  # number of targets at the end that count; the others are context
 
 
+def log_probabilities(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+    """The `Measure` of log-probabilities (N,), float32, in nats."""
+    return head.log_probabilities(hidden_ND, targets_N)
+
+
 def document_scores(
     model: LanguageModel,
     documents: Sequence[Sequence[int] | np.ndarray],
@@ -40,8 +50,11 @@ def document_scores(
     stride: int = 0,
     batch_tokens: int = 4096,
     stop: Callable[[], bool] | None = None,
+    measure: Measure = log_probabilities,
 ) -> list[np.ndarray] | None:
     """The log-probability of each token of each document, float32, given the `start` token and all tokens before it.
+
+    With `measure`, what that returns for the tokens: (T,) or (T, K) of each document.
 
     Documents longer than the model's context are cut into windows that move on by `stride` tokens (0: by whole
     contexts); every token is scored once, with at least context - stride tokens before it (except near the beginning).
@@ -49,21 +62,23 @@ def document_scores(
     Models with a state of their own carry it over whole documents. Returns None when `stop()` turned true.
     """
     if model.streams:
-        return _carried_scores(model, documents, backend, start, stop)
+        return _carried_scores(model, documents, backend, start, stop, measure)
     window = model.max_context or UNLIMITED_WINDOW
-    out = [np.zeros(len(ids), np.float32) for ids in documents]
-    filled = [0] * len(documents)
+    out: list[list[np.ndarray]] = [[] for _ in documents]
     # several windows of a document have one length, so their order stays
     windows = _windows(documents, start, window, stride)
     for group in by_length([len(piece.inputs) for piece in windows], batch_tokens):
         if stop is not None and stop():
             return None
         batch = [windows[i] for i in group]
-        for piece, scores in zip(batch, _batch_scores(model, batch, backend), strict=True):
-            at = filled[piece.document]
-            out[piece.document][at : at + piece.scored] = scores[len(scores) - piece.scored :]
-            filled[piece.document] = at + piece.scored
-    return out
+        for piece, scores in zip(batch, _batch_scores(model, batch, backend, measure), strict=True):
+            out[piece.document].append(scores[len(scores) - piece.scored :])
+    return [_joined(pieces) for pieces in out]
+
+
+def _joined(pieces: list[np.ndarray]) -> np.ndarray:
+    """The scores of a document; most have one piece, and empty ones have none."""
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces) if pieces else np.zeros(0, np.float32)
 
 
 def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> list[Window]:
@@ -82,8 +97,8 @@ def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> 
     return pieces
 
 
-def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend) -> list[np.ndarray]:
-    """Log-probabilities of all targets of each window. Padding on the right is never seen by a causal model."""
+def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend, measure: Measure) -> list[np.ndarray]:
+    """What `measure` returns for all targets of each window. Padding on the right is never seen by a causal model."""
     longest = len(batch[0].inputs)
     ids = np.zeros((len(batch), longest), np.int64)
     for row, piece in zip(ids, batch, strict=True):
@@ -92,12 +107,17 @@ def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend) -
     lengths = [len(piece.inputs) for piece in batch]
     real = torch.cat([hidden[row, :length] for row, length in enumerate(lengths)])
     targets = backend.put(np.concatenate([piece.targets for piece in batch]))
-    scores = model.output.log_probabilities(real, targets).cpu().numpy()
+    scores = measure(model.output, real, targets).cpu().numpy()
     return np.split(scores, np.cumsum(lengths)[:-1])
 
 
 def _carried_scores(
-    model: LanguageModel, documents: Sequence[Any], backend: Backend, start: int, stop: Callable[[], bool] | None
+    model: LanguageModel,
+    documents: Sequence[Any],
+    backend: Backend,
+    start: int,
+    stop: Callable[[], bool] | None,
+    measure: Measure,
 ) -> list[np.ndarray] | None:
     """The same for a model whose state is carried: documents of similar length side by side, window after window."""
     order = sorted(range(len(documents)), key=lambda i: -len(documents[i]))
@@ -116,8 +136,8 @@ def _carried_scores(
             targets = tokens[:, t + 1 : t + 1 + inputs.shape[1]]
             hidden, state = model(backend.put(np.ascontiguousarray(inputs)), state)
             flat = backend.put(np.ascontiguousarray(targets)).reshape(-1)
-            scores = model.output.log_probabilities(hidden.reshape(-1, hidden.shape[-1]), flat)
-            parts.append(scores.view(inputs.shape).cpu().numpy())
+            scores = measure(model.output, hidden.reshape(-1, hidden.shape[-1]), flat).cpu().numpy()
+            parts.append(scores.reshape(*inputs.shape, *scores.shape[1:]))
         scored = np.concatenate(parts, 1) if parts else np.zeros((len(group), 0), np.float32)
         for row, i in enumerate(group):
             out[i] = scored[row, : len(documents[i])]

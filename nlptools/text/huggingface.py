@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -101,6 +102,22 @@ class HuggingFace:
             atomic.write_whole(Path(directory) / name, data)
         marker = [write_marker(directory, self.kind, True)] if self.lowercase else []
         return [*files, *marker]
+
+    @property
+    def components(self) -> dict[str, Any]:
+        """What the parts of the tokenizer are: `model`, the `types` of pre-tokenizers and decoders, and the marks of pieces,
+        the prefix `continuation` and the `suffix` at the end of a word; "" for none.
+        """
+        model = self._tokenizer.model
+        parts = [part for part in (self._tokenizer.pre_tokenizer, self._tokenizer.decoder) if part is not None]
+        return {
+            "model": type(model).__name__,
+            "types": frozenset(
+                re.findall(r'"type": ?"(\w+)"', " ".join(part.__getstate__().decode() for part in parts))
+            ),
+            "continuation": getattr(model, "continuing_subword_prefix", None) or "",
+            "suffix": getattr(model, "end_of_word_suffix", None) or "",
+        }
 
     def _encode(self, lines: Sequence[str], encode_batch: Any = None) -> Any:
         texts = [line.lower() for line in lines] if self.lowercase else list(lines)

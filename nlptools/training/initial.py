@@ -23,11 +23,16 @@ from nlptools.text.vocab import Vocab
 def load_tokenizer(option: str, name: str, vocab: str | Vocab | None = None) -> Tokenizer:
     """The tokenizer that `option` names. Raises UsageError if it has no vocabulary; see also `text.tokenizer.load`."""
     tokenizer = tokenizers.load(name, vocab=vocab)
+    check_vocabulary(option, name, tokenizer)
+    return tokenizer
+
+
+def check_vocabulary(option: str, name: str, tokenizer: Tokenizer) -> None:
+    """Raise UsageError if the tokenizer that `option` names has no vocabulary."""
     if tokenizer.vocab is None:
         raise UsageError(
             f"{option} {name} has no vocabulary", hint="build-vocab learns one, for --tokenizer or --vocab"
         )
-    return tokenizer
 
 
 def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:

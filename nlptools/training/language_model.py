@@ -16,15 +16,15 @@ from nlptools.configs import Compute, Training
 from nlptools.configs.lm import TrainLM
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import Corpus, TextCounts
-from nlptools.errors import BundleError, UsageError, display
+from nlptools.errors import BundleError, UsageError
 from nlptools.files import streams
 from nlptools.inference import scoring
 from nlptools.inference.perplexity import perplexities
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
 from nlptools.models.contract import LanguageModel
+from nlptools.text import documents
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.text.vocab import Vocab
 from nlptools.training import initial
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
@@ -48,7 +48,9 @@ def train_lm(
     run.check()
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
-    tokenizer, eos = _tokenizer(settings)
+    tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
+    initial.check_vocabulary("--tokenizer", settings.tokenizer, tokenizer)
+    eos = documents.end_of_text(tokenizer, settings.tokenizer)
     config = _config(settings, tokenizer, eos)
     task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, config, encoding_errors)
     return run_job(task, run, compute, invocation)
@@ -145,24 +147,3 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
     if config.vocab_size != vocab_size:
         raise BundleError(f"{options.init}: has {config.vocab_size} tokens, the tokenizer {vocab_size}")
     return config
-
-
-def _tokenizer(settings: TrainLM) -> tuple[Tokenizer, int]:
-    """The tokenizer and its end-of-text token. Raises UsageError, BundleError if it has no vocabulary or no such token.
-
-    For bytes, the end of text is an id after the last byte. Characters of documents of several lines include the line end.
-    """
-    vocab = None if settings.vocab is None else Vocab.load(settings.vocab)
-    if vocab is not None and settings.tokenizer == "char" and settings.document != "line" and "\n" not in vocab.ids:
-        vocab = Vocab([*vocab.tokens, "\n"], [*vocab.counts, 0])
-    tokenizer = initial.load_tokenizer("--tokenizer", settings.tokenizer, vocab)
-    assert tokenizer.vocab is not None
-    if tokenizer.kind == "bytes":
-        return tokenizer, len(tokenizer.vocab)
-    eos = tokenizer.vocab.eos if tokenizer.vocab.eos is not None else tokenizer.vocab.sep
-    if eos is None:
-        raise BundleError(
-            f"{display(settings.tokenizer)}: no end-of-text token (</s>, <|endoftext|> or [SEP]) in the vocabulary",
-            hint="build-vocab --special '</s>' adds one",
-        )
-    return tokenizer, eos

@@ -112,6 +112,17 @@ def test_characters_of_a_file_need_no_vocabulary(trained):
     assert done.stdout.startswith(" ") and "the" in done.stdout
 
 
+def test_characters_of_a_file_with_a_vocabulary_include_line_ends(trained):
+    assert run(trained, "build-vocab", "-t", "char", "-o", "chars.tsv", "train.txt").returncode == 0
+    chars = (trained / "chars.tsv").read_text().split("\n")
+    (trained / "chars.tsv").write_text("\n".join(line for line in chars if not line.startswith("\\n\t")))
+    more = ("--arch", "ngram", "-t", "char", "--vocab", "chars.tsv", "--document", "file", "--order", "6")
+    assert run(trained, "train-lm", *more, "-o", "given-chars", "train.txt").returncode == 0
+    assert "\\n\t0" in (trained / "given-chars" / "vocab.tsv").read_text().split("\n")
+    scored = run(trained, "score", "given-chars", "--per", "total", "train.txt")
+    assert json.loads(scored.stdout)["unknown"] == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [

@@ -247,7 +247,7 @@ def test_nothing_to_score(call: Run, words: Path, stdin: bytes) -> None:
         (("bad.txt",), b"", 78, "bad.txt: is a file, expected a model directory"),
         ((".",), b"", 78, ".: no config.json: not a model directory"),
         (("MODEL", "-", "-"), b"", 2, "may stand only once"),
-        (("MODEL", "--per", "word"), b"", 2, "'word' is not one of"),
+        (("MODEL", "--per", "letter"), b"", 2, "'letter' is not one of"),
         (("MODEL", "--stride", "-1"), b"", 2, "--stride"),
         (("MODEL", "--batch-tokens", "0"), b"", 2, "--batch-tokens"),
         (("MODEL", "--per", "total", "--no-eos"), b"", 2, "--no-eos does not go with --per total"),

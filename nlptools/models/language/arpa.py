@@ -26,83 +26,57 @@ import numpy as np
 from nlptools import messages
 from nlptools.errors import DataError, shown
 from nlptools.files import streams
+from nlptools.files.prefetch import mapped
 from nlptools.files.streams import Output
+from nlptools.models.language.arpa_lines import NEVER, Lines
 from nlptools.models.language.ngram import SPECIAL, Floats, Level, Longs, NGramConfig, NGrams
 from nlptools.text.vocab import Vocab
 
-_ROWS = 1 << 18  # n-grams written at a time
+_ROWS = 1 << 15  # n-grams written at a time: their bytes fit in a cache
 _BLOCK = 1 << 22  # bytes read at a time
-_NEVER = -99.0  # log10 of a probability of 0, as SRILM writes it
 _BLANKS = b" \t\r"
 
 
+_RESERVED = frozenset((*SPECIAL, *(name.upper() for name in SPECIAL)))  # some tools write capitals
+
+
 def names(vocab: Vocab, config: NGramConfig, eos: int) -> list[str]:
-    """The words of a model for a file: the special ones under the names that ARPA files expect, no white space in others."""
-    words = [re.sub(r"[\s]", lambda match: f"<0x{ord(match[0]):02X}>", token) for token in vocab.tokens]
-    words += [f"<{i}>" for i in range(len(words), config.vocab_size)]
-    for name, place in zip(SPECIAL, (vocab.unk, config.bos, eos), strict=True):
-        if place is not None:
-            words = [f"<{word}>" if word == name else word for word in words]
-            words[place] = name
-    return words
+    """The words of a model for a file, all different: the special ones under the names that ARPA files expect.
+
+    White space in others becomes `<0x20>` and the like. A name that is another word's gets angle brackets around it.
+    """
+    special = {i: name for name, i in zip(SPECIAL, (vocab.unk, config.bos, eos), strict=True) if i is not None}
+    tokens = [*vocab.tokens, *(f"<{i}>" for i in range(len(vocab), config.vocab_size))]
+    escaped = [re.sub(r"[\s\0]", lambda match: f"<0x{ord(match[0]):02X}>", token) for token in tokens]
+    free = [i not in special and name == token for i, (name, token) in enumerate(zip(escaped, tokens, strict=True))]
+    taken = {name for name, is_free in zip(escaped, free, strict=True) if is_free} | _RESERVED
+    for i, name in enumerate(escaped):
+        if i in special:
+            escaped[i] = special[i]
+        elif not free[i] or name in _RESERVED or not name:
+            while name in taken or not name:
+                name = f"<{name}>"
+            taken.add(name)
+            escaped[i] = name
+    return escaped
 
 
 # -- writing ------------------------------------------------------------------------------------------------------------
 
 
-def write(model: NGrams, words: Sequence[str], out: Output) -> None:
-    """Write a model with this vocabulary. Raises StreamError."""
+def write(model: NGrams, words: Sequence[str], out: Output, threads: int = 1) -> None:
+    """Write a model with this vocabulary (see `names`), with this many threads. Raises StreamError."""
     head = "".join(f"ngram {n}={len(level)}\n" for n, level in enumerate(model.levels, 1))
     out.write(f"\\data\\\n{head}")
-    names = [word.encode("utf-8", "surrogatepass") for word in words]
-    for n in range(1, len(model.levels) + 1):
-        out.write(f"\n\\{n}-grams:\n")
-        for start in range(0, len(model.levels[n - 1]), _ROWS):
-            out.write(_rows(model, names, n, start, min(start + _ROWS, len(model.levels[n - 1]))))
+    lines = Lines(model, [word.encode("utf-8", "surrogatepass") for word in words])
+    for n, level in enumerate(model.levels, 1):
+        out.write(f"\n\\{n}-grams:")
+        starts = range(0, len(level), _ROWS)
+        spans = [(n, start, min(start + _ROWS, len(level))) for start in starts]
+        for rows in mapped(lambda span: lines.rows(*span), spans, threads):
+            out.write(rows.data)
+        out.write("\n")
     out.write("\n\\end\\\n")
-
-
-def _rows(model: NGrams, names: Sequence[bytes], n: int, start: int, end: int) -> bytes:
-    """The lines of the n-grams from `start` to `end`."""
-    level = model.levels[n - 1]
-    columns = [_decimals(level.log_probs[start:end]), _texts(model, names, n, start, end)]
-    if level.backoffs is not None:
-        columns.append(_decimals(level.backoffs[start:end]))
-    pattern = b"\t".join([b"%b"] * len(columns)) + b"\n"
-    return b"".join(map(pattern.__mod__, zip(*columns, strict=True)))
-
-
-def _texts(model: NGrams, names: Sequence[bytes], n: int, start: int, end: int) -> list[bytes]:
-    """The words of the n-grams from `start` to `end`. They begin with those of a range of the level below."""
-    keys = model.levels[n - 1].keys[start:end]
-    if n == 1:
-        return [names[word] for word in keys.tolist()]
-    parents, words = np.divmod(keys, model.vocab_size)
-    first = int(parents[0])
-    before = _texts(model, names, n - 1, first, int(parents[-1]) + 1)
-    return [
-        b"%b %b" % (before[parent], names[word]) for parent, word in zip((parents - first).tolist(), words.tolist())
-    ]
-
-
-def _decimals(values: Floats) -> list[bytes]:
-    """Numbers from -99 to 99 with seven decimals; whole numbers without."""
-    scaled = np.rint(np.abs(np.maximum(values, _NEVER).astype(np.float64)) * 1e7).astype(np.int64)
-    whole, rest = np.divmod(scaled, 10**7)
-    text = np.zeros((len(values), 11), np.uint8)  # -dd.ddddddd
-    text[:, 0], text[:, 3] = ord("-"), ord(".")
-    for place in range(10, 3, -1):
-        rest, digit = np.divmod(rest, 10)
-        text[:, place] = digit + ord("0")
-    text[:, 1], text[:, 2] = whole // 10 + ord("0"), whole % 10 + ord("0")
-    short = whole < 10
-    text[short, 1:10] = text[short, 2:]
-    text[short, 10] = 0
-    round_numbers = scaled % 10**7 == 0
-    fields: list[bytes] = text.view("S11").ravel().tolist()
-    for i in np.flatnonzero(round_numbers | (values > 0)).tolist():
-        fields[i] = b"%g" % max(round(float(values[i]), 7), _NEVER)
-    return fields
 
 
 # -- reading ------------------------------------------------------------------------------------------------------------
@@ -221,7 +195,7 @@ class _Reader:
                     else f"expected a number, {n} words and at most one more number"
                 )
             rows += 1
-            yield max(log_prob, _NEVER), words, backoff
+            yield max(log_prob, NEVER), words, backoff
         if rows != count:
             raise self._refuse(f"{rows:,} {n}-grams, the head announces {count:,}")
 
@@ -233,7 +207,7 @@ class _Reader:
         special = [word.encode() for word in SPECIAL]
         capitals = {word.upper(): word for word in special}  # as some tools write them
         for theirs, word in capitals.items():
-            rows.setdefault(word, rows.pop(theirs, (_NEVER, 0.0)))
+            rows.setdefault(word, rows.pop(theirs, (NEVER, 0.0)))
         self._words = {word: i for i, word in enumerate(dict.fromkeys([*special, *rows]))}
         values = np.array([rows[word] for word in self._words], np.float32)
         self._words |= {theirs: self._words[word] for theirs, word in capitals.items() if theirs not in rows}

@@ -29,11 +29,9 @@ from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import SequenceHead
 from nlptools.layers.linear import Linear
 from nlptools.layers.pooling import pool
-from nlptools.layers.positions import Sinusoids
-from nlptools.layers.transformer import Block
+from nlptools.layers.sentence import Bidirectional, SelfAttention
 
 WIDTHS = (3, 4, 5)  # of the windows of a cnn, in words (Kim 2014)
-_RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
 
 
 @dataclass(frozen=True)
@@ -213,63 +211,28 @@ class Convolution(nn.Module):
         return torch.cat(pooled, 1)
 
 
-class Recurrent(nn.Module):
-    """Layers that read word by word from both ends, and the mean over time.
-
-    Rows of different lengths are read without packing: for the way back each row is turned around by itself, so that the
-    padding comes last on both ways.
-    """
+class Recurrent(Bidirectional):
+    """Layers that read word by word from both ends, and the mean over time."""
 
     def __init__(self, config: TextClassifierConfig) -> None:
-        super().__init__()
-        self.size = 2 * config.hidden_size
-        kind, sizes = _RECURRENT[config.arch], [config.embedding_size] + [self.size] * config.num_hidden_layers
-        self.layers: Any = nn.ModuleList(
-            nn.ModuleList(kind(sizes[i], config.hidden_size, batch_first=True) for _ in range(2))
-            for i in range(config.num_hidden_layers)
-        )
-        self.dropout = Dropout(config.dropout)
+        sizes = config.embedding_size, config.hidden_size, config.num_hidden_layers
+        super().__init__(config.arch, *sizes, Dropout(config.dropout))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """(B, T, E) -> (B, 2 D)."""
-        back = turned(mask)[..., None]
-        for forwards, backwards in self.layers:
-            x = self.dropout(x)
-            read = backwards(x.gather(1, back.expand_as(x)))[0]
-            x = torch.cat([forwards(x)[0], read.gather(1, back.expand_as(read))], 2)
-        return pool(x, mask, ("mean",))
+        return pool(self.states(x, mask), mask, ("mean",))
 
 
-def turned(mask: Tensor) -> Tensor:
-    """(B, T) True = real, padded on the right -> (B, T) places that turn each row around, and back again."""
-    columns = torch.arange(mask.shape[1], device=mask.device)
-    lengths = mask.sum(1, keepdim=True)
-    return torch.where(columns < lengths, lengths - 1 - columns, columns)
-
-
-class Attention(nn.Module):
-    """Blocks of a Transformer."""
+class Attention(SelfAttention):
+    """Blocks of a Transformer, and the mean over time."""
 
     def __init__(self, config: TextClassifierConfig) -> None:
-        super().__init__()
-        D = self.size = config.hidden_size
-        self.projection = Linear(config.embedding_size, D)
-        self.positions = Sinusoids(0, D)
-        self.blocks: Any = nn.ModuleList(
-            Block(D, config.num_attention_heads, 4 * D, activation="gelu", dropout=config.dropout, causal=False)
-            for _ in range(config.num_hidden_layers)
-        )
-        self.norm = nn.LayerNorm(D)
-        self.dropout = Dropout(config.dropout)
+        sizes = config.embedding_size, config.hidden_size, config.num_hidden_layers
+        super().__init__(*sizes, config.num_attention_heads, config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """(B, T, E) -> (B, D)."""
-        x = self.projection(x)
-        x = self.dropout(x + self.positions.rows(0, x.shape[1], x))
-        attend = None if bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, T)
-        for block in self.blocks:
-            x = block(x, mask=attend)
-        return pool(self.norm(x), mask, ("mean",))
+        return pool(self.states(x, mask), mask, ("mean",))
 
 
 _BODIES: dict[str, Any] = {"mean": Mean, "cnn": Convolution, "transformer": Attention}

@@ -16,14 +16,15 @@ from nlptools.configs import Training, ngram
 from nlptools.configs.lm import TrainLM
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
-from nlptools.errors import BundleError, DataError, OutputError, UsageError, display
+from nlptools.environment import available_threads
+from nlptools.errors import DataError, OutputError, UsageError, display
 from nlptools.files import streams, whole_directory
 from nlptools.files.streams import Block, Output
 from nlptools.inference.ngram_scorer import sentences, total_score
 from nlptools.inference.perplexity import perplexities
 from nlptools.models.language import arpa
 from nlptools.models.language.ngram import SPECIAL, Longs, NGramConfig, NGrams
-from nlptools.text import tokenizer as tokenizers
+from nlptools.text import documents
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
@@ -46,7 +47,7 @@ def train_ngrams(
     The output appears when it is complete. A tokenizer without a vocabulary gets one of all tokens of the text.
 
     Raises:
-        UsageError, InputError, DataError, BundleError: see `streams.blocks`, `tokenizers.load`.
+        UsageError, InputError, DataError, BundleError: see `streams.blocks`, `documents.load_tokenizer`.
         OutputError: the output or the ARPA file exists, and `run.force` is not set or the output is no model.
         StreamError: the disk is full.
     """
@@ -85,7 +86,7 @@ def train_ngrams(
         )
     if settings.arpa is not None:
         with Output(settings.arpa, force=run.force) as out:
-            arpa.write(model, arpa.names(tokenizer.vocab, config, eos), out)
+            arpa.write(model, arpa.names(tokenizer.vocab, config, eos), out, available_threads())
     _report(run.output, model, metrics)
     return model
 
@@ -147,11 +148,11 @@ def _read(
     inputs: Sequence[str], settings: TrainLM, force: bool, errors: str
 ) -> tuple[Tokenizer, int, Longs, TextCounts]:
     """The tokenizer, its end-of-text token, and the ids and counts of the text, in which this token ends each document."""
-    tokenizer = tokenizers.load(settings.tokenizer, settings.vocab)
+    tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
     grows = tokenizer.vocab is None
     reading = _growing(tokenizer, settings.document) if grows else tokenizer
     assert reading.vocab is not None
-    eos = _end(reading, settings.tokenizer)
+    eos = documents.end_of_text(reading, settings.tokenizer)
     unknown = UnknownTokens(reading, "the training data")
     parts, counts = [np.zeros(0, np.int32)], TextCounts()
     for ids, part in _encoded(inputs, reading, eos, settings.document, errors, unknown):
@@ -179,20 +180,9 @@ def _encoded(
     return token_file.encode(blocks, unknown or UnknownTokens(tokenizer, "the text"), eos, document, 1)
 
 
-def _end(tokenizer: Tokenizer, name: str) -> int:
-    vocab = tokenizer.vocab
-    assert vocab is not None
-    if tokenizer.kind == "bytes":
-        return len(vocab)
-    eos = vocab.eos if vocab.eos is not None else vocab.sep
-    if eos is None:
-        raise BundleError(f"{display(name)}: no end-of-text token (</s>, <|endoftext|> or [SEP]) in the vocabulary")
-    return eos
-
-
 def _growing(tokenizer: Tokenizer, document: str) -> NamedTokenizer:
     """The tokenizer with a vocabulary to which each new token is added."""
-    vocab = Vocab([*SPECIAL, "\n"] if tokenizer.kind == "char" and document != "line" else SPECIAL)
+    vocab = Vocab([*SPECIAL, "\n"] if documents.has_line_ends(tokenizer.kind, document) else SPECIAL)
     ids: defaultdict[str, int] = defaultdict(None, vocab.ids)
     ids.default_factory = ids.__len__
     vocab.ids, vocab.unk = ids, None  # no token is unknown

@@ -9,8 +9,9 @@ import torch
 
 from nlptools.configs.text_classifiers import ARCHITECTURES
 from nlptools.errors import BundleError
+from nlptools.layers.sentence import turned
 from nlptools.models.tasks import text_classifiers
-from nlptools.models.tasks.text_classifiers import TextClassifier, TextClassifierConfig, apart, turned
+from nlptools.models.tasks.text_classifiers import TextClassifier, TextClassifierConfig, apart
 
 LENGTHS = [2, 3, 7, 2, 4]
 

@@ -1,0 +1,96 @@
+"""The lines that `nlptools score` writes: columns separated by tabs, or JSON objects."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+
+from nlptools.configs.scoring import Score
+from nlptools.errors import DataError
+from nlptools.files.line_records import escape, unescape
+from nlptools.files.streams import Block
+from nlptools.inference.line_score import LineScore, Scorer
+from nlptools.inference.words import WordScore
+
+
+def rows(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
+    """The output for the lines of a block.
+
+    Raises:
+        DataError: a line without the column that is to be scored.
+    """
+    if settings.per == "line":
+        return _lines(model, block, settings)
+    if settings.per == "token":
+        scores = model.score_batch(block.lines, settings)
+        return map(_tokens_object, scores) if settings.json else _token_rows(scores)
+    words = model.words(block.lines, settings)
+    if settings.json:
+        return (_object(_columns(score, settings)) for score in words)
+    return _word_rows(words, settings)
+
+
+def _lines(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
+    if settings.field is None:
+        totals = model.totals(block.lines, settings)
+        if settings.json:
+            return (_object({"log_probability": logprob, "tokens": tokens}) for logprob, tokens in totals)
+        return (f"{logprob:.4f}\t{tokens}" for logprob, tokens in totals)
+    column = settings.field - (settings.field > 0)
+    texts = []
+    for number, line in enumerate(block.lines, block.start):
+        try:
+            texts.append(unescape(line.split("\t")[column]))
+        except IndexError:
+            held = line.count("\t") + 1
+            raise DataError(f"no column {settings.field}: the line has {held}", path=block.path, line=number) from None
+    totals = model.totals(texts, settings)
+    return (f"{line}\t{score:.4f}\t{tokens}" for line, (score, tokens) in zip(block.lines, totals, strict=True))
+
+
+def _token_rows(scores: list[LineScore]) -> Iterator[str]:
+    for row in scores:
+        for token, value in zip(row.tokens, row.logprobs, strict=True):
+            yield f"{escape(token)}\t{value:.4f}"
+        yield ""
+
+
+def _word_rows(scores: list[WordScore], settings: Score) -> Iterator[str]:
+    for score in scores:
+        for values in zip(*_columns(score, settings).values(), strict=True):
+            yield "\t".join([escape(str(values[0])), *map(_cell, values[1:])])
+        yield ""
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _columns(score: WordScore, settings: Score) -> dict[str, list[object]]:
+    """The words of a line and their columns, by name."""
+    unit = settings.unit
+    columns: dict[str, list[object]] = {
+        "surprisal": [value / unit for value in score.surprisals],
+        "rank": [*score.ranks],
+        "entropy": [None if value is None else value / unit for value in score.entropies],
+        "tokens": [*score.tokens],
+    }
+    return {"word": [*score.words], **{name: columns[name] for name in settings.columns}}
+
+
+def _tokens_object(score: LineScore) -> str:
+    return _object({"token": score.tokens, "log_probability": score.logprobs})
+
+
+def _object(values: Mapping[str, object]) -> str:
+    """A JSON object in one line; numbers have 6 decimals. JSON has no infinity: infinite numbers are null."""
+    return json.dumps({name: _plain(value) for name, value in values.items()}, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else None
+    return value

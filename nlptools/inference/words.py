@@ -1,0 +1,122 @@
+"""Surprisal of words: from scores of tokens to scores of the words of the text.
+
+A word is what stands between white space. Its pieces are summed. Where the space before a word is a part of its first piece,
+the pieces of `cat` also begin `catalogue`, and that the word ends is paid for by the word after it. The correction of
+Pimentel & Meister 2024 (arXiv:2406.14561) and Oh & Schuler 2024 (arXiv:2406.10851) moves it: the probability of a word is
+multiplied by the probability that a new word or the end of the text follows, and divided by the same of the word before it.
+So the scores of the words of a line, and of its end, still sum to that of the line. The first word is divided by nothing.
+Shapes: T tokens of a line, W words of it, V tokens of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.configs.scoring import Score
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.word_marks import WordMarks, word_marks
+
+Details = NDArray[np.floating]  # (T, 4) of each token, see below; columns that are not wanted hold any numbers
+IMPOSSIBLE = -700.0  # nats; the least log-probability of a boundary, so that no difference of two is infinite
+LOG_PROBABILITY, BOUNDARY, RANK, ENTROPY = range(4)  # columns of details, in nats
+COLUMNS = 4
+
+
+@dataclass(frozen=True)
+class WordScore:
+    """The words of a line.
+
+    Attributes:
+        words: as they stand in the text.
+        surprisals: of each word, in nats: its negative log-probability, given all words before it.
+        tokens: pieces of each word. A word without pieces (control characters only, or a part of the piece of the word
+            before it) has 0 and the surprisal 0.
+        ranks: of the first piece of each word among all tokens, from 1; None unless wanted, or for a word without pieces.
+        entropies: of the distribution of the first piece, in nats; None as above.
+    """
+
+    words: list[str]
+    surprisals: list[float]
+    tokens: list[int]
+    ranks: list[int | None]
+    entropies: list[float | None]
+
+
+class Wanted(NamedTuple):
+    """What is to be known of each next-token distribution beside the log-probability of the token.
+
+    Attributes:
+        begins: (V,) the tokens whose total log-probability is the column BOUNDARY; None: none.
+        rank: 1 plus the number of tokens that are more probable (RANK).
+        entropy: of the distribution (ENTROPY).
+    """
+
+    begins: NDArray[np.bool_] | None = None
+    rank: bool = False
+    entropy: bool = False
+
+    @property
+    def whole(self) -> bool:
+        """Whether whole distributions are needed."""
+        return self.begins is not None or self.rank or self.entropy
+
+
+class WordScorer:
+    """Groups the scores of tokens by word."""
+
+    def __init__(self, tokenizer: Tokenizer, settings: Score, size: int, eos: int | None = None) -> None:
+        """
+        Args:
+            size: V of the model, which may have more tokens than the tokenizer.
+            eos: the end of the text; None: a masked model, whose probabilities see both sides and are not corrected.
+        """
+        self.tokenizer = tokenizer
+        self.marks: WordMarks = word_marks(tokenizer)
+        begins = None
+        if settings.boundary_correction and self.marks.begins is not None and eos is not None:
+            begins = np.zeros(size, np.bool_)
+            begins[: len(self.marks.begins)] = self.marks.begins[:size]
+            begins[eos] = True
+        self.wanted = Wanted(begins, "rank" in settings.columns, "entropy" in settings.columns)
+
+    def scores(self, line: str, details: Details) -> WordScore:
+        """The words of a line, given the details (T or more, 4) of its tokens; after them, those of the end of the text."""
+        spans = [match.span() for match in re.finditer(r"\S+", line)]
+        bounds = self._bounds(line, spans)  # (W + 1,) the first token of each word, and the end of the last
+        first, end = bounds[:-1], bounds[1:]
+        log_probs = np.append(details[:, LOG_PROBABILITY].astype(np.float64), 0.0)
+        # of an empty range, reduceat returns the number at its start
+        surprisals = np.where(first < end, -np.add.reduceat(log_probs, bounds)[:-1], 0.0)
+        if self.wanted.begins is not None:
+            after = np.append(details[:, BOUNDARY].astype(np.float64), 0.0)[bounds]
+            after[bounds == 0] = 0.0
+            surprisals += after[:-1] - after[1:]
+        counts = (end - first).tolist()
+        ranks = _column(details, RANK, first, counts) if self.wanted.rank else []
+        entropies = _column(details, ENTROPY, first, counts) if self.wanted.entropy else []
+        words = [line[a:b] for a, b in spans]
+        # 0.0 + x is never -0.0
+        values = [0.0 + value for value in surprisals.tolist()]
+        return WordScore(words, values, counts, [None if r is None else int(r) for r in ranks], entropies)
+
+    def _bounds(self, line: str, spans: list[tuple[int, int]]) -> NDArray[np.int64]:
+        """The first token of each word, and the end of the last, (W + 1,); a token belongs to the word it begins in."""
+        if self.tokenizer.kind == "whitespace":
+            return np.arange(len(spans) + 1)
+        places = np.array(self.tokenizer.offsets(line), np.int64).reshape(-1, 2)
+        words = np.array(spans, np.int64).reshape(-1, 2)
+        word = np.searchsorted(words[:, 1], places[:, 0], side="right")  # white space belongs to the word after it
+        if self.marks.at_end:
+            word = np.minimum(word, np.searchsorted(words[:, 0], places[:, 1], side="left") - 1).clip(min=0)
+        return np.searchsorted(np.maximum.accumulate(word), np.arange(len(spans) + 1))
+
+
+def _column(details: Details, column: int, first: NDArray[np.int64], counts: list[int]) -> list[float | None]:
+    """A column of the first token of each word; None for words without tokens."""
+    values = np.append(details[:, column], 0.0)[first].tolist()
+    return [value if count else None for value, count in zip(values, counts, strict=True)]

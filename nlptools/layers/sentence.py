@@ -1,0 +1,89 @@
+"""Layers that read the words of a sentence in both directions, one vector per word.
+
+`Bidirectional`: LSTM, GRU or RNN (Hochreiter & Schmidhuber 1997, Cho et al. 2014, Elman 1990) from both ends (Schuster &
+Paliwal 1997). `SelfAttention`: blocks of a Transformer (Vaswani et al. 2017) with norms before, sines as positions.
+Sentences are padded on the right; padding never changes the vectors of real words.
+Shapes: B batch, T length, E input size, D hidden size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import Linear
+from nlptools.layers.positions import Sinusoids
+from nlptools.layers.transformer import Block
+
+RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+
+
+class Bidirectional(nn.Module):
+    """Recurrent layers from both ends, with dropout before each.
+
+    Rows of different lengths are read without packing: for the way back each row is turned around by itself, so that the
+    padding comes last on both ways.
+
+    Attributes:
+        size: of the output, 2 D.
+    """
+
+    def __init__(self, kind: str, input_size: int, hidden_size: int, num_layers: int, dropout: nn.Module) -> None:
+        """`kind`: a key of `RECURRENT`."""
+        super().__init__()
+        self.size = 2 * hidden_size
+        sizes = [input_size] + [self.size] * num_layers
+        self.layers: Any = nn.ModuleList(
+            nn.ModuleList(RECURRENT[kind](sizes[i], hidden_size, batch_first=True) for _ in range(2))
+            for i in range(num_layers)
+        )
+        self.dropout: Callable[[Tensor], Tensor] = dropout
+
+    def states(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, E), and (B, T) True = real -> (B, T, 2 D), the way forth first."""
+        back = turned(mask)[..., None]
+        for forwards, backwards in self.layers:
+            x = self.dropout(x)
+            read = backwards(x.gather(1, back.expand_as(x)))[0]
+            x = torch.cat([forwards(x)[0], read.gather(1, back.expand_as(read))], 2)
+        return x
+
+
+def turned(mask: Tensor) -> Tensor:
+    """(B, T) True = real, padded on the right -> (B, T) places that turn each row around, and back again."""
+    columns = torch.arange(mask.shape[1], device=mask.device)
+    lengths = mask.sum(1, keepdim=True)
+    return torch.where(columns < lengths, lengths - 1 - columns, columns)
+
+
+class SelfAttention(nn.Module):
+    """A projection and blocks of a Transformer.
+
+    Attributes:
+        size: of the output, D.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int, heads: int, dropout: float) -> None:
+        super().__init__()
+        D = self.size = hidden_size
+        self.projection = Linear(input_size, D)
+        self.positions = Sinusoids(0, D)
+        self.blocks: Any = nn.ModuleList(
+            Block(D, heads, 4 * D, activation="gelu", dropout=dropout, causal=False) for _ in range(num_layers)
+        )
+        self.norm = nn.LayerNorm(D)
+        self.dropout = Dropout(dropout)
+
+    def states(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, E), and (B, T) True = real -> (B, T, D)."""
+        x = self.projection(x)
+        x = self.dropout(x + self.positions.rows(0, x.shape[1], x))
+        attend = None if bool(mask.all()) else mask[:, None, None]  # (B, 1, 1, T)
+        for block in self.blocks:
+            x = block(x, mask=attend)
+        out: Tensor = self.norm(x)
+        return out
