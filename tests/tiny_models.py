@@ -17,7 +17,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "num_attention_heads": 4,
         "max_position_embeddings": 24,
     },
-    "lstm": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2},
+    **{arch: {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2} for arch in ("rnn", "lstm", "gru")},
     "toy": {"vocab_size": 50, "hidden_size": 32},
 }
 # a row that tests add to the registry, as proof that a file and a row are enough

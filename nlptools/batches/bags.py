@@ -57,6 +57,8 @@ class BagBatches:
     Implements `Source`.
     """
 
+    rate = 1.0
+
     def __init__(self, features: Features, batch_size: int, *, texts: int, seed: int) -> None:
         """`batch_size`: examples of a batch; `texts`: C."""
         self.features, self.batch_size, self.texts, self.seed = features, batch_size, texts, seed

@@ -90,6 +90,8 @@ class PretrainingBatches:
     padding, and a batch may have no targets.
     """
 
+    rate = 1.0
+
     def __init__(
         self,
         documents: Documents,

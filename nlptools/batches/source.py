@@ -14,6 +14,7 @@ class Source(Protocol):
     """Where training batches come from."""
 
     batches_per_epoch: float
+    rate: float  # factor of the learning rate for the last batch
 
     @property
     def epoch(self) -> float:
@@ -37,6 +38,7 @@ class EpochSource(ABC, Generic[B, P]):
     """
 
     step = 1  # positions per batch
+    rate = 1.0  # see `Source`
 
     def __init__(self, seed: int = 0, rank: int = 0, world_size: int = 1) -> None:
         self.seed, self.rank, self.world_size = seed, rank, world_size

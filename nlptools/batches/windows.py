@@ -64,33 +64,54 @@ class ShuffledWindows(EpochSource[Batch, np.ndarray]):
         return Batch(*_windows(self.corpus.ids, rows or [(0, 0)], T))
 
 
-class ContiguousStreams(EpochSource[Batch, None]):
-    """`batch_size` streams of consecutive text side by side; for models that carry a state from batch to batch."""
+class ContiguousStreams(EpochSource[Batch, np.ndarray]):
+    """`batch_size` streams of consecutive text side by side; for models that carry a state from batch to batch.
+
+    With `varied`, batches have random lengths, so that they begin elsewhere in each epoch (Merity et al. 2018,
+    arXiv:1708.02182, section 5): normal around `length` with standard deviation 5, at least 5; one in 20 around half of it.
+    The learning rate goes with the length.
+    """
 
     def __init__(
-        self, corpus: Corpus, length: int, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1
+        self,
+        corpus: Corpus,
+        length: int,
+        batch_size: int,
+        *,
+        seed: int,
+        rank: int = 0,
+        world_size: int = 1,
+        varied: bool = False,
     ) -> None:
         super().__init__(seed, rank, world_size)
-        self.corpus, self.length, self.batch_size = corpus, length, batch_size
+        self.corpus, self.length, self.batch_size, self.varied = corpus, length, batch_size, varied
         streams = batch_size * world_size
         self._stream = -(-(len(corpus) - 1) // streams)  # targets per stream
-        self._steps = -(-self._stream // length)
-        self.batches_per_epoch = float(self._steps)
+        self.batches_per_epoch = float(len(self._make_plan(0)) - 1)
 
     def _length(self) -> int:
-        return self._steps
+        return len(self.plan) - 1
 
-    def _make_plan(self, epoch: int) -> None:
-        """The order of the text."""
+    def _make_plan(self, epoch: int) -> np.ndarray:
+        """First positions of the batches in their streams, and the end of the streams."""
+        if not self.varied:
+            return np.append(np.arange(0, self._stream, self.length), self._stream)
+        rng = np.random.default_rng([self.seed, epoch])
+        most = self._stream // min(5, self.length) + 1
+        means = np.where(rng.random(most) < 0.95, self.length, self.length / 2)
+        lengths = np.maximum(rng.normal(means, 5).astype(np.int64), min(5, self.length))
+        starts = np.append(0, lengths.cumsum())
+        return np.append(starts[starts < self._stream], self._stream)
 
-    def _batch(self, plan: None, position: int) -> Batch:
-        T, last = self.length, len(self.corpus) - 1
+    def _batch(self, plan: np.ndarray, position: int) -> Batch:
+        last = len(self.corpus) - 1
+        first, end = plan[position : position + 2].tolist()
+        # the last batch may be shorter than planned: as long as the others, if lengths do not vary
+        T = end - first if self.varied else self.length
+        self.rate = T / self.length
         begins = [(self.rank * self.batch_size + row) * self._stream for row in range(self.batch_size)]
         ends = [min(begin + self._stream, last) for begin in begins]
-        rows = [
-            (begin + position * T, min(begin + (position + 1) * T, end))
-            for begin, end in zip(begins, ends, strict=True)
-        ]
+        rows = [(begin + first, min(begin + first + T, stop)) for begin, stop in zip(begins, ends, strict=True)]
         return Batch(*_windows(self.corpus.ids, rows, T), continues=position > 0)
 
 

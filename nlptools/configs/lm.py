@@ -7,6 +7,8 @@ from typing import Any
 
 from nlptools.configs import check_architecture, option
 from nlptools.configs.ngram import SMOOTHINGS, limits, weights
+from nlptools.configs.recurrent import OPTIONS as _RECURRENT
+from nlptools.configs.recurrent import cutoffs
 from nlptools.errors import UsageError
 
 # gpt2: sizes of Radford et al. 2019; small-char: the 10.6M-parameter character model of nanoGPT's README.
@@ -76,6 +78,60 @@ class TrainLM:
     )
     add: float = option(1.0, "Number added to each count (add-k).", low=1e-9, high=1e6, metavar="K", **_NGRAM)
     arpa: str | None = option(None, "Also write the model to this ARPA file.", metavar="FILE", **_NGRAM)
+
+    embedding: int = option(
+        0,
+        "Width of the embeddings; 0: --hidden. The last layer has this width too, unless --untied.",
+        metavar="N",
+        **_RECURRENT,
+    )
+    untied: bool = option(False, "Output matrix and bias of their own, not those of the embedding.", **_RECURRENT)
+    output_bias: bool = option(False, "A bias in the output layer also when it is tied.", **_RECURRENT)
+    adaptive: str | None = option(
+        None,
+        "Adaptive softmax for large vocabularies in the order of frequency (Grave et al. 2017): tokens from each of these"
+        " numbers on form a cluster, which costs less than the one before it. Implies --untied.",
+        metavar="N,N,...",
+        check=cutoffs,
+        **_RECURRENT,
+    )
+    first_state: bool = option(False, "Learn the state before the first token.", **_RECURRENT)
+    input_dropout: float | None = option(
+        None, "Dropout of the embeddings, if it is not --dropout.", low=0, high=0.9, metavar="P", **_RECURRENT
+    )
+    layer_dropout: float | None = option(
+        None, "Dropout between layers, if it is not --dropout.", low=0, high=0.9, metavar="P", **_RECURRENT
+    )
+    locked_dropout: bool = option(
+        False, "Drop the same elements at all steps of a sequence (variational dropout).", **_RECURRENT
+    )
+    word_dropout: float = option(
+        0.0, "Probability of dropping all occurrences of a word in a batch.", low=0, high=0.9, metavar="P", **_RECURRENT
+    )
+    weight_dropout: float = option(
+        0.0, "Dropout of weights between hidden states (DropConnect).", low=0, high=0.9, metavar="P", **_RECURRENT
+    )
+    activation_penalty: float = option(
+        0.0, "Penalty on the squares of the outputs (AR).", flag="ar", low=0, high=1e6, metavar="X", **_RECURRENT
+    )
+    change_penalty: float = option(
+        0.0,
+        "Penalty on the squares of changes of the outputs from step to step (TAR).",
+        flag="tar",
+        low=0,
+        high=1e6,
+        metavar="X",
+        **_RECURRENT,
+    )
+    initial_range: float = option(
+        0.0, "Initial weights are uniform within this; 0: 1/sqrt(--hidden).", low=0, high=1, metavar="X", **_RECURRENT
+    )
+    vary_context: bool = option(
+        False,
+        "Vary the length of sequences from batch to batch around --context (one in 20: around half of it), and the learning"
+        " rate with it, as AWD-LSTM does.",
+        **_RECURRENT,
+    )
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""

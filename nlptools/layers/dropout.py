@@ -1,10 +1,11 @@
-"""Dropout (Srivastava et al. 2014)."""
+"""Dropout (Srivastava et al. 2014), and its forms for sequences."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nlptools.compute.kernels.dropout import dropout
 
@@ -32,3 +33,23 @@ class Dropout(nn.Module):
 
     def extra_repr(self) -> str:
         return f"p={self.p}"
+
+
+class LockedDropout(Dropout):
+    """Dropout of the same elements at all steps of a sequence (Gal & Ghahramani 2016, arXiv:1512.05287)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(T, B, D) -> (T, B, D)."""
+        return x * dropout(x.new_ones(1, *x.shape[1:]), self.p) if self.active else x
+
+
+class WordDropout(Dropout):
+    """Dropout of whole words: all occurrences of a token in a batch have the embedding zero (Gal & Ghahramani 2016)."""
+
+    def embed(self, ids: Tensor, embedding: nn.Embedding) -> Tensor:
+        """The embeddings of `ids`, (...) -> (..., E)."""
+        x: Tensor = embedding(ids)
+        if not self.active:
+            return x
+        kept = dropout(x.new_ones(embedding.num_embeddings, 1), self.p)
+        return x * F.embedding(ids, kept)

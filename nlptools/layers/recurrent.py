@@ -1,18 +1,92 @@
-"""Cells of recurrent decoders.
+"""Layers of recurrent networks, and cells of recurrent decoders.
 
 LSTM: Hochreiter & Schmidhuber 1997, with the forget gate of Gers et al. 2000. GRU: Cho et al. 2014 (arXiv:1406.1078).
 Departure: the reset gate acts on the product of the hidden state instead of the state itself, so that one product serves
-all three parts of a GRU (as in cuDNN).
+all three parts of a GRU (as in cuDNN). A plain network: Elman 1990, with tanh.
 Dimensions: G = 4 D (LSTM) or 3 D (GRU) gates, F size of the input at each step.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
+from nlptools.compute.kernels.dropout import dropout
+from nlptools.compute.kernels.linear import PackedWeight
+from nlptools.compute.kernels.recurrent import GATES, layer, native_layer
 from nlptools.compute.kernels.shared_matrix import SharedMatrix
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import Linear, Packable
+
+
+class Recurrent(Packable, nn.Module):
+    """One layer over all steps, with the parameters of PyTorch's `nn.RNN`, `nn.LSTM` or `nn.GRU` under their names.
+
+    On a CPU it is `compute.kernels.recurrent`, in any type; elsewhere, and compiled, PyTorch's own kernel.
+    """
+
+    __call__: Callable[..., tuple[Tensor, Tensor, Tensor]]
+
+    def __init__(self, kind: str, fed_size: int, hidden_size: int, weight_dropout: float = 0.0) -> None:
+        """
+        Args:
+            kind: rnn, lstm or gru.
+            weight_dropout: in training, probability with which each weight between hidden states is zero, the same weights
+                at all steps (DropConnect, Wan et al. 2013; as Merity et al. 2018, arXiv:1708.02182, use it).
+        """
+        super().__init__()
+        self.kind, self.hidden_size, self.weight_dropout = kind, hidden_size, weight_dropout
+        gates = GATES[kind] * hidden_size
+        self.weight_ih_l0 = nn.Parameter(torch.empty(gates, fed_size))
+        self.weight_hh_l0 = nn.Parameter(torch.empty(gates, hidden_size))
+        self.bias_ih_l0 = nn.Parameter(torch.empty(gates))
+        self.bias_hh_l0 = nn.Parameter(torch.empty(gates))
+        self._packed_hidden = PackedWeight()
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Uniform weights within 1/sqrt(D), as PyTorch draws them."""
+        for parameter in self.parameters():
+            parameter.uniform_(-(self.hidden_size**-0.5), self.hidden_size**-0.5)
+
+    def forward(self, x_TBE: Tensor, hidden_BD: Tensor, cell_BD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs and the state before them -> hidden states (T, B, D), the last hidden state and the last cell (B, D).
+
+        Cells are float32; an RNN or a GRU returns the one it was given.
+        """
+        dropped = self.training and self.weight_dropout > 0
+        weight = dropout(self.weight_hh_l0, self.weight_dropout) if dropped else self.weight_hh_l0
+        if x_TBE.device.type != "cpu" or torch.compiler.is_compiling():
+            weights = [self.weight_ih_l0, weight, self.bias_ih_l0, self.bias_hh_l0]
+            return native_layer(self.kind, x_TBE, weights, hidden_BD, cell_BD, self.training)
+        gates, own_bias = self._gates(x_TBE)
+        hidden_BD = hidden_BD.to(x_TBE.dtype)
+        out, cell = layer(self.kind, gates, weight, own_bias, hidden_BD, cell_BD, self._packed_hidden)
+        return out, out[-1] if len(out) else hidden_BD, cell
+
+    def padded(
+        self, x_TBE: Tensor, hidden_BD: Tensor, cell_BD: Tensor, mask_TB: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same, step by step, where the state stays as it is at the steps that are not in `mask_TB`."""
+        gates, own_bias = self._gates(x_TBE)
+        hidden_BD, out = hidden_BD.to(x_TBE.dtype), []
+        for t in range(len(gates)):
+            state = layer(
+                self.kind, gates[t : t + 1], self.weight_hh_l0, own_bias, hidden_BD, cell_BD, self._packed_hidden
+            )
+            real = mask_TB[t, :, None]
+            hidden_BD = torch.where(real, state[0][0], hidden_BD)
+            cell_BD = torch.where(real, state[1], cell_BD)
+            out.append(hidden_BD)
+        return torch.stack(out), hidden_BD, cell_BD
+
+    def _gates(self, x_TBE: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The products of the inputs with the biases (T, B, G); and the bias of the hidden states, of a GRU."""
+        if self.kind == "gru":
+            return self.multiply(x_TBE, self.weight_ih_l0, self.bias_ih_l0), self.bias_hh_l0
+        return self.multiply(x_TBE, self.weight_ih_l0, self.bias_ih_l0 + self.bias_hh_l0), None
 
 
 class Step:

@@ -35,7 +35,8 @@ class Decoder(Protocol):
     """A model that predicts tokens one after the other. Shapes: B batch, T length, D hidden, V vocabulary.
 
     It is a `torch.nn.Module`, built from its configuration, with a method `initialize` that draws the weights. Dropouts are
-    those fields of the configuration that end in "dropout"; they are set anew when training continues from a saved model.
+    those fields of the configuration that end in "dropout"; they and those that end in "penalty" are set anew when training
+    continues from a saved model.
     """
 
     @property
@@ -85,6 +86,14 @@ class LanguageModel(Decoder, Protocol):
         """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1. The last one
         is that of `__call__`.
         """
+
+
+class Penalized:
+    """A base of models with a further term in their training loss, which they compute along with the hidden states."""
+
+    penalty: Tensor | None = (
+        None  # of the last call in training: its mean over tokens (), float32; taken by the objective
+    )
 
 
 class SourceState(State, Protocol):

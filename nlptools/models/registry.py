@@ -60,7 +60,9 @@ ARCHITECTURES = {
     row.name: row
     for row in (
         _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2"),
-        _row("lstm", LANGUAGE, "language.recurrent", "LSTM"),
+        _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig"),
+        _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig"),
+        _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig"),
         _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
         _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),

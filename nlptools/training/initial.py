@@ -36,7 +36,7 @@ def check_vocabulary(option: str, name: str, tokenizer: Tokenizer) -> None:
 
 
 def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
-    """The configuration of the model directory `init`, with the dropouts of `options`.
+    """The configuration of the model directory `init`, with the dropouts and penalties of `options`.
 
     Raises:
         InputError, BundleError: not a model directory.
@@ -47,8 +47,8 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
     if name != arch:
         found, wanted = (f"{row.family} model {row.option}" for row in map(registry.find, (name, arch)))
         raise UsageError(f"--init {init}: {found}, expected {wanted}")
-    dropouts = [field for field in vars(config) if field.endswith("dropout")]
-    return replace(config, **{field: getattr(options, field, options.dropout) for field in dropouts})
+    chosen = [field for field in vars(config) if field.endswith(("dropout", "penalty"))]
+    return replace(config, **{field: getattr(options, field, options.dropout) for field in chosen})
 
 
 def model(arch: str, config: Any, seed: int, init: str | None) -> Any:

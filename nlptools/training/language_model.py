@@ -93,9 +93,11 @@ class _LanguageModel(SpooledTask[Corpus]):
         return CausalLM(model)
 
     def source(self, data: Spooled[Corpus], model: LanguageModel, backend: Backend) -> Any:
-        kind = ContiguousStreams if registry.model_class(self.options.arch).streams else ShuffledWindows
-        where = {"rank": backend.rank, "world_size": backend.world_size}
-        return kind(data.train, self.options.context, self.run.batch_size, seed=self.seed, **where)
+        where: dict[str, Any] = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
+        length, rows = self.options.context, self.run.batch_size
+        if registry.model_class(self.options.arch).streams:
+            return ContiguousStreams(data.train, length, rows, **where, varied=self.options.vary_context)
+        return ShuffledWindows(data.train, length, rows, **where)
 
     def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
         """Measures the validation text as `score --per total` does."""

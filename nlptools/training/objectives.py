@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from nlptools.layers.output import Projection
-from nlptools.models.contract import EncoderDecoder, LanguageModel
+from nlptools.models.contract import EncoderDecoder, LanguageModel, Penalized
 from nlptools.training.objective import Objective
 
 if TYPE_CHECKING:
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class CausalLM(Objective):
-    """Next-token cross-entropy, in nats. With `streams`, the model's state is carried from batch to batch."""
+    """Next-token cross-entropy, in nats. With `streams`, the model's state is carried from batch to batch.
+
+    The penalty of a `Penalized` model is part of the loss, once for each target.
+    """
 
     def __init__(self, model: LanguageModel) -> None:
         super().__init__(model)
@@ -44,6 +47,9 @@ class CausalLM(Objective):
             self.carried = state.detach()
         flat = hidden.reshape(-1, hidden.shape[-1])
         loss = self.model.output.summed_loss(flat, targets.reshape(-1))
+        if isinstance(self.model, Penalized) and self.model.penalty is not None:
+            penalty, self.model.penalty = self.model.penalty, None
+            loss = loss + penalty * (targets >= 0).sum()
         return {"loss": loss}
 
     def carry(self) -> dict[str, Tensor]:

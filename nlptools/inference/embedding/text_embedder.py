@@ -143,6 +143,10 @@ class TextEmbedder:
             states = model.packed(ids, self.backend.put(batch.positions), batch.groups, self.layers)
         else:
             states = packed.by_group(lambda rows: model.states(rows).layers, ids, batch.groups, self.layers)
+        width = model.config.hidden_size
+        for state in states:
+            if state.shape[-1] != width:
+                raise UsageError(f"--layers: one of these has {state.shape[-1]} units, the last layer {width}")
         if len(states) == 1 and self.mix is None:
             return states[0]
         kind = layers(self.settings.layers).kind

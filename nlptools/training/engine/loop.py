@@ -104,7 +104,7 @@ class Fit:
         losses = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
         mean = sum(losses[kind] / max(1.0, counts[kind]) for kind in losses)
         norm = self._gradient_norm()
-        rate = learning_rate(self.progress.step, self.total, self.run)
+        rate = learning_rate(self.progress.step, self.total, self.run) * self.source.rate
         if math.isfinite(mean) and math.isfinite(norm):
             clip = self.run.clip
             factors = self.objective.rates(self.source.epoch)

@@ -50,7 +50,7 @@ class Loss(Objective):
 class Points:
     """Batches without end, and what a task says of its data."""
 
-    batches_per_epoch = 2.5
+    batches_per_epoch, rate = 2.5, 1.0
 
     def __init__(self, path: Path) -> None:
         self.path, self.position = path, 0

@@ -236,7 +236,7 @@ def test_sizes_of_generators(share: float, hidden: int, heads: int, inner: int) 
 class Batches:
     """Batches without end, a function of the step."""
 
-    batches_per_epoch, epoch = 1e6, 0.0
+    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
 
     def __init__(self) -> None:
         self.step = 0

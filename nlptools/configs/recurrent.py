@@ -1,0 +1,19 @@
+"""Options of recurrent language models that need more than a line."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from nlptools.errors import UsageError
+
+ARCHITECTURES = ("rnn", "lstm", "gru")
+OPTIONS: dict[str, Any] = {"architectures": ARCHITECTURES, "section": "Options of recurrent models"}
+
+
+def cutoffs(text: str) -> tuple[int, ...]:
+    """The numbers in a text such as `2000,10000`, ascending from 1 on. Raises UsageError."""
+    numbers = tuple(map(int, text.split(","))) if re.fullmatch(r"\d{1,9}(,\d{1,9})*", text) else ()
+    if not numbers or list(numbers) != sorted({0, *numbers})[1:]:
+        raise UsageError(f"not ascending numbers of tokens: {text!r}, expected something like 2000,10000")
+    return numbers
