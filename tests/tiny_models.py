@@ -17,6 +17,14 @@ SIZES: dict[str, dict[str, Any]] = {
         "num_attention_heads": 4,
         "max_position_embeddings": 24,
     },
+    "transformer-xl": {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "memory_length": 6,
+        "inference_memory": 5,
+    },
     "lstm": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2},
     "toy": {"vocab_size": 50, "hidden_size": 32},
 }

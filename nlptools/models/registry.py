@@ -61,6 +61,7 @@ ARCHITECTURES = {
     for row in (
         _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2"),
         _row("lstm", LANGUAGE, "language.recurrent", "LSTM"),
+        _row("transformer-xl", LANGUAGE, "language.transformer_xl", "TransformerXL"),
         _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
         _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),

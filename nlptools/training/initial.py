@@ -48,7 +48,8 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
         found, wanted = (f"{row.family} model {row.option}" for row in map(registry.find, (name, arch)))
         raise UsageError(f"--init {init}: {found}, expected {wanted}")
     dropouts = [field for field in vars(config) if field.endswith("dropout")]
-    return replace(config, **{field: getattr(options, field, options.dropout) for field in dropouts})
+    chosen = {field: getattr(options, field, None) for field in dropouts}
+    return replace(config, **{field: options.dropout if p is None else p for field, p in chosen.items()})
 
 
 def model(arch: str, config: Any, seed: int, init: str | None) -> Any:
