@@ -25,6 +25,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "memory_length": 6,
         "inference_memory": 5,
     },
+    "convolution": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "kernel_size": 3},
     "lstm": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2},
     "toy": {"vocab_size": 50, "hidden_size": 32},
 }

@@ -113,6 +113,15 @@ class TrainLM:
     intermediate: int = option(
         0, "Width of the feed-forward layers; 0: four times --hidden.", high=1 << 18, metavar="N", **_XL
     )
+    kernel: int = option(
+        4,
+        "Tokens that each convolution sees; N layers see N times one less, and one, in all.",
+        low=1,
+        high=64,
+        metavar="N",
+        architectures=("convolution",),
+        section="Options of convolutional models",
+    )
     order: int = option(5, "Words of the longest n-grams.", low=1, high=7, metavar="N", **_NGRAM)
     smoothing: str = option(
         "kneser-ney",

@@ -62,6 +62,7 @@ ARCHITECTURES = {
         _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2"),
         _row("lstm", LANGUAGE, "language.recurrent", "LSTM"),
         _row("transformer-xl", LANGUAGE, "language.transformer_xl", "TransformerXL"),
+        _row("convolution", LANGUAGE, "language.convolution", "ConvolutionLM"),
         _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
         _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),

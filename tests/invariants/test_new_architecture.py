@@ -38,7 +38,7 @@ def train_lm_reads_the_registry_again() -> Iterator[None]:
 
 
 def test_it_trains_stops_continues_scores_generates_and_embeds(call: Run, text: Path) -> None:
-    assert "transformer|lstm|transformer-xl|ngram|toy" in call("train-lm", "--help").text
+    assert "transformer|lstm|transformer-xl|convolution|ngram|toy" in call("train-lm", "--help").text
     assert call(*TRAIN, "whole").code == 0
     stopped = call(*TRAIN, "parts", "--max-time", "0.01")
     assert stopped.code == 75, stopped.err

@@ -28,7 +28,7 @@ def test_a_row_leads_to_a_model_and_its_sizes(name: str) -> None:
 
 
 def test_names_are_those_of_a_family_in_order() -> None:
-    assert registry.names(registry.LANGUAGE) == ("transformer", "lstm", "transformer-xl")
+    assert registry.names(registry.LANGUAGE) == ("transformer", "lstm", "transformer-xl", "convolution")
     options = [registry.find(name).option for name in registry.names(registry.ENCODER_DECODER)]
     assert options == ["transformer", "rnn", "convolution"]
     assert registry.names("nothing") == ()
