@@ -18,6 +18,15 @@ SIZES: dict[str, dict[str, Any]] = {
         "max_position_embeddings": 24,
     },
     **{arch: {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2} for arch in ("rnn", "lstm", "gru")},
+    "transformer-xl": {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "memory_length": 6,
+        "inference_memory": 5,
+    },
+    "convolution": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "kernel_size": 3},
     "toy": {"vocab_size": 50, "hidden_size": 32},
 }
 # a row that tests add to the registry, as proof that a file and a row are enough

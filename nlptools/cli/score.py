@@ -19,8 +19,8 @@ from nlptools.configs.scoring import Score
 tokens, including the end-of-text token, which an empty line consists of. With --field, these two columns are written behind
 those of the line. --per token writes a line for each token, the token and its log-probability separated by a tab, and an empty
 line after each input line. --per total writes one JSON object: perplexity per token, per word and per byte, bits per byte, the
-counts, and the protocol (context, stride, the last window, the token before the first one, unknown words, device and
-precision).
+counts, and the protocol (context, stride, the last window, memory, the token before the first one, unknown words, device
+and precision).
 
 --per word writes a line for each word (what stands between white space, as in the text) with the columns of --columns behind it,
 and an empty line after each input line. Surprisal is the negative logarithm, to the base of --base, of the probability of the
@@ -35,6 +35,10 @@ log_probability per token; lists named word, surprisal, rank, entropy, tokens pe
     examples=(
         ("Write the log-probability of each line:", "nlptools score lm/ < candidates.txt"),
         ("Measure the perplexity of a text:", "nlptools score lm/ --per total held-out.txt"),
+        (
+            "Let a Transformer-XL see 640 tokens back:",
+            "nlptools score xl/ --memory-length 640 --per total held-out.txt",
+        ),
         (
             "Find the most probable of some sentences:",
             "nlptools score lm/ < in.txt | paste - in.txt | sort -gr | head -1",

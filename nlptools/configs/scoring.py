@@ -64,6 +64,14 @@ class Score:
     )
     eos: bool = option(True, "Count the end-of-text token as part of each line.")
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
+    memory_length: int | None = option(
+        None,
+        "Positions that each position sees before it, for a model with a memory (transformer-xl); more than in training often"
+        " help. Default: as the model directory says.",
+        low=0,
+        high=1 << 20,
+        metavar="N",
+    )
 
     @property
     def unit(self) -> float:

@@ -119,6 +119,7 @@ class LanguageModel:
                 "context": window,
                 "stride": None if window is None else settings.stride or window,
                 "last_window": None if window is None else "moved back to be full",
+                "memory": vars(self.model.config).get("inference_memory"),
                 "document": document,
                 "before_first_token": token_name(self.vocab, eos),
                 "end_of_text_counted": True,

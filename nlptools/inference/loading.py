@@ -114,7 +114,7 @@ def load(
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel` or an `NGramScorer`;
+    * `Score`: a `LanguageModel` or an `NGramScorer`; its `memory_length` applies from here on;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
@@ -144,6 +144,8 @@ def load(
         )
     opened = [open_model(each) for each in (path, *others)]
     first = opened[0]
+    if isinstance(settings, Score) and settings.memory_length is not None:
+        _set_memory(first.bundle, settings.memory_length)
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
@@ -173,6 +175,14 @@ def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> La
 
     decoder: Any = NGramDecoder(model, loaded.eos)
     return LanguageModel(replace(loaded, model=decoder), Backend.detect(replace(compute, device="cpu")))
+
+
+def _set_memory(loaded: bundle.Bundle, length: int) -> None:
+    """Let each position see `length` positions before it. Raises UsageError for a model without a memory."""
+    model: Any = loaded.model
+    if "inference_memory" not in vars(model.config):
+        raise UsageError(f"--memory-length: {display(str(loaded.path))} has no memory", hint="transformer-xl has one")
+    model.config = replace(model.config, inference_memory=length)
 
 
 def _holds_vectors(path: str | Path) -> bool:

@@ -15,6 +15,13 @@ from torch.nn import functional as F
 from nlptools.compute.kernels.windows import windows
 from nlptools.layers.linear import Linear
 
+HALF = 0.5**0.5  # a sum of two has the variance of one
+
+
+def zeroed(x: Tensor, real: Tensor | None) -> Tensor:
+    """x (B, T, D) with zeros on padding, where a convolution would carry it to its neighbours; `real` (B, T, 1): 0 there."""
+    return x if real is None else x * real
+
 
 class GatedConvolution(nn.Module):
     """A convolution without padding, and its gate. The caller pads the sequence."""

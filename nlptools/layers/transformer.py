@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from torch import Tensor, nn
 
@@ -19,6 +20,7 @@ from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.positions import Turn
+from nlptools.layers.relative_attention import RelativeAttention
 
 Heads = Callable[[SelfAttention, Tensor], Tensor]  # the heads of self-attention: (..., D) -> (..., D)
 
@@ -56,7 +58,10 @@ class GatedFeedForward(FeedForward):
 
 # The slots of a block: a name in a configuration, and the class that it stands for.
 NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # (hidden_size, eps)
-ATTENTIONS = {"multi-head": SelfAttention}  # (hidden_size, num_heads, dropout, causal)
+ATTENTIONS: dict[str, Any] = {  # (hidden_size, num_heads, dropout, causal)
+    "multi-head": SelfAttention,
+    "relative": RelativeAttention,
+}
 FEED_FORWARDS = {"plain": FeedForward, "gated": GatedFeedForward}
 
 

@@ -63,6 +63,8 @@ ARCHITECTURES = {
         _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig"),
         _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig"),
         _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig"),
+        _row("transformer-xl", LANGUAGE, "language.transformer_xl", "TransformerXL"),
+        _row("convolution", LANGUAGE, "language.convolution", "ConvolutionLM"),
         _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
         _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),

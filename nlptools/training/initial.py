@@ -47,8 +47,9 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
     if name != arch:
         found, wanted = (f"{row.family} model {row.option}" for row in map(registry.find, (name, arch)))
         raise UsageError(f"--init {init}: {found}, expected {wanted}")
-    chosen = [field for field in vars(config) if field.endswith(("dropout", "penalty"))]
-    return replace(config, **{field: getattr(options, field, options.dropout) for field in chosen})
+    names = [field for field in vars(config) if field.endswith(("dropout", "penalty"))]
+    chosen = {field: getattr(options, field, None) for field in names}
+    return replace(config, **{field: options.dropout if p is None else p for field, p in chosen.items()})
 
 
 def model(arch: str, config: Any, seed: int, init: str | None) -> Any:

@@ -40,7 +40,7 @@ def weights(directory: Path) -> str:
     return hashlib.sha256((directory / "model.safetensors").read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("arch", ["transformer", "lstm"])
+@pytest.mark.parametrize("arch", ["transformer", "lstm", "transformer-xl"])
 def test_text_to_bundle_to_scores_to_text(call: Run, text: Path, arch: str) -> None:
     done = train(call, "--arch", arch, "--steps", 60, "--lr", "1e-2", "--valid", "valid.txt", "-o", "lm", "train.txt")
     assert (done.code, done.out, done.err) == (0, b"", "")

@@ -24,13 +24,12 @@ from nlptools.configs.checks import check_sizes
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import BundleError, DataError
 from nlptools.layers.cache import all_in_order
-from nlptools.layers.convolution import GatedConvolution
+from nlptools.layers.convolution import HALF, GatedConvolution, zeroed
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.models.translation.vocabularies import Vocabularies, common_sizes
 
-_HALF = 0.5**0.5  # a sum of two has the variance of one
 _EMBEDDING_STD = 0.1
 
 
@@ -109,9 +108,9 @@ class EncoderLayer(nn.Module):
     def forward(self, x: Tensor, real: Tensor | None) -> Tensor:
         """(B, S, D) -> (B, S, D). `real` (B, S, 1) is 0 on padding; None: there is none."""
         around = self.convolution.kernel_size // 2
-        given = _zeroed(self.dropout(x), real)
+        given = zeroed(self.dropout(x), real)
         out: Tensor = self.convolution(F.pad(given, (0, 0, around, around)))
-        return (out + x).mul_(_HALF)
+        return (out + x).mul_(HALF)
 
 
 class DecoderLayer(nn.Module):
@@ -130,13 +129,13 @@ class DecoderLayer(nn.Module):
         B = len(source.keys)
         given = torch.cat([before, self.dropout(x)], 1)
         out: Tensor = self.convolution(given)
-        query = (self.query(out) + embedded).mul_(_HALF)
+        query = (self.query(out) + embedded).mul_(HALF)
         # the rows of a source are queries to the same keys: one product for all of them
         scores = torch.baddbmm(source.bias, query.view(B, -1, E), source.keys.transpose(1, 2))  # (B, width * T, S)
         weights = torch.softmax(scores, -1)
         attended = torch.bmm(weights, source.values).view(R, T, E)
-        out = (self.output(attended) + out).mul_(_HALF)
-        return (out + x).mul_(_HALF), given[:, T:], weights.view(R, T, -1)
+        out = (self.output(attended) + out).mul_(HALF)
+        return (out + x).mul_(HALF), given[:, T:], weights.view(R, T, -1)
 
 
 class Convolution(nn.Module):
@@ -201,7 +200,7 @@ class Convolution(nn.Module):
         keys = self.encoder_output(x)
         # a mean over n has less variance than each of them: the paper multiplies it by sqrt(n)
         counts = torch.full((1, 1, 1), S, device=ids.device) if mask is None else mask.sum(1)[:, None, None]
-        values = (keys + embedded) * (_HALF * counts.float().sqrt()).to(keys.dtype)
+        values = (keys + embedded) * (HALF * counts.float().sqrt()).to(keys.dtype)
         bias = keys.new_zeros(B, 1, S)
         if mask is not None:
             bias.masked_fill_(~mask[:, None], -torch.inf)
@@ -227,11 +226,6 @@ class Convolution(nn.Module):
     def _check(self, length: int, what: str) -> None:
         if length > self.max_context:
             raise DataError(f"{length} {what} are more than the model's limit of {self.max_context}")
-
-
-def _zeroed(x: Tensor, real: Tensor | None) -> Tensor:
-    """x (B, T, D) with zeros on padding, where a convolution would carry it to its neighbours."""
-    return x if real is None else x * real
 
 
 def _mean(weights: list[Tensor]) -> Tensor:
