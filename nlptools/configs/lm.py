@@ -53,6 +53,10 @@ class TrainLM:
         "Unit of text that an end-of-text token follows: a line, a paragraph (lines up to an empty one), or a file.",
         choices=("line", "paragraph", "file"),
     )
+    carry: bool = option(
+        False,
+        "Validate on --valid as score --carry does: each token given all tokens before it, those of earlier documents included.",
+    )
     order: int = option(5, "Words of the longest n-grams.", low=1, high=7, metavar="N", **_NGRAM)
     smoothing: str = option(
         "kneser-ney",
