@@ -60,7 +60,7 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     """Write the log-probability of lines, or the perplexity of a text.
 
     MODEL is a directory written by train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz). Each line
-    is scored independently.
+    is scored independently, unless --carry is given.
     """
     score.check()
     import json

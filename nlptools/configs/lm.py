@@ -91,6 +91,10 @@ class TrainLM:
         "Unit of text that an end-of-text token follows: a line, a paragraph (lines up to an empty one), or a file.",
         choices=("line", "paragraph", "file"),
     )
+    carry: bool = option(
+        False,
+        "Validate on --valid as score --carry does: each token given all tokens before it, those of earlier documents included.",
+    )
     memory_length: int | None = option(
         None,
         "Positions of earlier segments that each layer remembers in training; default: the length of a segment (--context)."

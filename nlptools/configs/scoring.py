@@ -52,8 +52,8 @@ class Score:
     stride: int = option(
         0,
         "Tokens from one window to the next in texts longer than the context; with fewer, each token sees more context and"
-        " scoring takes longer. 0: the length of the context. The last window is moved back to be full; a token counts in"
-        " the first window that contains it.",
+        " scoring takes longer. 0: the length of the context, with --carry half of it. The last window is moved back to be"
+        " full; a token counts in the first window that contains it.",
         low=0,
         metavar="N",
     )
@@ -61,6 +61,11 @@ class Score:
         None,
         "Unit of text that --per total scores independently; default: as in training.",
         choices=("line", "paragraph", "file"),
+    )
+    carry: bool = option(
+        False,
+        "Score the text as one stream: each token given all tokens before it, those of earlier lines or documents included. A"
+        " model with a state carries it over; one with a longest context sees the last tokens of the stream.",
     )
     eos: bool = option(True, "Count the end-of-text token as part of each line.")
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")

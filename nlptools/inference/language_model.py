@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from nlptools import bundle, messages
@@ -49,32 +50,52 @@ class LanguageModel:
         self.vocab = loaded.tokenizer.vocab
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.model: contract.LanguageModel = self.backend.for_inference(loaded.model)
+        self._stream: tuple[Score, scoring.CarriedScores] | None = None  # with the settings that it began with
 
     # -- scoring --------------------------------------------------------------------------------------------------
 
     @torch.inference_mode()
     def score(self, lines: Iterable[str], settings: Score | None = None) -> Iterator[LineScore]:
-        """The score of each line, in order, each scored independently; 1,024 lines are read at a time."""
+        """The score of each line, in order, each scored independently unless `settings.carry`; 1,024 lines are read at a time.
+
+        Lines of one call are one stream.
+        """
         settings = settings or Score()
-        lines = iter(lines)
+        lines, self._stream = iter(lines), None
         while batch := list(itertools.islice(lines, 1024)):
             yield from self.score_batch(batch, settings)
 
     @torch.inference_mode()
     def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
-        """The scores of lines that are computed together."""
-        eos = self.bundle.eos
+        """The scores of lines that are computed together. With `settings.carry`, they continue those of the call before."""
         ids = self.tokenizer.encode_lines(lines, self.backend.threads)
         self.unknown.count(lines, ids)
-        if settings.eos:
-            ids = [[*row, eos] for row in ids]
-        scores = scoring.document_scores(
-            self.model, ids, self.backend, start=eos, stride=settings.stride, batch_tokens=settings.batch_tokens
-        )
-        assert scores is not None
+        left = 0 if settings.eos else 1  # the end-of-text token
+        whole = [[*row, self.bundle.eos] for row in ids]
+        scores = self._scores(whole, settings)
         return [
-            LineScore([token_name(self.vocab, i) for i in row], s.tolist()) for row, s in zip(ids, scores, strict=True)
+            LineScore([token_name(self.vocab, i) for i in row[: len(row) - left]], s[: len(row) - left].tolist())
+            for row, s in zip(whole, scores, strict=True)
         ]
+
+    def _scores(
+        self, documents: list[list[int]], settings: Score, measure: scoring.Measure = scoring.log_probabilities
+    ) -> list[np.ndarray]:
+        """The log-probability of each token of each document, in nats, or what else `measure` returns."""
+        how: dict[str, Any] = {
+            "start": self.bundle.eos,
+            "stride": settings.stride,
+            "batch_tokens": settings.batch_tokens,
+            "measure": measure,
+        }
+        if not settings.carry:
+            scores = scoring.document_scores(self.model, documents, self.backend, **how)
+        else:
+            if self._stream is None or self._stream[0] != settings:
+                self._stream = settings, scoring.CarriedScores(self.model, self.backend, **how)
+            scores = self._stream[1](documents)
+        assert scores is not None
+        return scores
 
     def totals(self, lines: Sequence[str], settings: Score) -> list[tuple[float, int]]:
         """(log-probability in nats, number of tokens) of each line."""
@@ -87,16 +108,8 @@ class LanguageModel:
         words = WordScorer(self.tokenizer, settings, self.model.output.vocab_size, eos)
         ids = self.tokenizer.encode_lines(lines, self.backend.threads)
         self.unknown.count(lines, ids)
-        details = scoring.document_scores(
-            self.model,
-            [[*row, eos] for row in ids],
-            self.backend,
-            start=eos,
-            stride=settings.stride,
-            batch_tokens=settings.batch_tokens,
-            measure=TokenDetails(words.wanted, self.backend.device),
-        )
-        assert details is not None
+        measure = TokenDetails(words.wanted, self.backend.device)
+        details = self._scores([[*row, eos] for row in ids], settings, measure)
         return [words.scores(line, row) for line, row in zip(lines, details, strict=True)]
 
     @torch.inference_mode()
@@ -106,19 +119,22 @@ class LanguageModel:
         eos, document = self.bundle.eos, settings.document or self.bundle.document
         encoded = token_file.encode(blocks, self.unknown, eos, document, self.backend.threads)
         scored = scoring.score_stream(
-            self.model, encoded, self.backend, eos=eos, stride=settings.stride, batch_tokens=settings.batch_tokens
+            self.model,
+            encoded,
+            self.backend,
+            eos=eos,
+            stride=settings.stride,
+            batch_tokens=settings.batch_tokens,
+            carry=settings.carry,
         )
         assert scored is not None
         total, counts = scored
-        window = self.model.max_context
         return {
             "log_probability": total,
             **perplexities(total, counts),
             **vars(counts),
             "protocol": {
-                "context": window,
-                "stride": None if window is None else settings.stride or window,
-                "last_window": None if window is None else "moved back to be full",
+                **self._windows(settings),
                 "memory": vars(self.model.config).get("inference_memory"),
                 "document": document,
                 "before_first_token": token_name(self.vocab, eos),
@@ -129,6 +145,18 @@ class LanguageModel:
                 **self.backend.describe(),
             },
         }
+
+    def _windows(self, settings: Score) -> dict[str, Any]:
+        """The part of the protocol that says what the model sees before a token."""
+        context = self.model.max_context
+        state = "carried over documents" if settings.carry else "new for each document"
+        if context is None:
+            return {"context": None, "stride": None, "last_window": None, "state": state}
+        if settings.carry:
+            stride, last = scoring.carried_stride(context, settings.stride), "ends with the text"
+        else:
+            stride, last = settings.stride or context, "moved back to be full"
+        return {"context": context, "stride": stride, "last_window": last, "state": state}
 
     # -- generating -----------------------------------------------------------------------------------------------
 

@@ -166,6 +166,10 @@ def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> La
         raise UsageError(f"{display(str(loaded.path))} is an n-gram model: score and generate take those")
     model: Any = loaded.model
     if not isinstance(settings, Generate):
+        if isinstance(settings, Score) and settings.carry:
+            raise UsageError(
+                f"--carry: {display(str(loaded.path))} is an n-gram model, which sees nothing before the sentence of a token"
+            )
         from nlptools.inference.ngram_scorer import NGramScorer
 
         return NGramScorer(loaded, model)

@@ -6,7 +6,7 @@ explicit. All logarithms are natural.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,10 @@ from nlptools.models.contract import LanguageModel
 Measure = Callable[[OutputHead, Tensor, Tensor], Tensor]
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
+
+Stop = Callable[[], bool]
+# (documents, stop) -> the log-probability of each token of each document; None when `stop()` turned true
+Scores = Callable[[Sequence[np.ndarray], "Stop | None"], "list[np.ndarray] | None"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,7 @@ def document_scores(
     start: int,
     stride: int = 0,
     batch_tokens: int = 4096,
-    stop: Callable[[], bool] | None = None,
+    stop: Stop | None = None,
     measure: Measure = log_probabilities,
 ) -> list[np.ndarray] | None:
     """The log-probability of each token of each document, float32, given the `start` token and all tokens before it.
@@ -62,7 +66,7 @@ def document_scores(
     Models with a state of their own carry it over whole documents. Returns None when `stop()` turned true.
     """
     if model.streams:
-        return _carried_scores(model, documents, backend, start, stop, measure)
+        return _streamed_scores(model, documents, backend, start, stop, measure)
     window = model.max_context or UNLIMITED_WINDOW
     out: list[list[np.ndarray]] = [[] for _ in documents]
     # several windows of a document have one length, so their order stays
@@ -71,8 +75,10 @@ def document_scores(
         if stop is not None and stop():
             return None
         batch = [windows[i] for i in group]
-        for piece, scores in zip(batch, _batch_scores(model, batch, backend, measure), strict=True):
-            out[piece.document].append(scores[len(scores) - piece.scored :])
+        hidden, targets = _read(model, batch, backend)
+        scores = measure(model.output, hidden, targets).cpu().numpy()
+        for piece, part in zip(batch, np.split(scores, np.cumsum([p.scored for p in batch])[:-1]), strict=True):
+            out[piece.document].append(part)
     return [_joined(pieces) for pieces in out]
 
 
@@ -97,26 +103,25 @@ def _windows(documents: Sequence[Any], start: int, window: int, stride: int) -> 
     return pieces
 
 
-def _batch_scores(model: LanguageModel, batch: list[Window], backend: Backend, measure: Measure) -> list[np.ndarray]:
-    """What `measure` returns for all targets of each window. Padding on the right is never seen by a causal model."""
-    longest = len(batch[0].inputs)
-    ids = np.zeros((len(batch), longest), np.int64)
+def _read(model: LanguageModel, batch: list[Window], backend: Backend) -> tuple[Tensor, Tensor]:
+    """The hidden states (N, D) before the scored targets (N,) of all windows. Padding on the right is never seen by a causal
+    model.
+    """
+    ids = np.zeros((len(batch), max(len(piece.inputs) for piece in batch)), np.int64)
     for row, piece in zip(ids, batch, strict=True):
         row[: len(piece.inputs)] = piece.inputs
     hidden, _ = model(backend.put(ids))
-    lengths = [len(piece.inputs) for piece in batch]
-    real = torch.cat([hidden[row, :length] for row, length in enumerate(lengths)])
-    targets = backend.put(np.concatenate([piece.targets for piece in batch]))
-    scores = measure(model.output, real, targets).cpu().numpy()
-    return np.split(scores, np.cumsum(lengths)[:-1])
+    ends = [len(piece.inputs) for piece in batch]
+    real = torch.cat([hidden[i, end - batch[i].scored : end] for i, end in enumerate(ends)])
+    return real, backend.put(np.concatenate([piece.targets[len(piece.targets) - piece.scored :] for piece in batch]))
 
 
-def _carried_scores(
+def _streamed_scores(
     model: LanguageModel,
     documents: Sequence[Any],
     backend: Backend,
     start: int,
-    stop: Callable[[], bool] | None,
+    stop: Stop | None,
     measure: Measure,
 ) -> list[np.ndarray] | None:
     """The same for a model whose state is carried: documents of similar length side by side, window after window."""
@@ -144,6 +149,94 @@ def _carried_scores(
     return out
 
 
+# -- one stream -----------------------------------------------------------------------------------------------------
+
+
+class CarriedScores:
+    """Scores documents as one stream: each token given all tokens before it, those of earlier documents included.
+
+    A model without a longest context carries its state from call to call. One with a longest context sees windows: the
+    first holds a full context, and each further one ends `stride` tokens (0: half a context) after the one before. Which
+    window scores a token depends on its place in the stream alone, so the scores do not depend on how the stream is cut
+    into documents and calls.
+
+    Args:
+        start: the token before the first one of the stream.
+        measure: called with the tokens in the order of the stream, see `document_scores`.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        backend: Backend,
+        *,
+        start: int,
+        stride: int = 0,
+        batch_tokens: int = 4096,
+        measure: Measure = log_probabilities,
+    ) -> None:
+        self.model, self.backend, self.batch_tokens, self.measure = model, backend, batch_tokens, measure
+        self.context = model.max_context
+        self.stride = 0 if self.context is None else carried_stride(self.context, stride)
+        self._before = np.array([start], np.int64)  # the last tokens before the next one, at most a context
+        self._done = 0  # tokens of the stream that are scored
+        self._state = model.start(1, 0) if self.context is None else None
+
+    def __call__(
+        self, documents: Sequence[Sequence[int] | np.ndarray], stop: Stop | None = None
+    ) -> list[np.ndarray] | None:
+        """The log-probability of each token of each document, float32, as `document_scores`."""
+        flat = np.concatenate([np.zeros(0, np.int64), *(np.asarray(ids, np.int64) for ids in documents)])
+        parts: list[np.ndarray] = []
+        for hidden, targets in self._states(flat):
+            if stop is not None and stop():
+                return None
+            parts.append(self.measure(self.model.output, hidden, targets).cpu().numpy())
+        return np.split(_joined(parts), np.cumsum([len(ids) for ids in documents])[:-1]) if documents else []
+
+    def _states(self, ids: np.ndarray) -> Iterator[tuple[Tensor, Tensor]]:
+        """(N, D) hidden states before the next tokens of the stream, and these (N,), some at a time."""
+        tokens = np.concatenate([self._before, ids])
+        known = len(self._before)  # place of the first new token
+        if self.context is None:
+            for begin in range(0, len(ids), UNLIMITED_WINDOW):
+                part = slice(begin, begin + UNLIMITED_WINDOW)
+                inputs = tokens[known - 1 : -1][part]
+                hidden, self._state = self.model(self.backend.put(inputs[None]), self._state)
+                yield hidden[0], self.backend.put(ids[part])
+        else:
+            windows = stream_windows(tokens, known, self._done, self.context, self.stride)
+            at_once = max(1, self.batch_tokens // self.context)
+            for first in range(0, len(windows), at_once):
+                yield _read(self.model, windows[first : first + at_once], self.backend)
+        self._done += len(ids)
+        self._before = tokens[-(self.context or 1) :]
+
+
+def carried_stride(context: int, stride: int) -> int:
+    """Tokens from one window of a stream to the next; `stride` 0 is half a context, and none is more than a context."""
+    return min(stride or max(1, context // 2), context)
+
+
+def stream_windows(tokens: np.ndarray, known: int, done: int, context: int, stride: int) -> list[Window]:
+    """The windows of the next tokens of a stream, see `CarriedScores`.
+
+    Args:
+        tokens: the tokens that are known, at least a context of them or all, and the new ones.
+        known: how many are known.
+        done: tokens of the stream before the new ones, without the start token.
+    """
+    windows, last = [], done + len(tokens) - known
+    first = done + 1 - known  # tokens[0] is the input before this target
+    while done < last:
+        end = context if done < context else done + stride - (done - context) % stride
+        begin, end = max(0, end - context), min(end, last)
+        inputs = tokens[begin - first : end - first]
+        windows.append(Window(0, inputs, tokens[begin - first + 1 : end - first + 1], end - done))
+        done = end
+    return windows
+
+
 # -- perplexity -----------------------------------------------------------------------------------------------------
 
 
@@ -155,26 +248,51 @@ def score_stream(
     eos: int,
     stride: int = 0,
     batch_tokens: int = 4096,
-    stop: Callable[[], bool] | None = None,
+    carry: bool = False,
+    stop: Stop | None = None,
 ) -> tuple[float, TextCounts] | None:
     """(log-probability, counts) of a text given as chunks of ids in which `eos` ends each document.
 
-    Documents are scored one by one, each from the `eos` token; those of a chunk side by side. Ranks share the work.
+    Documents are scored one by one, each from the `eos` token; those of a chunk side by side, and ranks share the work.
+    With `carry` they are one stream, see `CarriedScores`, which every rank scores, and the first one's result counts.
     """
+    if carry:
+        scores = CarriedScores(model, backend, start=eos, stride=stride, batch_tokens=batch_tokens)
+        result = total(scores, (([ids], part) for ids, part in encoded), stop)
+        return None if result is None else (float(backend.broadcast(result[0])), result[1])
 
-    def summed(documents: list[np.ndarray]) -> float | None:
+    def shared(documents: Sequence[np.ndarray], stop: Stop | None) -> list[np.ndarray] | None:
         mine = documents[backend.rank :: backend.world_size]
-        scores = document_scores(model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop)
-        return None if scores is None else float(sum(s.sum(dtype=np.float64) for s in scores))
+        return document_scores(model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop)
 
-    total, counts = 0.0, TextCounts()
-    rest: list[np.ndarray] = []
+    result = total(shared, whole_documents(encoded, eos), stop)
+    return None if result is None else (backend.sum([result[0]])[0], result[1])
+
+
+def total(
+    scores: Scores, pieces: Iterable[tuple[list[np.ndarray], TextCounts]], stop: Stop | None = None
+) -> tuple[float, TextCounts] | None:
+    """(sum of the log-probabilities, counts) of a text in pieces. Returns None when `stop()` turned true."""
+    log_probability, counts = 0.0, TextCounts()
+    for documents, part in pieces:
+        counts += part
+        scored = scores(documents, stop)
+        if scored is None:
+            return None
+        log_probability += float(sum(s.sum(dtype=np.float64) for s in scored))
+    return log_probability, counts
+
+
+def whole_documents(
+    encoded: Iterable[tuple[np.ndarray, TextCounts]], eos: int
+) -> Iterator[tuple[list[np.ndarray], TextCounts]]:
+    """The documents of a text given as chunks of ids, some ten thousand tokens at a time, and the counts of the chunks."""
     documents: list[np.ndarray] = []
-    pending = 0
+    rest: list[np.ndarray] = []
+    pending, counts = 0, TextCounts()
     for ids, part in encoded:
         counts += part
-        ends = np.flatnonzero(ids == eos) + 1
-        pieces = np.split(ids, ends)
+        pieces = np.split(ids, np.flatnonzero(ids == eos) + 1)
         for piece in pieces[:-1]:
             documents.append(np.concatenate([*rest, piece]))
             pending += len(documents[-1])
@@ -182,11 +300,8 @@ def score_stream(
         if len(pieces[-1]):
             rest.append(pieces[-1])
         if pending >= 1 << 16:
-            scored = summed(documents)
-            if scored is None:
-                return None
-            total, documents, pending = total + scored, [], 0
+            yield documents, counts
+            documents, pending, counts = [], 0, TextCounts()
     if rest:
         documents.append(np.concatenate(rest))
-    scored = summed(documents)
-    return None if scored is None else (backend.sum([total + scored])[0], counts)
+    yield documents, counts

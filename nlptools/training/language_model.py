@@ -46,6 +46,8 @@ def train_lm(
     The same call continues a stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     run.check()
+    if settings.carry and not run.held_out:
+        raise UsageError("--carry goes with --valid")
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
@@ -100,7 +102,7 @@ class _LanguageModel(SpooledTask[Corpus]):
         return ShuffledWindows(data.train, length, rows, **where)
 
     def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
-        """Measures the validation text as `score --per total` does."""
+        """Measures the validation text as `score --per total` does, with or without --carry."""
         valid = data.valid
         if valid is None:
             return None
@@ -111,6 +113,7 @@ class _LanguageModel(SpooledTask[Corpus]):
                 [(np.asarray(valid.ids[1:], np.int64), valid.counts)],
                 backend,
                 eos=self.eos,
+                carry=self.options.carry,
                 stop=stop if backend.world_size == 1 else None,
             )
             return None if scored is None else perplexities(*scored)

@@ -85,6 +85,12 @@ def test_pytorch_is_not_loaded_for_training_and_scoring(trained):
     subprocess.run([sys.executable, "-c", code], cwd=trained, env=environment(), check=True, capture_output=True)
 
 
+def test_sentences_stand_apart(trained):
+    done = run(trained, "score", "lm.arpa", "--carry", "valid.txt")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--carry: lm.arpa is an n-gram model" in done.stderr
+
+
 @pytest.mark.parametrize("method", ["absolute", "witten-bell", "add-k", "jelinek-mercer"])
 def test_other_methods(method, trained):
     name = f"lm-{method}"

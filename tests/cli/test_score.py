@@ -232,6 +232,34 @@ def test_nothing_to_score(call: Run, words: Path, stdin: bytes) -> None:
     assert done.err == "nlptools score: no text to score: the input is empty\n"
 
 
+# -- one stream -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["words", "lstm", "letters"])
+def test_lines_of_a_stream(call: Run, kind: str, request: pytest.FixtureRequest) -> None:
+    model = request.getfixturevalue(kind)
+    text = "".join(f"w{i % 7} w{i % 11} w{i % 5}\n" for i in range(30)) + "\n"
+    alone, lines = (rows(call("score", model, *more, stdin=text).lines) for more in ((), ("--carry",)))
+    assert [n for _, n in lines] == [n for _, n in alone]
+    assert lines[0] == pytest.approx(alone[0]) and lines[1][0] != pytest.approx(alone[1][0], abs=1e-2)
+    one_by_one = rows(call("score", model, "--carry", "--line-buffered", stdin=text).lines)
+    assert [s for s, _ in one_by_one] == pytest.approx([s for s, _ in lines], abs=1e-3)
+    tokens = call("score", model, "--carry", "--per", "token", stdin=text).lines
+    values = [float(row.split("\t")[1]) for row in tokens if row]
+    assert sum(values) == pytest.approx(sum(s for s, _ in lines), abs=0.05)
+    bare = call("score", model, "--carry", "--no-eos", "--per", "token", stdin=text).lines
+    without = [row for row in tokens if not row.startswith(("</s>\t", "256\t"))]
+    assert [row.split("\t")[0] for row in bare] == [row.split("\t")[0] for row in without]
+    words = call("score", model, "--carry", "--per", "word", "--base", "e", "--no-boundary-correction", stdin=text).lines
+    of_words = sum(float(row.split("\t")[1]) for row in words if row)
+    assert -of_words == pytest.approx(sum(float(row.split("\t")[1]) for row in bare if row), abs=0.1)
+    found = total(call, model, "--carry", "--document", "line", stdin=text)
+    assert found["log_probability"] == pytest.approx(sum(s for s, _ in lines), rel=1e-5)
+    assert found["protocol"]["state"] == "carried over documents"
+    assert found["protocol"]["stride"] == {"words": 12, "lstm": None, "letters": 128}[kind]
+    assert total(call, model, stdin=text)["protocol"]["state"] == "new for each document"
+
+
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 
 

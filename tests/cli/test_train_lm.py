@@ -63,6 +63,20 @@ def test_text_to_bundle_to_scores_to_text(call: Run, text: Path, arch: str) -> N
     assert generated.code == 0 and len(generated.lines) == 3, generated.err
 
 
+@pytest.mark.parametrize("arch", ["transformer", "lstm"])
+def test_validation_of_a_stream(call: Run, text: Path, arch: str) -> None:
+    args = ("--arch", arch, "--steps", 3, "--valid", "valid.txt", "-o", "lm", "train.txt")
+    assert train(call, "--carry", *args).code == 0
+    loss = json.loads((text / "lm/training.json").read_text())["metrics"]["valid_loss"]
+    carried, alone = (
+        json.loads(call("score", "lm", "--per", "total", *more, "valid.txt").text)["loss"] for more in (["--carry"], [])
+    )
+    assert carried == pytest.approx(loss, rel=1e-6) != pytest.approx(alone, rel=1e-5)
+    assert train(call, *args).code == 73  # another run
+    done = train(call, "--carry", "--steps", 1, "-o", "other", "train.txt")
+    assert done.code == 2 and "--carry goes with --valid" in done.err
+
+
 def test_standard_input_is_the_same_as_a_file(call: Run, text: Path) -> None:
     assert train(call, "--steps", 5, "-o", "a", "train.txt").code == 0
     assert train(call, "--steps", 5, "-o", "b", stdin=(text / "train.txt").read_bytes()).code == 0
