@@ -14,12 +14,14 @@ from nlptools.text.vocab import Vocab
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "a", "mat", "and", "ate", "it", "up"]
 
 
-def encoder_bundle(path: Path, family: str = "bert", words: list[str] | None = None) -> Path:
+def encoder_bundle(
+    path: Path, family: str = "bert", words: list[str] | None = None, heads: tuple[str, ...] = ()
+) -> Path:
     """A small encoder with random weights that sees 12 tokens; ids are places in `words`."""
     words = words or WORDS
     config = EncoderConfig(len(words), 8, 2, 2, 12, family, 4 if family == "electra" else 0, max_position_embeddings=12)
     torch.manual_seed(0)
-    model = BertWithHeads(config, ())
+    model = BertWithHeads(config, heads)
     model.initialize()
     with torch.no_grad():
         for parameter in model.parameters():  # wider than at initialisation, so that outputs differ

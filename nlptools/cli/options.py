@@ -57,7 +57,9 @@ class Command(click.Command):
             data = fields[arg].metadata if arg in fields else {}
             if arg.startswith("-") and arg != "-":
                 name, values = arg, 0
-                alone = not (i + 1 < len(args) and args[i + 1].lstrip("-").isdigit())
+                following = args[i + 1] if i + 1 < len(args) else ""
+                choices = data.get("choices")
+                alone = following not in choices if choices else not following.lstrip("-").isdigit()
                 arg += f"={data['bare']}" if alone and data.get("bare") is not None else ""
             else:
                 values += 1

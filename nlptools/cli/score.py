@@ -30,6 +30,12 @@ surprisal includes this (Pimentel and Meister 2024, arXiv:2406.14561; Oh and Sch
 --no-boundary-correction is given. Tokenizers of whole words need no correction. With WordPiece, every piece without ## ends the
 word before it. A word that has no token of its own has surprisal 0 and an empty rank and entropy.
 
+--masked writes pseudo-log-likelihoods of an encoder in place of log-probabilities: the sum, over the tokens, of the
+log-probability of each given all others (Salazar et al. 2020, arXiv:1910.14659), or of each given all others but the later
+pieces of its word (within-word; Kauf and Ivanova 2023, arXiv:2305.10588). There is no end of text, so an empty line has 0 tokens
+and the score 0; --per total writes pseudo-perplexities. In a line longer than the context of the model, each token is scored in
+the middle of as many tokens as fit. Surprisals, ranks and entropies of words are those of the masked tokens, without correction.
+
 --json writes an object for each input line: log_probability and tokens (a number) per line; lists named token and
 log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are null.""",
     examples=(
@@ -48,6 +54,10 @@ log_probability per token; lists named word, surprisal, rank, entropy, tokens pe
             "nlptools score lm/ --per word --columns surprisal,entropy < stories.txt > surprisals.tsv",
         ),
         (
+            "Score sentences with a BERT:",
+            "nlptools score bert/ --masked within-word < sentences.txt",
+        ),
+        (
             "Sort translations (id, tab, text) by probability, the best of each id first:",
             "nlptools score lm/ --field 2 < nbest.tsv | sort -t $'\\t' -k 1,1n -k 3,3gr",
         ),
@@ -59,8 +69,9 @@ log_probability per token; lists named word, surprisal, rank, entropy, tokens pe
 def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
     """Write the log-probability of lines, or the perplexity of a text.
 
-    MODEL is a directory written by train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz). Each line
-    is scored independently, unless --carry is given.
+    MODEL is a directory written by train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz); with --masked,
+    one written by pretrain-bert, or a Hugging Face BERT with its head for masked tokens. Each line is scored independently,
+    unless --carry is given.
     """
     score.check()
     import json

@@ -30,6 +30,14 @@ class Score:
         low=-LARGEST,
         metavar="K",
     )
+    masked: str | None = option(
+        None,
+        "Score text with an encoder (BERT) that predicts masked tokens: the log-probability of each token, given all others."
+        " pll masks one token at a time; within-word masks the later pieces of its word, too. Without a value: pll.",
+        choices=("pll", "within-word"),
+        bare="pll",
+        metavar="[HOW]",
+    )
     columns: tuple[str, ...] = option(
         ("surprisal",),
         "Columns of --per word: surprisal; rank of the first token of the word among all tokens; entropy of the distribution"
@@ -101,6 +109,22 @@ class Score:
         if len(set(self.columns)) < max(1, len(self.columns)):
             raise UsageError("--columns: expected different columns")
         self._check_field()
+        self._check_masked()
+
+    def _check_masked(self) -> None:
+        if self.masked is None:
+            return
+        unfit = {
+            "--no-eos": not self.eos,
+            "--document": self.document is not None,
+            "--stride": self.stride != 0,
+            "--no-boundary-correction": not self.boundary_correction,
+        }
+        if flags := [flag for flag, given in unfit.items() if given]:
+            raise UsageError(
+                f"{flags[0]} does not go with --masked",
+                hint="lines are scored one by one, each token in the middle of its context, without an end of text",
+            )
 
     def _check_field(self) -> None:
         if self.field is None:

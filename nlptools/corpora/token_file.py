@@ -119,10 +119,11 @@ def encode(
         flat, lengths = flat_ids(unknown.tokenizer.encode_lines(texts, threads))
         ends = np.fromiter((ends for _, ends in chunk), np.bool_, len(chunk))
         ids = np.insert(flat, lengths.cumsum()[ends], eos)
-        yield ids, _counts(texts, len(flat), int(ends.sum()), unknown.count(texts, flat))
+        yield ids, text_counts(texts, len(flat), int(ends.sum()), unknown.count(texts, flat))
 
 
-def _counts(texts: Sequence[str], tokens: int, documents: int, unknown: int) -> TextCounts:
+def text_counts(texts: Sequence[str], tokens: int, documents: int, unknown: int) -> TextCounts:
+    """The counts of texts with this number of tokens, to which one end-of-text token for each document is added."""
     return TextCounts(
         tokens=tokens + documents,
         documents=documents,

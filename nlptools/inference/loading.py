@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from nlptools.inference.embedding.contract import Embedder
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.inference.language_model import LanguageModel
+    from nlptools.inference.masked_scoring import MaskedScorer
     from nlptools.inference.ngram_scorer import NGramScorer
     from nlptools.inference.prediction import PairPredictor, Predictor
     from nlptools.inference.translation import Translator
@@ -84,7 +85,9 @@ def load(
     path: str | Path, *others: str | Path, settings: Generate, **where: Unpack[Where]
 ) -> LanguageModel | Translator: ...
 @overload
-def load(path: str | Path, *, settings: Score, **where: Unpack[Where]) -> LanguageModel | NGramScorer: ...
+def load(
+    path: str | Path, *, settings: Score, **where: Unpack[Where]
+) -> LanguageModel | NGramScorer | MaskedScorer: ...
 @overload
 def load(
     path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., errors: str = ..., **where: Unpack[Where]
@@ -108,13 +111,14 @@ def load(
     words: EmbedWords | None = None,
     files: Files | None = None,
     errors: str = "strict",
-) -> LanguageModel | NGramScorer | Translator | Predictor | PairPredictor | Embedder:
+) -> LanguageModel | NGramScorer | MaskedScorer | Translator | Predictor | PairPredictor | Embedder:
     """A trained model, ready for use.
 
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
     * `Score`: a `LanguageModel` or an `NGramScorer`; its `memory_length` applies from here on;
+    * `Score`: a `LanguageModel` or an `NGramScorer`; with `masked`, a `MaskedScorer` for an encoder;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
@@ -146,6 +150,8 @@ def load(
     first = opened[0]
     if isinstance(settings, Score) and settings.memory_length is not None:
         _set_memory(first.bundle, settings.memory_length)
+    if isinstance(settings, Score) and settings.masked is not None:
+        return _masked_scorer(first, compute)
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
@@ -206,6 +212,15 @@ def _embedder(opened: Opened, settings: Embed | None, compute: Compute) -> Embed
     return TextEmbedder(opened.bundle, opened.steps, backend.Backend.detect(compute), settings)
 
 
+def _masked_scorer(opened: Opened, compute: Compute) -> MaskedScorer:
+    """An encoder that scores text. Raises UsageError for other models, and for one without the head."""
+    from nlptools.compute import backend
+    from nlptools.inference.masked_scoring import MaskedScorer
+
+    backend.expect_new_shapes()
+    return MaskedScorer(opened.bundle, backend.Backend.detect(compute))
+
+
 def _predictor(
     opened: Opened, settings: Predict | None, files: Files | None, compute: Compute
 ) -> Predictor | PairPredictor:
@@ -227,9 +242,10 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
         generates = family in (registry.LANGUAGE, registry.ENCODER_DECODER)
         if not generates or each.steps is not None or each.predicts:
             what = "a model for a task" if family == registry.TASK_DECODER else "an encoder"
+            takers = "score --masked, embed" if "masked" in each.bundle.heads else "embed"
             raise UsageError(
                 f"{display(str(each.path))} is {what} and cannot generate text",
-                hint="embed, finetune and predict take such models",
+                hint=f"{takers}, finetune and predict take such models",
             )
     backend = Backend.detect(compute)
     if opened[0].bundle.is_encoder_decoder:

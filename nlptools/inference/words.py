@@ -86,8 +86,8 @@ class WordScorer:
 
     def scores(self, line: str, details: Details) -> WordScore:
         """The words of a line, given the details (T or more, 4) of its tokens; after them, those of the end of the text."""
-        spans = [match.span() for match in re.finditer(r"\S+", line)]
-        bounds = self._bounds(line, spans)  # (W + 1,) the first token of each word, and the end of the last
+        spans = _word_spans(line)
+        bounds = self.bounds(line)
         first, end = bounds[:-1], bounds[1:]
         log_probs = np.append(details[:, LOG_PROBABILITY].astype(np.float64), 0.0)
         # of an empty range, reduceat returns the number at its start
@@ -104,8 +104,9 @@ class WordScorer:
         values = [0.0 + value for value in surprisals.tolist()]
         return WordScore(words, values, counts, [None if r is None else int(r) for r in ranks], entropies)
 
-    def _bounds(self, line: str, spans: list[tuple[int, int]]) -> NDArray[np.int64]:
+    def bounds(self, line: str) -> NDArray[np.int64]:
         """The first token of each word, and the end of the last, (W + 1,); a token belongs to the word it begins in."""
+        spans = _word_spans(line)
         if self.tokenizer.kind == "whitespace":
             return np.arange(len(spans) + 1)
         places = np.array(self.tokenizer.offsets(line), np.int64).reshape(-1, 2)
@@ -114,6 +115,11 @@ class WordScorer:
         if self.marks.at_end:
             word = np.minimum(word, np.searchsorted(words[:, 0], places[:, 1], side="left") - 1).clip(min=0)
         return np.searchsorted(np.maximum.accumulate(word), np.arange(len(spans) + 1))
+
+
+def _word_spans(line: str) -> list[tuple[int, int]]:
+    """The places of the words of a line."""
+    return [match.span() for match in re.finditer(r"\S+", line)]
 
 
 def _column(details: Details, column: int, first: NDArray[np.int64], counts: list[int]) -> list[float | None]:

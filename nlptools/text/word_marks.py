@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,13 @@ def word_marks(tokenizer: Tokenizer) -> WordMarks:
     `begins` is None for tokenizers of whole words, for those that put a mark at the end of a word, and for those that forget
     where spaces were. Pieces of WordPiece without ## end the word before them, punctuation marks included.
     """
-    assert tokenizer.vocab is not None
+    key: Any = tokenizer
+    return _marks(key)
+
+
+@lru_cache(maxsize=4)
+def _marks(tokenizer: Any) -> WordMarks:
+    """See `word_marks`; large vocabularies take some time."""
     tokens = tokenizer.vocab.tokens
     if tokenizer.kind in ("char", "bytes"):
         return WordMarks(_select(tokens, lambda token: token == SPACE or _is_space(token)))

@@ -250,7 +250,9 @@ def test_lines_of_a_stream(call: Run, kind: str, request: pytest.FixtureRequest)
     bare = call("score", model, "--carry", "--no-eos", "--per", "token", stdin=text).lines
     without = [row for row in tokens if not row.startswith(("</s>\t", "256\t"))]
     assert [row.split("\t")[0] for row in bare] == [row.split("\t")[0] for row in without]
-    words = call("score", model, "--carry", "--per", "word", "--base", "e", "--no-boundary-correction", stdin=text).lines
+    words = call(
+        "score", model, "--carry", "--per", "word", "--base", "e", "--no-boundary-correction", stdin=text
+    ).lines
     of_words = sum(float(row.split("\t")[1]) for row in words if row)
     assert -of_words == pytest.approx(sum(float(row.split("\t")[1]) for row in bare if row), abs=0.1)
     found = total(call, model, "--carry", "--document", "line", stdin=text)

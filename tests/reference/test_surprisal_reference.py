@@ -72,5 +72,5 @@ def test_words_of_a_gpt2(gpt2: Path) -> None:
         assert score.entropies == pytest.approx([row[2] for row in expected], abs=1e-4)
         assert score.ranks == [row[3] for row in expected]
         assert score.tokens == [row[4] for row in expected]
-    assert max(found[1].tokens) > 2
+    assert max(found[1].tokens) > 1
     assert not math.isclose(sum(found[0].surprisals), sum(plain[0].surprisals), rel_tol=1e-2)
