@@ -117,7 +117,6 @@ def load(
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel` or an `NGramScorer`; its `memory_length` applies from here on;
     * `Score`: a `LanguageModel` or an `NGramScorer`; with `masked`, a `MaskedScorer` for an encoder;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
@@ -148,10 +147,8 @@ def load(
         )
     opened = [open_model(each) for each in (path, *others)]
     first = opened[0]
-    if isinstance(settings, Score) and settings.memory_length is not None:
-        _set_memory(first.bundle, settings.memory_length)
-    if isinstance(settings, Score) and settings.masked is not None:
-        return _masked_scorer(first, compute)
+    if isinstance(settings, Score):
+        return _scorer(first, settings, compute)
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
@@ -159,10 +156,25 @@ def load(
     embeds = first.steps is not None or (first.bundle.is_encoder and not others)
     if isinstance(settings, Embed) or (settings is None and embeds):
         return _embedder(first, settings, compute)
-    generator = _generator(opened, compute)
-    if isinstance(settings, Score) and first.bundle.is_encoder_decoder:
-        raise UsageError(f"{path} is an encoder-decoder", hint="generate --score-target scores its targets")
-    return generator
+    return _generator(opened, compute)
+
+
+def _scorer(opened: Opened, settings: Score, compute: Compute) -> LanguageModel | NGramScorer | MaskedScorer:
+    """The model that scores text. Raises UsageError for one that cannot, or not with these settings."""
+    if settings.memory_length is not None:
+        _set_memory(opened.bundle, settings.memory_length)
+    if settings.masked is not None:
+        return _masked_scorer(opened, compute)
+    if opened.bundle.family == registry.NGRAM:
+        return _ngram_model([opened], settings, compute)
+    if opened.bundle.is_encoder_decoder:
+        name = display(str(opened.path))
+        raise UsageError(f"{name} is an encoder-decoder", hint="generate --score-target scores its targets")
+    from nlptools.inference.language_model import LanguageModel
+
+    model = _generator([opened], compute)
+    assert isinstance(model, LanguageModel)
+    return model
 
 
 def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> LanguageModel | NGramScorer:
