@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 class CausalLM(Objective):
     """Next-token cross-entropy, in nats. With `streams`, the model's state is carried from batch to batch.
 
-    The penalty of a `Penalized` model is part of the loss, once for each target. `frozen`: tokens, int64, whose embeddings are not updated.
+    The penalty of a `Penalized` model is part of the loss, once for each target. `frozen`: tokens, int64,
+    whose embeddings are not updated.
     """
 
     def __init__(self, model: LanguageModel, frozen: Tensor | None = None) -> None:

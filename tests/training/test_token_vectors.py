@@ -12,7 +12,7 @@ import pytest
 import torch
 from conftest import Run
 from tiny_bundles import WORDS, words_bundle
-from tiny_models import tiny
+from tiny_models import SIZES, tiny
 
 from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.compute.backend import Backend
@@ -139,7 +139,7 @@ def embeddings(directory: Path) -> np.ndarray:
 
 @architectures
 def test_training_from_vectors_there_and_back(call: Run, text: Path, arch: str) -> None:
-    heads = SMALL[:4] + SMALL[6:] if "lstm" in arch or arch == "convolution" else SMALL
+    heads = SMALL if "num_attention_heads" in SIZES[arch] else SMALL[:4] + SMALL[6:]
     options = ("train-lm", "--arch", arch, "-t", "vocab.tsv", *heads, "--vectors", "v.txt", "train.txt", "-o")
     done = call(*options, "frozen", "--freeze-embeddings", "--weight-decay", 1)
     assert done.code == 0 and "vectors: 12 of 22 tokens have one" in done.err, done.err
