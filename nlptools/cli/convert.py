@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import click
 
 from nlptools.cli.options import command as make_command
@@ -36,6 +38,7 @@ default) and 64% in 29 (--subvectors 25). Every command reads such directories. 
          "nlptools convert wiki.en.bin small/ --restrict 50000 --quantize int8"),
         ("In an eighth of the space:", "nlptools convert glove.6B.300d.txt small/ --quantize pq"),
         ("The words and vectors of a fastText model:", "nlptools convert model.bin model.vec"),
+        ("The embeddings of a language model:", "nlptools convert lm/ embeddings.txt"),
         ("Through a pipe:", "nlptools convert model.bin - | head -3"),
     ),
     exit_codes=(0, 2, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -45,8 +48,16 @@ default) and 64% in 29 (--subvectors 25). Every command reads such directories. 
 def command(source: str, target: str, convert: Convert, common: Common) -> None:
     """Convert word vectors from one format to another.
 
-    Reads the file or directory SOURCE and writes TARGET; - is standard input or output.
+    Reads the file or directory SOURCE and writes TARGET; - is standard input or output. SOURCE may also be the directory of a
+    language model: its tokens and their input embeddings.
     """
+    import os
+
     from nlptools.vectors.files import formats
 
-    formats.convert(source, target, convert, common.encoding_errors)
+    given = None
+    if os.path.isfile(os.path.join(source, "config.json")) and not os.path.isfile(os.path.join(source, "vectors.npy")):
+        from nlptools.inference.embedding import token_table
+
+        given = partial(token_table.load, source)
+    formats.convert(source, target, convert, common.encoding_errors, given=given)

@@ -86,6 +86,17 @@ class TrainLM:
     )
     dropout: float = option(0.0, "Probability of dropout.", low=0, high=0.9, metavar="P")
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
+    vectors: str | None = option(
+        None,
+        "Start from the word vectors of this file or directory, in any format that convert reads; tokens without a vector get"
+        " random numbers of the same variance. Their size must be that of the embeddings (--hidden).",
+        metavar="FILE",
+    )
+    freeze_embeddings: bool = option(
+        False,
+        "Keep the embeddings that come from --vectors as they are. Where the output is tied to the embeddings, it keeps them"
+        " as well; the other tokens learn.",
+    )
     document: str = option(
         "line",
         "Unit of text that an end-of-text token follows: a line, a paragraph (lines up to an empty one), or a file.",
@@ -209,6 +220,10 @@ class TrainLM:
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
         check_architecture(self, self.arch)
+        if self.vectors is not None and self.init is not None:
+            raise UsageError("--vectors does not go with --init, which has embeddings")
+        if self.freeze_embeddings and self.vectors is None:
+            raise UsageError("--freeze-embeddings goes with --vectors")
         if self.weights is not None and self.smoothing != "jelinek-mercer":
             raise UsageError("--weights goes with --smoothing jelinek-mercer")
         if self.weights is not None and len(weights(self.weights)) != self.order:

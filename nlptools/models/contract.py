@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from nlptools.layers.output import OutputHead
 
@@ -69,6 +69,10 @@ class LanguageModel(Decoder, Protocol):
         """Whether it trains on text in order, its state carried from batch to batch and into checkpoints. The state is then a
         named tuple of tensors, with a method `detach` that cuts it off from the graph.
         """
+
+    @property
+    def token_embedding(self) -> nn.Embedding:
+        """The vectors that tokens are read as. Rows beyond the vocabulary are padding."""
 
     def __call__(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
         """See `Decoder`. Without a state, nothing comes before `ids`, and the new state is None (training, scoring).

@@ -25,11 +25,12 @@ from nlptools.models import registry
 from nlptools.models.contract import LanguageModel
 from nlptools.text import documents
 from nlptools.text.tokenizer import Tokenizer
-from nlptools.training import initial
+from nlptools.training import initial, token_vectors
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled, SpooledTask
 from nlptools.training.objectives import CausalLM
+from nlptools.training.token_vectors import TokenVectors
 
 
 def train_lm(
@@ -54,7 +55,9 @@ def train_lm(
     initial.check_vocabulary("--tokenizer", settings.tokenizer, tokenizer)
     eos = documents.end_of_text(tokenizer, settings.tokenizer)
     config = _config(settings, tokenizer, eos)
-    task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, config, encoding_errors)
+    assert tokenizer.vocab is not None
+    vectors = token_vectors.of_options(settings, tokenizer.vocab, config, encoding_errors)
+    task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors)
     return run_job(task, run, compute, invocation)
 
 
@@ -69,6 +72,7 @@ class _LanguageModel(SpooledTask[Corpus]):
     tokenizer: Tokenizer
     eos: int
     config: Any  # the sizes of the model
+    vectors: TokenVectors | None  # of --vectors
     encoding_errors: str
     unit: str = "tokens"
     criterion: Criterion = LOSS
@@ -89,10 +93,14 @@ class _LanguageModel(SpooledTask[Corpus]):
         return f"{tokens} in {documents}{unknown}"
 
     def model(self) -> Any:
-        return initial.model(self.options.arch, self.config, self.seed, self.options.init)
+        model = initial.model(self.options.arch, self.config, self.seed, self.options.init)
+        if self.vectors is not None:
+            self.vectors.place(model.token_embedding.weight)
+        return model
 
     def objective(self, model: LanguageModel) -> CausalLM:
-        return CausalLM(model)
+        frozen = self.vectors.ids if self.vectors is not None and self.options.freeze_embeddings else None
+        return CausalLM(model, frozen)
 
     def source(self, data: Spooled[Corpus], model: LanguageModel, backend: Backend) -> Any:
         where: dict[str, Any] = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}

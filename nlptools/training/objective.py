@@ -46,6 +46,9 @@ class Objective(nn.Module, ABC):
     def restore_carry(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that `carry` returned."""
 
+    def adjust_gradients(self) -> None:
+        """Change the gradients of the parameters before they are measured and clipped; by default not at all."""
+
     def optimizer(self, run: Training) -> Optimizer:
         """The optimizer of the parameters; by default AdamW."""
         return AdamW(self, run.beta2, run.weight_decay)

@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nlptools.configs import Training
 from nlptools.layers.output import Projection
 from nlptools.models.contract import EncoderDecoder, LanguageModel, Penalized
+from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.objective import Objective
+from nlptools.training.token_vectors import FrozenRows
 
 if TYPE_CHECKING:
     from nlptools.batches.pairs import PairBatch
@@ -20,11 +23,13 @@ if TYPE_CHECKING:
 class CausalLM(Objective):
     """Next-token cross-entropy, in nats. With `streams`, the model's state is carried from batch to batch.
 
-    The penalty of a `Penalized` model is part of the loss, once for each target.
+    The penalty of a `Penalized` model is part of the loss, once for each target. `frozen`: tokens, int64,
+    whose embeddings are not updated.
     """
 
-    def __init__(self, model: LanguageModel) -> None:
+    def __init__(self, model: LanguageModel, frozen: Tensor | None = None) -> None:
         super().__init__(model)
+        self.frozen = frozen
         self.carried: Any = None  # the state after the batch before, cut off from its graph
 
     def counts(self, batch: Batch) -> dict[str, int]:
@@ -51,6 +56,17 @@ class CausalLM(Objective):
             penalty, self.model.penalty = self.model.penalty, None
             loss = loss + penalty * (targets >= 0).sum()
         return {"loss": loss}
+
+    def adjust_gradients(self) -> None:
+        """The gradients of frozen embeddings are 0, so that they do not count when gradients are clipped."""
+        gradient = self.model.token_embedding.weight.grad
+        if self.frozen is not None and gradient is not None:
+            gradient.index_fill_(0, self.frozen.to(gradient.device), 0.0)
+
+    def optimizer(self, run: Training) -> Optimizer:
+        """See `Objective.optimizer`; frozen embeddings stay as they are."""
+        inner = super().optimizer(run)
+        return inner if self.frozen is None else FrozenRows(inner, self.model.token_embedding.weight, self.frozen)
 
     def carry(self) -> dict[str, Tensor]:
         """The carried state, for a checkpoint."""

@@ -101,6 +101,7 @@ class Fit:
             for kind, value in sums.items():
                 total[kind] += float(value.detach())
         self.backend.sum_gradients(self.masters)
+        self.objective.adjust_gradients()
         losses = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
         mean = sum(losses[kind] / max(1.0, counts[kind]) for kind in losses)
         norm = self._gradient_norm()

@@ -37,8 +37,8 @@ from nlptools.text.vocab import Vocab
 from nlptools.training.engine.optimizers import Optimizer
 from nlptools.training.engine.row_adagrad import RowAdaGrad
 from nlptools.training.objective import Objective
+from nlptools.training.token_vectors import TokenVectors
 from nlptools.vectors.files import formats
-from nlptools.vectors.table import Vectors
 
 SPECIAL = ("<pad>", "<unk>")
 UNK = 1
@@ -129,7 +129,7 @@ class FromScratch:
         if encoding.ngrams is not None:
             model.buckets.copy_(torch.from_numpy(encoding.ngrams.known))
         if self.vectors is not None:
-            place_vectors(model.token_embedding.weight, encoding.tokenizer.vocab, self.vectors)
+            TokenVectors(encoding.tokenizer.vocab, self.vectors).place(model.token_embedding.weight)
         if self.options.freeze == "all":
             model.freeze_words()
         task.begin(model)
@@ -154,22 +154,6 @@ class FromScratch:
         assert self._encoding is not None
         tokenizer = self._encoding.tokenizer
         bundle.save_encoder(directory, model, weights, tokenizer, arch="text-classifier", training=training, more=more)
-
-
-@torch.no_grad()
-def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> None:
-    """Put the vectors of words into their rows of `table` (V, E), in place.
-
-    Words without one get random numbers of the same variance (Kim 2014).
-    """
-    vectors.words.hold_index()
-    places = vectors.words.find(vocab.tokens)
-    rows = [vocab.ids[word] for word in places]
-    taken = torch.from_numpy(np.array(vectors.rows.take(list(places.values())), np.float32))
-    if len(rows) and bool(taken.isfinite().all()):
-        bound = float(taken.std()) * 3**0.5
-        table.uniform_(-bound, bound)
-        table[torch.tensor(rows)] = taken
 
 
 class ClassifierLoss(Objective):

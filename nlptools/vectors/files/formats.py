@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import io
 import os
+from collections.abc import Callable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -195,18 +196,25 @@ def check_standard_output(target: str, kind: str, *, streamed: bool = False) -> 
         raise UsageError(f"{kind} is binary: not written to a terminal", hint="use a file, a pipe or a text format")
 
 
-def convert(source: str, target: str, settings: Convert, errors: str = "strict") -> None:
+def convert(
+    source: str, target: str, settings: Convert, errors: str = "strict", *, given: Callable[[], Vectors] | None = None
+) -> None:
     """Read `source` and write `target`: `nlptools convert`.
+
+    `given`: reads `source` in place of `load`, where it is no file of vectors.
 
     Raises:
         UsageError: options that exclude each other.
         InputError, BundleError, OutputError, StreamError: see `load` and `save`.
     """
-    kind = settings.source_format or source_format(source)
+    if given is not None and settings.source_format is not None:
+        raise UsageError(f"--from does not go with {display(source)}, a model directory")
+    kind = "" if given is not None else settings.source_format or source_format(source)
     to = settings.target_format or _target_format(target, kind)
     settings.check(to)
     check_target(target, to, settings.force)
-    vectors = first_words(load(source, settings.source_format, errors), settings.restrict)
+    whole = load(source, settings.source_format, errors) if given is None else given()
+    vectors = first_words(whole, settings.restrict)
     if settings.normalize:
         vectors = normalized(vectors)
     keeps_ngrams = settings.quantize == "none" and FORMATS[to].ngrams
