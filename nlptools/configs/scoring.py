@@ -118,6 +118,8 @@ class Score:
             "--no-eos": not self.eos,
             "--document": self.document is not None,
             "--stride": self.stride != 0,
+            "--carry": self.carry,
+            "--memory-length": self.memory_length is not None,
             "--no-boundary-correction": not self.boundary_correction,
         }
         if flags := [flag for flag, given in unfit.items() if given]:

@@ -117,7 +117,8 @@ def load(
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel` or an `NGramScorer`; with `masked`, a `MaskedScorer` for an encoder;
+    * `Score`: a `LanguageModel` or an `NGramScorer`; with `masked`, a `MaskedScorer` for an encoder. Its `memory_length` applies
+      from here on;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
@@ -148,7 +149,7 @@ def load(
     opened = [open_model(each) for each in (path, *others)]
     first = opened[0]
     if isinstance(settings, Score):
-        return _scorer(first, settings, compute)
+        return _scorer(opened, settings, compute)
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
@@ -159,22 +160,26 @@ def load(
     return _generator(opened, compute)
 
 
-def _scorer(opened: Opened, settings: Score, compute: Compute) -> LanguageModel | NGramScorer | MaskedScorer:
-    """The model that scores text. Raises UsageError for one that cannot, or not with these settings."""
-    if settings.memory_length is not None:
-        _set_memory(opened.bundle, settings.memory_length)
+def _scorer(
+    opened: list[Opened], settings: Score, compute: Compute
+) -> LanguageModel | NGramScorer | MaskedScorer | Translator:
+    """A model that scores text. Raises UsageError for one that cannot."""
+    loaded = opened[0].bundle
     if settings.masked is not None:
-        return _masked_scorer(opened, compute)
-    if opened.bundle.family == registry.NGRAM:
-        return _ngram_model([opened], settings, compute)
-    if opened.bundle.is_encoder_decoder:
-        name = display(str(opened.path))
-        raise UsageError(f"{name} is an encoder-decoder", hint="generate --score-target scores its targets")
-    from nlptools.inference.language_model import LanguageModel
+        from nlptools.compute import backend
+        from nlptools.inference.masked_scoring import MaskedScorer
 
-    model = _generator([opened], compute)
-    assert isinstance(model, LanguageModel)
-    return model
+        backend.expect_new_shapes()
+        return MaskedScorer(loaded, backend.Backend.detect(compute))
+    if settings.memory_length is not None:
+        _set_memory(loaded, settings.memory_length)
+    if loaded.family == registry.NGRAM:
+        return _ngram_model(opened, settings, compute)
+    if loaded.is_encoder_decoder:
+        raise UsageError(
+            f"{display(str(loaded.path))} is an encoder-decoder", hint="generate --score-target scores its targets"
+        )
+    return _generator(opened, compute)
 
 
 def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> LanguageModel | NGramScorer:
@@ -222,15 +227,6 @@ def _embedder(opened: Opened, settings: Embed | None, compute: Compute) -> Embed
 
     backend.expect_new_shapes()
     return TextEmbedder(opened.bundle, opened.steps, backend.Backend.detect(compute), settings)
-
-
-def _masked_scorer(opened: Opened, compute: Compute) -> MaskedScorer:
-    """An encoder that scores text. Raises UsageError for other models, and for one without the head."""
-    from nlptools.compute import backend
-    from nlptools.inference.masked_scoring import MaskedScorer
-
-    backend.expect_new_shapes()
-    return MaskedScorer(opened.bundle, backend.Backend.detect(compute))
 
 
 def _predictor(

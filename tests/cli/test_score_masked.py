@@ -82,6 +82,7 @@ def test_a_column_and_objects(call: Run, bert: Path) -> None:
     [
         (("--no-eos",), "--no-eos does not go with --masked"),
         (("--stride", "3"), "--stride does not go with --masked"),
+        (("--carry",), "--carry does not go with --masked"),
         (("--per", "total", "--document", "line"), "--document does not go with --masked"),
         (("--per", "word", "--no-boundary-correction"), "--no-boundary-correction does not go with --masked"),
     ],
