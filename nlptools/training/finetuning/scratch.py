@@ -52,7 +52,6 @@ class FromScratch:
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
         """Raises UsageError for settings that do not go together, BundleError for invalid vectors or an invalid tokenizer."""
         assert settings.scratch is not None
-        scratch.check(settings.scratch)
         self.options, self.scratch, self.arch = settings, scratch, settings.scratch
         self.given = tokenizers.load(scratch.tokenizer, None, scratch.lowercase)
         self.vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
@@ -160,10 +159,12 @@ class FromScratch:
 def place_vectors(table: Tensor, vocab: Vocab, vectors: Vectors) -> None:
     """Put the vectors of words into their rows of `table` (V, E), in place.
 
-    Words without one get random numbers of the same variance (Kim 2014).
+    A word without one gets that of its lower-case form; if there is none either, random numbers of the same variance (Kim 2014).
     """
     vectors.words.hold_index()
     places = vectors.words.find(vocab.tokens)
+    lower = vectors.words.find({word.lower() for word in vocab.tokens if word not in places})
+    places |= {word: lower[word.lower()] for word in vocab.tokens if word not in places and word.lower() in lower}
     rows = [vocab.ids[word] for word in places]
     taken = torch.from_numpy(np.array(vectors.rows.take(list(places.values())), np.float32))
     if len(rows) and bool(taken.isfinite().all()):
