@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from nlptools.models.language.ngram import NGrams
     from nlptools.models.tasks.heads import TaskHeads
     from nlptools.models.tasks.text_classifiers import TextClassifier
+    from nlptools.models.tasks.word_tagger import WordTagger
     from nlptools.text.tokenizer import Tokenizer
 
 
@@ -37,7 +38,7 @@ class Bundle:
 
     path: Path
     arch: str
-    model: LanguageModel  # or a contract.EncoderDecoder, a TaskHeads, a TextClassifier: see `family`
+    model: LanguageModel  # or a contract.EncoderDecoder, a TaskHeads, a TextClassifier, a WordTagger: see `family`
     tokenizer: Tokenizer  # of the source
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
@@ -148,7 +149,7 @@ def save_pair(
 
 def save_encoder(
     directory: Path,
-    model: TaskHeads | TextClassifier,
+    model: TaskHeads | TextClassifier | WordTagger,
     weights: Mapping[str, Any],
     tokenizer: Tokenizer,
     *,
@@ -247,7 +248,7 @@ def _load(path: Path) -> Bundle:
         return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))
     check_tokenizer(path, tokenizer, config)
-    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER):
+    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER):
         return Bundle(path, arch, model, tokenizer, config, training)
     config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
     _check_eos(path, config)

@@ -8,14 +8,14 @@ Shapes: N rows, B rows of a batch, T length.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nlptools.batches.encoder_rows import Marks, Rows, Segment, join, packed, ranges
+from nlptools.batches.encoder_rows import Marks, Pieces, Rows, Segment, encode_once, join, packed, ranges
 from nlptools.batches.source import EpochSource
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
@@ -55,6 +55,14 @@ class Encoding:
         rows, _ = join(self.marks, [Segment(pieces.ids, starts[:, i], kept[:, i], types[i]) for i in range(count)])
         return Features(rows, cut=int((kept < lengths).any(1).sum()))
 
+    def pieces(self, words: Sequence[str]) -> tuple[Pieces, np.ndarray]:
+        """The pieces of each different word, and the number of each of the words among them: see `encode_once`."""
+        return encode_once(self.tokenizer, [self.marks.before_word + word for word in words], self.threads)
+
+    def tables(self, words: Iterable[str]) -> dict[str, np.ndarray]:
+        """The `Features.tables` of rows of these words: none."""
+        return {}
+
 
 @dataclass(frozen=True)
 class Features:
@@ -67,6 +75,7 @@ class Features:
         per_token: the targets that belong to tokens.
         examples: (E + 1,) int64, the first row of each example, and the end; None: a row is an example.
         cut: number of examples that lost tokens.
+        tables: arrays that belong to no row, such as the spelling of the words that `rows` numbers.
         more: what a task needs to turn rows into predictions; not saved.
     """
 
@@ -75,6 +84,7 @@ class Features:
     per_token: tuple[str, ...] = ()
     examples: np.ndarray | None = None
     cut: int = 0
+    tables: Mapping[str, np.ndarray] = field(default_factory=dict)
     more: Any = None
 
     def __len__(self) -> int:
@@ -94,7 +104,8 @@ class Features:
     def digest(self) -> str:
         """SHA-256 of all arrays."""
         total = hashlib.sha256()
-        for array in (self.rows.ids, self.rows.types, self.rows.bounds, *self.targets.values()):
+        rows = self.rows.ids, self.rows.types, self.rows.bounds
+        for array in (*rows, *self.targets.values(), *self.tables.values()):
             total.update(np.ascontiguousarray(array).data)
         return total.hexdigest()
 
@@ -108,6 +119,7 @@ class Features:
         record = {"per_token": self.per_token, "widths": widths, "targets": list(self.targets), "cut": self.cut}
         arrays = {"ids": self.rows.ids, "types": self.rows.types, "bounds": self.rows.bounds}
         arrays |= {f"target.{name}": array.reshape(-1) for name, array in self.targets.items()}
+        arrays |= {f"table.{name}": array for name, array in self.tables.items()}
         if self.examples is not None:
             arrays["examples"] = self.examples
         with ArrayFiles(path) as files:
@@ -122,12 +134,13 @@ class Features:
         targets = {name: arrays[f"target.{name}"] for name in record["targets"]}
         targets |= {name: targets[name].reshape(-1, width) for name, width in record["widths"].items()}
         rows = Rows(arrays["ids"], arrays["types"], arrays["bounds"])
-        return Features(rows, targets, tuple(record["per_token"]), arrays.get("examples"), record["cut"])
+        tables = {name[6:]: array for name, array in arrays.items() if name.startswith("table.")}
+        return Features(rows, targets, tuple(record["per_token"]), arrays.get("examples"), record["cut"], tables)
 
 
-def with_types(rows: Rows, encoding: Encoding) -> Rows:
+def with_types(rows: Rows, types: int) -> Rows:
     """The rows, with all types 0 if the model has one segment type."""
-    return rows if encoding.types > 1 else replace(rows, types=np.zeros_like(rows.types))
+    return rows if types > 1 else replace(rows, types=np.zeros_like(rows.types))
 
 
 def shortened(lengths: np.ndarray, most: int) -> np.ndarray:

@@ -6,7 +6,9 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
+from nlptools.configs.tasks import check_options
 from nlptools.configs.text_classifiers import PRESETS, Scratch, described
+from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
 
 
 @make_command(
@@ -16,8 +18,8 @@ from nlptools.configs.text_classifiers import PRESETS, Scratch, described
     Files,
     FinetuneTraining,
     Compute,
-    presets=PRESETS,
-    preset_option="scratch",
+    presets={**PRESETS, **TAG_PRESETS},
+    preset_options=("task", "scratch"),
     formats="""Published files are read unchanged. A table has fields between tabs, or is CSV (.csv), Parquet (.parquet) or JSON
 lines (.jsonl); names in the first line (keys in JSON) tell texts and labels apart, or --text-column and --label-column name
 them. Tabs in the examples below are written as \\t.
@@ -89,7 +91,7 @@ sees both, their difference and their product. bag does what fastText's supervis
 occur in the training data are ignored. The output is a model directory for predict alone. Defaults:
 
 """
-    + described(PRESETS),
+    + described({**PRESETS, **TAG_PRESETS}),
     examples=(
         (
             "Types of questions, evaluated on held-out ones:",
@@ -160,6 +162,7 @@ def command(
     finetune.check()
     if finetune.scratch is not None:
         scratch.check(finetune.scratch)
+        check_options(finetune.task, scratch)
     finetunetraining.check()
     from nlptools.training.finetuning.finetune import finetune as train
 

@@ -34,6 +34,7 @@ class Command(click.Command):
 
     groups: tuple[type, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = {}
+    preset_options: tuple[str, ...] = ()
     formats: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     exit_codes: tuple[int, ...] = (0, 2)
@@ -101,7 +102,7 @@ def command(
     name: str,
     *groups: type,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
-    preset_option: str = "preset",
+    preset_options: tuple[str, ...] = ("preset",),
     formats: str = "",
     examples: tuple[tuple[str, str], ...] = (),
     exit_codes: tuple[int, ...] = (0, 2, 65, 66, 74, 130, 141, 143),
@@ -110,7 +111,8 @@ def command(
 
     The function receives one instance of each settings class in `groups` and of `Common`, as keyword arguments named after
     the class in lower case (`Tokenize` -> `tokenize`), and the click arguments declared below this decorator.
-    `presets` maps the values of an option `--preset`, or of `preset_option`, to values of other options.
+    `presets` maps the values of an option `--preset`, or of `preset_options`, to values of other options: see
+    `config_files.read_preset`.
     """
     groups = (*groups, Common)
 
@@ -123,10 +125,11 @@ def command(
         result = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(callback)
         result.params.extend(_option(field) for group in groups for field in dataclasses.fields(group))
         result.params.extend([*config_files.config_options(), short_help.option()])
-        result.groups, result.presets, result.formats = groups, presets or {}, formats
+        result.groups, result.formats = groups, formats
+        result.presets, result.preset_options = presets or {}, preset_options
         result.examples, result.exit_codes = examples, exit_codes
         for option in result.params:
-            if presets and option.name == preset_option:
+            if presets and option.name in preset_options:
                 option.is_eager, option.callback = True, config_files.read_preset
         return result
 

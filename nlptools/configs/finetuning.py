@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from nlptools.configs import LARGEST_FLOAT, Training, option, redefined, text_classifiers
 from nlptools.configs.layers import layers
-from nlptools.configs.tasks import GLUE, SCRATCH_TASKS, changed, check_options, task
+from nlptools.configs.tasks import SCRATCH_TASKS, changed, check_options, scratch_entry, task
 from nlptools.errors import UsageError
 
 MEASURES = ("accuracy", "exact", "f1", "f1_macro", "f1_micro", "matthews", "pearson", "spearman", "loss")
@@ -97,7 +97,7 @@ class Finetune:
     scratch: str | None = option(
         None,
         "Train without a pretrained model (classify, pair, regress): the mean of word vectors and a layer, a bag of n-grams"
-        " (fastText), cnn, lstm, gru, rnn, transformer. Each has its own defaults.",
+        " (fastText), cnn, lstm, gru, rnn, transformer; tag: the last five. Each has its own defaults.",
         choices=text_classifiers.ARCHITECTURES,
     )
     multi_label: bool = option(False, "classify: an example can have several labels at once, or none.")
@@ -200,8 +200,13 @@ class Finetune:
 
     def _check_scratch(self) -> None:
         """Raises UsageError for options that only encoders have."""
-        if self.task not in SCRATCH_TASKS and not self.task.startswith(GLUE):
+        known = scratch_entry(self.task).architectures
+        if not known:
             raise UsageError(f"--scratch goes with {', '.join(SCRATCH_TASKS)} and glue/NAME, not {self.task}")
+        if self.scratch not in known:
+            raise UsageError(
+                f"--scratch {self.scratch} does not go with --task {self.task}, expected {', '.join(known)}"
+            )
         if self.layers != "last" or self.layer_decay != 1.0 or self.unfreeze or self.encoder_dropout is not None:
             raise UsageError("--layers, --layer-decay, --unfreeze and --encoder-dropout go with --model, not --scratch")
         if self.freeze not in ("0", "all"):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from nlptools.configs import text_classifiers, word_taggers
 from nlptools.errors import UsageError
 
 GLUE = "glue/"  # before the name of a task of GLUE, which is one of classify, pair and regress
@@ -20,14 +21,17 @@ class TaskEntry:
         head: the name of its head, one of `models.tasks.heads.TASK_HEADS`.
         layouts: the layouts of its files, besides auto.
         options: the options of `finetune` and `predict` that this task has and some others lack.
-        scratch: whether `finetune --scratch` can train it.
+        scratch: "module:Class" of what `finetune --scratch` trains, used as a `training.finetuning.pretrained.Pretrained`; ""
+            for tasks that need a pretrained model.
+        architectures: the values of --scratch.
     """
 
     implementation: str = ""
     head: str = ""
     layouts: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
-    scratch: bool = False
+    scratch: str = ""
+    architectures: tuple[str, ...] = ()
 
 
 _TEXTS = "nlptools.tasks.classify.task:Classification"
@@ -35,6 +39,10 @@ _WORDS = "nlptools.tasks.tag.task:Tagging"
 _TABLES = ("table", "csv", "jsonl", "parquet")
 _LINES = ("columns", "probabilities", "top_k", "submission")
 _TAGS = ("columns", "crf", "decode")
+_OF_TEXTS = ("nlptools.training.finetuning.scratch:FromScratch", text_classifiers.ARCHITECTURES)
+_OF_WORDS = ("nlptools.training.finetuning.tagger:TaggerFromScratch", word_taggers.ARCHITECTURES)
+_TEXT_OPTIONS = ("tokenizer", "word_ngrams", "char_ngrams")  # of --scratch
+_WORD_OPTIONS = ("characters", "char_dim", "max_vectors")
 _ANSWERS = ("stride", "predictions", "nbest", "null_odds", "null_threshold")
 
 TASKS = {
@@ -42,12 +50,12 @@ TASKS = {
         _TEXTS,
         "sequence",
         (*_TABLES, "rte", "trec", "trec-fine"),
-        (*_LINES, "multi_label", "class_weights"),
-        scratch=True,
+        (*_LINES, *_TEXT_OPTIONS, "multi_label", "class_weights"),
+        *_OF_TEXTS,
     ),
-    "pair": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), (*_LINES, "class_weights"), scratch=True),
-    "regress": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), _LINES, scratch=True),
-    "tag": TaskEntry(_WORDS, "tokens", ("conll", "conllu", "lines"), _TAGS),
+    "pair": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), (*_LINES, *_TEXT_OPTIONS, "class_weights"), *_OF_TEXTS),
+    "regress": TaskEntry(_TEXTS, "sequence", (*_TABLES, "rte"), (*_LINES, *_TEXT_OPTIONS), *_OF_TEXTS),
+    "tag": TaskEntry(_WORDS, "tokens", ("conll", "conllu", "lines"), (*_TAGS, *_WORD_OPTIONS), *_OF_WORDS),
     "roles": TaskEntry(_WORDS, "tokens", ("conllu",), (*_TAGS, "role_spans")),
     "answer": TaskEntry(
         "nlptools.tasks.answer.task:QuestionAnswering",
@@ -77,6 +85,11 @@ def task(text: str) -> str:
     return text
 
 
+def scratch_entry(task: str) -> TaskEntry:
+    """The row of the task whose models without pretraining `task` has."""
+    return TASKS["classify" if task.startswith(GLUE) else task]
+
+
 def changed(settings: Any, names: Iterable[str]) -> list[str]:
     """The flags of those options whose values are not the defaults."""
     given = [name for name in names if getattr(settings, name) != settings.__dataclass_fields__[name].default]
@@ -85,7 +98,7 @@ def changed(settings: Any, names: Iterable[str]) -> list[str]:
 
 def check_options(task: str, settings: Any) -> None:
     """Raise UsageError for an option in the dataclass `settings` that `task` lacks and another task has."""
-    own = ("class_weights",) if task.startswith(GLUE) else TASKS[task].options
+    own = ("class_weights", *_TEXT_OPTIONS) if task.startswith(GLUE) else TASKS[task].options
     others = [name for name in settings.__dataclass_fields__ if name in _OF_SOME_TASKS and name not in own]
     for name in others:
         if flags := changed(settings, [name]):

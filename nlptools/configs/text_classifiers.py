@@ -1,11 +1,11 @@
-"""Settings of text classifiers without pretraining: `finetune --scratch`."""
+"""Settings of models without pretraining: `finetune --scratch`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
-from nlptools.configs import option
+from nlptools.configs import option, word_taggers
 from nlptools.configs.word_vectors import lengths
 from nlptools.errors import UsageError
 
@@ -53,8 +53,8 @@ class Scratch:
     vectors: str | None = option(
         None, "Start from the word vectors of this file, in any format that convert reads.", metavar="FILE"
     )
-    tokenizer: str = option("words", "Tokenizer: a name or a path, as in tokenize.", metavar="NAME")
-    lowercase: bool = option(True, "Lower-case the texts.")
+    tokenizer: str = option("words", "Tokenizer of texts: a name or a path, as in tokenize.", metavar="NAME")
+    lowercase: bool = option(True, "Lower-case the texts; tag: the words that are looked up, not their characters.")
     min_count: int = option(
         1, "Minimum frequency of a word in the training texts; rarer words are unknown.", low=1, metavar="N"
     )
@@ -64,11 +64,28 @@ class Scratch:
     hidden_size: int = option(
         128, "Size of a layer: of the MLP, the filters of each width, the states of each direction.", low=1, metavar="N"
     )
-    depth: int = option(1, "Number of layers (lstm, gru, rnn, transformer).", low=1, high=64, metavar="N")
+    depth: int = option(
+        1, "Number of layers (lstm, gru, rnn, transformer; tag: also cnn).", low=1, high=64, metavar="N"
+    )
     dropout: float = option(0.5, "Dropout before the last layer, and between layers.", low=0, high=0.99, metavar="X")
     word_ngrams: int = option(2, "Maximum length of n-grams of words (bag).", low=1, high=16, metavar="N")
     char_ngrams: str | None = option(
         None, "Add n-grams of A to B characters of each word, such as 3-6 (bag).", metavar="A-B", check=lengths
+    )
+
+    characters: str | None = option(
+        None,
+        "tag: vector of the spelling of a word, beside its own: the maximum over windows of its characters, cnn (Ma & Hovy 2016),"
+        " the last states of an LSTM in both directions, lstm (Lample et al. 2016), or none. Default: cnn.",
+        choices=word_taggers.CHARACTERS,
+    )
+    char_dim: int = option(30, "tag: dimensions of this vector.", low=1, high=1 << 12, metavar="N")
+    max_vectors: int = option(
+        200_000,
+        "tag: the number of words of --vectors, from the top of the file, that the model knows even where the training texts lack"
+        " them; 0: all.",
+        low=0,
+        metavar="N",
     )
 
     def check(self, arch: str) -> None:
@@ -77,3 +94,5 @@ class Scratch:
             raise UsageError(f"--hidden-size {self.hidden_size}: expected a multiple of {2 * HEADS} for a transformer")
         if self.char_ngrams is not None and arch != "bag":
             raise UsageError(f"--char-ngrams goes with --scratch bag, not {arch}")
+        if self.characters == "lstm" and self.char_dim % 2:
+            raise UsageError(f"--char-dim {self.char_dim}: expected an even number for --characters lstm")

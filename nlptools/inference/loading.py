@@ -154,6 +154,8 @@ def load(
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
         return _predictor(first, settings, files, compute)
+    if first.bundle.family in (registry.TEXT_CLASSIFIER, registry.WORD_TAGGER):
+        raise UsageError(f"{display(str(path))} is a model of finetune --scratch", hint="predict takes such models")
     embeds = first.steps is not None or (first.bundle.is_encoder and not others)
     if isinstance(settings, Embed) or (settings is None and embeds):
         return _embedder(first, settings, compute)

@@ -38,9 +38,15 @@ class Dropout(nn.Module):
 class LockedDropout(Dropout):
     """Dropout of the same elements at all steps of a sequence (Gal & Ghahramani 2016, arXiv:1512.05287)."""
 
+    def __init__(self, p: float, steps: int = 0) -> None:
+        """`steps`: the dimension of the steps."""
+        super().__init__(p)
+        self.steps = steps
+
     def forward(self, x: Tensor) -> Tensor:
-        """(T, B, D) -> (T, B, D)."""
-        return x * dropout(x.new_ones(1, *x.shape[1:]), self.p) if self.active else x
+        """(T, B, D) -> (T, B, D), or with other `steps` (B, T, D) -> (B, T, D)."""
+        shape = [1 if i == self.steps else size for i, size in enumerate(x.shape)]
+        return x * dropout(x.new_ones(shape), self.p) if self.active else x
 
 
 class WordDropout(Dropout):

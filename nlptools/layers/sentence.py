@@ -2,6 +2,7 @@
 
 `Bidirectional`: LSTM, GRU or RNN (Hochreiter & Schmidhuber 1997, Cho et al. 2014, Elman 1990) from both ends (Schuster &
 Paliwal 1997). `SelfAttention`: blocks of a Transformer (Vaswani et al. 2017) with norms before, sines as positions.
+`Convolutions`: windows of three words with gates (Dauphin et al. 2017) and residual connections.
 Sentences are padded on the right; padding never changes the vectors of real words.
 Shapes: B batch, T length, E input size, D hidden size.
 """
@@ -9,17 +10,21 @@ Shapes: B batch, T length, E input size, D hidden size.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
+from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
 
 RECURRENT = {"lstm": nn.LSTM, "gru": nn.GRU, "rnn": nn.RNN}
+_WIDTH = 3  # words in a window of `Convolutions`
 
 
 class Bidirectional(nn.Module):
@@ -42,6 +47,14 @@ class Bidirectional(nn.Module):
             for i in range(num_layers)
         )
         self.dropout: Callable[[Tensor], Tensor] = dropout
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Open the forget gates of an LSTM (Jozefowicz et al. 2015); the other weights stay as PyTorch draws them."""
+        for layer in chain.from_iterable(self.layers):
+            if isinstance(layer, nn.LSTM):
+                bias: Any = layer.bias_hh_l0
+                bias[layer.hidden_size : 2 * layer.hidden_size] = 1.0
 
     def states(self, x: Tensor, mask: Tensor) -> Tensor:
         """(B, T, E), and (B, T) True = real -> (B, T, 2 D), the way forth first."""
@@ -87,3 +100,26 @@ class SelfAttention(nn.Module):
             x = block(x, mask=attend)
         out: Tensor = self.norm(x)
         return out
+
+
+class Convolutions(nn.Module):
+    """A projection and gated convolutions of three words, each added to its input: L layers see L words on either side.
+
+    Attributes:
+        size: of the output, D.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, num_layers: int, dropout: nn.Module) -> None:
+        super().__init__()
+        self.size = hidden_size
+        self.projection = Linear(input_size, hidden_size)
+        self.layers: Any = nn.ModuleList(GatedConvolution(hidden_size, _WIDTH) for _ in range(num_layers))
+        self.dropout: Callable[[Tensor], Tensor] = dropout
+
+    def states(self, x: Tensor, mask: Tensor) -> Tensor:
+        """(B, T, E), and (B, T) True = real -> (B, T, D)."""
+        real, side = mask[..., None].to(x.dtype), _WIDTH // 2
+        x = self.projection(self.dropout(x)) * real
+        for layer in self.layers:
+            x = (x + layer(F.pad(self.dropout(x), (0, 0, side, side)))) * real
+        return x

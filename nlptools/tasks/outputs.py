@@ -16,8 +16,7 @@ from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.layers import Layers
 from nlptools.layers.packed import Group
-from nlptools.models.tasks.text_classifiers import TextClassifier
-from nlptools.tasks import classifiers
+from nlptools.tasks.without_pretraining import FAMILIES
 
 LAST = Layers("sum", -1)
 _OF_ROWS = ("sequence", "choice")  # heads of one token per row: the first, or in a GPT the last
@@ -50,8 +49,9 @@ def logits(
     A batch has rows of similar length, for an encoder or a GPT end to end without padding.
     """
     of_rows: Callable[[np.ndarray], Sequence[np.ndarray] | np.ndarray]
-    if isinstance(model, TextClassifier):
-        of_rows = classifiers.row_logits(model, features, backend)
+    family = getattr(model, "family", None)
+    if family in FAMILIES:
+        of_rows = FAMILIES[family].row_logits(model, features, backend)
     else:
         of_rows = partial(_of_rows, model, head, which, features, backend)
     order = np.argsort(-features.lengths, kind="stable")  # the longest first: if memory runs out, it does at once

@@ -27,9 +27,8 @@ from nlptools.errors import BundleError, UsageError, display, shorten, shown
 from nlptools.formats.readers import read
 from nlptools.formats.reading_options import Options
 from nlptools.metrics.criterion import Criterion
-from nlptools.models import registry
 from nlptools.models.tasks.heads import LAYER_HEADS
-from nlptools.tasks import classifiers
+from nlptools.tasks.without_pretraining import FAMILIES
 
 T = TypeVar("T")
 AUTO = "auto"
@@ -227,15 +226,16 @@ def reading_options(files: Files, **changes: Any) -> Options:
 
 
 def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: bool = False) -> Any:
-    """How texts become rows for the model of a directory: an `Encoding`, or a `TextEncoding` of a text classifier.
+    """How texts become rows for the model of a directory: an `Encoding`, or what takes its place for a model
+    without pretraining.
 
     `training`: rows of a GPT are in our format even if the directory is not ours.
 
     Raises:
         BundleError: the vocabulary of an encoder lacks a special token.
     """
-    if loaded.family == registry.TEXT_CLASSIFIER:
-        return classifiers.encoding(loaded, max_length, threads)
+    if loaded.family in FAMILIES:
+        return FAMILIES[loaded.family].encoding(loaded, max_length, threads)
     model: Any = loaded.model
     limit = int(model.config.max_position_embeddings)
     longest = min(max_length or limit, limit)

@@ -30,10 +30,14 @@ class TokenVectors:
         rows: their vectors, float32 (N, E).
     """
 
-    def __init__(self, vocab: Vocab, vectors: Vectors) -> None:
-        """Raises BundleError for a vector that is not finite."""
+    def __init__(self, vocab: Vocab, vectors: Vectors, *, any_case: bool = False) -> None:
+        """`any_case`: a token without a vector has that of its lower-case form. Raises BundleError for one that is not finite."""
         vectors.words.hold_index()
         places = vectors.words.find(vocab.tokens)
+        if any_case:
+            missing = [token for token in vocab.tokens if token not in places]
+            lower = vectors.words.find({token.lower() for token in missing})
+            places |= {token: lower[token.lower()] for token in missing if token.lower() in lower}
         known = [token for token in vocab.tokens if token in places]
         self.ids = torch.tensor([vocab.ids[token] for token in known], dtype=torch.int64)
         self.rows = torch.from_numpy(vectors.take([places[token] for token in known]).copy())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from conftest import Run
 
+from tests.tasks.tiny_tags import columns, sentences
 from tests.tasks.tiny_tasks import table, texts
 
 
@@ -30,3 +31,31 @@ def test_text_classifiers_without_pretraining(call: Run, tmp_path: Path) -> None
     ):
         refused = call("finetune", "--task", "classify", *args, "-o", "x", "train.tsv")
         assert refused.code == 2 and message in refused.err
+
+
+def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
+    columns(tmp_path / "train.txt", sentences(120))
+    columns(tmp_path / "valid.txt", sentences(20, 1))
+    how = ("--crf", "--scratch", "lstm", "--task", "tag", "--valid", "valid.txt", "-o", "tagger", "train.txt")
+    for given in (how, (*how[3:5], *how[1:3], *how[5:], "--crf")):
+        dumped = call("finetune", *given, "--dump-config").text.split("\n")
+        for line in ('scratch = "lstm"', "epochs = 15.0", "batch_size = 16", 'characters = "cnn"', "hidden_size = 200"):
+            assert line in dumped
+    texts_have = call("finetune", "--scratch", "lstm", "--task", "classify", "-o", "x", "--dump-config").text
+    assert "hidden_size = 128" in texts_have.split("\n") and "characters" not in texts_have
+    done = call("finetune", *how, "--epochs", "3", "--lr", "1e-2", "--hidden-size", "16")
+    assert done.code == 0 and done.out == b"" and "nlptools predict tagger FILE" in done.err
+    sources = json.loads((tmp_path / "tagger" / "training.json").read_text())["invocation"]["sources"]
+    assert (sources["epochs"], sources["dim"], sources["depth"]) == ("flag", "preset", "default")
+    said = call("predict", "tagger", "--layout", "lines", stdin="w1 good w2\nbad w3\n")
+    assert said.lines == ["O B-A I-A", "B-B O"]
+    for args, message in (
+        (("--scratch", "bag"), "--scratch bag does not go with --task tag"),
+        (("--scratch", "lstm", "--char-ngrams", "3-6"), "--char-ngrams goes with"),
+        (("--scratch", "lstm", "--characters", "bytes"), "'bytes' is not one of"),
+        (("--scratch", "lstm", "--tokenizer", "13a"), "--tokenizer goes with the task classify or pair or regress"),
+    ):
+        refused = call("finetune", "--task", "tag", *args, "-o", "x", "train.txt")
+        assert refused.code == 2 and message in refused.err
+    refused = call("embed", "tagger", stdin="w1\n")
+    assert refused.code == 2 and "Traceback" not in refused.err

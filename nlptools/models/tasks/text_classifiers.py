@@ -30,6 +30,7 @@ from nlptools.layers.heads import SequenceHead
 from nlptools.layers.linear import Linear
 from nlptools.layers.pooling import pool
 from nlptools.layers.sentence import Bidirectional, SelfAttention
+from nlptools.models import registry
 
 WIDTHS = (3, 4, 5)  # of the windows of a cnn, in words (Kim 2014)
 
@@ -91,6 +92,7 @@ class TextClassifier(nn.Module):
     """
 
     runs_in_16_bits = False
+    family = registry.TEXT_CLASSIFIER
     buckets: Tensor
     heads = ("sequence",)
 

@@ -110,7 +110,7 @@ def answer_features(
     segments = [Segment(asked.ids, asked.bounds[which[of_row]], sizes[of_row]), Segment(pieces.ids, first, length, 1)]
     rows, (_, begin) = join(marks, segments)
     return AnswerFeatures(
-        with_types(rows, encoding),
+        with_types(rows, encoding.types),
         begin + length if marks.causal else np.zeros_like(begin),
         contexts,
         of_row,

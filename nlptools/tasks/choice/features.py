@@ -43,7 +43,7 @@ def choice_features(examples: Sequence[Choice], encoding: Encoding) -> Features:
         ],
     )
     cut_rows = int((first + second < before + after).sum())
-    return Features(with_types(rows, encoding), examples=bounds_of(counts), cut=cut_rows)
+    return Features(with_types(rows, encoding.types), examples=bounds_of(counts), cut=cut_rows)
 
 
 def cut_pair(first: np.ndarray, second: np.ndarray, room: int) -> tuple[np.ndarray, np.ndarray]:

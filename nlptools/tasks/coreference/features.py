@@ -53,7 +53,7 @@ def coreference_features(examples: Sequence[Coreference], encoding: Encoding) ->
     for n in range(len(examples)):
         for first, last in spans[n].tolist():
             rows.types[rows.bounds[n] + first : rows.bounds[n] + last + 1] = 1
-    return Features(with_types(rows, encoding), {"spans": spans.reshape(-1, 6)}, cut=cut)
+    return Features(with_types(rows, encoding.types), {"spans": spans.reshape(-1, 6)}, cut=cut)
 
 
 def _mentions(example: Coreference, starts: np.ndarray, ends: np.ndarray) -> np.ndarray:

@@ -23,8 +23,9 @@ from itertools import chain
 import numpy as np
 
 from nlptools.batches import strided_windows
-from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, encode_once, join, ranges
+from nlptools.batches.encoder_rows import Rows, Segment, bounds_of, join, ranges
 from nlptools.batches.features import Encoding, with_types
+from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.strided_windows import Windows
 from nlptools.batches.windows import NO_TARGET
 from nlptools.errors import UsageError
@@ -65,7 +66,7 @@ class WordFeatures:
 
 
 def word_features(
-    sentences: Sequence[Sequence[str]], encoding: Encoding, *, predicates: Sequence[int] | None = None
+    sentences: Sequence[Sequence[str]], encoding: Encoding | WordEncoding, *, predicates: Sequence[int] | None = None
 ) -> WordFeatures:
     """Rows of sentences of words; from one row of a long sentence to the next, half of what fits.
 
@@ -111,16 +112,16 @@ def word_features(
         _mark_predicates(rows, windows, of_row, first, offsets, begin)
     place = np.repeat(begin, np.diff(owned)) + offsets[:-1] - offsets[of_word]
     speaker = place + sizes - 1 if marks.causal else place
-    rows = with_types(rows, encoding)
+    rows = with_types(rows, encoding.types)
     return WordFeatures(rows, bounds, owned, speaker, int((sizes < whole).sum()))
 
 
-def _pieces(words: Sequence[str], encoding: Encoding) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pieces(words: Sequence[str], encoding: Encoding | WordEncoding) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The pieces of W words: (P,) ids, (W,) the first piece and (W,) the number of pieces of each word. Words without
     pieces get the unknown token.
     """
     marks = encoding.marks
-    pieces, which = encode_once(encoding.tokenizer, [marks.before_word + word for word in words], encoding.threads)
+    pieces, which = encoding.pieces(words)
     ids = np.append(pieces.ids, np.int32(marks.unk))
     starts, sizes = pieces.bounds[which], pieces.lengths[which]
     nothing = sizes == 0

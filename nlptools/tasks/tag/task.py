@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from torch.nn import functional as F
 from nlptools import bundle, messages
 from nlptools.batches.encoder_rows import padded
 from nlptools.batches.features import WEIGHT, Encoding, Features
+from nlptools.batches.spelled_words import WordEncoding
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.finetuning import Files, Finetune, Predict
 from nlptools.errors import BundleError, DataError, UsageError, display, shown
@@ -220,14 +221,15 @@ class Tagging(Task):
             words = "word" if unseen == 1 else "words"
             messages.warn(f"{first}; {unseen:,} {words} with such roles, counted as missed")
 
-    def features(self, examples: Sequence[Any], encoding: Encoding, labelled: bool) -> Features:
+    def features(self, examples: Sequence[Any], encoding: Encoding | WordEncoding, labelled: bool) -> Features:
         words = word_features(
             [e.words for e in examples],
             encoding,
             predicates=[e.predicate for e in examples] if self.name == "roles" else None,
         )
         starts = np.searchsorted(words.words[:-1], words.sentences)  # the first row of each sentence
-        features = Features(words.rows, examples=starts, cut=words.cut_words, more=words)
+        tables = encoding.tables(chain.from_iterable(e.words for e in examples))
+        features = Features(words.rows, examples=starts, cut=words.cut_words, tables=tables, more=words)
         if not labelled:
             return features
         labels = words.piece_labels(number_labels(map(_gold, examples), self.labels))

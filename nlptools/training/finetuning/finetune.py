@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.layers import layers
+from nlptools.configs.tasks import check_options, scratch_entry
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.errors import DataError, UsageError
 from nlptools.files import streams
@@ -45,8 +47,8 @@ def finetune(
     encoding_errors: str = "strict",
     invocation: Mapping[str, Any] | None = None,
 ) -> Trained:
-    """Train an encoder or a GPT, or with `settings.scratch` a text classifier, on the examples of `inputs` (files; none or `-`:
-    standard input) into `run.output`.
+    """Train an encoder or a GPT, or with `settings.scratch` a model without pretraining, on the examples of `inputs` (files;
+    none or `-`: standard input) into `run.output`.
 
     With `settings.seeds` or `settings.folds` there are several runs, in subdirectories of `run.output`, which keeps the
     best model. The same call continues a stopped run. `invocation` goes into the training record.
@@ -143,7 +145,7 @@ class _Finetuning:
     run: FinetuneTraining
     seed: int
     text: Text
-    reader: Any  # a `Pretrained` or a `FromScratch`
+    reader: Any  # a `Pretrained`, or what `TaskEntry.scratch` names
     task: Task
     files: Files
     fold: tuple[int, int] | None = None
@@ -277,9 +279,11 @@ class _Finetuning:
 def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Any:
     """The model to train, from scratch or pretrained. Raises UsageError, InputError, BundleError."""
     if settings.scratch is not None:
-        from nlptools.training.finetuning.scratch import FromScratch
-
-        return FromScratch(settings, scratch or Scratch(), errors)
+        module, name = scratch_entry(settings.task).scratch.split(":")
+        scratch = scratch or Scratch()
+        scratch.check(settings.scratch)
+        check_options(settings.task, scratch)
+        return getattr(import_module(module), name)(settings, scratch, errors)
     if scratch is not None and scratch.vectors is not None:
         raise UsageError("--vectors goes with --scratch", hint="--scratch mean")
     return pretrained.opened(settings)

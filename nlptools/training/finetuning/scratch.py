@@ -52,7 +52,6 @@ class FromScratch:
     def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
         """Raises UsageError for settings that do not go together, BundleError for invalid vectors or an invalid tokenizer."""
         assert settings.scratch is not None
-        scratch.check(settings.scratch)
         self.options, self.scratch, self.arch = settings, scratch, settings.scratch
         self.given = tokenizers.load(scratch.tokenizer, None, scratch.lowercase)
         self.vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)

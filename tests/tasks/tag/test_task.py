@@ -15,12 +15,10 @@ import torch
 from nlptools import bundle
 from nlptools.batches.encoder_rows import marks_of
 from nlptools.batches.features import Encoding, Features
-from nlptools.compute.backend import Backend
-from nlptools.configs.finetuning import Files, Finetune, Predict
+from nlptools.configs.finetuning import Files, Finetune
 from nlptools.errors import DataError, UsageError
 from nlptools.formats import tag_schemes
 from nlptools.formats.examples import Place, TaggedSentence
-from nlptools.inference.prediction import Predictor
 from nlptools.layers.crf import Crf
 from nlptools.metrics import spans
 from nlptools.metrics.tags import read_tags
@@ -28,33 +26,8 @@ from nlptools.tasks import task as tasks
 from nlptools.tasks.tag.task import Tagging
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
-from tests.tasks.tiny_tasks import FP32, WORDS, encoder, stopped_at, train
-
-
-def sentences(count: int, seed: int = 0, longest: int = 8) -> list[list[tuple[str, str]]]:
-    """(word, tag): `good` begins an entity, and the word after it belongs to it; `bad` is one by itself."""
-    rng, made = random.Random(seed), []
-    for _ in range(count):
-        rows: list[tuple[str, str]] = []
-        for _ in range(rng.randrange(1, longest)):
-            kind, word = rng.random(), f"w{rng.randrange(20)}"
-            if kind < 0.2:
-                rows += [("good", "B-A"), (word, "I-A")]
-            else:
-                rows.append(("bad", "B-B") if kind < 0.4 else (word, "O"))
-        made.append(rows)
-    return made
-
-
-def columns(path: Path, made: list[list[tuple[str, str]]]) -> Path:
-    path.write_text("".join("".join(f"{word} x {tag}\n" for word, tag in rows) + "\n" for rows in made))
-    return path
-
-
-def predicted(directory: Path, path: Path, window: int = 8192, **changes: Any) -> list[str]:
-    files = {name: changes.pop(name) for name in list(changes) if name in Files.__dataclass_fields__}
-    made = Predictor(bundle.load(directory), Backend.detect(FP32), Predict(**changes), Files(**files), window)
-    return [line for some in made.lines([str(path)]) for line in some]
+from tests.tasks.tiny_tags import columns, predicted, sentences
+from tests.tasks.tiny_tasks import WORDS, encoder, stopped_at, train
 
 
 def test_spans_are_learnt_and_written_back(tmp_path: Path) -> None:

@@ -212,7 +212,8 @@ def test_what_does_not_go_together(tmp_path: Path) -> None:
         ("mean", {"model": "x"}, "either --model"),
         ("cnn", {"char_ngrams": "3-6"}, "--char-ngrams"),
         ("transformer", {"hidden_size": 12}, "a multiple of 8"),
-        ("mean", {"task": "tag"}, "--scratch goes with"),
+        ("mean", {"task": "tag"}, "--scratch mean does not go with --task tag"),
+        ("mean", {"task": "answer"}, "--scratch goes with"),
     ):
         with pytest.raises(UsageError, match=said):
             train(tmp_path, arch, path, **changes)

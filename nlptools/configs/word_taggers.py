@@ -1,0 +1,27 @@
+"""Defaults of taggers of words without pretraining: `finetune --task tag --scratch`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+ARCHITECTURES = ("cnn", "lstm", "gru", "rnn", "transformer")
+CHARACTERS = ("cnn", "lstm", "none")
+
+_COMMON: dict[str, Any] = {
+    "lr": 2e-3,
+    "epochs": 15.0,
+    "batch_size": 16,
+    "warmup": 0.0,
+    "weight_decay": 0.0,
+    "dim": 100,
+    "characters": "cnn",
+    "dropout": 0.5,
+}
+# Defaults of options for each --scratch with the task tag; of the LSTM those of Ma & Hovy 2016, but Adam in place of SGD.
+PRESETS: dict[str, dict[str, Any]] = {
+    "tag lstm": {**_COMMON, "hidden_size": 200},
+    "tag gru": {**_COMMON, "hidden_size": 200},
+    "tag rnn": {**_COMMON, "lr": 1e-3, "hidden_size": 200},
+    "tag cnn": {**_COMMON, "lr": 1e-3, "hidden_size": 256, "depth": 4, "dropout": 0.3},
+    "tag transformer": {**_COMMON, "lr": 5e-4, "warmup": 0.1, "hidden_size": 256, "depth": 2, "dropout": 0.2},
+}

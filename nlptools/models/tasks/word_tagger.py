@@ -1,0 +1,193 @@
+"""Taggers of words that are trained from nothing, or from word vectors.
+
+The input of each word is its vector beside one of its spelling (`layers.characters`); then come layers that read the
+sentence in both directions (`layers.sentence`), a linear map to the labels, and optionally a conditional random field. With
+an LSTM these are the models of Lample et al. 2016 (N16-1030) and Ma & Hovy 2016 (P16-1101).
+The vectors of a word and of its spelling are computed once for each different word of a batch, and then put into its places.
+Departures: dropout drops the same elements for all words of a sentence, as in Reimers & Gurevych 2017 (D17-1035). Of the
+words that occur once in training, only those without a pretrained vector are sometimes read as unknown: an unknown word
+never has one. Words of the vector file that training lacks keep their vectors.
+Shapes: B batch, T length, U different words of a batch, L longest of them in characters, E word vector, K labels, V words.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.configs.checks import check_sizes
+from nlptools.configs.text_classifiers import HEADS
+from nlptools.configs.word_taggers import ARCHITECTURES, CHARACTERS
+from nlptools.errors import BundleError
+from nlptools.layers.characters import SPELLINGS
+from nlptools.layers.convolution import GatedConvolution
+from nlptools.layers.crf import Crf
+from nlptools.layers.dropout import Dropout, LockedDropout
+from nlptools.layers.linear import Linear
+from nlptools.layers.sentence import Bidirectional, Convolutions, SelfAttention
+from nlptools.models import registry
+from nlptools.text.spelling import FIRST, MOST_CHARACTERS, PAD
+
+_CHARACTER_SIZE = 30  # Ma & Hovy 2016
+_RARE_DROPOUT = 0.5  # share of the rare words of training that are read as unknown (Lample et al. 2016)
+
+
+@dataclass(frozen=True)
+class WordTaggerConfig:
+    """Sizes of a tagger of words. Dropout applies in training only.
+
+    Attributes:
+        vocab_size: words with a vector; the first `trained` have occurred in training.
+        rare: the first of those trained words that occurred once and had no pretrained vector.
+        unk: the word that stands for unknown ones.
+        characters: how a word is spelled, one of `CHARACTERS`.
+        character_hidden: size of the vector of a spelling.
+        alphabet: the known characters.
+        crf: with a conditional random field.
+    """
+
+    arch: str
+    vocab_size: int
+    trained: int
+    rare: int
+    embedding_size: int
+    num_labels: int
+    hidden_size: int = 200
+    num_hidden_layers: int = 1
+    num_attention_heads: int = HEADS
+    dropout: float = 0.5
+    characters: str = "cnn"
+    character_hidden: int = 30
+    alphabet: str = ""
+    crf: bool = False
+    unk: int = 1
+
+    def __post_init__(self) -> None:
+        for name, known in (("arch", ARCHITECTURES), ("characters", CHARACTERS)):
+            if getattr(self, name) not in known:
+                raise BundleError(f"{name} is {getattr(self, name)!r:.80}, expected one of {', '.join(known)}")
+        more = {"trained": 1 << 26, "character_hidden": 1 << 12}
+        check_sizes(self, vocab_size=1 << 26, num_labels=1 << 20, num_hidden_layers=64, **more)
+        for name, most in (("trained", self.vocab_size), ("rare", self.trained), ("unk", self.trained - 1)):
+            value = getattr(self, name)
+            if type(value) is not int or not 0 <= value <= most:
+                raise BundleError(f"{name} is {value!r:.80}, expected a whole number from 0 to {most}")
+        if type(self.crf) is not bool:
+            raise BundleError(f"crf is {self.crf!r:.80}, expected true or false")
+        if type(self.alphabet) is not str or len(set(self.alphabet)) != len(self.alphabet):
+            raise BundleError("alphabet: expected a text of different characters")
+        if len(self.alphabet) > MOST_CHARACTERS:
+            raise BundleError(f"alphabet: {len(self.alphabet):,} characters, expected at most {MOST_CHARACTERS:,}")
+        if self.characters == "lstm" and self.character_hidden % 2:
+            raise BundleError(f"character_hidden is {self.character_hidden}, expected an even number")
+        if self.arch == "transformer" and self.hidden_size % (2 * self.num_attention_heads):
+            raise BundleError(f"hidden size {self.hidden_size} is not a multiple of {2 * self.num_attention_heads}")
+
+    def least_weights(self) -> int:
+        """A lower bound on the number of parameters."""
+        return self.vocab_size * self.embedding_size
+
+
+class WordTagger(nn.Module):
+    """See the module's docstring.
+
+    Attributes:
+        words: vectors of the words of training.
+        more_words: fixed vectors of other words, or None.
+        crf: or None.
+    """
+
+    runs_in_16_bits = False
+    family = registry.WORD_TAGGER
+
+    def __init__(self, config: WordTaggerConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.num_labels = config.num_labels
+        self.heads = ("tokens", "crf") if config.crf else ("tokens",)
+        E, more = config.embedding_size, config.vocab_size - config.trained
+        self.words = nn.Embedding(config.trained, E)
+        self.more_words = nn.Embedding(more, E).requires_grad_(False) if more else None
+        self.letters: Any = None
+        self.spelling: Any = None
+        if config.characters in SPELLINGS:
+            self.letters = nn.Embedding(FIRST + len(config.alphabet), _CHARACTER_SIZE)
+            self.spelling = SPELLINGS[config.characters](_CHARACTER_SIZE, config.character_hidden)
+            E += config.character_hidden
+        sizes = E, config.hidden_size, config.num_hidden_layers
+        self.body = _BODIES.get(config.arch, _recurrent)(config, sizes)
+        self.dropout = LockedDropout(config.dropout, steps=1)
+        self.tokens = Linear(self.body.size, config.num_labels)
+        self.crf = Crf(config.num_labels) if config.crf else None
+
+    @torch.no_grad()
+    def initialize(self) -> None:
+        """Draw the weights: vectors uniform with variance 1 / size (Ma & Hovy 2016), layers as PyTorch and their papers do."""
+        for module in self.modules():
+            reset: Any = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+        for module in self.body.modules():
+            if isinstance(module, (Bidirectional, GatedConvolution)):
+                module.initialize()
+        for table in (self.words, self.more_words, self.letters):
+            if table is not None:
+                bound = (3 / table.embedding_dim) ** 0.5
+                table.weight.uniform_(-bound, bound)
+        self.tokens.bias.zero_()
+
+    @torch.no_grad()
+    def set_vectors(self, table: Tensor) -> None:
+        """Take the vectors of all words from `table` (V, E)."""
+        self.words.weight.copy_(table[: self.config.trained])
+        if self.more_words is not None:
+            self.more_words.weight.copy_(table[self.config.trained :])
+
+    def freeze_words(self) -> None:
+        """Let nothing change the vectors of words."""
+        self.words.weight.requires_grad_(False)
+
+    def forward(self, words: Tensor, letters: Tensor, places: Tensor, mask: Tensor) -> Tensor:
+        """The different words of a batch, and their places -> the scores of the labels of each place: (B, T, K).
+
+        Args:
+            words: (U,) their numbers.
+            letters: (U, L) their characters, padded on the right; without characters any (U, L).
+            places: (B, T), which of the U words stands where, any in padding.
+            mask: (B, T) True = real, padded on the right.
+        """
+        x = self.vectors(words)
+        if self.spelling is not None:
+            x = torch.cat([x, self.spelling(self.letters(letters), letters != PAD)], 1)
+        states = self.body.states(x[places], mask)
+        return self.tokens(self.dropout(states))
+
+    def vectors(self, words: Tensor) -> Tensor:
+        """(U,) numbers of words -> (U, E), in training with rare words as unknown ones from time to time."""
+        trained = self.config.trained
+        if self.training and self.config.rare < trained:
+            drop = (torch.rand(words.shape, device=words.device) < _RARE_DROPOUT) & (words >= self.config.rare)
+            words = words.masked_fill(drop & (words < trained), self.config.unk)
+        if self.more_words is None:
+            out: Tensor = self.words(words)
+            return out
+        others = self.more_words((words - trained).clamp(min=0))
+        return torch.where((words < trained)[:, None], self.words(words.clamp(max=trained - 1)), others)
+
+
+def _convolutions(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> Convolutions:
+    return Convolutions(*sizes, Dropout(config.dropout))
+
+
+def _attention(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> SelfAttention:
+    return SelfAttention(*sizes, config.num_attention_heads, config.dropout)
+
+
+def _recurrent(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> Bidirectional:
+    return Bidirectional(config.arch, *sizes, LockedDropout(config.dropout, steps=1))
+
+
+_BODIES: dict[str, Any] = {"cnn": _convolutions, "transformer": _attention}

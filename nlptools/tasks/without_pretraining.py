@@ -1,0 +1,10 @@
+"""The modules of the models that `finetune --scratch` trains, by family: their rows, and the logits of those."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nlptools.models import registry
+from nlptools.tasks import classifiers, taggers
+
+FAMILIES: dict[str, Any] = {registry.TEXT_CLASSIFIER: classifiers, registry.WORD_TAGGER: taggers}
