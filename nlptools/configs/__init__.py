@@ -263,7 +263,7 @@ class Training:
     lr: float = option(1e-3, "Peak learning rate.", low=0, metavar="X")
     min_lr: float = option(
         0.1,
-        "Final learning rate as a fraction of the peak; not used by constant and inverse-sqrt.",
+        "Final learning rate as a fraction of the peak, for cosine, linear and trapezoid.",
         low=0,
         high=1,
         metavar="X",
@@ -274,10 +274,27 @@ class Training:
     schedule: str = option(
         "cosine",
         "Learning rate after the warm-up: trapezoid is constant and decays over the last fifth, inverse-sqrt decays with the"
-        " square root of the step (Vaswani et al. 2017).",
-        choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt"),
+        " square root of the step (Vaswani et al. 2017); plateau divides it by --decay after each validation without a better"
+        " score, epoch-decay in each epoch after the first --decay-after ones.",
+        choices=("cosine", "trapezoid", "linear", "constant", "inverse-sqrt", "plateau", "epoch-decay"),
     )
-    weight_decay: float = option(0.1, "Weight decay of matrices (AdamW).", low=0, metavar="X")
+    decay: float = option(
+        4.0, "Divisor of the learning rate for plateau and epoch-decay.", low=1, high=1e6, metavar="X"
+    )
+    decay_after: int = option(1, "Epochs before epoch-decay begins.", metavar="N")
+    optimizer: str = option(
+        "adamw",
+        "Optimizer. muon is for the matrices of hidden layers, beside AdamW for the rest, with the same --lr (Jordan et al."
+        " 2024); sgd has no momentum; asgd is sgd that averages its weights once the validation score no longer improves"
+        " (NT-ASGD, Merity et al. 2018).",
+        choices=("adamw", "muon", "sgd", "asgd"),
+    )
+    asgd_patience: int = option(
+        5,
+        "asgd averages once a validation is worse than the best one more than N validations before it.",
+        metavar="N",
+    )
+    weight_decay: float = option(0.1, "Weight decay of matrices.", low=0, metavar="X")
     beta2: float = option(0.95, "Second-moment decay of AdamW.", low=0, high=1, metavar="X")
     accumulate: int = option(1, "Batches per optimizer step.", low=1, metavar="N")
     clip: float = option(1.0, "Maximum norm of the gradient; 0: no clipping.", low=0, metavar="X")
@@ -310,3 +327,14 @@ class Training:
         """Raise UsageError for options that cannot be combined."""
         if self.average > 1 and not self.held_out and self.save_every == "never":
             raise UsageError("--average needs --valid, or a --save-every other than never")
+        if self.average > 1 and self.optimizer == "asgd":
+            raise UsageError("--average does not go with --optimizer asgd, which averages the weights itself")
+        if not self.held_out and (self.schedule == "plateau" or self.optimizer == "asgd"):
+            option = "--schedule plateau" if self.schedule == "plateau" else "--optimizer asgd"
+            raise UsageError(f"{option} needs --valid")
+        if self.optimizer in ("sgd", "asgd") and self.lr * self.weight_decay >= 1:
+            raise UsageError(
+                f"--lr {self.lr:g} times --weight-decay {self.weight_decay:g} is {self.lr * self.weight_decay:g}, expected"
+                " less than 1",
+                hint="--weight-decay 0 is usual for sgd and asgd",
+            )

@@ -11,10 +11,13 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from nlptools.configs import Training
+from nlptools.training.engine.muon import Muon
 from nlptools.training.engine.optimizers import AdamW, Optimizer
+from nlptools.training.engine.sgd import SGD, AveragedSGD
 
 
 class Objective(nn.Module, ABC):
@@ -49,8 +52,14 @@ class Objective(nn.Module, ABC):
     def adjust_gradients(self) -> None:
         """Change the gradients of the parameters before they are measured and clipped; by default not at all."""
 
-    def optimizer(self, run: Training) -> Optimizer:
-        """The optimizer of the parameters; by default AdamW."""
+    def optimizer(self, run: Training, dtype: torch.dtype = torch.float32) -> Optimizer:
+        """The optimizer of the parameters, by default that of `run.optimizer`; `dtype`: that of training's products."""
+        if run.optimizer == "muon":
+            return Muon(self, run.beta2, run.weight_decay, dtype)
+        if run.optimizer == "sgd":
+            return SGD(self, run.weight_decay)
+        if run.optimizer == "asgd":
+            return AveragedSGD(self, run.weight_decay, run.asgd_patience)
         return AdamW(self, run.beta2, run.weight_decay)
 
     def rates(self, epoch: float) -> Mapping[str, float] | None:

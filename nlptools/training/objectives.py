@@ -63,9 +63,9 @@ class CausalLM(Objective):
         if self.frozen is not None and gradient is not None:
             gradient.index_fill_(0, self.frozen.to(gradient.device), 0.0)
 
-    def optimizer(self, run: Training) -> Optimizer:
+    def optimizer(self, run: Training, dtype: torch.dtype = torch.float32) -> Optimizer:
         """See `Objective.optimizer`; frozen embeddings stay as they are."""
-        inner = super().optimizer(run)
+        inner = super().optimizer(run, dtype)
         return inner if self.frozen is None else FrozenRows(inner, self.model.token_embedding.weight, self.frozen)
 
     def carry(self) -> dict[str, Tensor]:

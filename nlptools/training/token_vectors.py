@@ -79,7 +79,7 @@ def of_options(options: TrainLM, vocab: Vocab, config: Any, errors: str = "stric
     return result
 
 
-class FrozenRows:
+class FrozenRows(Optimizer):
     """An optimizer of which some rows of one parameter are left as they are, by weight decay too."""
 
     def __init__(self, inner: Optimizer, weight: Tensor, rows: Tensor) -> None:
@@ -103,3 +103,15 @@ class FrozenRows:
         """See `Optimizer`."""
         self.inner.restore(tensors, steps)
         self.steps = self.inner.steps
+
+    def validated(self, loss: float) -> None:
+        """See `Optimizer`."""
+        self.inner.validated(loss)
+
+    @torch.no_grad()
+    def swap(self) -> bool:
+        """See `Optimizer`."""
+        kept = self.weight[self.rows]
+        swapped = self.inner.swap()
+        self.weight[self.rows] = kept  # averages include weight decay
+        return swapped

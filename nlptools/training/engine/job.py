@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -26,7 +26,8 @@ from nlptools.training.engine import run_directory
 from nlptools.training.engine.averaging import Average
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log, digits
-from nlptools.training.engine.loop import Evaluate, Fit, Progress, Result, fit, total_steps
+from nlptools.training.engine.loop import Evaluate, Fit, Result, fit, total_steps
+from nlptools.training.engine.progress import Progress
 from nlptools.training.objective import Objective
 
 # Settings that may change when a run is continued: how long, how often, how fast.
@@ -149,8 +150,9 @@ class _Job:
     def lead(self) -> Trained:
         """The main process: spool the data, keep the record, train, save the bundle."""
         marks = self._fingerprint()
+        defaults = {field.name: field.default for field in fields(self.run)}
         data, before = run_directory.begin(
-            self.directory, self.run.resume, self.run.force, marks, lambda place: self._spool(place, True)
+            self.directory, self.run.resume, self.run.force, marks, lambda place: self._spool(place, True), defaults
         )
         job = self._continuing((before or {}).get("backend", {}))
         record = job._record(data, marks, before)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,34 +22,13 @@ from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
-from nlptools.training.engine.optimizers import learning_rate
+from nlptools.training.engine.progress import Progress
+from nlptools.training.engine.schedules import learning_rate
 from nlptools.training.engine.stop import Stop
 from nlptools.training.objective import Objective
 
 Evaluate = Callable[[Any, Callable[[], bool]], "dict[str, float] | None"]
 MOST_BAD_STEPS = 8  # consecutive skipped updates after which a run counts as diverged
-
-
-@dataclass
-class Progress:
-    """The counters of a run; all of them are in the checkpoint."""
-
-    step: int = 0
-    tokens: int = 0  # targets seen
-    seconds: float = 0.0  # of training, over all parts of an interrupted run
-    bad_steps: int = 0  # consecutive skipped updates
-    best: float | None = None  # value of the criterion at the best validation
-    best_step: int = 0
-    best_valid: dict[str, float] = field(default_factory=dict)  # all metrics of that validation
-    since_best: int = 0  # validations since the best one
-    last_valid: dict[str, float] = field(default_factory=dict)
-    averaged: list[int] = field(default_factory=list)  # steps whose checkpoints are averaged
-    valid_pending: bool = False  # a validation is due but not done, or was interrupted by a signal
-
-    @property
-    def held(self) -> list[int]:
-        """Steps whose checkpoints are still needed: the step of the best validation, and those to average."""
-        return [*self.averaged] if self.best is None else [self.best_step, *self.averaged]
 
 
 @dataclass(frozen=True)
@@ -75,7 +55,7 @@ class Fit:
         self.objective, self.source, self.backend, self.run = objective, source, backend, run
         self.checkpoints = checkpoints
         self.progress = Progress()
-        self.optimizer = objective.optimizer(run)
+        self.optimizer = objective.optimizer(run, backend.dtype)
         self.masters = list(objective.parameters())
         self.working = backend.for_training(objective)
         self.copies = list(self.working.parameters())
@@ -89,6 +69,7 @@ class Fit:
         The update is skipped if the loss or the gradient is not finite. Returns loss, lr, grad_norm and targets.
         """
         begin = time.perf_counter()
+        epoch = self.source.epoch
         batches = [next(self.batches) for _ in range(self.run.accumulate)]
         counts = self._counts(batches)
         total = dict.fromkeys(counts, 0.0)
@@ -105,7 +86,9 @@ class Fit:
         losses = dict(zip(total, self.backend.sum(list(total.values())), strict=True))
         mean = sum(losses[kind] / max(1.0, counts[kind]) for kind in losses)
         norm = self._gradient_norm()
-        rate = learning_rate(self.progress.step, self.total, self.run) * self.source.rate
+        rate = self.source.rate * learning_rate(
+            self.progress.step, self.total, self.run, epoch=epoch, cuts=self.progress.cuts
+        )
         if math.isfinite(mean) and math.isfinite(norm):
             clip = self.run.clip
             factors = self.objective.rates(self.source.epoch)
@@ -128,15 +111,30 @@ class Fit:
             return
         state = {f"random.{k}": v for k, v in self.backend.random_state().items()}
         state.update(self.working.carry())
-        state.update(self.optimizer.state())
         record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
-        weights = dict(self.objective.model.state_dict())
-        self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
+        with self.averages():
+            state.update(self.optimizer.state())
+            weights = dict(self.objective.model.state_dict())
+            self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
+
+    @contextlib.contextmanager
+    def averages(self) -> Iterator[None]:
+        """Context in which the model has the weights that the optimizer has averaged, if it averages any."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    def _swap(self) -> None:
+        if self.optimizer.swap():
+            self.backend.refresh(self.masters, self.copies)
 
     def restore(self, weights: dict[str, torch.Tensor], state: dict[str, torch.Tensor], record: dict[str, Any]) -> None:
         """Load a checkpoint. Every process does; those of rank > 0 get a new random state, derived from the checkpoint."""
         self.load_weights(weights)
         self.optimizer.restore(state, int(record["updates"]))
+        self._swap()
         self.backend.set_random_state({k[7:]: v for k, v in state.items() if k.startswith("random.")})
         if self.backend.rank > 0:
             self.backend.seed(self.run_seed(record))
@@ -312,6 +310,8 @@ class _Loop:
             progress.best_valid = numbers
         else:
             progress.since_best += 1
+            progress.cuts += state.run.schedule == "plateau"
+        state.optimizer.validated(-value if self.criterion.higher_is_better else value)
         self._hold()
         if better or progress.averaged:
             state.save()
@@ -319,7 +319,7 @@ class _Loop:
     def _measure(self) -> dict[str, float] | None:
         assert self.evaluate is not None
         self.state.working.eval()
-        with torch.inference_mode():
+        with self.state.averages(), torch.inference_mode():
             numbers = self.evaluate(self.state.working.model, lambda: self.stop.requested)
         self.state.working.train()  # here, not in every step: visiting all modules takes 5% of a step of a bag of words
         if numbers is None:

@@ -1,38 +1,49 @@
-"""Optimizers and learning-rate schedules."""
+"""The contract of optimizers, and AdamW."""
 
 from __future__ import annotations
 
-import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs import Training
 
-
-class Optimizer(Protocol):
+class Optimizer(ABC):
     """Updates parameters from their gradients."""
 
     steps: int  # updates so far
 
+    @abstractmethod
     def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
         """Update all parameters with the learning rate `rate`, from gradients multiplied by `scale`.
 
         `factors`: a factor on the learning rate by name of the parameter; 1 for names that are not in it.
         """
 
+    @abstractmethod
     def state(self) -> dict[str, Tensor]:
         """The optimizer's state for a checkpoint; names begin with `optimizer.`."""
 
+    @abstractmethod
     def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
         """Load the `state()` after `steps` updates."""
 
+    def validated(self, loss: float) -> None:  # noqa: B027  most optimizers need none
+        """Takes note of the result of a validation; lower is better."""
+
+    def swap(self) -> bool:
+        """Exchange the model's weights with their averages, or back again; False: there are no averages.
+
+        The averages are what validations measure and what is saved as the model. Checkpoints are written, and read, while
+        the model has the averages.
+        """
+        return False
+
 
 @dataclass
-class AdamW:
+class AdamW(Optimizer):
     """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv:1711.05101), in one fused kernel per group.
 
     The kernel is PyTorch's. PyTorch's optimizer class is not used because it imports the compiler (seconds at every start)
@@ -48,10 +59,11 @@ class AdamW:
     steps: int = 0
     means: dict[str, Tensor] = field(default_factory=dict)  # first moments of the gradients, by parameter
     squares: dict[str, Tensor] = field(default_factory=dict)  # second moments
+    without: frozenset[str] = frozenset()  # names of parameters that something else updates
 
     def __post_init__(self) -> None:
         for name, parameter in self.module.named_parameters():
-            if not parameter.requires_grad:
+            if not parameter.requires_grad or name in self.without:
                 continue
             self.means[name] = torch.zeros_like(parameter, dtype=torch.float32)
             self.squares[name] = torch.zeros_like(parameter, dtype=torch.float32)
@@ -62,7 +74,7 @@ class AdamW:
         self.steps += 1
         groups: dict[tuple[float, float], list[tuple[str, nn.Parameter]]] = {}
         for name, parameter in self.module.named_parameters():
-            if parameter.grad is not None:
+            if parameter.grad is not None and name not in self.without:
                 decay = self.weight_decay if parameter.dim() >= 2 else 0.0
                 factor = 1.0 if factors is None else factors.get(name, 1.0)
                 groups.setdefault((decay, factor), []).append((name, parameter))
@@ -102,27 +114,3 @@ class AdamW:
         for name in self.means:
             self.means[name].copy_(tensors[f"optimizer.mean.{name}"])
             self.squares[name].copy_(tensors[f"optimizer.square.{name}"])
-
-
-def learning_rate(step: int, total: int, run: Training) -> float:
-    """The learning rate of optimizer step `step` (from 0) of `total`: linear warm-up, then `run.schedule`.
-
-    `run.warmup` below 1 is a share of all steps. cosine and linear decay to `run.min_lr` times the peak; trapezoid holds
-    the peak and decays to it over the last fifth (Hägele et al. 2024, arXiv:2405.18392). inverse-sqrt (Vaswani et al.
-    2017, arXiv:1706.03762, section 5.3) decays with the square root of the step, independently of `total`.
-    """
-    warmup = math.ceil(run.warmup * total) if run.warmup < 1 else int(run.warmup)
-    if step < warmup:
-        return run.lr * (step + 1) / warmup
-    done = min(1.0, (step - warmup) / max(1, total - warmup))
-    if run.schedule == "inverse-sqrt":
-        return run.lr * math.sqrt(max(1, warmup) / (step + 1))
-    if run.schedule == "constant":
-        share = 1.0
-    elif run.schedule == "linear":
-        share = 1 - done
-    elif run.schedule == "cosine":
-        share = 0.5 * (1 + math.cos(math.pi * done))
-    else:
-        share = min(1.0, (1 - done) / 0.2)
-    return run.lr * (run.min_lr + (1 - run.min_lr) * share)

@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from nlptools.compute.kernels.embedding_bag import PendingGradients
+from nlptools.training.engine.optimizers import Optimizer
 
 _EPS = 0.1  # added to the root of the sum; the steps of a row only become shorter when its root exceeds this
 
 
-class RowAdaGrad:
-    """AdaGrad per row for a table, and per weight for all other parameters. Implements `optimizers.Optimizer`."""
+class RowAdaGrad(Optimizer):
+    """AdaGrad per row for a table, and per weight for all other parameters."""
 
     def __init__(self, module: Any, table: Tensor, pending: PendingGradients) -> None:
         self.table, self.pending = table, pending

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Protocol, TypeVar
 
 from nlptools import __version__
@@ -85,10 +86,17 @@ def _lock(directory: Path) -> IO[str]:
                 raise OutputError(f"{name}: cannot be locked: {reason(error)}") from None
 
 
-def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str, Any]) -> dict[str, Any] | None:
+def previous(
+    directory: Path,
+    resume: str,
+    force: bool,
+    fingerprint: Mapping[str, Any],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
+) -> dict[str, Any] | None:
     """The record of the run to continue in `directory`, or None to start a new one.
 
-    `fingerprint` holds the settings that must be the same to continue. With `force` any existing run is removed; a run that
+    `fingerprint` holds the settings that must be the same to continue. An option that is newer than the run counts as having
+    its value in `defaults`, or as off. With `force` any existing run is removed; a run that
     ended before it had read its text is always removed.
 
     Raises:
@@ -115,8 +123,11 @@ def previous(directory: Path, resume: str, force: bool, fingerprint: Mapping[str
     if resume == "never":
         raise OutputError(f"{name}: exists", hint="--force replaces it")
     marks = record.get("fingerprint", {})
-    # an option that is newer than the recorded run counts as off
-    different = [key for key, value in fingerprint.items() if (marks[key] != value if key in marks else bool(value))]
+    different = [
+        key
+        for key, value in fingerprint.items()
+        if (marks[key] != value if key in marks else bool(value) and value != defaults.get(key))
+    ]
     if different:
         raise OutputError(
             f"{name}: holds a run with other settings ({', '.join(different)})",
@@ -147,19 +158,24 @@ def reading(directory: Path, before: Mapping[str, Any] | None) -> Iterator[Path]
 
 
 def begin(
-    directory: Path, resume: str, force: bool, marks: Mapping[str, Any], read: Callable[[Path], D]
+    directory: Path,
+    resume: str,
+    force: bool,
+    marks: Mapping[str, Any],
+    read: Callable[[Path], D],
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> tuple[D, dict[str, Any] | None]:
     """The data of the run in the locked `directory`, and the record of the run that it continues, or None.
 
     Args:
-        marks: the `fingerprint` of `previous`.
+        marks, defaults: the `fingerprint` and the `defaults` of `previous`.
         read: reads the data into files of the directory that it is given.
 
     Raises:
         OutputError: see `previous`; or the data are not those of the run to continue.
         Any error of `read`.
     """
-    before = previous(directory, resume, force, marks)
+    before = previous(directory, resume, force, marks, defaults)
     with reading(directory, before) as place:
         data = read(place)
     if before is not None and before.get("data_sha256") != data.digests():

@@ -164,12 +164,14 @@ class ClassifierLoss(Objective):
         super().__init__(model)
         self.task = task
 
-    def optimizer(self, run: Training) -> Optimizer:
-        """AdamW, or for a bag AdaGrad on the rows of each batch."""
+    def optimizer(self, run: Training, dtype: torch.dtype = torch.float32) -> Optimizer:
+        """That of `run`, or for a bag AdaGrad on the rows of each batch."""
         model = self.model
         if model.rows is not None:
+            if run.optimizer != "adamw":
+                raise UsageError(f"--optimizer {run.optimizer} does not go with a bag of words, which AdaGrad trains")
             return RowAdaGrad(self, model.token_embedding.weight, model.rows)
-        return super().optimizer(run)
+        return super().optimizer(run, dtype)
 
     def counts(self, batch: FeatureBatch | BagBatch) -> dict[str, float]:
         """The divisor of the loss: the sum of the weights."""

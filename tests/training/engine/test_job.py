@@ -179,6 +179,23 @@ def test_a_run_goes_on_with_the_same_settings_and_data_only(tmp_path: Path) -> N
                 run_job(Halves(), run, COMPUTE)
 
 
+def test_an_option_that_is_newer_than_a_run_counts_as_its_default(tmp_path: Path) -> None:
+    marks = {"lr": 1.0, "optimizer": "adamw", "document": "line"}
+    artifacts.write_json(tmp_path / "training.json", {"status": "stopped", "fingerprint": {"lr": 1.0}})
+
+    def before(defaults: dict[str, object], **changed: object) -> object:
+        return run_directory.previous(tmp_path, "auto", False, {**marks, **changed}, defaults)
+
+    assert before({"optimizer": "adamw", "document": "line"}) is not None
+    assert before({"optimizer": "adamw", "document": "line"}, document="") is not None, "off"
+    with pytest.raises(errors.OutputError, match=r"other settings \(document\)"):
+        before({"optimizer": "adamw"})
+    with pytest.raises(errors.OutputError, match=r"other settings \(optimizer\)"):
+        before({"optimizer": "adamw", "document": "line"}, optimizer="muon")
+    with pytest.raises(errors.OutputError, match=r"other settings \(lr\)"):
+        before({"lr": 2.0, "optimizer": "adamw", "document": "line"}, lr=2.0)
+
+
 @pytest.mark.parametrize("taken", [True, False])
 def test_the_bundle_holds_the_mean_or_the_best(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, taken: bool

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 import shutil
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine import loop
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.loop import Fit, fit
-from nlptools.training.engine.optimizers import learning_rate
+from nlptools.training.engine.schedules import learning_rate
 from nlptools.training.objectives import CausalLM
 
 BACKEND = Backend(torch.device("cpu"))
@@ -151,6 +153,72 @@ def test_schedules() -> None:
     assert set(held) == {1.0}
     assert learning_rate(50, 100, replace(run, schedule="constant")) == 1.0
     assert learning_rate(0, 100, replace(run, warmup=4)) == 0.25
+
+
+OPTIMIZERS: dict[str, dict[str, Any]] = {
+    "muon": {"optimizer": "muon", "schedule": "constant"},
+    "sgd": {"optimizer": "sgd", "weight_decay": 0.01, "schedule": "plateau", "decay": 2.0},
+    "asgd": {"optimizer": "asgd", "weight_decay": 0.0, "asgd_patience": 1, "schedule": "epoch-decay", "decay": 1.5},
+}
+
+
+class Stopping(ShuffledWindows):
+    """Windows whose batch number `stop_at` comes with a signal to stop."""
+
+    stop_at, taken = 0, 0
+
+    def _batch(self, plan: np.ndarray, position: int) -> Any:
+        self.taken += 1
+        if self.taken == self.stop_at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return super()._batch(plan, position)
+
+
+@pytest.mark.parametrize("stop_at", [3, 9])
+@pytest.mark.parametrize(("name", "precision"), [("muon", "bf16"), ("sgd", "fp32"), ("asgd", "fp32"), ("asgd", "bf16")])
+def test_every_optimizer_continues_bit_for_bit(
+    data: Corpus, tmp_path: Path, name: str, precision: str, stop_at: int
+) -> None:
+    """Validations get worse from the second on: rates are cut, and averaging begins, before or after the stop."""
+    backend = Backend(torch.device("cpu"), precision=precision)
+    run = replace(RUN, valid="v", valid_every="2", **OPTIMIZERS[name])
+
+    def part(directory: Path, losses: list[float], stop_at: int = 0) -> tuple[Any, dict[str, torch.Tensor]]:
+        objective = CausalLM(tiny("transformer", hidden_dropout=0.2))
+        torch.manual_seed(4)
+        batches = Stopping(data, 8, 4, seed=1)
+        batches.stop_at = stop_at
+
+        def evaluate(model: Any, stop: Any) -> dict[str, float]:
+            losses.append(float(sum(p.detach().double().abs().sum() for p in model.parameters())))
+            return {"loss": 2.0 + len(losses)}
+
+        result = fit(objective, batches, backend, run, checkpoints=Checkpoints(directory, 2), evaluate=evaluate)
+        found = Checkpoints(directory, 2).load_last()
+        assert found is not None
+        return result, {**dict(objective.model.state_dict()), **{f"saved.{n}": t for n, t in found[0].items()}}
+
+    whole_losses: list[float] = []
+    parts_losses: list[float] = []
+    _, whole = part(tmp_path / "whole", whole_losses)
+    stopped, _ = part(tmp_path / "parts", parts_losses, stop_at)
+    assert stopped.stopped == "SIGTERM" and stopped.progress.step == stop_at
+    finished, parts = part(tmp_path / "parts", parts_losses)
+    assert finished.finished and whole_losses == parts_losses and len(whole_losses) == 6
+    assert finished.progress.cuts == (5 if name == "sgd" else 0)
+    for key, tensor in whole.items():
+        assert torch.equal(tensor, parts[key]), key
+    averaged = not torch.equal(whole["norm.weight"], whole["saved.norm.weight"])
+    assert averaged == (name == "asgd"), "checkpoints hold the average, the run goes on from the last weights"
+
+
+def test_rates_that_are_divided() -> None:
+    run = replace(RUN, lr=8.0, decay=2.0, decay_after=2, schedule="epoch-decay")
+    rates = [learning_rate(9, 100, run, epoch=epoch) for epoch in (0.0, 0.9, 1.0, 1.9, 2.0, 2.9, 3.0)]
+    assert rates == [8, 8, 8, 8, 4, 4, 2]
+    run = replace(run, schedule="plateau", warmup=4)
+    assert [learning_rate(9, 100, run, cuts=cuts) for cuts in (0, 1, 3)] == [8, 4, 1]
+    assert learning_rate(0, 100, run, cuts=3) == 2.0, "the warm-up is never cut"
 
 
 def test_intervals() -> None:

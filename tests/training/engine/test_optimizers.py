@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from nlptools.configs import Training
-from nlptools.training.engine.optimizers import AdamW, learning_rate
+from nlptools.training.engine.optimizers import AdamW
+from nlptools.training.engine.schedules import learning_rate
 from nlptools.training.objective import Objective
 
 

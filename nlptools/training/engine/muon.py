@@ -1,0 +1,101 @@
+"""Muon: gradient descent whose steps of matrices are made orthogonal.
+
+Jordan et al. 2024, "Muon: an optimizer for hidden layers in neural networks" (kellerjordan.github.io/posts/muon).
+Shapes: K matrices of one shape, R rows, C columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.training.engine.optimizers import AdamW, Optimizer
+
+_COEFFICIENTS = (3.4445, -4.7750, 2.0315)  # of the polynomial that draws singular values towards 1
+_ITERATIONS = 5
+_EPS = 1e-7
+
+
+class Muon(Optimizer):
+    """Momentum (Nesterov), made orthogonal by a Newton-Schulz iteration, for the matrices of hidden layers; AdamW for the rest.
+
+    Steps are scaled by 0.2 sqrt(max(R, C)), as in Liu et al. 2025 (arXiv:2502.16982, section 2.2): their entries then have
+    the root mean square that is usual of AdamW, so that one learning rate and one weight decay serve both. Jordan's factor
+    sqrt(max(1, R / C)) needs a learning rate of its own. All weight decay is decoupled.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        beta2: float = 0.95,
+        weight_decay: float = 0.1,
+        dtype: torch.dtype = torch.float32,
+        momentum: float = 0.95,
+    ) -> None:
+        """`dtype`: the type that the iteration computes in; `beta2`: of AdamW."""
+        self.module, self.weight_decay, self.dtype, self.momentum, self.steps = module, weight_decay, dtype, momentum, 0
+        names = hidden_matrices(module)
+        self.rest = AdamW(module, beta2, weight_decay, without=names)
+        self.means = {name: torch.zeros_like(p) for name, p in module.named_parameters() if name in names}
+
+    @torch.no_grad()
+    def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
+        """See `Optimizer`."""
+        self.steps += 1
+        self.rest.step(rate, scale, factors)
+        groups: dict[torch.Size, list[tuple[str, nn.Parameter]]] = {}
+        for name, parameter in self.module.named_parameters():
+            if name in self.means and parameter.grad is not None:
+                groups.setdefault(parameter.flatten(1).shape, []).append((name, parameter))
+        for (rows, columns), chosen in groups.items():
+            directions = []
+            for name, parameter in chosen:
+                assert parameter.grad is not None
+                gradient = parameter.grad * scale
+                mean = self.means[name].lerp_(gradient, 1 - self.momentum)
+                directions.append(gradient.lerp_(mean, self.momentum).flatten(1))
+            steps = orthogonal(torch.stack(directions).to(self.dtype))
+            for (name, parameter), step in zip(chosen, steps, strict=True):
+                its_rate = rate * (1.0 if factors is None else factors.get(name, 1.0))
+                parameter.mul_(1 - its_rate * self.weight_decay)
+                parameter.sub_(step.view_as(parameter), alpha=its_rate * 0.2 * max(rows, columns) ** 0.5)
+
+    def state(self) -> dict[str, Tensor]:
+        """The momentum of hidden matrices, and the moments of all other parameters."""
+        return {f"optimizer.momentum.{name}": tensor for name, tensor in self.means.items()} | self.rest.state()
+
+    def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
+        """See `Optimizer`."""
+        self.steps = steps
+        self.rest.restore(tensors, steps)
+        for name, tensor in self.means.items():
+            tensor.copy_(tensors[f"optimizer.momentum.{name}"])
+
+
+def orthogonal(matrices_KRC: Tensor) -> Tensor:
+    """Matrices with nearly the same singular vectors as `matrices_KRC`, and singular values of about 0.7 to 1.2, (K, R, C)."""
+    x = matrices_KRC
+    tall = x.shape[1] > x.shape[2]
+    if tall:
+        x = x.mT
+    x = x / x.float().norm(dim=(1, 2), keepdim=True).clamp(min=_EPS).to(x.dtype)  # no singular value is above 1
+    a, b, c = _COEFFICIENTS
+    for _ in range(_ITERATIONS):
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if tall else x
+
+
+def hidden_matrices(module: nn.Module) -> frozenset[str]:
+    """The parameters that Muon updates: weights with two dimensions or more inside numbered layers (`nn.ModuleList`).
+
+    Embeddings and output heads are none of them, wherever they are.
+    """
+    names = {name for name, p in module.named_parameters() if p.requires_grad and p.dim() >= 2}
+    names = {name for name in names if any(part.isdigit() for part in name.split("."))}
+    for name, part in module.named_modules():
+        if isinstance(part, nn.Embedding):
+            names -= {f"{name}.{weight}" for weight, _ in part.named_parameters()}
+    return frozenset(n for n in names if not n.startswith("model.output.") and not n.endswith("bias"))

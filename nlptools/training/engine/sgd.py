@@ -1,0 +1,106 @@
+"""Stochastic gradient descent, plain and averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.training.engine.optimizers import Optimizer
+
+
+class SGD(Optimizer):
+    """Gradient descent without momentum. Matrices decay by the learning rate times `weight_decay`, biases and norms do not."""
+
+    def __init__(self, module: nn.Module, weight_decay: float = 0.0) -> None:
+        self.module, self.weight_decay, self.steps = module, weight_decay, 0
+
+    @torch.no_grad()
+    def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
+        """See `Optimizer`."""
+        self.steps += 1
+        groups: dict[float, list[Tensor]] = {}
+        for name, parameter in self.module.named_parameters():
+            if parameter.grad is not None:
+                groups.setdefault(1.0 if factors is None else factors.get(name, 1.0), []).append(parameter)
+        for factor, parameters in groups.items():
+            matrices = [p for p in parameters if p.dim() >= 2]
+            if self.weight_decay and matrices:
+                torch._foreach_mul_(matrices, 1 - rate * factor * self.weight_decay)
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            torch._foreach_add_(parameters, gradients, alpha=-rate * factor * scale)
+
+    def state(self) -> dict[str, Tensor]:
+        """Nothing: the steps are counted elsewhere."""
+        return {}
+
+    def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
+        """See `Optimizer`."""
+        self.steps = steps
+
+
+class AveragedSGD(SGD):
+    """NT-ASGD: gradient descent whose weights are averaged from the step on at which the loss no longer falls.
+
+    Merity, Keskar & Socher 2018, "Regularizing and optimizing LSTM language models" (arXiv:1708.02182, algorithm 1):
+    averaging begins once a validation is worse than the best one more than `patience` validations before it. The mean is
+    over the weights after each update since then; it is validated and saved in place of the last weights.
+    """
+
+    def __init__(self, module: nn.Module, weight_decay: float = 0.0, patience: int = 5) -> None:
+        super().__init__(module, weight_decay)
+        self.patience = patience
+        self.losses: list[float] = []  # of all validations before averaging
+        self.count = 0  # weights in the averages
+        self.other: dict[
+            str, Tensor
+        ] = {}  # the averages, or in their place the last weights while the model has the averages
+
+    @torch.no_grad()
+    def step(self, rate: float, scale: float = 1.0, factors: Mapping[str, float] | None = None) -> None:
+        """See `Optimizer`."""
+        super().step(rate, scale, factors)
+        if self.other:
+            self.count += 1
+            current = dict(self.module.named_parameters())
+            torch._foreach_lerp_(list(self.other.values()), [current[name] for name in self.other], 1 / self.count)
+
+    @torch.no_grad()
+    def validated(self, loss: float) -> None:
+        """See `Optimizer`; averaging may begin here."""
+        if self.other:
+            return
+        before = self.losses[: len(self.losses) - self.patience]
+        if len(self.losses) > self.patience and loss > min(before):
+            # the first update replaces this copy: its share is 1 / 1
+            self.other = {n: p.detach().clone() for n, p in self.module.named_parameters() if p.requires_grad}
+        self.losses.append(loss)
+
+    @torch.no_grad()
+    def swap(self) -> bool:
+        """See `Optimizer`."""
+        current = dict(self.module.named_parameters())
+        for name, tensor in self.other.items():
+            kept = current[name].detach().clone()
+            current[name].copy_(tensor)
+            tensor.copy_(kept)
+        return bool(self.other)
+
+    def state(self) -> dict[str, Tensor]:
+        """The last weights, which training continues from, and the losses of validations."""
+        out = {f"optimizer.weight.{name}": tensor for name, tensor in self.other.items()}
+        out["optimizer.count"] = torch.tensor(self.count)
+        if self.losses:
+            out["optimizer.losses"] = torch.tensor(self.losses, dtype=torch.float64)
+        return out
+
+    def restore(self, tensors: dict[str, Tensor], steps: int) -> None:
+        """See `Optimizer`."""
+        super().restore(tensors, steps)
+        prefix = "optimizer.weight."
+        parameters = dict(self.module.named_parameters())
+        stored = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+        self.other = {name: tensor.to(parameters[name], copy=True) for name, tensor in stored.items()}
+        self.count = int(tensors["optimizer.count"])
+        self.losses = tensors["optimizer.losses"].tolist() if "optimizer.losses" in tensors else []
