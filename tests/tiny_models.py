@@ -27,6 +27,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "inference_memory": 5,
     },
     "convolution": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "kernel_size": 3},
+    "feedforward": {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2, "local_tokens": 3, "far_tokens": 5},
     "toy": {"vocab_size": 50, "hidden_size": 32},
 }
 # a row that tests add to the registry, as proof that a file and a row are enough

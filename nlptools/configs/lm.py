@@ -15,6 +15,8 @@ from nlptools.errors import UsageError
 # transformer-xl: for Penn Treebank, where Dai et al. 2019 report 54.5 (test) with 24M parameters. They published no recipe ("a
 # regularization game"); sizes and rates are those of later implementations that aim at it. Variational dropout and the mean of
 # weights (--average) are part of the published result. small-transformer-xl: for Penn Treebank on two cores.
+# bengio: the hidden layer of Bengio et al. 2003, wider, with dropout and a tied output, for Penn Treebank on two cores; nplm: the
+# residual layers, long local window and averaged far context of Sun & Iyyer 2021, at that size.
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "hidden": 128, "heads": 4, "context": 128, "batch_size": 16, "lr": 2e-3},
     "small-char": {"layers": 6, "hidden": 384, "heads": 6, "context": 256, "batch_size": 64, "dropout": 0.2},
@@ -53,11 +55,37 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lr": 1.5e-3,
         "clip": 0.25,
     },
+    "bengio": {
+        "arch": "feedforward",
+        "layers": 1,
+        "hidden": 320,
+        "order": 6,
+        "dropout": 0.3,
+        "context": 64,
+        "batch_size": 32,
+        "epochs": 20,
+        "lr": 1.5e-3,
+        "clip": 0.5,
+    },
+    "nplm": {
+        "arch": "feedforward",
+        "layers": 4,
+        "hidden": 320,
+        "order": 16,
+        "far": 128,
+        "dropout": 0.4,
+        "context": 128,
+        "batch_size": 16,
+        "epochs": 25,
+        "lr": 1.5e-3,
+        "clip": 0.5,
+    },
     "gpt2-xl": {"layers": 48, "hidden": 1600, "heads": 25, "context": 1024, "batch_size": 8, "lr": 2e-4},
 }
 
 
 _XL: dict[str, Any] = {"architectures": ("transformer-xl",), "section": "Options of Transformer-XL"}
+_FEEDFORWARD: dict[str, Any] = {"architectures": ("feedforward",), "section": "Options of feed-forward models"}
 _NGRAM: dict[str, Any] = {"architectures": ("ngram",), "section": "Options of n-gram models"}
 
 
@@ -139,7 +167,23 @@ class TrainLM:
         architectures=("convolution",),
         section="Options of convolutional models",
     )
-    order: int = option(5, "Words of the longest n-grams.", low=1, high=7, metavar="N", **_NGRAM)
+    order: int = option(
+        5,
+        "Tokens of the longest n-grams, up to 7. A feed-forward model predicts the last of N tokens, given the others.",
+        low=1,
+        high=64,
+        metavar="N",
+        architectures=("ngram", "feedforward"),
+        section="Options of n-gram and feed-forward models",
+    )
+    far: int = option(
+        0,
+        "Tokens before those of --order whose embeddings are averaged, as one more input.",
+        high=1 << 12,
+        metavar="N",
+        **_FEEDFORWARD,
+    )
+    direct: bool = option(False, "Direct connections past the hidden layer (--layers 1).", **_FEEDFORWARD)
     smoothing: str = option(
         "kneser-ney",
         "Estimation of rare and unseen n-grams; kneser-ney is interpolated modified Kneser-Ney, as in KenLM.",
@@ -224,6 +268,8 @@ class TrainLM:
             raise UsageError("--vectors does not go with --init, which has embeddings")
         if self.freeze_embeddings and self.vectors is None:
             raise UsageError("--freeze-embeddings goes with --vectors")
+        if self.arch == "ngram" and self.order > 7:
+            raise UsageError(f"--order {self.order} is not between 1 and 7, as n-gram models need it")
         if self.weights is not None and self.smoothing != "jelinek-mercer":
             raise UsageError("--weights goes with --smoothing jelinek-mercer")
         if self.weights is not None and len(weights(self.weights)) != self.order:

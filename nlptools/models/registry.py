@@ -66,6 +66,7 @@ ARCHITECTURES = {
         _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig"),
         _row("transformer-xl", LANGUAGE, "language.transformer_xl", "TransformerXL"),
         _row("convolution", LANGUAGE, "language.convolution", "ConvolutionLM"),
+        _row("feedforward", LANGUAGE, "language.feedforward", "FeedForwardLM"),
         _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
         _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),
