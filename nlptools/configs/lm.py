@@ -17,6 +17,11 @@ from nlptools.errors import UsageError
 # weights (--average) are part of the published result. small-transformer-xl: for Penn Treebank on two cores.
 # bengio: the hidden layer of Bengio et al. 2003, wider, with dropout and a tied output, for Penn Treebank on two cores; nplm: the
 # residual layers, long local window and averaged far context of Sun & Iyyer 2021, at that size.
+# gpt1: Radford et al. 2018, section 4.1.
+# gpt3-*: table 2.1, appendix B of Brown et al. 2020 (arXiv:2005.14165): batches of 0.5M tokens, for gpt3-xl 1M, and a warm-up of
+# 375M. Departures: every layer attends to all tokens, where GPT-3 has sparse attention in every other layer; gpt3-xl has 16 heads
+# of 128, as the 24 of the table do not divide its width.
+_GPT3 = {"context": 2048, "batch_size": 2, "accumulate": 128, "warmup": 715, "weight_decay": 0.1, "beta2": 0.95}
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "hidden": 128, "heads": 4, "context": 128, "batch_size": 16, "lr": 2e-3},
     "small-char": {"layers": 6, "hidden": 384, "heads": 6, "context": 256, "batch_size": 64, "dropout": 0.2},
@@ -55,6 +60,25 @@ PRESETS: dict[str, dict[str, Any]] = {
         "lr": 1.5e-3,
         "clip": 0.25,
     },
+    "gpt1": {
+        "layers": 12,
+        "hidden": 768,
+        "heads": 12,
+        "context": 512,
+        "post_norm": True,
+        "dropout": 0.1,
+        "batch_size": 64,
+        "epochs": 100,
+        "lr": 2.5e-4,
+        "warmup": 2000,
+        "min_lr": 0.0,
+        "weight_decay": 0.01,
+        "beta2": 0.999,
+    },
+    "gpt3-small": {"layers": 12, "hidden": 768, "heads": 12, "lr": 6e-4, **_GPT3},
+    "gpt3-medium": {"layers": 24, "hidden": 1024, "heads": 16, "lr": 3e-4, **_GPT3},
+    "gpt3-large": {"layers": 24, "hidden": 1536, "heads": 16, "lr": 2.5e-4, **_GPT3},
+    "gpt3-xl": {"layers": 24, "hidden": 2048, "heads": 16, "lr": 2e-4, **_GPT3, "accumulate": 256, "warmup": 358},
     "bengio": {
         "arch": "feedforward",
         "layers": 1,
@@ -113,6 +137,11 @@ class TrainLM:
         metavar="N",
     )
     dropout: float = option(0.0, "Probability of dropout.", low=0, high=0.9, metavar="P")
+    post_norm: bool = option(
+        False,
+        "Norms after the residual sums, as in GPT; without it before them, as in GPT-2.",
+        architectures=("transformer",),
+    )
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
     vectors: str | None = option(
         None,

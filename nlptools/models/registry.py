@@ -32,15 +32,15 @@ class Architecture:
         config: "module:Class": a frozen dataclass of sizes with `least_weights()`, a lower bound on the number of
             parameters. Where a command trains the architecture by --arch, it also has `from_options`: of a language model
             (options, vocab_size), of an encoder-decoder (options, **fields of `Vocabularies`).
-        huggingface: the module that translates to and from the layout of Hugging Face, see `huggingface.directories`;
-            None: directories keep our names.
+        huggingface: the modules that translate to and from layouts of Hugging Face, see `huggingface.directories`; the first
+            that can express a configuration is taken. Where there is none, directories keep our names.
     """
 
     name: str
     family: str
     model: str
     config: str
-    huggingface: str | None = None
+    huggingface: tuple[str, ...] = ()
 
     @property
     def option(self) -> str:
@@ -48,19 +48,17 @@ class Architecture:
         return self.name.removeprefix("seq2seq-")
 
 
-def _row(
-    name: str, family: str, module: str, model: str, huggingface: str | None = None, config: str = ""
-) -> Architecture:
-    """A row; `config` is the model's name with "Config" unless it has another name."""
+def _row(name: str, family: str, module: str, model: str, huggingface: str = "", config: str = "") -> Architecture:
+    """A row. `huggingface`: names with spaces between them; `config`: the model's name with "Config", unless it has another."""
     models = f"nlptools.models.{module}"
-    layout = None if huggingface is None else f"nlptools.models.huggingface.{huggingface}"
-    return Architecture(name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", layout)
+    layouts = tuple(f"nlptools.models.huggingface.{layout}" for layout in huggingface.split())
+    return Architecture(name, family, f"{models}:{model}", f"{models}:{config or model + 'Config'}", layouts)
 
 
 ARCHITECTURES = {
     row.name: row
     for row in (
-        _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2"),
+        _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2 openai_gpt"),
         _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig"),
         _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig"),
         _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig"),
@@ -72,7 +70,7 @@ ARCHITECTURES = {
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),
         _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "Convolution"),
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
-        _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "gpt2", "GPTConfig"),
+        _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "gpt2 openai_gpt", "GPTConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("word-tagger", WORD_TAGGER, "tasks.word_tagger", "WordTagger"),
     )

@@ -40,7 +40,8 @@ def test_an_unknown_architecture_is_refused_with_a_guess() -> None:
     ):
         registry.model_class("lstn")
     with pytest.raises(
-        BundleError, match=r"'nlptools-nothing' is not a model of ours, expected 'gpt2', 'marian', 'pegasus'"
+        BundleError,
+        match=r"'nlptools-nothing' is not a model of ours, expected 'gpt2', 'openai-gpt', 'marian', 'pegasus'",
     ):
         directories.config_from_hf({"model_type": "nlptools-nothing"})
 

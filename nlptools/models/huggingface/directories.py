@@ -75,7 +75,7 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
     """
     kind = data.get("model_type")
     types: list[str] = []
-    for module in dict.fromkeys(row.huggingface for row in registry.ARCHITECTURES.values() if row.huggingface):
+    for module in dict.fromkeys(module for row in registry.ARCHITECTURES.values() for module in row.huggingface):
         family = _imported(module)
         if kind in family.MODEL_TYPES:
             return family.architecture(data), family.config_from_hf(data)
@@ -134,9 +134,8 @@ def heads_in(arch: str, weights: Mapping[str, Tensor], config: Any, data: Mappin
 
 def _family(arch: str, config: Any) -> Family | None:
     """The family in whose layout a model is saved; None: ours."""
-    module = registry.find(arch).huggingface
-    family = None if module is None else _imported(module)
-    return family if family is not None and family.can_express(config) else None
+    families = map(_imported, registry.find(arch).huggingface)
+    return next((family for family in families if family.can_express(config)), None)
 
 
 def _imported(module: str) -> Family:

@@ -72,8 +72,8 @@ def config_to_hf(config: GPTConfig, heads: tuple[str, ...] = ()) -> dict[str, An
     }
 
 
-def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
-    """The configuration in a config.json. Raises BundleError for a variant that is not GPT-2."""
+def config_from_hf(data: Mapping[str, Any], **more: bool) -> GPTConfig:
+    """The configuration in a config.json, with `more` fields. Raises BundleError for a variant that is not GPT-2."""
     if data.get("scale_attn_by_inverse_layer_idx") or not data.get("scale_attn_weights", True):
         raise BundleError("config.json: attention scaled in another way than GPT-2's is not supported")
     if not data.get("tie_word_embeddings", True):
@@ -81,7 +81,7 @@ def config_from_hf(data: Mapping[str, Any]) -> GPTConfig:
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
     values["intermediate_size"] = data.get("n_inner") or 0
     values["activation"] = checks.activation(values.get("activation", "gelu_new"))
-    config: GPTConfig = checks.built(GPTConfig, values)
+    config: GPTConfig = checks.built(GPTConfig, {**values, **more})
     return config
 
 
@@ -93,8 +93,8 @@ def architecture(data: Mapping[str, Any]) -> str:
 
 
 def can_express(config: GPTConfig) -> bool:
-    """Whether its positions are GPT-2's."""
-    return config.positions == "learned"
+    """Whether its positions and norms are GPT-2's."""
+    return config.positions == "learned" and not config.post_norm
 
 
 def _named(architectures: Any) -> list[str]:

@@ -1,7 +1,8 @@
 """GPT: a causal Transformer language model.
 
 Radford et al. 2019, "Language models are unsupervised multitask learners" (GPT-2): pre-norm blocks, learned positions,
-output tied to the token embedding, residual projections initialised with std 0.02 / sqrt(2 L).
+output tied to the token embedding, residual projections initialised with std 0.02 / sqrt(2 L). With `post_norm` it is
+GPT (Radford et al. 2018, "Improving language understanding by generative pre-training"): norms after the residual sums.
 Departure: the embedding has its rows padded to a multiple of 64 in memory, for aligned matrix products.
 Shapes: B batch, T length, S keys, D hidden, V vocabulary.
 """
@@ -41,6 +42,7 @@ class GPTConfig:
     hidden_dropout: float = 0.0
     attention_dropout: float = 0.0
     positions: str = "learned"  # a name in `layers.positions.POSITIONS`
+    post_norm: bool = False  # norms after the residual sums, and none at the end: GPT (Radford et al. 2018)
 
     def __post_init__(self) -> None:
         if self.intermediate_size == 0:
@@ -65,6 +67,7 @@ class GPTConfig:
             embedding_dropout=p,
             hidden_dropout=p,
             attention_dropout=p,
+            post_norm=options.post_norm,
         )
 
     def least_weights(self) -> int:
@@ -110,20 +113,22 @@ class GPT(nn.Module):
                 dropout=config.hidden_dropout,
                 attention_dropout=config.attention_dropout,
                 eps=config.layer_norm_eps,
+                pre_norm=not config.post_norm,
             )
             for _ in range(config.num_hidden_layers)
         )
-        self.norm = nn.LayerNorm(D, config.layer_norm_eps)
+        self.norm = nn.Identity() if config.post_norm else nn.LayerNorm(D, config.layer_norm_eps)
 
     @torch.no_grad()
     def initialize(self) -> None:
-        """Draw the weights as GPT-2 does."""
+        """Draw the weights as GPT-2 does, or with `post_norm` as GPT does, without the smaller residual projections."""
         std = self.config.initializer_range
+        shrink = 1.0 if self.config.post_norm else (2 * len(self.blocks)) ** 0.5
         for name, parameter in self.named_parameters():
             if parameter.dim() < 2:
                 continue
             residual = name.endswith(("attention.output.weight", "feed_forward.down.weight"))
-            parameter.normal_(std=std / (2 * len(self.blocks)) ** 0.5 if residual else std)
+            parameter.normal_(std=std / shrink if residual else std)
         for name, parameter in self.named_parameters():
             if parameter.dim() == 1:
                 parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
