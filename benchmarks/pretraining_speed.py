@@ -130,7 +130,7 @@ def source(options: argparse.Namespace, pack: bool) -> Any:
 class RandomBatches:
     """A source of random tokens."""
 
-    batches_per_epoch, epoch = 1e6, 0.0
+    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
 
     def __init__(self, rows: int) -> None:
         self.rows, self.random = rows, np.random.default_rng(0)

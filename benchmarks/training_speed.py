@@ -119,7 +119,7 @@ def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[],
 class RandomBatches:
     """A source of random tokens."""
 
-    batches_per_epoch, epoch = 1e6, 0.0
+    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
 
     def __init__(self, vocab: int, batch: int, context: int) -> None:
         self.shape, self.vocab, self.rng = (batch, context), vocab, np.random.default_rng(0)

@@ -137,7 +137,7 @@ def ours(batches: list[PairBatch], dropout: float, compiled: bool, steps: int) -
 class Repeated:
     """A source of batches, from the beginning again after the last."""
 
-    batches_per_epoch, epoch = 1e6, 0.0
+    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
 
     def __init__(self, batches: list[PairBatch]) -> None:
         self.batches = batches

@@ -25,6 +25,7 @@ from nlptools.models import registry
 from nlptools.models.contract import LanguageModel
 from nlptools.text import documents
 from nlptools.text.tokenizer import Tokenizer
+from nlptools.text.vocab import ROLES
 from nlptools.training import initial, token_vectors
 from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
@@ -55,6 +56,10 @@ def train_lm(
     initial.check_vocabulary("--tokenizer", settings.tokenizer, tokenizer)
     eos = documents.end_of_text(tokenizer, settings.tokenizer)
     config = _config(settings, tokenizer, eos)
+    if settings.adaptive is not None and not _by_frequency(tokenizer):
+        messages.warn(
+            "--adaptive: the vocabulary is not in the order of frequency, so frequent tokens may be in clusters"
+        )
     assert tokenizer.vocab is not None
     vectors = token_vectors.of_options(settings, tokenizer.vocab, config, encoding_errors)
     task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors)
@@ -145,6 +150,15 @@ class _LanguageModel(SpooledTask[Corpus]):
 
     def advice(self, name: str) -> str:
         return f"echo 'Some words' | nlptools generate {name}    or: nlptools score {name} FILE"
+
+
+def _by_frequency(tokenizer: Tokenizer) -> bool:
+    """Whether the vocabulary is in the order of its counts, special tokens aside; True if it has no counts."""
+    vocab = tokenizer.vocab
+    assert vocab is not None
+    special = {getattr(vocab, role) for role in ROLES}
+    counts = [count for id, count in enumerate(vocab.counts) if id not in special]
+    return counts == sorted(counts, reverse=True)
 
 
 def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:

@@ -1,0 +1,140 @@
+"""Training tokens per second of LSTM language models, beside a plain PyTorch loop over `nn.LSTM` in fp32.
+
+    python benchmarks/lstm_speed.py [small|medium|large|awd ...] [--rounds N] [--threads N]
+
+The shapes are those of Zaremba et al. 2014 (arXiv:1409.2329) and Merity et al. 2018 (arXiv:1708.02182) on the Penn
+Treebank: 10,000 words. The other side is what one writes by hand: `nn.Embedding`, `nn.LSTM`, `nn.Linear`, `F.dropout`,
+`F.cross_entropy`, `clip_grad_norm_` and `torch.optim.SGD`, the state detached and carried from batch to batch; also with
+oneDNN multiplying fp32, and under bf16 autocast. Ours is the training step of `train-lm` itself, in fp32 and, where the
+processor has it, in bf16. All sides use plain SGD.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Any
+
+import side_by_side
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from training_speed import RandomBatches, _speed
+
+# vocabulary, steps, embedding, hidden, layers, sequences, dropout; `tiny` is for tests of this script
+SHAPES = {
+    "small": (10_000, 20, 200, 200, 2, 20, 0.0),
+    "medium": (10_000, 35, 650, 650, 2, 20, 0.5),
+    "large": (10_000, 35, 1500, 1500, 2, 20, 0.65),
+    "awd": (10_000, 70, 400, 1150, 3, 20, 0.4),
+    "tiny": (50, 8, 16, 16, 2, 8, 0.2),
+}
+_STEPS = {"small": 20, "medium": 4, "large": 2, "awd": 2, "tiny": 2}  # of a round
+_WARM_UP = 3  # rounds
+
+
+class PlainLSTM(nn.Module):
+    def __init__(self, vocab: int, width: int, hidden: int, layers: int, dropout: float) -> None:
+        super().__init__()
+        self.p, self.tokens, self.head = dropout, nn.Embedding(vocab, width), nn.Linear(hidden, vocab)
+        self.lstm = nn.LSTM(width, hidden, layers, dropout=dropout)
+
+    def forward(self, ids: Tensor, targets: Tensor, state: Any) -> tuple[Tensor, Any]:
+        x, state = self.lstm(F.dropout(self.tokens(ids.t()), self.p, self.training), state)
+        logits = self.head(F.dropout(x, self.p, self.training))
+        return F.cross_entropy(logits.flatten(0, 1), targets.t().reshape(-1)), state
+
+
+def plain(shape: str, precision: str) -> Callable[[], float]:
+    """Tokens per second of the plain loop."""
+    vocab, length, width, hidden, layers, batch, dropout = SHAPES[shape]
+    if precision == "onednn":
+        torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # type: ignore[attr-defined]
+    torch.manual_seed(0)
+    model = PlainLSTM(vocab, width, hidden, layers, dropout)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    carried: Any = None
+
+    def step() -> None:
+        nonlocal carried
+        x, y = (torch.randint(vocab, (batch, length)) for _ in range(2))
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+            loss, state = model(x, y, carried)
+        carried = tuple(each.detach() for each in state)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 5.0)
+        optimizer.step()
+        loss.item()
+
+    return lambda: _speed(step, _STEPS[shape], batch * length)
+
+
+def ours(shape: str, precision: str, threads: int) -> Callable[[], float]:
+    """Tokens per second of the step that `train-lm` takes."""
+    # imported here: the other side must not get what this does to the process
+    from nlptools.compute.backend import Backend
+    from nlptools.configs import Compute, Training
+    from nlptools.models.language.recurrent import LSTMConfig, RecurrentLM
+    from nlptools.training.engine.loop import Fit
+    from nlptools.training.objectives import CausalLM
+
+    backend = Backend.detect(Compute(precision=precision, device="cpu", threads=threads))
+    vocab, length, width, hidden, layers, batch, dropout = SHAPES[shape]
+    config = LSTMConfig(vocab, hidden, layers, dropout, embedding_size=width, tied=False, output_bias=True)
+    model = RecurrentLM(config)
+    model.initialize()
+    run = Training(output="", lr=0.1, batch_size=batch, steps=10**6, warmup=0, clip=5.0, weight_decay=0.0)
+    state = Fit(CausalLM(model), Streams(vocab, batch, length), backend, run, None)
+    state.objective.train()
+    state.working.train()
+    return lambda: _speed(state.step, _STEPS[shape], batch * length)
+
+
+class Streams(RandomBatches):
+    """Random tokens as streams: the state is carried from batch to batch."""
+
+    def __iter__(self) -> Any:
+        from dataclasses import replace
+
+        for number, batch in enumerate(super().__iter__()):
+            yield replace(batch, continues=number > 0)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", default=["small", "medium", "awd"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        shape, side, precision = arguments.worker
+        torch.set_num_threads(arguments.threads)
+        measure = ours(shape, precision, arguments.threads) if side == "ours" else plain(shape, precision)
+        for _ in range(_WARM_UP):  # memory that is touched for the first time is slow
+            measure()
+        side_by_side.serve(measure)
+        return
+
+    from nlptools.compute.backend import Backend
+    from nlptools.configs import Compute
+
+    print(side_by_side.machine())
+    kinds = {"plain nn.LSTM loop, fp32": ("plain", "fp32"), "nlptools, fp32": ("ours", "fp32")}
+    if Backend.detect(Compute(device="cpu")).precision == "bf16":
+        kinds["plain nn.LSTM loop, fp32 by oneDNN"] = ("plain", "onednn")
+        kinds |= {"plain nn.LSTM loop, bf16 autocast": ("plain", "bf16"), "nlptools, bf16": ("ours", "bf16")}
+    for shape in arguments.shapes:
+        threads = ["--threads", str(arguments.threads)]
+        workers = {name: side_by_side.Worker(__file__, shape, *kind, *threads) for name, kind in kinds.items()}
+        _, length, width, hidden, layers, batch, _ = SHAPES[shape]
+        title = f"training, LSTM {shape}: {layers} x {hidden}, embeddings of {width}, {batch} sequences of {length}"
+        side_by_side.compare(f"{title}, {arguments.threads} threads", "tokens/s", dict(workers), arguments.rounds)
+        for worker in workers.values():
+            worker.close()
+
+
+if __name__ == "__main__":
+    main()
