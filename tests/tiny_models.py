@@ -17,6 +17,15 @@ SIZES: dict[str, dict[str, Any]] = {
         "num_attention_heads": 4,
         "max_position_embeddings": 24,
     },
+    "modern": {
+        "vocab_size": 50,
+        "hidden_size": 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 24,
+        "intermediate_size": 48,
+    },
     **{arch: {"vocab_size": 50, "hidden_size": 32, "num_hidden_layers": 2} for arch in ("rnn", "lstm", "gru")},
     "transformer-xl": {
         "vocab_size": 50,

@@ -111,6 +111,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 _XL: dict[str, Any] = {"architectures": ("transformer-xl",), "section": "Options of Transformer-XL"}
 _FEEDFORWARD: dict[str, Any] = {"architectures": ("feedforward",), "section": "Options of feed-forward models"}
 _NGRAM: dict[str, Any] = {"architectures": ("ngram",), "section": "Options of n-gram models"}
+_MODERN: dict[str, Any] = {"architectures": ("modern",), "section": "Options of modern decoders"}
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,16 @@ class TrainLM:
     vocab: str | None = option(None, "Vocabulary of a tokenizer given by name.", metavar="FILE")
     layers: int = option(4, "Layers.", low=1, metavar="N")
     hidden: int = option(256, "Width of the hidden states.", low=1, metavar="N")
-    heads: int = option(4, "Attention heads.", low=1, metavar="N", architectures=("transformer", "transformer-xl"))
+    heads: int = option(
+        4, "Attention heads.", low=1, metavar="N", architectures=("transformer", "modern", "transformer-xl")
+    )
+    intermediate: int = option(
+        0,
+        "Width of the feed-forward layers; 0: four times --hidden (modern: 8/3 of it, in steps of 64).",
+        high=1 << 18,
+        metavar="N",
+        architectures=("modern", "transformer-xl"),
+    )
     context: int = option(
         256,
         "Length of a training sequence in tokens, and the longest that a transformer can read.",
@@ -141,6 +151,11 @@ class TrainLM:
         False,
         "Norms after the residual sums, as in GPT; without it before them, as in GPT-2.",
         architectures=("transformer",),
+    )
+    untied: bool = option(
+        False,
+        "An output matrix of its own, not that of the embedding; of recurrent models with a bias.",
+        architectures=(*_RECURRENT["architectures"], "modern"),
     )
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
     vectors: str | None = option(
@@ -183,9 +198,6 @@ class TrainLM:
     )
     attention_dropout: float | None = option(
         None, "Probability of dropout of attention weights; default: --dropout.", low=0, high=0.9, metavar="P", **_XL
-    )
-    intermediate: int = option(
-        0, "Width of the feed-forward layers; 0: four times --hidden.", high=1 << 18, metavar="N", **_XL
     )
     kernel: int = option(
         4,
@@ -242,7 +254,6 @@ class TrainLM:
         metavar="N",
         **_RECURRENT,
     )
-    untied: bool = option(False, "Output matrix and bias of their own, not those of the embedding.", **_RECURRENT)
     output_bias: bool = option(False, "A bias in the output layer also when it is tied.", **_RECURRENT)
     adaptive: str | None = option(
         None,
@@ -288,6 +299,16 @@ class TrainLM:
         "Vary the length of sequences from batch to batch around --context (one in 20: around half of it), and the learning"
         " rate with it, as AWD-LSTM does.",
         **_RECURRENT,
+    )
+    key_value_heads: int = option(
+        0,
+        "Heads of keys and values, each shared by a group of attention heads; 0: as many as --heads.",
+        metavar="N",
+        **_MODERN,
+    )
+    qk_norm: bool = option(False, "Normalize each query and key; the directory is that of a Qwen3 model.", **_MODERN)
+    rope_theta: float = option(
+        10000.0, "Base of the rotary positions; larger ones suit longer contexts.", low=2, metavar="X", **_MODERN
     )
 
     def check(self) -> None:

@@ -9,7 +9,7 @@ the map of queries and keys that they stand for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,21 +18,25 @@ from torch import Tensor, nn
 from nlptools.layers.attention import CrossAttention, SelfAttention, Source
 from nlptools.layers.cache import KeyValues
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.grouped_attention import GroupedQueryAttention
 from nlptools.layers.linear import Linear
+from nlptools.layers.norms import RMSNorm
 from nlptools.layers.positions import Turn
 from nlptools.layers.relative_attention import RelativeAttention
 
-Heads = Callable[[SelfAttention, Tensor], Tensor]  # the heads of self-attention: (..., D) -> (..., D)
+Heads = Callable[[Any, Tensor], Tensor]  # the heads of a block's self-attention: (..., D) -> (..., H * K)
 
 
 class FeedForward(nn.Module):
     """Two linear maps around an activation (section 3.3)."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int, activation: str, dropout: float = 0.0) -> None:
+    def __init__(
+        self, hidden_size: int, intermediate_size: int, activation: str, dropout: float = 0.0, bias: bool = True
+    ) -> None:
         super().__init__()
         self.activation = activation
-        self.up = Linear(hidden_size, intermediate_size)
-        self.down = Linear(intermediate_size, hidden_size)
+        self.up = Linear(hidden_size, intermediate_size, bias=bias)
+        self.down = Linear(intermediate_size, hidden_size, bias=bias)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -47,9 +51,11 @@ class FeedForward(nn.Module):
 class GatedFeedForward(FeedForward):
     """The first map is multiplied with a gate, which the activation is applied to (Shazeer 2020, arXiv:2002.05202)."""
 
-    def __init__(self, hidden_size: int, intermediate_size: int, activation: str, dropout: float = 0.0) -> None:
-        super().__init__(hidden_size, intermediate_size, activation, dropout)
-        self.gate = Linear(hidden_size, intermediate_size)
+    def __init__(
+        self, hidden_size: int, intermediate_size: int, activation: str, dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__(hidden_size, intermediate_size, activation, dropout, bias)
+        self.gate = Linear(hidden_size, intermediate_size, bias=bias)
 
     def inner(self, x: Tensor) -> Tensor:
         """See `FeedForward`."""
@@ -57,9 +63,10 @@ class GatedFeedForward(FeedForward):
 
 
 # The slots of a block: a name in a configuration, and the class that it stands for.
-NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": nn.RMSNorm}  # (hidden_size, eps)
+NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}  # (hidden_size, eps)
 ATTENTIONS: dict[str, Any] = {  # (hidden_size, num_heads, dropout, causal)
     "multi-head": SelfAttention,
+    "grouped-query": GroupedQueryAttention,
     "relative": RelativeAttention,
 }
 FEED_FORWARDS = {"plain": FeedForward, "gated": GatedFeedForward}
@@ -85,18 +92,27 @@ class Block(nn.Module):
         norm: str = "layer",
         attention: str = "multi-head",
         feed_forward: str = "plain",
+        attention_options: Mapping[str, Any] | None = None,
+        feed_forward_bias: bool = True,
     ) -> None:
-        """`norm`, `attention`, `feed_forward`: names in `NORMS`, `ATTENTIONS` and `FEED_FORWARDS`."""
+        """
+        Args:
+            norm, attention, feed_forward: names in `NORMS`, `ATTENTIONS` and `FEED_FORWARDS`.
+            attention_options: more arguments of the class of `attention`.
+        """
         super().__init__()
         new_norm = NORMS[norm]
         self.pre_norm = pre_norm
         self.attention_norm = new_norm(hidden_size, eps)
-        self.attention = ATTENTIONS[attention](hidden_size, num_heads, attention_dropout, causal)
+        options = attention_options or {}
+        self.attention = ATTENTIONS[attention](hidden_size, num_heads, attention_dropout, causal, **options)
         if cross:
             self.cross_attention_norm = new_norm(hidden_size, eps)
             self.cross_attention = CrossAttention(hidden_size, num_heads, attention_dropout)
         self.feed_forward_norm = new_norm(hidden_size, eps)
-        self.feed_forward = FEED_FORWARDS[feed_forward](hidden_size, intermediate_size, activation, activation_dropout)
+        self.feed_forward = FEED_FORWARDS[feed_forward](
+            hidden_size, intermediate_size, activation, activation_dropout, feed_forward_bias
+        )
         self.dropout = Dropout(dropout)
 
     def forward(
@@ -118,7 +134,11 @@ class Block(nn.Module):
         source_heads = None
         if source is not None:
             source_heads = partial(self.cross_attention.heads, layer=layer, source=source)
-        heads = partial(SelfAttention.heads, cache=cache, mask=mask, turn=turn)
+
+        def heads(attention: Any, x: Tensor) -> Tensor:
+            out: Tensor = attention.heads(x, cache, mask, turn)
+            return out
+
         return self.run(x, heads, source_heads=source_heads)
 
     def source_weights(

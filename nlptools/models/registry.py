@@ -59,6 +59,7 @@ ARCHITECTURES = {
     row.name: row
     for row in (
         _row("transformer", LANGUAGE, "language.gpt", "GPT", "gpt2 openai_gpt"),
+        _row("modern", LANGUAGE, "language.modern", "Modern", "llama"),
         _row("rnn", LANGUAGE, "language.recurrent", "RecurrentLM", config="RNNConfig"),
         _row("lstm", LANGUAGE, "language.recurrent", "RecurrentLM", config="LSTMConfig"),
         _row("gru", LANGUAGE, "language.recurrent", "RecurrentLM", config="GRUConfig"),

@@ -11,35 +11,29 @@ import torch
 from tiny_models import tiny
 
 from nlptools.errors import BundleError
-from nlptools.layers.positions import POSITIONS, Positions, Turn
+from nlptools.layers.positions import POSITIONS, Positions, Rotary, Turn
 from nlptools.models.huggingface import directories
 from nlptools.models.language.gpt import GPTConfig
 
 
-class Rotary(Positions):
-    """Queries and keys turned by angles that grow with the position (Su et al. 2021, arXiv:2104.09864)."""
+class Shifted(Positions):
+    """Queries and keys with a number for each position added: a scheme that is a class and a row."""
 
     def __init__(self, length: int, hidden_size: int, head_size: int = 0) -> None:
-        self.rates = 10000.0 ** (-2 * torch.arange(head_size // 2) / head_size)
+        """`length` is not needed."""
 
     def turn(self, positions: torch.Tensor) -> Turn | None:
-        angles = (positions[..., None] * self.rates)[..., None, None, :]  # (..., T, 1, 1, K / 2)
-        return partial(self._turned, angles.cos(), angles.sin())
-
-    @staticmethod
-    def _turned(cos: torch.Tensor, sin: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-        a, b = x.chunk(2, -1)
-        return torch.cat([a * cos - b * sin, b * cos + a * sin], -1)
+        return partial(torch.add, (positions / 10).sin()[..., None, None, None])
 
 
 @pytest.fixture(autouse=True)
-def rotary() -> Iterator[None]:
-    POSITIONS["rotary"] = Rotary
+def shifted() -> Iterator[None]:
+    POSITIONS["shifted"] = Shifted
     yield
-    del POSITIONS["rotary"]
+    del POSITIONS["shifted"]
 
 
-schemes = pytest.mark.parametrize("scheme", ["learned", "sinusoidal", "none", "rotary"])
+schemes = pytest.mark.parametrize("scheme", ["learned", "sinusoidal", "none", "rotary", "shifted"])
 IDS = torch.randint(0, 50, (3, 12), generator=torch.Generator().manual_seed(0))
 
 
@@ -67,7 +61,7 @@ def test_cached_steps_and_padded_rows_are_the_whole(scheme: str) -> None:
 @torch.inference_mode()
 def test_what_tells_positions_apart() -> None:
     same = torch.full((1, 6), 7)
-    for scheme in POSITIONS:
+    for scheme in ("learned", "sinusoidal", "none", "rotary"):
         hidden = tiny("transformer", positions=scheme)(same)[0][0]
         assert torch.allclose(hidden[0], hidden[5], atol=1e-4) == (scheme in ("none", "rotary")), scheme
     # attention from the last token to others depends on their distance alone
@@ -92,5 +86,7 @@ def test_a_configuration_survives_its_directory(scheme: str, tmp_path: Path) -> 
 
 
 def test_an_unknown_scheme_is_refused() -> None:
-    with pytest.raises(BundleError, match="positions is 'rotated', expected one of learned, sinusoidal, none, rotary"):
+    with pytest.raises(
+        BundleError, match="positions is 'rotated', expected one of learned, sinusoidal, none, rotary, shifted"
+    ):
         GPTConfig(50, 32, 2, 4, 24, positions="rotated")

@@ -55,20 +55,47 @@ def cross_attention(
     return attention(query_BTHK.transpose(1, 2), key, value, mask, dropout).transpose(1, 2).reshape(B, T, H * K)
 
 
-def attention(
-    query_BHTK: Tensor,
-    key_BHSK: Tensor,
-    value_BHSK: Tensor,
+def grouped_attention(
+    query_BTHK: Tensor,
+    key_BTGK: Tensor,
+    value_BTGK: Tensor,
     mask: Tensor | None = None,
     dropout: float = 0.0,
     causal: bool = False,
 ) -> Tensor:
-    """-> (B, H, T, K), in the type of the queries; keys and values may have another one.
+    """As `self_attention`, where each of G heads of keys and values serves H / G heads of queries in turn."""
+    B, T, H, K = query_BTHK.shape
+    if _keeps_weights(query_BTHK, dropout, T, T):
+        arguments = query_BTHK, key_BTGK, value_BTGK, mask, dropout, causal
+        out: Tensor = _GroupedAttention.apply(*arguments)  # type: ignore[no-untyped-call]
+        return out
+    query, key, value = (each.transpose(1, 2) for each in (query_BTHK, key_BTGK, value_BTGK))
+    return attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(B, T, H * K)
+
+
+def attention(
+    query_BHTK: Tensor,
+    key_BGSK: Tensor,
+    value_BGSK: Tensor,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+    causal: bool = False,
+) -> Tensor:
+    """-> (B, H, T, K), in the type of the queries; keys and values may have another one, and fewer heads (G).
 
     `mask` (B or 1, 1, 1 or T, S): True = attend.
     """
-    query, key, value = query_BHTK, key_BHSK, value_BHSK
+    query, key, value = query_BHTK, key_BGSK, value_BGSK
     B, H, T, K = query.shape
+    G = key.shape[1]
+    if (
+        G < H and T <= _FEW_QUERIES and not causal and not dropout
+    ):  # heads of a group as more queries: nothing is copied
+        if mask is not None and mask.shape[2] > 1:
+            mask = mask.repeat(1, 1, H // G, 1)
+        return attention(query.reshape(B, G, -1, K), key, value, mask).view(B, H, T, K)
+    if G < H:
+        key, value = (each.repeat_interleave(H // G, 1) for each in (key, value))
     few = T <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad and not causal and not dropout
     # one query of a small batch is the one case in which a fused kernel wins
     if few and key.dtype == torch.float32 and (query.dtype != key.dtype or T > 1 or B * H >= _MANY_HEADS):
@@ -127,7 +154,7 @@ class _SelfAttention(torch.autograd.Function):
         B, T, _, H, K = qkv_BT3HK.shape
         # a copy even where a view is possible, as for a single sequence: q is scaled in place
         qkv = qkv_BT3HK.permute(2, 0, 3, 1, 4).clone(memory_format=torch.contiguous_format)
-        bias = torch.full((T, T), -torch.inf, dtype=qkv.dtype).triu_(1) if causal else _bias(mask, qkv.dtype)
+        bias = _causal_bias(T, qkv.dtype) if causal else _bias(mask, qkv.dtype)
         q, k, v = qkv.view(3, B * H, T, K)
         return _forward(ctx, q, k, v, bias, p, B)
 
@@ -164,6 +191,39 @@ class _CrossAttention(torch.autograd.Function):
         return d_query, gradients.view(2, B, D // K, S, K).permute(1, 3, 0, 2, 4).contiguous(), None, None
 
 
+class _GroupedAttention(torch.autograd.Function):
+    """See `grouped_attention`. The heads of a group are computed as one head of H / G times as many queries."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query_BTHK: Tensor, key_BTGK: Tensor, value_BTGK: Tensor, mask: Tensor | None, p: float, causal: bool
+    ) -> Tensor:
+        (B, T, H, K), G = query_BTHK.shape, key_BTGK.shape[2]
+        ctx.shape = B, T, G, H // G, K
+        q = query_BTHK.transpose(1, 2).clone(memory_format=torch.contiguous_format).view(B * G, -1, K)
+        k, v = (x.transpose(1, 2).reshape(B * G, T, K) for x in (key_BTGK, value_BTGK))
+        bias = _causal_bias(T, q.dtype) if causal else _bias(mask, q.dtype)
+        if bias.dim() > 1 and bias.shape[-2] > 1:
+            bias = bias.repeat(*[1] * (bias.dim() - 2), H // G, 1)
+        heads = _forward(ctx, q, k, v, bias, p, B)  # (B, H / G * T, G * K)
+        return heads.view(B, H // G, T, G, K).permute(0, 2, 3, 1, 4).reshape(B, T, H * K)
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+        B, T, G, R, K = ctx.shape
+        q, k = ctx.saved_tensors[:2]
+        d_heads = grad_outputs[0].view(B, T, G, R, K).permute(0, 3, 1, 2, 4).reshape(B, R * T, G * K)
+        dq, dk, dv = torch.empty_like(q), torch.empty_like(k), torch.empty_like(k)
+        _backward(ctx, d_heads, dq, dk, dv)
+        d_key, d_value = (x.view(B, G, T, K).transpose(1, 2) for x in (dk, dv))
+        return dq.view(B, G * R, T, K).transpose(1, 2), d_key, d_value, None, None, None
+
+
+def _causal_bias(T: int, dtype: torch.dtype) -> Tensor:
+    """(T, T): what is added to scores so that no position attends to later ones."""
+    return torch.full((T, T), -torch.inf, dtype=dtype).triu_(1)
+
+
 def _bias(mask: Tensor | None, dtype: torch.dtype) -> Tensor:
     """What a mask (B, 1, 1 or T, S) adds to the scores: (B, 1 or T, S), -inf where it is False, else 0."""
     if mask is None:
@@ -185,7 +245,7 @@ def _forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor, bias: Tensor, p: float, 
     rows = torch.arange(G) // (G // B)  # the sequence that each head belongs to
     for start in range(0, G, size):
         g = slice(start, start + size)
-        scores = torch.baddbmm(bias[rows[g]] if bias.dim() == 3 else bias, q[g], k[g].transpose(1, 2))
+        scores = torch.baddbmm(bias[rows[g]] if bias.dim() == 3 and len(bias) > 1 else bias, q[g], k[g].transpose(1, 2))
         torch.softmax(scores, -1, out=weights_GTS[g])
         dropped = (
             weights_GTS[g] if keep is None else torch.mul(weights_GTS[g], as_factors(keep[g], q.dtype), out=scores)

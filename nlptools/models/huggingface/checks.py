@@ -21,7 +21,7 @@ ACTIVATIONS = {  # in configurations: here
     "swish": "swish",
     "silu": "swish",
 }
-_EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight")
+_EMBEDDINGS = ("token_embedding.weight", "source_embedding.weight", "output_matrix.weight")
 _LABELS = re.compile(r"(_orig_mod\.|module\.)*(score|classifier|classifier\.out_proj)\.weight")
 OUR_HEADS = {  # unknown to transformers, which leaves them out when it opens the directory
     "yes_no": "nlptools.yes_no",

@@ -20,6 +20,16 @@ from nlptools.models import registry
 from nlptools.models.huggingface import checks
 
 _OURS = "nlptools-"
+_NEAREST = {  # families that are not supported, because of a layer or a scaling of their own: the nearest one that is
+    **dict.fromkeys(
+        ("gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3", "granite", "cohere", "cohere2"), "llama"
+    ),
+    **dict.fromkeys(("falcon", "stablelm", "starcoder2", "internlm2", "smollm3", "llama4", "olmo", "mpt"), "llama"),
+    **dict.fromkeys(("olmo2", "qwen3_moe", "qwen3_next"), "qwen3"),
+    **dict.fromkeys(("mixtral", "ministral", "mistral3"), "mistral"),
+    **dict.fromkeys(("gpt_neo", "gpt_neox", "gptj", "gpt_bigcode", "opt", "bloom", "openai-gpt"), "gpt2"),
+    "qwen2_moe": "qwen2",
+}
 
 
 class Family(Protocol):
@@ -80,6 +90,10 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
         if kind in family.MODEL_TYPES:
             return family.architecture(data), family.config_from_hf(data)
         types += map(repr, family.MODEL_TYPES)
+    if isinstance(kind, str) and kind in _NEAREST:
+        raise BundleError(
+            f"config.json: models of the family {kind!r} are not supported; the nearest that is: {_NEAREST[kind]!r}"
+        )
     arch = kind.removeprefix(_OURS) if isinstance(kind, str) and kind.startswith(_OURS) else ""
     if arch not in registry.ARCHITECTURES:
         raise BundleError(

@@ -9,6 +9,7 @@ Shapes: B batch, T length, S keys, D hidden, V vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -117,7 +118,7 @@ class GPT(nn.Module):
             )
             for _ in range(config.num_hidden_layers)
         )
-        self.norm = nn.Identity() if config.post_norm else nn.LayerNorm(D, config.layer_norm_eps)
+        self.norm: nn.Module = nn.Identity() if config.post_norm else nn.LayerNorm(D, config.layer_norm_eps)
 
     @torch.no_grad()
     def initialize(self) -> None:
@@ -155,8 +156,9 @@ class GPT(nn.Module):
                 f"{int(positions.max()) + 1} tokens are more than the model's context of {self.max_context}"
             )
         x, turn = self._embedded(ids, positions)
+        masks = self._masks(attend, past, T)
         for i, block in enumerate(self.blocks):
-            x = block(x, None if state is None else state.cache.layers[i], attend, turn=turn)
+            x = block(x, None if state is None else state.cache.layers[i], masks[i], turn=turn)
         return self.norm(x).view(rows, T, -1), state
 
     def states(self, ids: Tensor) -> Hidden:
@@ -165,9 +167,9 @@ class GPT(nn.Module):
         if self.max_context < T:
             raise DataError(f"{T} tokens are more than the model's context of {self.max_context}")
         x, turn = self._embedded(ids, torch.arange(T, device=ids.device))
-        layers = [x]
-        for block in self.blocks:
-            layers.append(block(layers[-1], turn=turn))
+        layers, masks = [x], self._masks(None, 0, T)
+        for block, mask in zip(self.blocks, masks, strict=True):
+            layers.append(block(layers[-1], mask=mask, turn=turn))
         layers[-1] = self.norm(layers[-1])
         return Hidden(layers[-1], tuple(layers))
 
@@ -175,6 +177,10 @@ class GPT(nn.Module):
         """What goes into the first block, (..., T) -> (..., T, D), and how positions change queries and keys."""
         scheme = self.position_embedding
         return self.dropout(scheme.add_to(self.token_embedding(ids), positions)), scheme.turn(positions)
+
+    def _masks(self, attend: Tensor | None, past: int, T: int) -> Sequence[Tensor | None]:
+        """The mask of each layer, for T tokens after `past` others; `attend`: as `Cache.extend` returns it."""
+        return [attend] * len(self.blocks)
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""

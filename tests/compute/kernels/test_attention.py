@@ -119,3 +119,48 @@ def test_a_few_queries_see_what_many_see(queries: int, dtype: torch.dtype) -> No
     out = attention.attention(query.to(dtype), key, value, mask)
     assert out.dtype == dtype
     assert torch.allclose(out.float(), expected, atol=1e-5 if dtype == torch.float32 else 0.03)
+
+
+@pytest.mark.parametrize("masked", [None, "causal", "window", "padding"])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_grouped_attention_is_that_of_repeated_keys(
+    masked: str | None, p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In training, where weights are kept, and in inference, for few queries and for many."""
+    torch.manual_seed(5)
+    B, T, H, G, K = 2, 19, 6, 2, 8
+    query, key, value = (torch.randn(B, T, n, K, dtype=torch.float64, requires_grad=True) for n in (H, G, G))
+    mask = None
+    if masked == "window":
+        mask = (torch.ones(T, T).tril() - torch.ones(T, T).tril(-5)).bool()[None, None]
+    if masked == "padding":
+        mask = (torch.arange(T) < torch.tensor([[T], [6]]))[:, None, None]
+    causal = masked == "causal"
+    repeated = [x.repeat_interleave(H // G, 2) for x in (key, value)]
+    packed = torch.stack([query, *repeated], 2)
+    monkeypatch.setattr(attention, "_CHUNK_SCORES", 3 * T * T)
+    if p:  # dropout keeps the weights; heads of a group are drawn in another order, so it is compared on average
+        found = attention.grouped_attention(query, key, value, mask, p, causal)
+        mean = torch.stack([attention.grouped_attention(query, key, value, mask, p, causal) for _ in range(300)]).mean(
+            0
+        )
+        whole = attention.self_attention(packed, mask, 0.0, causal)
+        assert not torch.allclose(found, whole, atol=0.05) and (mean - whole).abs().mean() < 0.05
+        return
+    monkeypatch.setattr(attention, "by_onednn", lambda dtype: True)
+    found, expected = (
+        attention.grouped_attention(query, key, value, mask, p, causal),
+        attention.self_attention(packed, mask, p, causal),
+    )
+    assert torch.allclose(found, expected)
+    upstream = torch.randn_like(found)
+    ours = torch.autograd.grad(found, (query, key, value), upstream)
+    exact = torch.autograd.grad(expected, (query, key, value), upstream)
+    assert all(torch.allclose(a, b) for a, b in zip(ours, exact, strict=True))
+    with torch.no_grad():
+        q, k, v = (x.detach().transpose(1, 2) for x in (query, key, value))
+        assert torch.allclose(attention.attention(q, k, v, mask, causal=causal).transpose(1, 2).flatten(2), found)
+        rows = None if mask is None else mask[:, :, -3:] if mask.shape[2] > 1 else mask
+        if not causal:  # a few queries
+            few = attention.attention(q[:, :, -3:].float(), k.float(), v.float(), rows).transpose(1, 2).flatten(2)
+            assert torch.allclose(few, found[:, -3:].float(), atol=1e-5)

@@ -1,0 +1,82 @@
+"""Self-attention in which groups of heads share their keys and values.
+
+Ainslie et al. 2023, "GQA" (arXiv:2305.13245); with one group, multi-query attention (Shazeer 2019, arXiv:1911.02150). The cache
+of a decoder holds the shared ones only. As in LLaMA, Qwen2 and Qwen3: the size of a head need not be D / H, biases are
+optional, and each query and key may pass a norm (Henry et al. 2020, arXiv:2010.04245; here RMSNorm with a gain per dimension).
+Shapes: as in `layers`, and G groups, the heads of keys and values.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.compute.kernels.attention import attention, grouped_attention
+from nlptools.layers.cache import KeyValues
+from nlptools.layers.linear import Linear
+from nlptools.layers.norms import RMSNorm
+from nlptools.layers.positions import Turn
+
+
+class GroupedQueryAttention(nn.Module):
+    """Each position attends to itself and those before it (`causal`), or to all."""
+
+    def __init__(
+        self,
+        hidden_size: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        causal: bool = True,
+        *,
+        key_value_heads: int = 0,
+        head_size: int = 0,
+        bias: bool = False,
+        output_bias: bool = False,
+        norm_eps: float | None = None,
+    ) -> None:
+        """
+        Args:
+            key_value_heads: G, a divisor of `num_heads`; 0: as many.
+            head_size: 0: hidden_size / num_heads.
+            bias: whether queries, keys and values have one.
+            norm_eps: of the norms of queries and keys; None: there are none.
+        """
+        super().__init__()
+        self.num_heads, self.key_value_heads = num_heads, key_value_heads or num_heads
+        self.head_size = head_size or hidden_size // num_heads
+        self.dropout, self.causal = dropout, causal
+        rows = (num_heads + 2 * self.key_value_heads) * self.head_size
+        self.query_key_value = Linear(hidden_size, rows, bias=bias)
+        self.output = Linear(num_heads * self.head_size, hidden_size, bias=output_bias)
+        self.query_norm = self.key_norm = None
+        if norm_eps is not None:
+            self.query_norm, self.key_norm = RMSNorm(self.head_size, norm_eps), RMSNorm(self.head_size, norm_eps)
+
+    def forward(self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None) -> Tensor:
+        """(B, T, D) -> (B, T, D); see `heads`."""
+        return self.output(self.heads(x, cache, mask))
+
+    def heads(
+        self, x: Tensor, cache: KeyValues | None = None, mask: Tensor | None = None, turn: Turn | None = None
+    ) -> Tensor:
+        """(B, T, D) -> (B, T, H * K); see `attention.SelfAttention.heads`."""
+        H, G = self.num_heads, self.key_value_heads
+        projected = self.query_key_value(x).view(*x.shape[:2], H + 2 * G, self.head_size)
+        query_key, value = torch.split(projected, [H + G, G], 2)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = torch.split(query_key, [H, G], 2)
+            query_key = torch.cat([self.query_norm(query), self.key_norm(key)], 2)
+        if turn is not None:
+            query_key = turn(query_key.unsqueeze(2)).squeeze(2)
+        query, key = torch.split(query_key, [H, G], 2)
+        dropout = self.dropout if self.training else 0.0
+        causal = self.causal and mask is None and x.shape[1] > 1
+        if cache is None:
+            return grouped_attention(query, key, value, mask, dropout, causal)
+        query, key, value = (each.transpose(1, 2) for each in (query, key, value))  # (B, H or G, T, K)
+        earlier = cache.size
+        cached = cache.append(key, value)
+        if earlier:
+            key, value = cached
+        heads = attention(query, key, value, mask, dropout, causal)
+        return heads.transpose(1, 2).reshape(*x.shape[:2], H * self.head_size)
