@@ -11,7 +11,7 @@ import glob
 import json
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -22,7 +22,7 @@ from nlptools.files import artifacts, atomic, compression, hub_cache
 
 if TYPE_CHECKING:
     from nlptools.models.contract import EncoderDecoder, LanguageModel
-    from nlptools.models.language.ngram import NGrams
+    from nlptools.models.language.ngram import NGramConfig, NGrams
     from nlptools.models.tasks.heads import TaskHeads
     from nlptools.models.tasks.text_classifiers import TextClassifier
     from nlptools.models.tasks.word_tagger import WordTagger
@@ -101,15 +101,17 @@ def save(
     eos: int,
     document: str,
     training: Mapping[str, Any],
+    files: Sequence[str] = (),
 ) -> None:
-    """Write the bundle of a language model; the manifest last.
+    """Write the bundle of a language model; the manifest last, with the `files` that are in the directory already.
 
     Raises:
         StreamError: disk full or another write error.
     """
     special = {"bos_token_id": eos, "eos_token_id": eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
-    _save(directory, arch, model.config, weights, more, training, tokenizer.save(directory), special)
+    names = [*files, *tokenizer.save(directory)]
+    _save(directory, arch, model.config, weights, more, training, names, special)
 
 
 def save_pair(
@@ -190,7 +192,9 @@ def _save(
     names = ["config.json", "model.safetensors", "training.json", *files]
     if registry.find(arch).family == registry.NGRAM:
         config = {"model_type": _NGRAM, **asdict(sizes), **more}
-        artifacts.save_arrays(directory / "model.safetensors", weights)
+        from nlptools.corpora import columns
+
+        columns.save(directory / "model.safetensors", weights)
     else:
         from nlptools.models.huggingface import directories
 
@@ -283,14 +287,20 @@ def is_ngram(path: Path) -> bool:
         return _NGRAM.encode() in stream.read(1 << 16)
 
 
-def _load_ngrams(path: Path, config: Mapping[str, Any]) -> NGrams:
-    from nlptools.models.language.ngram import NGramConfig, NGrams
+def ngram_config(config: Mapping[str, Any]) -> NGramConfig:
+    """The sizes of an n-gram model in its config.json. Raises BundleError."""
+    from nlptools.models.language.ngram import NGramConfig
 
     try:
-        sizes = NGramConfig(**{field.name: config[field.name] for field in fields(NGramConfig)})
+        return NGramConfig(**{field.name: config[field.name] for field in fields(NGramConfig)})
     except KeyError as error:
         raise BundleError(f"config.json: {error} is missing") from None
-    return NGrams.from_arrays(sizes, artifacts.load_arrays(path / "model.safetensors"))
+
+
+def _load_ngrams(path: Path, config: Mapping[str, Any]) -> NGrams:
+    from nlptools.models.language.ngram import NGrams
+
+    return NGrams.from_arrays(ngram_config(config), artifacts.load_arrays(path / "model.safetensors"))
 
 
 def is_arpa(path: str | Path) -> bool:

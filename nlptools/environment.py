@@ -45,6 +45,14 @@ def available_cores() -> int:
     return max(1, cores // max(1, number("LOCAL_WORLD_SIZE", 1)))
 
 
+def available_memory() -> int:
+    """Bytes of memory that this process may use, by the machine and the cgroup; other processes share them."""
+    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    with contextlib.suppress(OSError, ValueError):
+        size = min(size, int(Path("/sys/fs/cgroup/memory.max").read_text()))  # "max": no limit
+    return size
+
+
 def number(variable: str, default: int | None = None) -> int:
     """The whole number in an environment variable. Raises UsageError if it is not one, or missing without a default."""
     text = os.environ.get(variable, "" if default is None else str(default))

@@ -143,7 +143,7 @@ def test_other_methods_are_the_published_ones(method, plain):
 
 def test_add_k_counts_every_word_k_times_more():
     text = sentences(5)
-    fast = model(text, 3, smoothing.add_k(0.25))
+    fast = model(text, 3, smoothing.add_k(0.25, V))
     raw = Counter(tuple(words[i : i + 3]) for words in text for i in range(len(words) - 2))
     for context in {gram[:2] for gram in raw} | {(4, V - 1), (V - 1, 4)}:
         seen = sum(count for gram, count in raw.items() if gram[:2] == context)

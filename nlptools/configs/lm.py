@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from nlptools.configs import check_architecture, option
+from nlptools.configs import check_architecture, option, size
 from nlptools.configs.ngram import SMOOTHINGS, limits, weights
 from nlptools.configs.recurrent import OPTIONS as _RECURRENT
 from nlptools.configs.recurrent import cutoffs
@@ -246,6 +246,24 @@ class TrainLM:
         **_NGRAM,
     )
     add: float = option(1.0, "Number added to each count (add-k).", low=1e-9, high=1e6, metavar="K", **_NGRAM)
+    memory: str | None = option(
+        None,
+        "Bound of the memory for counts and tables; beyond it they are in files beside the output. Besides, memory holds the"
+        " vocabulary and up to 20 bytes for each n-gram of a length. Default: half of the machine's memory, which leaves as"
+        " much for the files that the system keeps in memory.",
+        metavar="SIZE",
+        check=size,
+        **_NGRAM,
+    )
+    keep_counts: bool = option(False, "Keep the counts in the model directory, for --merge.", **_NGRAM)
+    merge: tuple[str, ...] = option(
+        (),
+        "In place of text, add the counts of these models, trained with --keep-counts on parts of it and the same vocabulary.",
+        metavar="DIR",
+        multiple=True,
+        more=lambda argument: True,
+        **_NGRAM,
+    )
     arpa: str | None = option(None, "Also write the model to this ARPA file.", metavar="FILE", **_NGRAM)
 
     embedding: int = option(

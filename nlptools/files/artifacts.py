@@ -39,13 +39,6 @@ def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     atomic.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
 
 
-def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write a safetensors file of NumPy arrays atomically, without PyTorch. Raises StreamError."""
-    from safetensors.numpy import save as serialize
-
-    atomic.write_whole(path, serialize(dict(arrays)))
-
-
 def write_manifest(directory: Path, names: list[str]) -> None:
     """Record size and SHA-256 of `names` in `directory`."""
     with ThreadPoolExecutor() as pool:

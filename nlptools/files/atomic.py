@@ -52,6 +52,19 @@ def scratch_directory(prefix: str) -> Iterator[Path]:
         discard(name)
 
 
+@contextlib.contextmanager
+def scratch_beside(final: str | Path) -> Iterator[Path]:
+    """A directory under a hidden name beside `final`, removed at the end. Raises StreamError."""
+    try:
+        name = temporary_directory(final)
+    except OSError as error:
+        raise StreamError(f"{display(str(final))}: {reason(error)}") from None
+    try:
+        yield Path(name)
+    finally:
+        discard(name)
+
+
 def discard(temporary: str | Path) -> None:
     """Remove a temporary file or directory if it exists; errors are ignored."""
     _remove(temporary)
@@ -167,7 +180,7 @@ def write_whole(path: str | Path, data: bytes | str) -> None:
     Raises:
         StreamError: disk full or another write error.
     """
-    _fill(Path(path), lambda stream: stream.write(data if isinstance(data, bytes) else data.encode()))
+    fill(Path(path), lambda stream: stream.write(data if isinstance(data, bytes) else data.encode()))
 
 
 def copy_whole(source: str | Path, path: str | Path) -> None:
@@ -180,10 +193,11 @@ def copy_whole(source: str | Path, path: str | Path) -> None:
     import shutil  # slow to import
 
     with open(source, "rb") as given:
-        _fill(Path(path), lambda stream: shutil.copyfileobj(given, stream))
+        fill(Path(path), lambda stream: shutil.copyfileobj(given, stream))
 
 
-def _fill(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+def fill(target: Path, write: Callable[[IO[bytes]], object]) -> None:
+    """Write a file atomically: `write` gets a stream for its content. Raises StreamError."""
     try:
         handle, temporary = temporary_file(target)
         try:

@@ -146,12 +146,18 @@ class NGramScorer:
         }
 
 
-def sentences(flat: Longs, eos: int, bos: int, unk: int | None) -> Longs:
-    """Ids in which `eos` ends each sentence, with `bos` before each; a `bos` in the text itself is unknown."""
+def sentences(flat: Longs, eos: int, bos: int, unk: int | None, begins: bool = True) -> Longs:
+    """Ids in which `eos` ends each sentence, with `bos` before each; a `bos` in the text itself is unknown.
+
+    Args:
+        begins: whether the first id begins a sentence.
+    """
     inner = flat == bos
     if bos != eos and inner.any():
         flat = np.where(inner, eos if unk is None else unk, flat)
-    starts = np.append(0, np.flatnonzero(flat[:-1] == eos) + 1) if len(flat) else np.zeros(0, np.int64)
+    starts = np.flatnonzero(flat[:-1] == eos) + 1
+    if begins and len(flat):
+        starts = np.append(0, starts)
     return np.insert(flat.astype(np.int64), starts, bos)
 
 

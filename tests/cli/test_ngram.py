@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -180,8 +181,6 @@ def test_an_arpa_file_that_exists_is_refused_before_the_text_is_counted(trained)
     "change", [{"order": 4}, {"order": True}, {"bos": 999}, {"vocab_size": -1}, {"order": None}, {"vocab_size": 7}]
 )
 def test_a_damaged_configuration_is_refused(change, trained, tmp_path):
-    import shutil
-
     shutil.copytree(trained / "lm", tmp_path / "lm")
     (tmp_path / "lm" / "manifest.json").unlink()
     config = json.loads((tmp_path / "lm" / "config.json").read_text())
@@ -207,3 +206,163 @@ def test_lines_score_the_same_together_and_apart(trained):
     tokens = run(trained, "score", "lm", "--per", "token", stdin="\n".join(lines) + "\n").stdout.split("\n\n")[:-1]
     sums = [sum(float(row.split("\t")[1]) for row in line.split("\n")) for line in tokens]
     assert [float(line.split("\t")[0]) for line in together] == pytest.approx(sums, abs=1e-3)
+
+
+# -- memory, parts ------------------------------------------------------------------------------------------------------
+
+NGRAMS = ("train-lm", "--arch", "ngram", "--order", "4")
+
+
+@pytest.fixture(scope="module")
+def parts(trained: Path) -> Path:
+    """A text of two parts, a vocabulary, and models of the whole and of each part."""
+    lines = [
+        f"{a} {b} {c} {b} x{i % 7}\n" for i, (a, b, c) in enumerate(zip("abcab" * 400, "xyz" * 667, "pqpqrst" * 286))
+    ]
+    (trained / "a.txt").write_text("".join(lines[:700]))
+    (trained / "b.txt").write_text("".join(lines[700:]))
+    assert run(trained, "build-vocab", "-t", "whitespace", "-o", "words.tsv", "a.txt", "b.txt").returncode == 0
+    for name, texts in {"whole": ("a.txt", "b.txt"), "a": ("a.txt",), "b": ("b.txt",)}.items():
+        done = run(
+            trained, *NGRAMS, "-t", "whitespace", "--vocab", "words.tsv", "--keep-counts", "-o", f"part-{name}", *texts
+        )
+        assert done.returncode == 0, done.stderr
+    return trained
+
+
+def same_tables(place: Path, one: str, other: str) -> bool:
+    first, second = ((place / name / "model.safetensors").read_bytes() for name in (one, other))
+    return first == second
+
+
+@pytest.mark.parametrize(
+    "method", [(), ("--prune", "0,0,1"), ("--smoothing", "jelinek-mercer", "--valid", "a.txt"), ("--valid", "a.txt")]
+)
+def test_little_memory_makes_no_difference(method, parts):
+    records = []
+    for name, memory in (("much", "1G"), ("little", "200K")):
+        more = ("--memory", memory, "--arpa", f"{name}.arpa", "--force", "-o", name)
+        done = run(parts, *NGRAMS, "-t", "words", *method, *more, "a.txt", "b.txt")
+        assert done.returncode == 0, done.stderr
+        assert ("counted in 3 parts" in done.stderr) == (name == "little")
+        records.append(json.loads((parts / name / "training.json").read_text())["metrics"])
+        del records[-1]["seconds"]
+    assert same_tables(parts, "much", "little") and records[0] == records[1]
+    assert (parts / "much.arpa").read_bytes() == (parts / "little.arpa").read_bytes()
+    assert not [path for path in parts.iterdir() if path.name.startswith(".")]
+
+
+def test_merged_counts_are_those_of_the_whole_text(parts):
+    merge = ("--merge", "part-a", "part-b", "-t", "part-a", "--keep-counts", "-o", "merged")
+    done = run(parts, *NGRAMS, *merge)
+    assert done.returncode == 0, done.stderr
+    for name in ("model.safetensors", "counts.safetensors", "vocab.tsv", "config.json"):
+        assert (parts / "merged" / name).read_bytes() == (parts / "part-whole" / name).read_bytes(), name
+    whole, merged = (json.loads((parts / name / "training.json").read_text()) for name in ("part-whole", "merged"))
+    assert merged["data"]["train"]["merged"] == ["part-a", "part-b"]
+    assert all(merged["data"]["train"][key] == whole["data"]["train"][key] for key in ("tokens", "words", "lines"))
+    less = ("train-lm", "--arch", "ngram", "--order", "2", "-t", "words", "--vocab", "words.tsv", "-o")
+    assert run(parts, *less, "two", "a.txt", "b.txt").returncode == 0
+    again = ("--force", "-t", "merged", "--merge", "part-a", "--merge", "part-b")  # of a lower order
+    assert run(parts, *less[:5], *again, "-o", "two-merged").returncode == 0
+    assert same_tables(parts, "two", "two-merged")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "message"),
+    [
+        (("--merge", "part-a", "-t", "part-a", "--order", "5"), 2, "counts of up to 4 words, --order 5 needs more"),
+        (("--merge", "lm", "-t", "lm"), 2, "hint: train-lm --arch ngram --keep-counts"),
+        (("--merge", "part-a", "-t", "lm"), 2, "its vocabulary is not that of --tokenizer"),
+        (("--merge", "part-a", "-t", "words"), 2, "has no vocabulary"),
+        (("--merge", "a.txt", "-t", "part-a"), 78, "is a file, expected a model directory"),
+        (("--merge", "nothing", "-t", "part-a"), 66, "no such model directory"),
+        (("a.txt", "--merge", "part-a", "-t", "part-a"), 2, "takes the place of text"),
+        (("--memory", "much", "-t", "words", "a.txt"), 2, "not a size"),
+    ],
+)
+def test_counts_that_cannot_be_merged(arguments, status, message, parts):
+    done = run(parts, "train-lm", "--arch", "ngram", *arguments, "-o", "wrong")
+    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
+    assert done.stderr.count("\n") <= 2 and not (parts / "wrong").exists()
+
+
+@pytest.mark.parametrize("damage", ["zeros", "short", "header"])
+def test_damaged_counts_are_refused(damage, parts, tmp_path):
+    shutil.copytree(parts / "part-a", tmp_path / "a")
+    file, manifest = tmp_path / "a" / "counts.safetensors", tmp_path / "a" / "manifest.json"
+    data = file.read_bytes()
+    file.write_bytes(
+        {"zeros": data[:-800] + b"\xff" * 800, "short": data[:-8], "header": b"\xff" * 8 + data[8:]}[damage]
+    )
+    merge = (*NGRAMS, "-t", "part-b", "--merge", str(tmp_path / "a"), "part-b", "-o", "wrong")
+    for _ in range(2):
+        done = run(parts, *merge)
+        assert (done.returncode, done.stdout) == (78, "") and "damaged" in done.stderr
+        assert done.stderr.count("\n") == 1
+        manifest.unlink(missing_ok=True)  # without sums, the content is looked at
+
+
+# -- bad input ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_text_too_small_for_the_order_is_refused(trained):
+    train = ("train-lm", "--arch", "ngram", "-t", "words", "-o", "small", "--order")
+    done = run(trained, *train, "5", stdin="a\nb c\n")
+    assert (done.returncode, done.stdout) == (65, "")
+    assert "too small for --order 5: with <s> and </s>, its longest document has 4 tokens" in done.stderr
+    assert "hint: --order 4" in done.stderr and not (trained / "small").exists()
+    done = run(trained, *train, "4", stdin="a\nb c\n")
+    assert done.returncode == 0 and "warning: 4-grams: 1 occur once" in done.stderr.lower()
+    assert 0 > float(run(trained, "score", "small", stdin="a\n").stdout.split("\t")[0]) > -10
+
+
+@pytest.mark.parametrize("text", ["", "\n\n", "  \n"])
+def test_a_text_without_words_is_refused(text, trained):
+    done = run(trained, "train-lm", "--arch", "ngram", "-t", "words", "-o", "none", stdin=text)
+    assert (done.returncode, done.stdout) == (65, "") and "no training data" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "more", "status", "message"),
+    [
+        ("<unk> <s> </s> the small", (), 65, "of the tokens of the training data are unknown to the tokenizer"),
+        (
+            "<unk> <s> </s> the small",
+            ("--force",),
+            0,
+            "of the tokens of the training data are unknown to the tokenizer",
+        ),
+        ("<unk> </s> the small big old dog saw cat ate", (), 0, "are unknown to the tokenizer"),  # one of seven
+        ("<s> </s> the small", (), 65, "is not in the vocabulary, which has no <unk>"),
+        ("<unk> the small", (), 78, "no end-of-text token"),
+    ],
+)
+def test_vocabularies_that_miss_words(words, more, status, message, trained):
+    (trained / "few.tsv").write_text(words.replace(" ", "\n") + "\n")
+    train = ("train-lm", "--arch", "ngram", "-t", "words", "--vocab", "few.tsv", "--order", "2", "-o", "few", *more)
+    done = run(trained, *train, "train.txt")
+    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
+    assert (trained / "few").exists() == (status == 0)
+    if status == 0:
+        shutil.rmtree(trained / "few")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("ngram 2=", "ngram 2=9"), "2-grams, the head announces 9"),
+        (("-0.", "0."), "expected at most 0"),
+        (("\\2-grams:", ""), "expected \\2-grams:"),
+        (("\\end\\", ""), "expected \\end\\"),
+        (("\\data\\", ""), "expected \\data\\"),
+    ],
+)
+def test_damaged_arpa_files_are_refused(change, message, trained):
+    text = (trained / "lm.arpa").read_text()
+    assert change[0] in text
+    (trained / "bad.arpa").write_text(text.replace(*change, 1))
+    for command in (("score",), ("generate",)):
+        done = run(trained, *command, "bad.arpa", stdin="the\n")
+        assert (done.returncode, done.stdout) == (65, "") and message in done.stderr
+        assert "bad.arpa:" in done.stderr

@@ -17,9 +17,9 @@ class KeyTable:
     linear probing is built, which is three times as fast.
     """
 
-    def __init__(self, keys: Longs) -> None:
-        """`keys` (G,): different integers from 0 on, in rising order."""
-        self._keys = keys
+    def __init__(self, keys: Longs, hashed: bool = True) -> None:
+        """`keys` (G,): different integers from 0 on, in rising order. Not `hashed`: binary searches only."""
+        self._keys, self._hashed = keys, hashed
         self._asked = 0
         self._bits = 0
         self._slots = np.zeros(0, np.int64)  # the place of the key that each slot holds, or -1
@@ -29,7 +29,7 @@ class KeyTable:
         if not len(self._keys):
             return np.full(len(wanted), -1, np.int64)
         self._asked += len(wanted)
-        if self._asked < len(self._keys):
+        if self._asked < len(self._keys) or not self._hashed:
             places = np.searchsorted(self._keys, wanted)
             places[places == len(self._keys)] = 0
             places[self._keys[places] != wanted] = -1

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.corpora.columns import Column, in_memory
 from nlptools.errors import BundleError
 from nlptools.models.language.key_table import KeyTable
 
@@ -32,17 +33,19 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """The n-grams of one length.
+    """The n-grams of one length; the arrays are in memory, or `Column`s in files.
 
     Attributes:
         keys: (G,) int64, sorted: index of the first n - 1 words times V plus the last word; for n = 1 the words.
         log_probs: (G,) float32, log10.
         backoffs: (G,) float32, log10; 0 where the n-gram begins no longer one. None: the longest n-grams.
+        hashed: many look-ups build a hash table in memory; False: never, for arrays in files.
     """
 
-    keys: Longs
-    log_probs: Floats
-    backoffs: Floats | None = None
+    keys: Any
+    log_probs: Any
+    backoffs: Any = None
+    hashed: bool = True
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -50,7 +53,7 @@ class Level:
     @cached_property
     def table(self) -> KeyTable:
         """The places of keys."""
-        return KeyTable(self.keys)
+        return KeyTable(self.keys, self.hashed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +132,14 @@ class NGrams:
                 out[f"backoffs.{n}"] = level.backoffs
         return out
 
+    def mapped(self) -> NGrams:
+        """The model for look-ups: tables in files mapped into memory, others as they are."""
+        if not any(isinstance(level.keys, Column) for level in self.levels):
+            return self
+        arrays = ((level.keys, level.log_probs, level.backoffs) for level in self.levels)
+        levels = [Level(in_memory(a), in_memory(b), None if c is None else in_memory(c), False) for a, b, c in arrays]
+        return NGrams(self.config, levels)
+
     @property
     def order(self) -> int:
         """Words of the longest n-grams."""
@@ -188,7 +199,7 @@ class NGrams:
 
     def next_words(self, ids: Sequence[int]) -> Floats:
         """The distribution of the word after `ids`: (V,) log10 probabilities; that of <s> is -inf."""
-        out = self.levels[0].log_probs.copy()
+        out: Floats = self.levels[0].log_probs.copy()
         V = self.vocab_size
         for level, below, index in zip(self.levels[1:], self.levels, self.context(ids), strict=False):
             assert below.backoffs is not None

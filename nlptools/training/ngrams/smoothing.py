@@ -10,24 +10,27 @@ Shapes: V words, G n-grams of one length, C contexts (n-grams of one word less).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
+from nlptools.corpora.columns import ColumnWriter, pieces
 from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
-from nlptools.training.ngrams.counting import CountedLevel
+from nlptools.training.ngrams.counting import CountedLevel, Span, spans
 
 Doubles = NDArray[np.float64]
 
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts for n-grams that occur once, twice, more often
+_ROWS = 1 << 19  # n-grams smoothed at a time
 
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """The two terms of an interpolated model, for the n-grams of one length.
+    """The two terms of an interpolated model, for some n-grams of one length.
 
     Attributes:
         shares: (G,) what an n-gram has of its own.
@@ -38,36 +41,154 @@ class Smoothed:
     gammas: Doubles
 
 
-Smoothing = Callable[[Sequence[CountedLevel], int], list[Smoothed]]
+# The smoothing of n-grams of one length: counts (G,), their contexts (G,) as numbers below C, and C.
+Term = Callable[[Doubles, Longs, int], Smoothed]
+
+
+@dataclass(frozen=True)
+class Smoothing:
+    """A method.
+
+    Attributes:
+        term: given n, the order, and the numbers of n-grams that count 0, 1, 2, 3, 4, how n-grams of n words are smoothed.
+        adjusts: whether shorter n-grams count by the number of different words before them, instead of their occurrences.
+            Those that begin a sentence have only <s> before them and count by their occurrences.
+    """
+
+    term: Callable[[int, int, Sequence[int]], Term]
+    adjusts: bool = False
 
 
 def estimate(
-    levels: Sequence[CountedLevel], config: NGramConfig, smoothing: Smoothing, prune: Sequence[int] = ()
+    levels: Sequence[CountedLevel],
+    config: NGramConfig,
+    smoothing: Smoothing,
+    prune: Sequence[int] = (),
+    folder: Path | None = None,
 ) -> NGrams:
     """A smoothed model.
 
     Args:
         prune: n-grams that occur at most this often are left out, for 1, 2, ... words; the last number holds for all longer
             ones. Words themselves stay. What is left out goes to the shorter contexts.
+        folder: the tables are written to files in this folder, as `Column`s; None: they are in memory. Besides, memory holds
+            up to 20 bytes for each n-gram of a length.
+
+    Raises:
+        StreamError: disk full or another write error.
     """
-    V = config.vocab_size
-    out: list[Level] = []
+    V, order = config.vocab_size, config.order
+    tables = [_Table(n, folder) for n in range(1, order + 1)]
     below = np.full(1, 1 / (V - 1))  # the uniform distribution: <s> is never predicted
-    below_kept = np.ones(1, bool)
-    places = np.zeros(1, np.int64)  # of the n-grams below, in the table
-    for n, (level, term) in enumerate(zip(levels, smoothing(levels, V), strict=True), 1):
-        parents = _contexts(level, n, V)
-        kept = np.ones(len(level), bool) if n == 1 or not prune else level.counts > prune[min(n, len(prune)) - 1]
-        lost = np.bincount(parents[~kept], weights=term.shares[~kept], minlength=len(term.gammas))
-        gammas = term.gammas + lost
-        probabilities = term.shares + gammas[parents] * below[level.suffixes]
-        if n == 1:
-            probabilities[config.bos] = 1.0  # as KenLM writes it; it is never looked up
+    below_kept: NDArray[np.bool_] | None = None  # None: all
+    for n, (level, table) in enumerate(zip(levels, tables, strict=True), 1):
+        counts = _Counts(levels, n, config, smoothing.adjusts)
+        term = smoothing.term(n, order, counts.of_counts())
+        limit = prune[min(n, len(prune)) - 1] if prune and n > 1 else 0
+        kept = np.ones(len(level), bool) if limit and n < order else None
+        probabilities = np.empty(len(level) if n < order else 0)
+        placed = 0  # contexts kept so far
+        for span in spans(levels, n, V, _ROWS):
+            smoothed, stay = _smoothed(level, span, term, counts(span), limit)
+            chunk = smoothed.shares + smoothed.gammas[span.contexts] * below[level.suffixes[span.start : span.end]]
+            if n == 1:
+                chunk[config.bos] = 1.0  # as KenLM writes it; it is never looked up
+            gammas, places = _of_kept_contexts(smoothed.gammas, span, below_kept)
+            if n > 1:
+                tables[n - 2].backoffs.append(log10(gammas))
+            table.keys.append(((places + placed) * V + span.words)[stay])
+            placed += len(gammas)
+            table.log_probs.append(log10(chunk[stay]))
+            if n < order:
+                probabilities[span.start : span.end] = chunk
+            if kept is not None:
+                kept[span.start : span.end] = stay
+        below, below_kept = probabilities, kept
+    return NGrams(config, [table.level(order) for table in tables])
+
+
+def _smoothed(
+    level: CountedLevel, span: Span, term: Term, counts: Doubles, limit: int
+) -> tuple[Smoothed, NDArray[np.bool_] | slice]:
+    """The terms of some n-grams, and which of them stay: those that occur more than `limit` times."""
+    smoothed = term(counts, span.contexts, span.last - span.first)
+    if not limit:
+        return smoothed, slice(None)
+    stay = level.counts[span.start : span.end] > limit
+    lost = sums(smoothed.shares[~stay], span.contexts[~stay], len(smoothed.gammas))
+    return Smoothed(smoothed.shares, smoothed.gammas + lost), stay
+
+
+def _of_kept_contexts(gammas: Doubles, span: Span, kept: NDArray[np.bool_] | None) -> tuple[Doubles, Longs]:
+    """The gammas of the contexts that are in the table, and the place of each n-gram's context among them."""
+    if kept is None:
+        return gammas, span.contexts
+    stay = kept[span.first : span.last]
+    return gammas[stay], (np.cumsum(stay) - 1)[span.contexts]
+
+
+class _Counts:
+    """What the n-grams of one length count."""
+
+    def __init__(self, levels: Sequence[CountedLevel], n: int, config: NGramConfig, adjusts: bool) -> None:
+        self._level, self._n, self._bos = levels[n - 1], n, config.bos
+        self._levels, self._V = levels, config.vocab_size
+        self._different: NDArray[np.int32] | None = None
+        if adjusts and n < len(levels):
+            self._different = np.zeros(len(self._level), np.int32)
+            for some in pieces(levels[n].suffixes):
+                np.add.at(self._different, some, 1)
+
+    def __call__(self, span: Span) -> Doubles:
+        counts: Doubles
+        start, end = span.start, span.end
+        if self._n == 1:
+            given = self._level.counts[:] if self._different is None else self._different
+            counts = given.astype(np.float64)
+            counts[self._bos] = 0  # <s> by itself is never predicted
+        elif self._different is None:
+            counts = self._level.counts[start:end].astype(np.float64)
         else:
-            out[-1] = replace(out[-1], backoffs=log10(gammas[below_kept]))
-        out.append(Level(places[parents[kept]] * V + level.words(V)[kept], log10(probabilities[kept])))
-        below, below_kept, places = probabilities, kept, np.cumsum(kept) - 1
-    return NGrams(config, out)
+            counts = self._different[start:end].astype(np.float64)
+            low, high = (min(max(place, start), end) for place in self._level.starts)
+            counts[low - start : high - start] = self._level.counts[low:high]
+        return counts
+
+    def of_counts(self) -> list[int]:
+        """How many n-grams count 0, 1, 2, 3, 4."""
+        out = np.zeros(6, np.int64)
+        for span in spans(self._levels, self._n, self._V, _ROWS):
+            out += np.bincount(np.minimum(self(span), 5).astype(np.int64), minlength=6)
+        numbers: list[int] = out[:5].tolist()
+        return numbers
+
+
+class _Table:
+    """The table of one length in the making, in memory or in files."""
+
+    def __init__(self, n: int, folder: Path | None) -> None:
+        new = _List if folder is None else lambda name, dtype: ColumnWriter(folder / f"{name}.{n}", dtype)
+        self.keys, self.log_probs = new("keys", np.int64), new("log_probs", np.float32)
+        self.backoffs, self._n = new("backoffs", np.float32), n
+
+    def level(self, order: int) -> Level:
+        backoffs = self.backoffs.close()
+        return Level(self.keys.close(), self.log_probs.close(), backoffs if self._n < order else None)
+
+
+class _List:
+    """An array in memory that grows, as a `ColumnWriter`."""
+
+    def __init__(self, name: str, dtype: Any) -> None:
+        self._parts: list[NDArray[Any]] = [np.empty(0, dtype)]
+
+    def append(self, numbers: NDArray[Any]) -> None:
+        self._parts.append(numbers)
+
+    def close(self) -> NDArray[Any]:
+        out = np.concatenate(self._parts)
+        self._parts = []
+        return out
 
 
 def log10(values: NDArray[Any]) -> NDArray[np.float32]:
@@ -77,50 +198,29 @@ def log10(values: NDArray[Any]) -> NDArray[np.float32]:
     return out
 
 
-def _contexts(level: CountedLevel, n: int, V: int) -> Longs:
-    """(G,) the context of each n-gram; single words have one and the same."""
-    return np.zeros(len(level), np.int64) if n == 1 else level.parents(V)
-
-
-def sums(values: Doubles, levels: Sequence[CountedLevel], n: int, V: int) -> Doubles:
+def sums(values: NDArray[Any], contexts: Longs, C: int) -> Doubles:
     """Sums (C,) over the n-grams of each context."""
-    contexts = 1 if n == 1 else len(levels[n - 2])
-    out: Doubles = np.bincount(_contexts(levels[n - 1], n, V), weights=values, minlength=contexts).astype(np.float64)
+    out: Doubles = np.bincount(contexts, weights=values, minlength=C).astype(np.float64)
     return out
-
-
-def _counts(level: CountedLevel, n: int) -> Doubles:
-    """The counts of n-grams; <s> by itself is never predicted."""
-    counts = level.counts.astype(np.float64)
-    if n == 1:
-        counts[level.starts_sentence] = 0
-    return counts
 
 
 # -- Kneser and Ney -----------------------------------------------------------------------------------------------------
 
 
-def kneser_ney(levels: Sequence[CountedLevel], V: int) -> list[Smoothed]:
-    """Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998).
-
-    Shorter n-grams count by the number of different words before them; those that begin a sentence have only <s> before
-    them and count by their occurrences. Each length has three discounts. Where the counts of counts allow no discount, as in
-    small texts, those of `_FALLBACK` serve, with a warning.
-    """
-    out = []
-    for n, level in enumerate(levels, 1):
-        counts = _counts(level, n)
-        if n < len(levels):
-            different = np.bincount(levels[n].suffixes, minlength=len(level))
-            counts = np.where(level.starts_sentence, counts, different)
-        discounts = np.array([0.0, *_discounts(counts, n)])[np.minimum(counts, 3).astype(np.int64)]
-        out.append(_discounted(levels, V, n, counts, discounts))
-    return out
+def _kneser_ney(n: int, order: int, of_counts: Sequence[int]) -> Term:
+    discounts = np.array([0.0, *_discounts(of_counts, n)])
+    return lambda counts, contexts, C: _discounted(
+        counts, contexts, C, discounts[np.minimum(counts, 3).astype(np.int64)]
+    )
 
 
-def _discounts(counts: Doubles, n: int) -> tuple[float, ...]:
+# Interpolated modified Kneser-Ney smoothing (Chen and Goodman 1998). Each length has three discounts. Where the counts of
+# counts allow no discount, as in small texts, those of `_FALLBACK` serve, with a warning.
+kneser_ney = Smoothing(_kneser_ney, adjusts=True)
+
+
+def _discounts(of_count: Sequence[int], n: int) -> tuple[float, ...]:
     """The discounts of n-grams that count 1, 2, and 3 or more."""
-    of_count = [int((counts == k).sum()) for k in range(5)]
     if all(of_count[1:4]):
         y = of_count[1] / (of_count[1] + 2 * of_count[2])
         discounts = tuple(k - (k + 1) * y * of_count[k + 1] / of_count[k] for k in (1, 2, 3))
@@ -133,66 +233,65 @@ def _discounts(counts: Doubles, n: int) -> tuple[float, ...]:
     return _FALLBACK
 
 
-def _discounted(
-    levels: Sequence[CountedLevel], V: int, n: int, counts: Doubles, discounts: Doubles | float
-) -> Smoothed:
+def _discounted(counts: Doubles, contexts: Longs, C: int, discounts: Doubles | float) -> Smoothed:
     """What is discounted goes to the shorter contexts."""
-    parents, totals = _contexts(levels[n - 1], n, V), sums(counts, levels, n, V)
+    totals = sums(counts, contexts, C)
     taken = np.minimum(counts, discounts)
     with np.errstate(invalid="ignore", divide="ignore"):
-        gammas = np.where(totals > 0, sums(taken, levels, n, V) / totals, 1.0)
-    return Smoothed((counts - taken) / np.where(totals > 0, totals, 1.0)[parents], gammas)
+        gammas = np.where(totals > 0, sums(taken, contexts, C) / totals, 1.0)
+    return Smoothed((counts - taken) / np.where(totals > 0, totals, 1.0)[contexts], gammas)
 
 
 # -- other methods ------------------------------------------------------------------------------------------------------
 
 
-def absolute(levels: Sequence[CountedLevel], V: int) -> list[Smoothed]:
-    """Absolute discounting (Ney, Essen and Kneser 1994): n1 / (n1 + 2 n2) off each count, a number for each length."""
-    out = []
-    for n, level in enumerate(levels, 1):
-        counts = _counts(level, n)
-        once, twice = int((counts == 1).sum()), int((counts == 2).sum())
-        out.append(_discounted(levels, V, n, counts, once / (once + 2 * twice) if once else 0.5))
-    return out
+def _absolute(n: int, order: int, of_counts: Sequence[int]) -> Term:
+    once, twice = of_counts[1:3]
+    discount = once / (once + 2 * twice) if once else 0.5
+    return lambda counts, contexts, C: _discounted(counts, contexts, C, discount)
 
 
-def witten_bell(levels: Sequence[CountedLevel], V: int) -> list[Smoothed]:
-    """Witten and Bell 1991, method C: a context leaves to shorter ones as much as it has different words after it."""
-    out = []
-    for n, level in enumerate(levels, 1):
-        counts = _counts(level, n)
-        types = sums((counts > 0).astype(np.float64), levels, n, V)
-        whole = sums(counts, levels, n, V) + types
+# Absolute discounting (Ney, Essen and Kneser 1994): n1 / (n1 + 2 n2) off each count, a number for each length.
+absolute = Smoothing(_absolute)
+
+
+def _witten_bell(n: int, order: int, of_counts: Sequence[int]) -> Term:
+    def term(counts: Doubles, contexts: Longs, C: int) -> Smoothed:
+        types = sums((counts > 0).astype(np.float64), contexts, C)
+        whole = sums(counts, contexts, C) + types
         gammas = np.where(whole > 0, types / np.maximum(whole, 1), 1.0)
-        out.append(Smoothed(counts / np.maximum(whole, 1)[_contexts(level, n, V)], gammas))
-    return out
+        return Smoothed(counts / np.maximum(whole, 1)[contexts], gammas)
+
+    return term
 
 
-def add_k(k: float) -> Smoothing:
+# Witten and Bell 1991, method C: a context leaves to shorter ones as much as it has different words after it.
+witten_bell = Smoothing(_witten_bell)
+
+
+def add_k(k: float, V: int) -> Smoothing:
     """Additive smoothing (Lidstone; Laplace with k = 1) of the longest n-grams; an unseen context is uniform."""
 
-    def smoothing(levels: Sequence[CountedLevel], V: int) -> list[Smoothed]:
-        out = []
-        for n, level in enumerate(levels, 1):
-            counts = _counts(level, n) if n == len(levels) else np.zeros(len(level))
-            totals = sums(counts, levels, n, V) + k * (V - 1)
-            out.append(Smoothed(counts / totals[_contexts(level, n, V)], k * (V - 1) / totals))
-        return out
+    def of_length(n: int, order: int, of_counts: Sequence[int]) -> Term:
+        def term(counts: Doubles, contexts: Longs, C: int) -> Smoothed:
+            counts = counts if n == order else np.zeros(len(counts))
+            totals = sums(counts, contexts, C) + k * (V - 1)
+            return Smoothed(counts / totals[contexts], k * (V - 1) / totals)
 
-    return smoothing
+        return term
+
+    return Smoothing(of_length)
 
 
 def jelinek_mercer(lambdas: Sequence[float]) -> Smoothing:
     """Jelinek and Mercer 1980: a fixed share `lambdas[n - 1]` of relative frequencies of n-grams, the rest of shorter ones."""
 
-    def smoothing(levels: Sequence[CountedLevel], V: int) -> list[Smoothed]:
-        out = []
-        for n, (level, share) in enumerate(zip(levels, lambdas, strict=True), 1):
-            counts = _counts(level, n)
-            totals = sums(counts, levels, n, V)
-            shares = share * counts / np.maximum(totals, 1)[_contexts(level, n, V)]
-            out.append(Smoothed(shares, np.where(totals > 0, 1 - share, 1.0)))
-        return out
+    def of_length(n: int, order: int, of_counts: Sequence[int]) -> Term:
+        def term(counts: Doubles, contexts: Longs, C: int) -> Smoothed:
+            totals = sums(counts, contexts, C)
+            shares = lambdas[n - 1] * counts / np.maximum(totals, 1)[contexts]
+            return Smoothed(shares, np.where(totals > 0, 1 - lambdas[n - 1], 1.0))
 
-    return smoothing
+        return term
+
+    return Smoothing(of_length)

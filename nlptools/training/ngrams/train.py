@@ -3,35 +3,34 @@
 from __future__ import annotations
 
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nlptools import __version__, bundle, messages
-from nlptools.configs import Training, ngram
+from nlptools.configs import Training, ngram, size
 from nlptools.configs.lm import TrainLM
-from nlptools.corpora import token_file
+from nlptools.corpora.columns import Column, open_columns
 from nlptools.corpora.token_file import TextCounts
-from nlptools.environment import available_threads
+from nlptools.environment import available_memory, available_threads
 from nlptools.errors import DataError, OutputError, UsageError, display
-from nlptools.files import streams, whole_directory
-from nlptools.files.streams import Block, Output
+from nlptools.files import atomic, streams, whole_directory
+from nlptools.files.streams import Output
 from nlptools.inference.ngram_scorer import sentences, total_score
 from nlptools.inference.perplexity import perplexities
 from nlptools.models.language import arpa
-from nlptools.models.language.ngram import SPECIAL, Longs, NGramConfig, NGrams
+from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.text import documents
-from nlptools.text.builtin import NamedTokenizer
-from nlptools.text.tokenizer import Tokenizer
-from nlptools.text.unknown import UnknownTokens
-from nlptools.text.vocab import Vocab
-from nlptools.training.ngrams import counting, smoothing
+from nlptools.training.ngrams import counting, kept_counts, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
+from nlptools.training.ngrams.runs import Merger, Run
+from nlptools.training.ngrams.text import Text, encoded, read
 from nlptools.training.ngrams.weights import fitted_weights
+
+_LEAST = 1 << 12  # tokens counted at a time, at least
 
 
 def train_ngrams(
@@ -51,48 +50,138 @@ def train_ngrams(
         OutputError: the output or the ARPA file exists, and `run.force` is not set or the output is no model.
         StreamError: the disk is full.
     """
-    inputs = streams.check_inputs(inputs, run.held_out)
-    _check(settings, run)
+    _check(inputs, settings, run)
     began = time.monotonic()
-    tokenizer, eos, ids, text = _read(inputs, settings, run.force, encoding_errors)
-    assert tokenizer.vocab is not None
-    V = max(len(tokenizer.vocab), eos + 1)
-    bos = tokenizer.vocab.bos
-    config = NGramConfig(V, settings.order, bos) if bos not in (None, eos) else NGramConfig(V + 1, settings.order, V)
+    memory = size(settings.memory) if settings.memory else available_memory() // 2
+    with atomic.scratch_beside(run.output) as scratch:
+        if settings.merge:
+            text, levels = _merged(settings, scratch, memory)
+        else:
+            text, levels = _counted(inputs, settings, scratch, memory, run.force, encoding_errors)
+        _check_order(levels)
+        model, metrics = _estimated(levels, text, settings, run.valid, encoding_errors, scratch)
+        metrics["seconds"] = time.monotonic() - began
+        source: dict[str, Any] = (
+            {"merged": list(settings.merge)} if settings.merge else {"inputs": list(inputs) or ["-"]}
+        )
+        record = {
+            "nlptools": __version__,
+            "status": "finished",
+            "invocation": dict(invocation or {}),
+            "settings": asdict(settings),
+            "data": {"train": {**source, **asdict(text.counts)}},
+            "metrics": metrics,
+        }
+        kind: dict[str, Any] = {"eos": text.eos, "document": settings.document, "training": record}
+        with whole_directory.replacing(run.output) as folder:
+            kept = [kept_counts.save(folder, levels)] if settings.keep_counts else []
+            bundle.save(folder, "ngram", model, model.arrays(), text.tokenizer, files=kept, **kind)
+        if settings.arpa is not None:
+            assert text.tokenizer.vocab is not None
+            with Output(settings.arpa, force=run.force) as out:
+                words = arpa.names(text.tokenizer.vocab, model.config, text.eos)
+                arpa.write(model, words, out, available_threads())
+    _report(run.output, model, metrics)
+    return model if isinstance(model.levels[0].keys, np.ndarray) else _opened(run.output, model.config)
+
+
+def _opened(output: str, config: NGramConfig) -> NGrams:
+    """The model in a new directory, its tables mapped."""
+    found = open_columns(Path(output, "model.safetensors"))
+    names = range(1, config.order + 1)
+    levels = [Level(found[f"keys.{n}"], found[f"log_probs.{n}"], found.get(f"backoffs.{n}")) for n in names]
+    return NGrams(config, levels).mapped()
+
+
+# Bytes of memory for each token of a text: of all tables, and of counts only.
+def _bytes_of_tables(order: int) -> int:
+    return 64 + 40 * order
+
+
+def _bytes_of_counts(order: int) -> int:
+    return 64 + 24 * order
+
+
+def _counted(
+    inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, force: bool, errors: str
+) -> tuple[Text, list[CountedLevel]]:
+    """The text and its counts, which are in files if all tables might not fit in memory."""
+    began = time.monotonic()
+    tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
+    order, most = settings.order, memory // _bytes_of_tables(settings.order)
+    place: dict[str, Any] = {"folder": scratch, "most": most, "force": force, "errors": errors}
+    text = read(inputs, tokenizer, settings.tokenizer, settings.document, **place)
+    config = text.config(order)
+    assert text.tokenizer.vocab is not None
     messages.note(
-        f"text: {messages.counted(text.tokens, 'token')} in {messages.counted(text.documents, 'document')},"
+        f"text: {messages.counted(text.counts.tokens, 'token')} in {messages.counted(text.counts.documents, 'document')},"
         f" {config.vocab_size:,} types ({time.monotonic() - began:.1f} s)"
     )
-    levels = counting.count(sentences(ids, eos, config.bos, tokenizer.vocab.unk), config)
-    valid = (
-        None if run.valid is None else list(_encoded([run.valid], tokenizer, eos, settings.document, encoding_errors))
-    )
-    model = smoothing.estimate(levels, config, _method(settings, levels, config, valid), _limits(settings))
-    metrics = {"ngrams": [len(level) for level in model.levels], "seconds": time.monotonic() - began}
-    if valid is not None:
-        measured = perplexities(*total_score(model, valid, eos, tokenizer.vocab.unk))
-        metrics |= {f"valid_{name}": measured[name] for name in ("loss", "perplexity")}
-    record = {
-        "nlptools": __version__,
-        "status": "finished",
-        "invocation": dict(invocation or {}),
-        "settings": asdict(settings),
-        "data": {"train": {"inputs": list(inputs), **asdict(text)}},
-        "metrics": metrics,
-    }
-    with whole_directory.replacing(run.output) as folder:
-        bundle.save(
-            folder, "ngram", model, model.arrays(), tokenizer, eos=eos, document=settings.document, training=record
+    merger = Merger(config, scratch, memory // 2)
+    part = len(text) if len(text) <= most else max(_LEAST, memory // 2 // _bytes_of_counts(order))
+    runs, lead = list[Run](), np.zeros(0, np.int64)
+    for piece in text.pieces(part):
+        begins = not runs or lead[-1:] == text.eos
+        ids = sentences(piece, text.eos, config.bos, text.tokenizer.vocab.unk, bool(begins))
+        ids = np.concatenate([lead, ids])
+        levels = counting.count(ids, config, len(lead))
+        if part == len(text):
+            return text, levels
+        runs.append(merger.write(levels))
+        lead = ids[-max(1, order - 1) :]
+    messages.note(f"memory: {len(text):,} tokens counted in {len(runs)} parts, in files beside the output")
+    return text, merger.merged(runs)
+
+
+def _merged(settings: TrainLM, scratch: Path, memory: int) -> tuple[Text, list[CountedLevel]]:
+    """The sum of the counts of other models, in files, and a text without ids."""
+    tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
+    if tokenizer.vocab is None:
+        raise UsageError(
+            f"--tokenizer {settings.tokenizer} has no vocabulary", hint="--tokenizer may be one of the models"
         )
-    if settings.arpa is not None:
-        with Output(settings.arpa, force=run.force) as out:
-            arpa.write(model, arpa.names(tokenizer.vocab, config, eos), out, available_threads())
-    _report(run.output, model, metrics)
-    return model
+    text = Text(tokenizer, documents.end_of_text(tokenizer, settings.tokenizer), TextCounts(), np.zeros(0, np.int32))
+    config = text.config(settings.order)
+    runs, sizes = zip(*(kept_counts.load(path, tokenizer, config) for path in settings.merge), strict=True)
+    levels = Merger(config, scratch, memory // 2).merged(runs)
+    return replace(text, counts=sum(sizes, TextCounts())), levels
 
 
-def _check(options: TrainLM, run: Training) -> None:
+def _check_order(levels: Sequence[CountedLevel]) -> None:
+    """Raise DataError if the text has no n-grams of some length."""
+    longest = sum(len(level) > 0 for level in levels)
+    if longest < len(levels):
+        raise DataError(
+            f"the text is too small for --order {len(levels)}: with <s> and </s>, its longest document has {longest} tokens",
+            hint=f"--order {longest} is the highest possible",
+        )
+
+
+def _estimated(
+    levels: Sequence[CountedLevel], text: Text, settings: TrainLM, valid: str | None, errors: str, scratch: Path
+) -> tuple[NGrams, dict[str, Any]]:
+    """The model, in files if the counts are, and its sizes and quality."""
+    config = text.config(settings.order)
+    assert text.tokenizer.vocab is not None
+    held_out = None
+    if valid is not None:
+        held_out = list(encoded([valid], text.tokenizer, text.eos, settings.document, errors))
+    folder = scratch if isinstance(levels[-1].suffixes, Column) else None
+    method = _method(settings, levels, config, held_out)
+    model = smoothing.estimate(levels, config, method, _limits(settings), folder)
+    metrics: dict[str, Any] = {"ngrams": [len(level) for level in model.levels]}
+    if held_out is not None:
+        measured = perplexities(*total_score(model.mapped(), held_out, text.eos, text.tokenizer.vocab.unk))
+        metrics |= {f"valid_{name}": measured[name] for name in ("loss", "perplexity")}
+    return model, metrics
+
+
+def _check(inputs: Sequence[str], options: TrainLM, run: Training) -> None:
     """Raise UsageError for options that cannot be combined, OutputError for outputs that exist, before text is counted."""
+    if not options.merge:
+        streams.check_inputs(inputs, run.held_out)
+    elif inputs:
+        raise UsageError(f"--merge takes the place of text, but {display(inputs[0])} is given as well")
     options.check()
     if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
         raise UsageError("--smoothing jelinek-mercer needs --weights, or --valid to fit them to")
@@ -122,7 +211,7 @@ def _method(
 ) -> smoothing.Smoothing:
     """The smoothing that the options name."""
     if options.smoothing == "add-k":
-        return smoothing.add_k(options.add)
+        return smoothing.add_k(options.add, config.vocab_size)
     if options.smoothing == "jelinek-mercer":
         if options.weights is not None:
             numbers = ngram.weights(options.weights)
@@ -139,61 +228,3 @@ def _method(
         "absolute": smoothing.absolute,
         "witten-bell": smoothing.witten_bell,
     }[options.smoothing]
-
-
-# -- reading ------------------------------------------------------------------------------------------------------------
-
-
-def _read(
-    inputs: Sequence[str], settings: TrainLM, force: bool, errors: str
-) -> tuple[Tokenizer, int, Longs, TextCounts]:
-    """The tokenizer, its end-of-text token, and the ids and counts of the text, in which this token ends each document."""
-    tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
-    grows = tokenizer.vocab is None
-    reading = _growing(tokenizer, settings.document) if grows else tokenizer
-    assert reading.vocab is not None
-    eos = documents.end_of_text(reading, settings.tokenizer)
-    unknown = UnknownTokens(reading, "the training data")
-    parts, counts = [np.zeros(0, np.int32)], TextCounts()
-    for ids, part in _encoded(inputs, reading, eos, settings.document, errors, unknown):
-        parts.append(ids.astype(np.int32))
-        counts += part
-    ids = np.concatenate(parts)
-    if counts.words == 0:
-        raise DataError("no training data: the input has no words")
-    if not grows:
-        unknown.report(force)
-        return tokenizer, eos, ids, counts
-    places, vocab = _sorted(list(reading.vocab.ids), ids)
-    return NamedTokenizer(tokenizer.kind, vocab, tokenizer.lowercase), int(places[eos]), places[ids], counts
-
-
-def _encoded(
-    inputs: Sequence[str],
-    tokenizer: Tokenizer,
-    eos: int,
-    document: str,
-    errors: str,
-    unknown: UnknownTokens | None = None,
-) -> Iterator[tuple[np.ndarray, TextCounts]]:
-    blocks: Iterable[Block] = streams.all_blocks(inputs, errors)
-    return token_file.encode(blocks, unknown or UnknownTokens(tokenizer, "the text"), eos, document, 1)
-
-
-def _growing(tokenizer: Tokenizer, document: str) -> NamedTokenizer:
-    """The tokenizer with a vocabulary to which each new token is added."""
-    vocab = Vocab([*SPECIAL, "\n"] if documents.has_line_ends(tokenizer.kind, document) else SPECIAL)
-    ids: defaultdict[str, int] = defaultdict(None, vocab.ids)
-    ids.default_factory = ids.__len__
-    vocab.ids, vocab.unk = ids, None  # no token is unknown
-    return NamedTokenizer(tokenizer.kind, vocab, tokenizer.lowercase)
-
-
-def _sorted(tokens: Sequence[str], ids: Longs) -> tuple[np.ndarray, Vocab]:
-    """The new ids of `tokens`, the most frequent first after the special ones, and the vocabulary in this order."""
-    counts = np.bincount(ids, minlength=len(tokens))
-    first = len(SPECIAL)
-    order = np.concatenate([np.arange(first), first + np.argsort(-counts[first:], kind="stable")])
-    places = np.empty(len(tokens), np.int64)
-    places[order] = np.arange(len(tokens))
-    return places, Vocab([tokens[i] for i in order.tolist()], counts[order].tolist())

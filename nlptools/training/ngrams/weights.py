@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from nlptools.corpora.columns import in_memory
 from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
-from nlptools.training.ngrams.counting import CountedLevel
+from nlptools.training.ngrams.counting import CountedLevel, spans
 from nlptools.training.ngrams.smoothing import Doubles, sums
 
 _ROUNDS, _CHANGE = 200, 1e-4
@@ -48,15 +49,20 @@ def _relative_frequencies(
     """For each length and each token but <s>: whether the context was seen, and the relative frequency after it."""
     V, T = config.vocab_size, len(ids)
     unused = np.zeros(0, np.float32)
-    table = NGrams(config, [Level(level.keys, unused) for level in levels])
+    all_keys = [in_memory(level.keys) for level in levels]
+    table = NGrams(config, [Level(keys, unused, hashed=isinstance(levels[0].counts, np.ndarray)) for keys in all_keys])
     seen, shares = np.zeros((config.order, T), bool), np.zeros((config.order, T))
-    counts = levels[0].counts.astype(np.float64)
+    counts = levels[0].counts[:].astype(np.float64)
     counts[config.bos] = 0
     seen[0], shares[0] = True, counts[ids] / counts.sum()
     for n, (known, contexts, places) in enumerate(table.walk(ids), 2):
-        counts = levels[n - 1].counts.astype(np.float64)
-        totals = sums(counts, levels, n, V)[contexts]
-        seen[n - 1, known] = totals > 0
-        shares[n - 1, known] = np.where(places >= 0, counts[places], 0.0) / np.maximum(totals, 1)
+        totals = np.zeros(len(levels[n - 2]))
+        for span in spans(levels, n, V, 1 << 19):
+            totals[span.first : span.last] = sums(
+                levels[n - 1].counts[span.start : span.end], span.contexts, span.last - span.first
+            )
+        seen[n - 1, known] = totals[contexts] > 0
+        own = in_memory(levels[n - 1].counts)[places]
+        shares[n - 1, known] = np.where(places >= 0, own, 0.0) / np.maximum(totals[contexts], 1)
     words = ids != config.bos
     return seen[:, words], shares[:, words]
