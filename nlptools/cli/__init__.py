@@ -35,7 +35,10 @@ COMMANDS = {
     "finetune": ("Training", "Train an encoder or a GPT for a task: labels, tags, answers, choices from examples."),
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers, tags, answers, choices."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
-    "score": ("Using models", "Write the log-probability of lines, or the perplexity of a text."),
+    "score": (
+        "Using models",
+        "Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.",
+    ),
     "embed": ("Using models", "Turn lines, words or tokens into vectors."),
     "neighbors": (
         "Using models",

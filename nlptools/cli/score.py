@@ -67,7 +67,7 @@ log_probability per token; lists named word, surprisal, rank, entropy, tokens pe
 @click.argument("model", type=click.Path())
 @filter_inputs
 def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute, lines: Lines, common: Common) -> None:
-    """Write the log-probability of lines, or the perplexity of a text.
+    """Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.
 
     MODEL is a directory written by train-lm, a Hugging Face GPT-2, or an ARPA file of n-grams (.arpa, .arpa.gz); with --masked,
     one written by pretrain-bert, or a Hugging Face BERT with its head for masked tokens. Each line is scored independently,

@@ -8,10 +8,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.inference.words import BOUNDARY, COLUMNS, ENTROPY, IMPOSSIBLE, LOG_PROBABILITY, RANK, Wanted
 from nlptools.layers.output import OutputHead
 
 _CHUNK = 1 << 22  # logits that are computed at a time
+_LEAST = torch.finfo(torch.float32).min  # not infinite: the difference of two infinite numbers is none
 
 
 class TokenDetails:
@@ -35,12 +37,12 @@ class TokenDetails:
 
     def _fill(self, out: Tensor, logits_NV: Tensor, targets_N1: Tensor) -> None:
         chosen = logits_NV.gather(1, targets_N1)
-        total = logits_NV.logsumexp(1, keepdim=True)
+        total = log_sum_exp(logits_NV)
         out[:, LOG_PROBABILITY] = (chosen - total)[:, 0]
         if self.wanted.rank:
             out[:, RANK] = 1.0 + (logits_NV > chosen).sum(1)
         if self.wanted.entropy:
             out[:, ENTROPY] = torch.special.entr((logits_NV - total).exp()).sum(1)
         if self.begins is not None:
-            ends = logits_NV.masked_fill(~self.begins, -torch.inf).logsumexp(1) - total[:, 0]
-            out[:, BOUNDARY] = ends.clamp(min=IMPOSSIBLE)
+            ends = log_sum_exp(logits_NV.masked_fill(~self.begins, _LEAST)) - total
+            out[:, BOUNDARY] = ends[:, 0].clamp(min=IMPOSSIBLE)

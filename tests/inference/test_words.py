@@ -17,7 +17,9 @@ from nlptools.configs.scoring import Score
 from nlptools.configs.text import BuildVocab
 from nlptools.inference.language_model import LanguageModel
 from nlptools.inference.ngram_scorer import NGramScorer
-from nlptools.inference.words import BOUNDARY, COLUMNS, LOG_PROBABILITY, WordScorer
+from nlptools.inference.token_details import TokenDetails
+from nlptools.inference.words import BOUNDARY, COLUMNS, IMPOSSIBLE, LOG_PROBABILITY, Wanted, WordScorer
+from nlptools.layers.output import LogProbabilities
 from nlptools.models import registry
 from nlptools.models.language.ngram import NGramConfig, NGrams
 from nlptools.models.language.ngram_decoder import NGramDecoder
@@ -213,3 +215,12 @@ def test_n_grams_without_pytorch_give_the_same_values(tokenizers: dict[str, Toke
             assert a.surprisals == pytest.approx(b.surprisals, rel=1e-4)
             assert a.entropies == pytest.approx(b.entropies, rel=1e-4)
     assert ours.words([], WORDS) == []
+
+
+def test_no_value_is_missing_where_no_word_can_end() -> None:
+    details = TokenDetails(Wanted(np.array([True, False, False]), rank=True, entropy=True), torch.device("cpu"))
+    logs = torch.tensor([[-torch.inf, 0.5, 0.5], [0.5, -torch.inf, 0.5]]).log_softmax(-1)
+    found = details(LogProbabilities(3), logs, torch.tensor([1, 1]))
+    half = math.log(0.5)
+    expected = [[half, IMPOSSIBLE, 1, -half], [-math.inf, half, 3, -half]]
+    assert found.tolist() == [pytest.approx(row) for row in expected]
