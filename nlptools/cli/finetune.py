@@ -88,7 +88,12 @@ end-of-text token after the context represents no answer, yes and no.
 --scratch trains without an encoder: words are learned from the training texts; with --vectors they start from the vectors of a
 file, whose other words are known as well (--freeze all keeps the vectors unchanged). Two texts are read one by one; the head
 sees both, their difference and their product. bag does what fastText's supervised mode does, in batches; n-grams that do not
-occur in the training data are ignored. The output is a model directory for predict alone. Defaults:
+occur in the training data are ignored. The output is a model directory for predict alone.
+
+With --task tag, each word has a vector beside one of its spelling (--characters); layers in both directions read the sentence.
+lstm with --crf is the model of Lample et al. 2016 and Ma & Hovy 2016. Words are looked up in lower case, in a vocabulary of the
+training words and the first --max-vectors words of --vectors; the spelling keeps its case. A word of more than 64 characters is
+spelled without its middle, a sentence of more than 512 words is read in overlapping rows. Defaults:
 
 """
     + described({**PRESETS, **TAG_PRESETS}),
@@ -121,6 +126,10 @@ occur in the training data are ignored. The output is a model directory for pred
         (
             "Named entities, from CoNLL's columns:",
             "nlptools finetune --task tag -m bert-base/ --lr 1e-4 --valid eng.testa -o ner/ eng.train",
+        ),
+        (
+            "Named entities without an encoder: an LSTM over words and characters, with a CRF:",
+            "nlptools finetune --task tag --scratch lstm --crf --vectors vectors.bin --valid eng.testa -o ner/ eng.train",
         ),
         (
             "A frozen encoder with learned weights of its layers (like ELMo):",

@@ -130,7 +130,8 @@ def command(
         result.examples, result.exit_codes = examples, exit_codes
         for option in result.params:
             if presets and option.name in preset_options:
-                option.is_eager, option.callback = True, config_files.read_preset
+                # a required option comes on the command line, or first among the others, before any default is read
+                option.is_eager, option.callback = not option.required, config_files.read_preset
         return result
 
     return decorate

@@ -251,7 +251,7 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
         family = each.bundle.family
         generates = family in (registry.LANGUAGE, registry.ENCODER_DECODER)
         if not generates or each.steps is not None or each.predicts:
-            what = "a model for a task" if family == registry.TASK_DECODER else "an encoder"
+            what = "an encoder" if family == registry.ENCODER else "a model for a task"
             takers = "score --masked, embed" if "masked" in each.bundle.heads else "embed"
             raise UsageError(
                 f"{display(str(each.path))} is {what} and cannot generate text",

@@ -57,5 +57,6 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
     ):
         refused = call("finetune", "--task", "tag", *args, "-o", "x", "train.txt")
         assert refused.code == 2 and message in refused.err
-    refused = call("embed", "tagger", stdin="w1\n")
-    assert refused.code == 2 and "Traceback" not in refused.err
+    for name in ("embed", "score", "generate"):
+        refused = call(name, "tagger", stdin="w1\n")
+        assert refused.code == 2 and "tagger is a model" in refused.err

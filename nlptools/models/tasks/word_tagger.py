@@ -140,6 +140,11 @@ class WordTagger(nn.Module):
         self.tokens.bias.zero_()
 
     @torch.no_grad()
+    def table(self) -> Tensor:
+        """A copy of the vectors of all words, (V, E)."""
+        return torch.cat([part.weight for part in (self.words, self.more_words) if part is not None])
+
+    @torch.no_grad()
     def set_vectors(self, table: Tensor) -> None:
         """Take the vectors of all words from `table` (V, E)."""
         self.words.weight.copy_(table[: self.config.trained])

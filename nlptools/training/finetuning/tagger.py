@@ -95,8 +95,11 @@ class TaggerFromScratch:
         more: list[str] = []
         if self.vectors is not None:
             known = words_with_vectors(kept, self.vectors)
-            messages.note(f"vectors: {len(known):,} of {len(kept):,} words of the training texts have one")
-            more = self._more_words(self.vectors)
+            more, unusable = self._more_words(self.vectors)
+            skipped = (
+                f"; {messages.counted(unusable, 'word')} with capitals skipped (--no-lowercase)" if unusable else ""
+            )
+            messages.note(f"vectors: {len(known):,} of {len(kept):,} words of the training texts have one{skipped}")
         rare = {word for word in kept if counts[word] == 1 and word not in known}
         kept.sort(key=lambda word: (word in rare, -counts[word], word))
         words = list(dict.fromkeys((*SPECIAL, *kept, *more)))
@@ -104,11 +107,11 @@ class TaggerFromScratch:
         vocab = Vocab(words, [counts.get(word, 0) for word in words], {"pad": 0, "unk": UNK})
         return Learned(vocab, trained, trained - len(rare), alphabet)
 
-    def _more_words(self, vectors: Vectors) -> list[str]:
-        """The first words of the vector file, without those that are never looked up, being lower-cased."""
-        count = self.scratch.max_vectors or len(vectors)
-        words = vectors.words.list()[:count]
-        return [word for word in words if word == word.lower()] if self.scratch.lowercase else words
+    def _more_words(self, vectors: Vectors) -> tuple[list[str], int]:
+        """The first words of the vector file, and how many of them are left out, because lower-cased words are looked up."""
+        words = vectors.words.list()[: self.scratch.max_vectors or len(vectors)]
+        usable = [word for word in words if word == word.lower()] if self.scratch.lowercase else words
+        return usable, len(words) - len(usable)
 
     def model(self, task: Task, seed: int) -> WordTagger:
         """See `pretrained.Pretrained`."""

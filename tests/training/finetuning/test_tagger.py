@@ -119,7 +119,7 @@ def test_words_of_the_vector_file_are_known(tmp_path: Path, capfd: pytest.Captur
     file = vectors(tmp_path / "v.txt", given)
     more: dict[str, Any] = {"vectors": file, "characters": "none", "epochs": 10.0, "force": True}
     train(tmp_path, path, freeze="all", **more)
-    assert "2 of 4 words of the training texts have one" in capfd.readouterr().err
+    assert "2 of 4 words of the training texts have one; 1 word with capitals skipped" in capfd.readouterr().err
     found = bundle.load(tmp_path / "out")
     ids, sizes, weights = found.tokenizer.vocab.ids, found.config, found.weights()
     assert list(ids) == ["<pad>", "<unk>", "bad", "good", "w1", "w2", "fine", "evil"]
