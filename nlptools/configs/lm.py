@@ -177,7 +177,7 @@ class TrainLM:
         " numbers on form a cluster, which costs less than the one before it. Implies --untied.",
         metavar="N,N,...",
         check=cutoffs,
-        **_RECURRENT,
+        **{**_RECURRENT, "architectures": (*_RECURRENT["architectures"], "transformer-xl")},
     )
     first_state: bool = option(False, "Learn the state before the first token.", **_RECURRENT)
     input_dropout: float | None = option(

@@ -227,7 +227,7 @@ def test_init_takes_dropouts_and_penalties_from_the_options(tmp_path: Path) -> N
     config = initial.given_config(str(path), "lstm", options)
     assert (config.hidden_dropout, config.word_dropout, config.weight_dropout) == (0.3, 0.1, 0.0)
     assert (config.activation_penalty, config.change_penalty, config.locked_dropout) == (0.0, 1.0, False)
-    assert config.input_dropout is None
+    assert config.input_dropout == 0.3, "--dropout"
 
 
 def test_initial_weights_lie_within_their_range() -> None:

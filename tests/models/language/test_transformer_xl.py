@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from head_law import assert_head_agrees
 from tiny_models import tiny
 from torch import Tensor
 
@@ -119,6 +120,22 @@ def test_16_bits_are_close() -> None:
             hidden, state = model(x[:, begin:end], state)
             parts.append(hidden.float())
     assert torch.cosine_similarity(torch.cat(parts, 1), whole, dim=-1).min() > 0.98
+
+
+def test_an_adaptive_softmax_in_place_of_the_tied_output() -> None:
+    model, tied = tiny("transformer-xl", adaptive_cutoffs=[10, 30]), tiny("transformer-xl")
+    x = ids(2, 8)
+    hidden = model(x)[0]
+    assert model.config.adaptive_cutoffs == (10, 30)
+    assert torch.allclose(model.output.logits(hidden).exp().sum(-1), torch.ones(2, 8), atol=1e-5)
+    own = {name for name, _ in model.named_parameters()} - {name for name, _ in tied.named_parameters()}
+    assert own and all(name.startswith("output.") for name in own)
+    assert_head_agrees(model.output, hidden.detach().flatten(0, 1))
+    options = TrainLM(tokenizer="t", arch="transformer-xl", adaptive="20,50")
+    options.check()
+    assert TransformerXLConfig.from_options(options, 100).adaptive_cutoffs == (20, 50)
+    with pytest.raises(UsageError, match="--adaptive 20,50: the vocabulary has 50 tokens"):
+        TransformerXLConfig.from_options(options, 50)
 
 
 def test_sizes_from_options() -> None:
