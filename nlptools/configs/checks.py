@@ -37,6 +37,14 @@ def check_sizes(config: Any, **limits: int) -> None:
             raise BundleError(f"{field.name} is {value!r}, expected a number from 0 to 1")
 
 
+def checked_cutoffs(cutoffs: Any, vocab_size: int) -> tuple[int, ...]:
+    """The first tokens of the clusters of an adaptive softmax, from a model file. Raises BundleError unless they ascend."""
+    whole = isinstance(cutoffs, (list, tuple)) and all(type(value) is int for value in cutoffs)
+    if not whole or list(cutoffs) != sorted({0, vocab_size, *cutoffs})[1:-1]:
+        raise BundleError(f"adaptive_cutoffs is {cutoffs!r:.80}, expected ascending numbers below {vocab_size}")
+    return tuple(cutoffs)
+
+
 def check_heads(hidden_size: int, heads: int) -> None:
     """Raise BundleError unless attention heads of one size make up the hidden state."""
     if hidden_size % heads:

@@ -53,12 +53,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "heads": 4,
         "context": 64,
         "memory_length": 64,
+        "pre_norm": True,
         "dropout": 0.3,
         "attention_dropout": 0.1,
-        "batch_size": 32,
+        "batch_size": 16,
         "epochs": 20,
-        "lr": 1.5e-3,
-        "clip": 0.25,
+        "lr": 2e-3,
     },
     "gpt1": {
         "layers": 12,
@@ -193,6 +193,9 @@ class TrainLM:
     same_length: bool = option(
         False, "Each position sees exactly --memory-length positions before it, in training and in use.", **_XL
     )
+    pre_norm: bool = option(
+        False, "Norms before the layers of each block, which learns faster; otherwise behind, as published.", **_XL
+    )
     biases_per_layer: bool = option(
         False, "Each layer has its own biases of queries; otherwise the layers share them.", **_XL
     )
@@ -279,7 +282,7 @@ class TrainLM:
         " numbers on form a cluster, which costs less than the one before it. Implies --untied.",
         metavar="N,N,...",
         check=cutoffs,
-        **_RECURRENT,
+        **{**_RECURRENT, "architectures": (*_RECURRENT["architectures"], "transformer-xl")},
     )
     first_state: bool = option(False, "Learn the state before the first token.", **_RECURRENT)
     input_dropout: float | None = option(

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.recurrent import GATES
-from nlptools.configs.checks import check_sizes
+from nlptools.configs.checks import check_sizes, checked_cutoffs
 from nlptools.configs.lm import TrainLM
-from nlptools.configs.recurrent import cutoffs
-from nlptools.errors import BundleError, UsageError
+from nlptools.configs.recurrent import adaptive_cutoffs
+from nlptools.errors import BundleError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.dropout import Dropout, LockedDropout, WordDropout
 from nlptools.layers.output import OutputHead, Projection
@@ -69,20 +69,15 @@ class RecurrentConfig:
             )
 
     def _checked_cutoffs(self) -> tuple[int, ...]:
-        given = self.adaptive_cutoffs
-        whole = isinstance(given, (list, tuple)) and all(type(value) is int for value in given)
-        if not whole or list(given) != sorted({0, self.vocab_size, *given})[1:-1]:
-            raise BundleError(f"adaptive_cutoffs is {given!r:.80}, expected ascending numbers below {self.vocab_size}")
-        if given and self.tied:
+        cutoffs = checked_cutoffs(self.adaptive_cutoffs, self.vocab_size)
+        if cutoffs and self.tied:
             raise BundleError("an adaptive softmax has matrices of its own: tied must be false")
-        return tuple(given)
+        return cutoffs
 
     @classmethod
     def from_options(cls, options: TrainLM, vocab_size: int) -> RecurrentConfig:
         """The sizes that a command's options ask for. Raises UsageError for those that do not go together."""
-        limits = () if options.adaptive is None else cutoffs(options.adaptive)
-        if limits and limits[-1] >= vocab_size:
-            raise UsageError(f"--adaptive {options.adaptive}: the vocabulary has {vocab_size} tokens, expected less")
+        limits = adaptive_cutoffs(options.adaptive, vocab_size)
         tied = not (options.untied or limits)
         embedding = options.embedding or options.hidden
         return cls(

@@ -3,7 +3,9 @@
 Dai et al. 2019, "Transformer-XL: attentive language models beyond a fixed-length context" (arXiv:1901.02860): text is read
 segment after segment. The inputs of each layer at the last `memory_length` positions are kept, without gradient, and the next
 segment attends to them as well. Attention depends on the distance of positions, so a memory has no positions of its own.
-Post-norm blocks with ReLU, output tied to the embedding, which is scaled by sqrt(D), as the authors' code has them.
+Blocks with ReLU and the norm after each residual sum, output tied to the embedding, which is scaled by sqrt(D), as the authors'
+code has them. An adaptive softmax is not tied. `pre_norm`, which their code has too, puts the norms before the layers: that
+learns faster and at higher rates. Departure: another norm then follows the last block, as in GPT-2.
 
 In training, a position sees the memory and its own segment up to itself, or, with `same_length`, exactly the last
 `memory_length` positions before it. In inference, each position sees exactly the last `inference_memory` positions before it,
@@ -21,11 +23,13 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from nlptools.configs.checks import check_heads, check_sizes
+from nlptools.configs.checks import check_heads, check_sizes, checked_cutoffs
 from nlptools.configs.lm import TrainLM
+from nlptools.configs.recurrent import adaptive_cutoffs
 from nlptools.errors import BundleError, UsageError
+from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.output import Projection, padded_embedding
+from nlptools.layers.output import OutputHead, Projection, padded_embedding
 from nlptools.layers.positions import sinusoids
 from nlptools.layers.relative_attention import RelativeAttention, band
 from nlptools.layers.transformer import Block
@@ -48,7 +52,9 @@ class TransformerXLConfig:
     intermediate_size: int = 0  # 0: four times the hidden size
     clamp_length: int = 0  # larger distances count as this one; 0: all differ
     same_length: bool = False
+    pre_norm: bool = False  # norms before the layers of a block; otherwise after the residual sums
     biases_per_layer: bool = False  # u and v; otherwise all layers share them
+    adaptive_cutoffs: tuple[int, ...] = ()  # first tokens of the clusters of an adaptive softmax, which is not tied
     layer_norm_eps: float = 1e-5
     initializer_range: float = 0.02
     embedding_dropout: float = 0.0
@@ -59,6 +65,7 @@ class TransformerXLConfig:
         if self.intermediate_size == 0:
             object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
         check_sizes(self)
+        object.__setattr__(self, "adaptive_cutoffs", checked_cutoffs(self.adaptive_cutoffs, self.vocab_size))
         check_heads(self.hidden_size, self.num_attention_heads)
         if self.hidden_size % 2:
             raise BundleError(f"hidden size {self.hidden_size} is odd: encoded distances are pairs of sine and cosine")
@@ -88,7 +95,9 @@ class TransformerXLConfig:
             intermediate_size=options.intermediate,
             clamp_length=options.clamp_length,
             same_length=options.same_length,
+            pre_norm=options.pre_norm,
             biases_per_layer=options.biases_per_layer,
+            adaptive_cutoffs=adaptive_cutoffs(options.adaptive, vocab_size),
             embedding_dropout=p,
             hidden_dropout=p,
             attention_dropout=p if attention_dropout is None else attention_dropout,
@@ -128,7 +137,11 @@ class TransformerXL(nn.Module):
         self.config = config
         D, H, L = config.hidden_size, config.num_attention_heads, config.num_hidden_layers
         self.token_embedding = padded_embedding(config.vocab_size, D)
-        self.output = Projection(self.token_embedding, config.vocab_size)
+        self.output: OutputHead
+        if config.adaptive_cutoffs:
+            self.output = AdaptiveSoftmax(D, config.vocab_size, config.adaptive_cutoffs)
+        else:
+            self.output = Projection(self.token_embedding, config.vocab_size)
         rows = L if config.biases_per_layer else 1
         self.content_bias = nn.Parameter(torch.zeros(rows, H, D // H))  # u of the paper
         self.distance_bias = nn.Parameter(torch.zeros(rows, H, D // H))  # v
@@ -142,11 +155,12 @@ class TransformerXL(nn.Module):
                 attention_dropout=config.attention_dropout,
                 activation_dropout=config.hidden_dropout,
                 eps=config.layer_norm_eps,
-                pre_norm=False,
+                pre_norm=config.pre_norm,
                 attention="relative",
             )
             for _ in range(L)
         )
+        self.norm = nn.LayerNorm(D, config.layer_norm_eps) if config.pre_norm else nn.Identity()
         self.embedding_dropout = Dropout(config.embedding_dropout)
         self.dropout = Dropout(config.hidden_dropout)
 
@@ -216,16 +230,16 @@ class TransformerXL(nn.Module):
         for i, block in enumerate(self._blocks()):
             if positions is not None:
                 inputs = torch.cat([state.memory[i, 0, 0], x], 1)
-                keys_values = block.attention.keys_and_values(inputs)
+                keys_values = block.attention.keys_and_values(self._normed(block, inputs))
                 places = block.attention.distances(positions)
                 memory.append(inputs.detach()[None, None, :, S - kept :])
             else:
-                keys_values = torch.cat([state.memory[i], block.attention.keys_and_values(x)], 3)
+                keys_values = torch.cat([state.memory[i], block.attention.keys_and_values(self._normed(block, x))], 3)
                 places = distances[i, :, distances.shape[2] - S :]
                 memory.append(keys_values[..., S - kept :, :])
             x = block.run(x, _heads(keys_values, places, self._biases(i), mask))
             layers.append(x)
-        layers[-1] = self.dropout(x)
+        layers[-1] = self.dropout(self.norm(x))
         padding = (state.padding - (S - kept)).clamp_(min=0)
         return layers, XLState(torch.stack(memory), padding, distances)
 
@@ -247,6 +261,11 @@ class TransformerXL(nn.Module):
 
     def _blocks(self) -> Iterable[Any]:
         return self.blocks
+
+    def _normed(self, block: Any, inputs: Tensor) -> Tensor:
+        """What a block attends to, given its inputs."""
+        normed: Tensor = block.attention_norm(inputs) if self.config.pre_norm else inputs
+        return normed
 
     def _biases(self, layer: int) -> tuple[Tensor, Tensor]:
         row = layer if self.config.biases_per_layer else 0

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from head_law import assert_head_agrees
 from tiny_models import tiny
 from torch import Tensor
 
@@ -43,27 +44,28 @@ def reference(model: Any, text: list[int], segment: int) -> Tensor:
         key, value = w[name + "key_value.weight"].chunk(2)
         row = layer if config.biases_per_layer else 0
         u, v = w["content_bias"][row], w["distance_bias"][row]
-        new = []
+        new, read = [], [norm(x) for x in hidden] if config.pre_norm else hidden
         for i, x in enumerate(hidden):
             first = max(0, i - M if config.same_length else i // segment * segment - M)
-            q = (w[name + "query.weight"] @ x).view(H, K)
+            q = (w[name + "query.weight"] @ read[i]).view(H, K)
             scores = []
             for j in range(first, i + 1):
-                k = (key @ hidden[j]).view(H, K)
+                k = (key @ read[j]).view(H, K)
                 r = (w[name + "distance.weight"] @ encoded(i - j, D, config.clamp_length)).view(H, K)
                 scores.append((q * k + q * r + u * k + v * r).sum(1) / K**0.5)
             a = torch.stack(scores, 1).softmax(1)  # (H, S)
-            values = torch.stack([(value @ hidden[j]).view(H, K) for j in range(first, i + 1)], 1)
+            values = torch.stack([(value @ read[j]).view(H, K) for j in range(first, i + 1)], 1)
             attended = w[name + "output.weight"] @ (a[..., None] * values).sum(1).reshape(D)
-            x = norm(x + attended)
-            inner = (w[f"blocks.{layer}.feed_forward.up.weight"] @ x).relu()
-            new.append(norm(x + w[f"blocks.{layer}.feed_forward.down.weight"] @ inner))
+            x = x + attended if config.pre_norm else norm(x + attended)
+            inner = (w[f"blocks.{layer}.feed_forward.up.weight"] @ (norm(x) if config.pre_norm else x)).relu()
+            x = x + w[f"blocks.{layer}.feed_forward.down.weight"] @ inner
+            new.append(x if config.pre_norm else norm(x))
         hidden = new
-    return torch.stack(hidden)
+    return torch.stack([norm(x) for x in hidden] if config.pre_norm else hidden)
 
 
 SETTINGS = [{}, {"clamp_length": 4}, {"same_length": True}, {"biases_per_layer": True}, {"memory_length": 0},
-            {"memory_length": 50}, {"same_length": True, "clamp_length": 3, "memory_length": 3}]  # fmt: skip
+            {"memory_length": 50}, {"pre_norm": True}, {"same_length": True, "clamp_length": 3, "memory_length": 3}]  # fmt: skip
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
@@ -81,10 +83,10 @@ def test_training_computes_the_equations_of_the_paper(settings: dict[str, Any]) 
         assert torch.allclose(row, reference(model, text, 5), atol=1e-4)
 
 
-@pytest.mark.parametrize("memory", [0, 3, 8, 200])
+@pytest.mark.parametrize(("memory", "pre_norm"), [(0, False), (3, False), (8, True), (200, False)])
 @torch.inference_mode()
-def test_inference_sees_the_same_number_of_positions_however_the_text_is_cut(memory: int) -> None:
-    model, x = tiny("transformer-xl", inference_memory=memory), ids(2, 300)
+def test_inference_sees_the_same_number_of_positions_however_the_text_is_cut(memory: int, pre_norm: bool) -> None:
+    model, x = tiny("transformer-xl", inference_memory=memory, pre_norm=pre_norm), ids(2, 300)
     trained = replace(model.config, memory_length=memory, same_length=True)
     whole, parts = model(x)[0], []
     state = model.start(2, 0)
@@ -119,6 +121,22 @@ def test_16_bits_are_close() -> None:
             hidden, state = model(x[:, begin:end], state)
             parts.append(hidden.float())
     assert torch.cosine_similarity(torch.cat(parts, 1), whole, dim=-1).min() > 0.98
+
+
+def test_an_adaptive_softmax_in_place_of_the_tied_output() -> None:
+    model, tied = tiny("transformer-xl", adaptive_cutoffs=[10, 30]), tiny("transformer-xl")
+    x = ids(2, 8)
+    hidden = model(x)[0]
+    assert model.config.adaptive_cutoffs == (10, 30)
+    assert torch.allclose(model.output.logits(hidden).exp().sum(-1), torch.ones(2, 8), atol=1e-5)
+    own = {name for name, _ in model.named_parameters()} - {name for name, _ in tied.named_parameters()}
+    assert own and all(name.startswith("output.") for name in own)
+    assert_head_agrees(model.output, hidden.detach().flatten(0, 1))
+    options = TrainLM(tokenizer="t", arch="transformer-xl", adaptive="20,50")
+    options.check()
+    assert TransformerXLConfig.from_options(options, 100).adaptive_cutoffs == (20, 50)
+    with pytest.raises(UsageError, match="--adaptive 20,50: the vocabulary has 50 tokens"):
+        TransformerXLConfig.from_options(options, 50)
 
 
 def test_sizes_from_options() -> None:
