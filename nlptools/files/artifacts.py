@@ -41,9 +41,11 @@ def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
 
 def save_arrays(path: Path, arrays: Mapping[str, Any]) -> None:
     """Write a safetensors file of NumPy arrays atomically, without PyTorch. Raises StreamError."""
+    import numpy as np
     from safetensors.numpy import save as serialize
 
-    atomic.write_whole(path, serialize(dict(arrays)))
+    # safetensors writes the memory of an array as it is, whatever its strides
+    atomic.write_whole(path, serialize({name: np.ascontiguousarray(array) for name, array in arrays.items()}))
 
 
 def write_manifest(directory: Path, names: list[str]) -> None:
