@@ -43,6 +43,8 @@ class Bundle:
     config: dict[str, Any]  # config.json
     training: dict[str, Any]  # training.json, or empty
     target_tokenizer: Tokenizer | None = None  # of an encoder-decoder; may be the same object as `tokenizer`
+    bos: int | None = None  # the token that the tokenizer of a foreign language model puts before each text
+    ends: tuple[int, ...] = ()  # tokens besides `eos` that end a generated text
 
     def weights(self) -> dict[str, Any]:
         """The model's weights under our names."""
@@ -72,15 +74,25 @@ class Bundle:
 
     @property
     def eos(self) -> int:
-        """The end-of-text token; in GPTs and other language models it also stands before the first token. Encoders have none."""
+        """The end-of-text token. Encoders have none."""
         if self.is_encoder_decoder:
             return int(self.model.config.eos)
         return int(self.config["eos_token_id"])
 
     @property
-    def starts_with_eos(self) -> bool:
-        """Whether the model has seen the end-of-text token before every text; foreign models may not have."""
-        return "nlptools" in self.config
+    def start(self) -> int:
+        """The token before the first one of a text, from which scoring starts: `bos`, else the one that config.json names,
+        else the end-of-text token, as in models of ours.
+        """
+        if self.bos is not None:
+            return self.bos
+        named = self.config.get("bos_token_id")
+        return named if type(named) is int and 0 <= named < self.config["vocab_size"] else self.eos
+
+    @property
+    def prepends_start(self) -> bool:
+        """Whether prompts and embedded texts begin with `start`: in models of ours, and where a foreign tokenizer adds it."""
+        return self.bos is not None or "nlptools" in self.config
 
     @property
     def document(self) -> str:
@@ -254,9 +266,11 @@ def _load(path: Path) -> Bundle:
     check_tokenizer(path, tokenizer, config)
     if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER):
         return Bundle(path, arch, model, tokenizer, config, training)
-    config.setdefault("eos_token_id", tokenizer.vocab.eos if tokenizer.vocab else None)
-    _check_eos(path, config)
-    return Bundle(path, arch, model, tokenizer, config, training)
+    from nlptools.text.first_token import first_token
+
+    ends = _end_tokens(path, config, tokenizer)
+    bos = None if "nlptools" in config else first_token(tokenizer, path)
+    return Bundle(path, arch, model, tokenizer, config, training, bos=bos, ends=ends)
 
 
 def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
@@ -367,10 +381,21 @@ def check_tokenizer(path: Path, tokenizer: Tokenizer, config: Mapping[str, Any])
         raise BundleError(f"{display(str(path))}: the tokenizer has {len(tokenizer.vocab)} tokens, the model {size}")
 
 
-def _check_eos(path: Path, config: Mapping[str, Any]) -> None:
-    eos = config.get("eos_token_id")
-    if not isinstance(eos, int) or isinstance(eos, bool) or not 0 <= eos < config["vocab_size"]:
-        raise BundleError(f"{display(str(path))}: eos_token_id is {eos!r}, expected a token of the model")
+def _end_tokens(path: Path, config: dict[str, Any], tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Set the one end-of-text token in `config`, and return the others, of config.json and generation_config.json, either of
+    which may list several. Raises BundleError for ids that are no tokens of the model.
+    """
+    settings = path / "generation_config.json"
+    more = artifacts.read_json(settings).get("eos_token_id") if settings.is_file() else None
+    named = config.get("eos_token_id")
+    if named is None:
+        named = more if more is not None or tokenizer.vocab is None else tokenizer.vocab.eos
+    ids: list[Any] = [id for each in (named, more or []) for id in (each if isinstance(each, list) else [each])]
+    for id in ids or [None]:
+        if type(id) is not int or not 0 <= id < config["vocab_size"]:
+            raise BundleError(f"{display(str(path))}: eos_token_id is {id!r:.80}, expected a token of the model")
+    config["eos_token_id"], *others = dict.fromkeys(ids)
+    return tuple(others)
 
 
 def _check_pair(path: Path, source: Tokenizer, target: Tokenizer, sizes: Any) -> None:

@@ -261,7 +261,7 @@ ABSURD = [
     *[("attn_pdrop", x) for x in ("x", 2, -0.5, None, [])],
     *[("activation_function", x) for x in ("tanh", "none", 1, None, [], {})],
     *[("model_type", x) for x in ("llama", None, 1, [], "nlptools-lstm")],
-    *[("eos_token_id", x) for x in (50, -1, 1.0, "1", None, [1], True, 10**12)],
+    *[("eos_token_id", x) for x in (50, -1, 1.0, "1", [50], [], True, 10**12)],
     *[("nlptools", x) for x in (1, "x", [], None, {"document": "novel"}, {"document": []})],
     ("scale_attn_by_inverse_layer_idx", True),
     ("tie_word_embeddings", False),

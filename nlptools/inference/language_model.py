@@ -83,7 +83,7 @@ class LanguageModel:
     ) -> list[np.ndarray]:
         """The log-probability of each token of each document, in nats, or what else `measure` returns."""
         how: dict[str, Any] = {
-            "start": self.bundle.eos,
+            "start": self.bundle.start,
             "stride": settings.stride,
             "batch_tokens": settings.batch_tokens,
             "measure": measure,
@@ -123,6 +123,7 @@ class LanguageModel:
             encoded,
             self.backend,
             eos=eos,
+            start=self.bundle.start,
             stride=settings.stride,
             batch_tokens=settings.batch_tokens,
             carry=settings.carry,
@@ -137,7 +138,7 @@ class LanguageModel:
                 **self._windows(settings),
                 "memory": vars(self.model.config).get("inference_memory"),
                 "document": document,
-                "before_first_token": token_name(self.vocab, eos),
+                "before_first_token": token_name(self.vocab, self.bundle.start),
                 "end_of_text_counted": True,
                 "words": "separated by white space in the text as given",
                 "unknown_tokens": "scored as the unknown token" if self.vocab.unk is not None else "none possible",
@@ -191,6 +192,7 @@ class LanguageModel:
             settings,
             self.backend,
             eos=self.bundle.eos,
+            ends=self.bundle.ends,
             seed=seed,
             first=first,
             watch=watch,
@@ -202,22 +204,25 @@ class LanguageModel:
 
     def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:
         """What `new` adds to the text of `prompt`, the space between them included."""
-        prompt = [i for i in prompt if i != self.bundle.eos]
+        prompt = [i for i in prompt if i not in (self.bundle.eos, self.bundle.start)]
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *new])
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(new)
 
     def _prompt_ids(self, prompt: str, settings: Generate) -> list[int]:
         ids = self.tokenizer.encode(prompt)
-        if self.bundle.starts_with_eos or not ids:
-            ids = [self.bundle.eos, *ids]
+        has_bos = self.bundle.bos is not None and ids[:1] == [
+            self.bundle.bos
+        ]  # in its text, as chat templates write it
+        if (self.bundle.prepends_start and not has_bos) or not ids:
+            ids = [self.bundle.start, *ids]
         kept = cut(ids, self.model.max_context, settings.room)
         if len(kept) < len(ids):
             lost = messages.counted(len(ids) - len(kept), "token")
             messages.warn(
                 f"prompt cut by {lost} on the left to fit the context of {self.model.max_context}", kind="prompt cut"
             )
-            if ids[0] == self.bundle.eos:
-                kept[0] = self.bundle.eos
+            if ids[0] == self.bundle.start:
+                kept[0] = self.bundle.start
         return kept
 
     def _generated(self, prompt: Sequence[int], new: Continuation, settings: Generate) -> Generated:

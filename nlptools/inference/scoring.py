@@ -246,6 +246,7 @@ def score_stream(
     backend: Backend,
     *,
     eos: int,
+    start: int | None = None,
     stride: int = 0,
     batch_tokens: int = 4096,
     carry: bool = False,
@@ -253,17 +254,19 @@ def score_stream(
 ) -> tuple[float, TextCounts] | None:
     """(log-probability, counts) of a text given as chunks of ids in which `eos` ends each document.
 
-    Documents are scored one by one, each from the `eos` token; those of a chunk side by side, and ranks share the work.
+    Documents are scored one by one, each from the token `start` (None: `eos`); those of a chunk side by side, and ranks share
+    the work.
     With `carry` they are one stream, see `CarriedScores`, which every rank scores, and the first one's result counts.
     """
+    start = eos if start is None else start
     if carry:
-        scores = CarriedScores(model, backend, start=eos, stride=stride, batch_tokens=batch_tokens)
+        scores = CarriedScores(model, backend, start=start, stride=stride, batch_tokens=batch_tokens)
         result = total(scores, (([ids], part) for ids, part in encoded), stop)
         return None if result is None else (float(backend.broadcast(result[0])), result[1])
 
     def shared(documents: Sequence[np.ndarray], stop: Stop | None) -> list[np.ndarray] | None:
         mine = documents[backend.rank :: backend.world_size]
-        return document_scores(model, mine, backend, start=eos, stride=stride, batch_tokens=batch_tokens, stop=stop)
+        return document_scores(model, mine, backend, start=start, stride=stride, batch_tokens=batch_tokens, stop=stop)
 
     result = total(shared, whole_documents(encoded, eos), stop)
     return None if result is None else (backend.sum([result[0]])[0], result[1])

@@ -24,6 +24,7 @@ from nlptools.text.vocab import ROLES, Vocab, usual_specials
 MAX_JSON_BYTES = 64 << 20
 BERT_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONFIG = "tokenizer_config.json"
+TEMPLATE = "chat_template.jinja"
 _SPACES = {" ": "\u2581", "\n": "\\n", "\r": "\\r", "\t": "\\t"}  # representation of white space inside a token
 
 
@@ -33,13 +34,20 @@ class HuggingFace:
     kind = "tokenizers"
 
     def __init__(
-        self, tokenizer: Any, path: str, config: Mapping[str, Any] | None = None, lowercase: bool = False
+        self,
+        tokenizer: Any,
+        path: str,
+        config: Mapping[str, Any] | None = None,
+        lowercase: bool = False,
+        chat_template: bytes | None = None,
     ) -> None:
         """Args:
         tokenizer: a `tokenizers.Tokenizer`.
         path: the file, for messages.
         config: the content of tokenizer_config.json, which names the special tokens.
+        chat_template: the content of chat_template.jinja, which is saved again.
         """
+        self._chat_template = chat_template
         self._path = path
         self._source = tokenizer.to_str(pretty=True)
         tokenizer.no_padding()
@@ -70,6 +78,11 @@ class HuggingFace:
         """The ids of each of many lines. The package keeps the number of threads of its first use."""
         return [encoding.ids for encoding in self._encode(lines, self._fast)]
 
+    def first_token(self) -> int | None:
+        """The special token that the template in tokenizer.json puts before a text; None: there is none."""
+        encoding = self._tokenizer.encode("a", add_special_tokens=True)
+        return encoding.ids[0] if encoding.special_tokens_mask[:1] == [1] else None
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
         if ids and not 0 <= min(ids) <= max(ids) < len(self.vocab):
@@ -98,6 +111,8 @@ class HuggingFace:
         files = _classic_files(self._tokenizer)
         files[CONFIG] = json_bytes(self._config or default_config(self.vocab))
         files["tokenizer.json"] = self._source.encode()
+        if self._chat_template is not None:
+            files[TEMPLATE] = self._chat_template
         for name, data in files.items():
             atomic.write_whole(Path(directory) / name, data)
         marker = [write_marker(directory, self.kind, True)] if self.lowercase else []
@@ -147,7 +162,9 @@ def from_json(path: Path, lowercase: bool = False, threads: int = 0) -> HuggingF
     package = tokenizers_package(threads)
     with reading(path):
         tokenizer = package.Tokenizer.from_str(text)
-    return HuggingFace(tokenizer, str(path), read_config(path.parent), lowercase)
+    template = path.parent / TEMPLATE
+    kept = read_bytes(template, MAX_JSON_BYTES) if template.is_file() else None
+    return HuggingFace(tokenizer, str(path), read_config(path.parent), lowercase, kept)
 
 
 def from_vocab_txt(path: Path, lowercase: bool = False) -> HuggingFace:
@@ -268,11 +285,11 @@ def _classic_files(tokenizer: Any) -> dict[str, bytes]:
 
 
 def read_config(directory: Path) -> dict[str, Any]:
-    """tokenizer_config.json in `directory`, without code and templates; empty if there is none. Raises BundleError."""
+    """tokenizer_config.json in `directory`, without code; empty if there is none. Raises BundleError."""
     path = directory / CONFIG
     if not path.is_file():
         return {}
-    return {key: value for key, value in read_object(path).items() if key not in ("auto_map", "chat_template")}
+    return {key: value for key, value in read_object(path).items() if key != "auto_map"}
 
 
 def read_marker(directory: Path) -> dict[str, Any]:

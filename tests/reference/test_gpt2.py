@@ -52,7 +52,7 @@ def test_their_directory_opens_here(theirs: Path) -> None:
 
     model = GPT2LMHeadModel.from_pretrained(theirs).eval()
     loaded = bundle.load(theirs)
-    assert not loaded.starts_with_eos
+    assert not loaded.prepends_start and loaded.start == loaded.eos
     ids = torch.randint(0, loaded.model.output.vocab_size, (2, 32))
     with torch.inference_mode():
         ours = loaded.model.output.logits(loaded.model(ids)[0])

@@ -74,8 +74,8 @@ class Cutting:
                 raise BundleError(f"{display(str(loaded.path))}: the tokenizer has no [CLS] and [SEP]")
             before, after = [vocab.cls], [vocab.sep]
         else:
-            alone = [loaded.eos]
-            before = alone if loaded.starts_with_eos else []
+            alone = [loaded.start]
+            before = alone if loaded.prepends_start else []
         most = _most(model.max_context, steps, settings.max_length)
         prompt = _prompt(settings.prompt, steps)
         lowercase = steps is not None and steps.lowercase

@@ -28,15 +28,22 @@ Ban = Callable[[Tensor, Rows], None]  # sets the scores (N, V) of forbidden toke
 
 
 def bans(
-    settings: Generate, eos: int, forbidden: Sequence[int], prefixes: Sequence[Sequence[int]] | None = None
+    settings: Generate,
+    eos: int,
+    forbidden: Sequence[int],
+    prefixes: Sequence[Sequence[int]] | None = None,
+    ends: Sequence[int] = (),
 ) -> list[Ban]:
     """The constraints of `settings`.
 
     Args:
         forbidden: tokens that are never chosen: unknown, padding, ...
         prefixes: the tokens that the output of each input has to begin with.
+        ends: further end tokens.
     """
     out: list[Ban] = []
+    if ends:
+        out.append(_one_end(eos, ends, settings.temperature == 0 and not settings.beam))
     if forbidden:
         out.append(_never(forbidden))
     if settings.no_repeat_ngram:
@@ -53,6 +60,19 @@ def _never(tokens: Sequence[int]) -> Ban:
 
     def ban(scores: Tensor, rows: Rows) -> None:
         scores.index_fill_(1, listed.to(scores.device), -torch.inf)
+
+    return ban
+
+
+def _one_end(eos: int, ends: Sequence[int], greedy: bool) -> Ban:
+    """All end tokens as one: with the score of the best of them (greedy), or the probability of all together."""
+    together = torch.tensor([eos, *ends])
+
+    def ban(scores: Tensor, rows: Rows) -> None:
+        index = together.to(scores.device)
+        of_ends = scores[:, index]
+        scores.index_fill_(1, index[1:], -torch.inf)
+        scores[:, eos] = of_ends.amax(1) if greedy else of_ends.logsumexp(1)
 
     return ban
 

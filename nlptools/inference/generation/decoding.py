@@ -41,12 +41,14 @@ def generate(
     backend: Backend,
     *,
     eos: int,
+    ends: Sequence[int] = (),
     seed: int = 1,
     first: int = 0,
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
 ) -> list[list[Continuation]]:
-    """`settings.count` continuations of each prompt. Prompts must not be empty: they begin with the start token.
+    """`settings.count` continuations of each prompt, which `eos`, or one of `ends`, ends. Prompts must not be empty: they begin
+    with the start token.
 
     Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
     leave too little room in the model's context are cut (see `cut`); a row that outgrows it continues in a `SlidingWindow`.
@@ -59,6 +61,7 @@ def generate(
         settings,
         backend,
         eos=eos,
+        ends=ends,
         seed=seed,
         first=range(first, first + len(kept)),
         watch=watch,
@@ -135,6 +138,7 @@ def decode(
     backend: Backend,
     *,
     eos: int,
+    ends: Sequence[int] = (),
     seed: int,
     first: Sequence[int],
     watch: Watch | None = None,
@@ -142,7 +146,7 @@ def decode(
     coverage_penalty: float = 0.0,
 ) -> list[list[Continuation]]:
     """`settings.count` continuations of each input in `opening`; `first` holds the numbers of the inputs for seeding."""
-    rules = bans(settings, eos, forbidden, opening.prefixes)
+    rules = bans(settings, eos, forbidden, opening.prefixes, ends)
     if settings.beam:
         return BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
     samples = settings.num_samples

@@ -33,7 +33,7 @@ def opened(settings: Finetune) -> Pretrained:
     """The pretrained model. Raises UsageError, InputError, BundleError."""
     assert settings.model is not None
     base = open_model(settings.model).bundle
-    if not isinstance(base.model, (GPT, TaskHeads)):
+    if type(base.model) is not GPT and not isinstance(base.model, TaskHeads):  # a Modern is a GPT that no heads fit yet
         raise BundleError(
             f"{display(settings.model)}: not an encoder or a GPT", hint="finetune takes a BERT, an ELECTRA or a GPT"
         )
