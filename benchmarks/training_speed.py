@@ -32,7 +32,7 @@ TITLES = {
     "char": "training, 6 layers, 384 wide, context 256, 16 sequences, characters",
     "char-dropout": "the same with dropout 0.2",
 }
-_WARM_UP = 12  # steps until memory no longer grows
+WARM_UP = 12  # steps until memory no longer grows
 
 
 class PlainBlock(nn.Module):
@@ -91,7 +91,7 @@ def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[
         optimizer.step()
         loss.item()
 
-    return lambda: _speed(step, steps, batch * context)
+    return lambda: speed(step, steps, batch * context)
 
 
 def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[], float]:
@@ -113,7 +113,7 @@ def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[],
     state = Fit(CausalLM(model), RandomBatches(vocab, batch, context), backend, run, None)
     state.objective.train()
     state.working.train()
-    return lambda: _speed(state.step, steps, batch * context)
+    return lambda: speed(state.step, steps, batch * context)
 
 
 class RandomBatches:
@@ -137,7 +137,7 @@ class RandomBatches:
         pass
 
 
-def _speed(step: Callable[[], object], steps: int, tokens: int) -> float:
+def speed(step: Callable[[], object], steps: int, tokens: int) -> float:
     begin = time.perf_counter()
     for _ in range(steps):
         step()
@@ -162,7 +162,7 @@ def main() -> None:
             measure = ours(shape, precision, steps, arguments.compile)
         else:
             measure = plain(shape, device, precision == "bf16", steps)
-        for _ in range(-(-_WARM_UP // steps)):  # memory that is touched for the first time is slow
+        for _ in range(-(-WARM_UP // steps)):  # memory that is touched for the first time is slow
             measure()
         side_by_side.serve(measure)
         return

@@ -21,10 +21,32 @@ from nlptools.errors import UsageError
 # gpt3-*: table 2.1, appendix B of Brown et al. 2020 (arXiv:2005.14165): batches of 0.5M tokens, for gpt3-xl 1M, and a warm-up of
 # 375M. Departures: every layer attends to all tokens, where GPT-3 has sparse attention in every other layer; gpt3-xl has 16 heads
 # of 128, as the 24 of the table do not divide its width.
+# modern-small: 6 layers of 384, the size of small-char, as a LLaMA; smollm-135m: SmolLM-135M (Hugging Face 2024), sizes of its
+# config.json and the peak rate of its published training settings.
 _GPT3 = {"context": 2048, "batch_size": 2, "accumulate": 128, "warmup": 715, "weight_decay": 0.1, "beta2": 0.95}
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "hidden": 128, "heads": 4, "context": 128, "batch_size": 16, "lr": 2e-3},
     "small-char": {"layers": 6, "hidden": 384, "heads": 6, "context": 256, "batch_size": 64, "dropout": 0.2},
+    "modern-small": {
+        "arch": "modern",
+        "layers": 6,
+        "hidden": 384,
+        "heads": 6,
+        "context": 256,
+        "batch_size": 16,
+        "lr": 2e-3,
+    },
+    "smollm-135m": {
+        "arch": "modern",
+        "layers": 30,
+        "hidden": 576,
+        "heads": 9,
+        "key_value_heads": 3,
+        "intermediate": 1536,
+        "context": 2048,
+        "batch_size": 8,
+        "lr": 3e-3,
+    },
     "gpt2": {"layers": 12, "hidden": 768, "heads": 12, "context": 1024, "batch_size": 8, "lr": 6e-4},
     "gpt2-medium": {"layers": 24, "hidden": 1024, "heads": 16, "context": 1024, "batch_size": 8, "lr": 3e-4},
     "gpt2-large": {"layers": 36, "hidden": 1280, "heads": 20, "context": 1024, "batch_size": 8, "lr": 2.5e-4},

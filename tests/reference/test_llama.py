@@ -164,3 +164,19 @@ def test_what_no_family_can_express_keeps_our_names() -> None:
         for name, tensor in model.state_dict().items():
             rows = 50 if name == "token_embedding.weight" else len(tensor)
             assert torch.equal(tensor[:rows], back[name][:rows]), name
+
+
+@pytest.mark.parametrize("options", [("--key-value-heads", 2), ("--qk-norm", "--untied", "--rope-theta", 500)])
+def test_what_train_lm_writes_opens_there(run, options: tuple[Any, ...], tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    from transformers import AutoModelForCausalLM
+
+    (tmp_path / "text").write_text("the cat sat on the mat\na dog sat on the log\n" * 20)
+    done = run("train-lm", "-t", "bytes", "--arch", "modern", "--layers", 2, "--hidden", 32, "--heads", 4, "--context", 16,
+               "--intermediate", 48, "--steps", 3, "--batch-size", 4, *options, "-q", "-o", "lm", "text")  # fmt: skip
+    assert done.code == 0, done.err
+    loaded, theirs = bundle.load(tmp_path / "lm"), AutoModelForCausalLM.from_pretrained(tmp_path / "lm").eval()
+    family = "Qwen3ForCausalLM" if "--qk-norm" in options else "LlamaForCausalLM"
+    assert type(theirs).__name__ == family and theirs.config.tie_word_embeddings == ("--untied" not in options)
+    x = ids(256, length=16)
+    with torch.inference_mode():
+        assert (loaded.model.output.logits(loaded.model(x)[0]) - theirs(x).logits).abs().max() < 1e-4

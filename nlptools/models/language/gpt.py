@@ -124,7 +124,8 @@ class GPT(nn.Module):
     def initialize(self) -> None:
         """Draw the weights as GPT-2 does, or with `post_norm` as GPT does, without the smaller residual projections."""
         std = self.config.initializer_range
-        shrink = 1.0 if self.config.post_norm else (2 * len(self.blocks)) ** 0.5
+        pre_norm = all(block.pre_norm for block in self.blocks)
+        shrink = (2 * len(self.blocks)) ** 0.5 if pre_norm else 1.0
         for name, parameter in self.named_parameters():
             if parameter.dim() < 2:
                 continue

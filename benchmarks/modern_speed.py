@@ -1,0 +1,169 @@
+"""Training tokens per second of `--arch modern`, beside a plain PyTorch LLaMA loop in fp32 and under bf16 autocast.
+
+    python benchmarks/modern_speed.py [small|smollm ...] [--rounds N] [--compile]
+
+The other side is what one writes by hand: `nn.RMSNorm`, rotary positions from a table, `F.scaled_dot_product_attention`, a gated
+feed-forward network, `F.cross_entropy`, `torch.optim.AdamW`, `clip_grad_norm_`. Ours is the training step of `train-lm`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from typing import Any
+
+import side_by_side
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from training_speed import WARM_UP, RandomBatches, speed
+
+# vocabulary, context, width, layers, heads, heads of keys, inner width, sequences
+SHAPES = {
+    "small": (8192, 256, 384, 6, 6, 6, 1024, 16),
+    "smollm": (49152, 512, 576, 30, 9, 3, 1536, 2),
+    "tiny": (512, 32, 64, 2, 4, 2, 192, 4),
+}
+TITLES = {
+    "small": "training, LLaMA, 6 layers, 384 wide, context 256, 16 sequences, 8,192 tokens",
+    "smollm": "training, LLaMA, SmolLM 135M shape, context 512, 2 sequences",
+    "tiny": "training, LLaMA, 2 layers, 64 wide, context 32, 4 sequences",
+}
+
+
+class PlainBlock(nn.Module):
+    def __init__(self, width: int, heads: int, groups: int, inner: int) -> None:
+        super().__init__()
+        self.heads, self.groups, size = heads, groups, width // heads
+        self.norm1, self.norm2 = nn.RMSNorm(width, 1e-5), nn.RMSNorm(width, 1e-5)
+        self.q, self.out = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.k, self.v = (nn.Linear(width, groups * size, bias=False) for _ in range(2))
+        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
+        self.down = nn.Linear(inner, width, bias=False)
+
+    def forward(self, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+        B, T, D = x.shape
+        h = self.norm1(x)
+        q, k, v = (
+            p(h).view(B, T, n, -1).transpose(1, 2)
+            for p, n in ((self.q, self.heads), (self.k, self.groups), (self.v, self.groups))
+        )
+        q, k = q * cos + turned(q) * sin, k * cos + turned(k) * sin
+        k, v = (t.repeat_interleave(self.heads // self.groups, 1) for t in (k, v))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(B, T, D))
+        h = self.norm2(x)
+        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+
+
+def turned(x: Tensor) -> Tensor:
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)
+
+
+class PlainLlama(nn.Module):
+    def __init__(self, vocab: int, context: int, width: int, layers: int, heads: int, groups: int, inner: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(vocab, width)
+        self.blocks = nn.ModuleList(PlainBlock(width, heads, groups, inner) for _ in range(layers))
+        self.norm = nn.RMSNorm(width, 1e-5)
+        self.head = nn.Linear(width, vocab, bias=False)
+        self.head.weight = self.tokens.weight
+        size = width // heads
+        angles = torch.arange(context)[:, None] * 10000.0 ** (-torch.arange(0, size, 2) / size)
+        angles = torch.cat([angles, angles], -1)
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+        for module in self.modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                nn.init.normal_(module.weight, std=0.02)
+
+    def forward(self, ids: Tensor, targets: Tensor) -> Tensor:
+        x = self.tokens(ids)
+        for block in self.blocks:
+            x = block(x, self.cos, self.sin)
+        logits = self.head(self.norm(x))
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
+
+
+def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[[], float]:
+    """Tokens per second of the plain loop."""
+    *sizes, batch = SHAPES[shape]
+    vocab, context = sizes[:2]
+    torch.manual_seed(0)
+    model = PlainLlama(*sizes).to(device)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    def step() -> None:
+        x, y = (torch.randint(vocab, (batch, context), device=device) for _ in range(2))
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            loss = model(x, y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        loss.item()
+
+    return lambda: speed(step, steps, batch * context)
+
+
+def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[], float]:
+    """Tokens per second of the step that `train-lm` takes."""
+    # imported here: the other side must not get what this does to the process
+    from nlptools.compute.backend import Backend
+    from nlptools.configs import Compute, Training
+    from nlptools.models.language.modern import Modern, ModernConfig
+    from nlptools.training.engine.loop import Fit
+    from nlptools.training.objectives import CausalLM
+
+    backend = Backend.detect(Compute(precision=precision))
+    vocab, context, width, layers, heads, groups, inner, batch = SHAPES[shape]
+    config = ModernConfig(vocab, width, layers, heads, context, num_key_value_heads=groups, intermediate_size=inner)
+    model: Any = Modern(config)
+    model.initialize()
+    model.to(backend.device)
+    run = Training(output="", lr=3e-4, batch_size=batch, steps=10**6, warmup=0, compile=compiled)
+    state = Fit(CausalLM(model), RandomBatches(vocab, batch, context), backend, run, None)
+    state.objective.train()
+    state.working.train()
+    return lambda: speed(state.step, steps, batch * context)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", default=["small", "smollm"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if arguments.worker:
+        shape, side, precision = arguments.worker
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        steps = (2 if shape == "smollm" else 4) * (10 if device.type == "cuda" else 1)
+        if side == "ours":
+            measure = ours(shape, precision, steps, arguments.compile)
+        else:
+            measure = plain(shape, device, precision == "bf16", steps)
+        for _ in range(-(-WARM_UP // steps)):  # memory that is touched for the first time is slow
+            measure()
+        side_by_side.serve(measure)
+        return
+
+    from nlptools.compute.backend import Backend
+
+    print(side_by_side.machine())
+    compiled = ["--compile"] if arguments.compile else []
+    kinds = {"plain LLaMA loop, fp32": ("plain", "fp32"), "nlptools, fp32": ("ours", "fp32")}
+    if Backend.detect().precision == "bf16":
+        kinds |= {"plain LLaMA loop, bf16 autocast": ("plain", "bf16"), "nlptools, bf16": ("ours", "bf16")}
+    for shape in arguments.shapes:
+        workers = {name: side_by_side.Worker(__file__, shape, *kind, *compiled) for name, kind in kinds.items()}
+        side_by_side.compare(TITLES[shape], "tokens/s", dict(workers), arguments.rounds)
+        for worker in workers.values():
+            worker.close()
+
+
+if __name__ == "__main__":
+    main()
