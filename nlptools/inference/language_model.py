@@ -108,9 +108,9 @@ class LanguageModel:
         words = WordScorer(self.tokenizer, settings, self.model.output.vocab_size, eos)
         ids = self.tokenizer.encode_lines(lines, self.backend.threads)
         self.unknown.count(lines, ids)
-        measure = TokenDetails(words.wanted, self.backend.device)
-        details = self._scores([[*row, eos] for row in ids], settings, measure)
-        return [words.scores(line, row) for line, row in zip(lines, details, strict=True)]
+        whole = [[*row, eos] for row in ids]
+        details = self._scores(whole, settings, TokenDetails(words.wanted, self.backend.device))
+        return [words.scores(line, row, each) for line, row, each in zip(lines, details, whole, strict=True)]
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:

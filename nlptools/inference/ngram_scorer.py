@@ -78,7 +78,7 @@ class NGramScorer:
         if words.wanted.whole:
             for row in rows:
                 self._fill(details[row[0] : row[-1] + 1], flat[row], words.wanted)
-        return [words.scores(line, details[row]) for line, row in zip(lines, rows, strict=True)]
+        return [words.scores(line, details[row], flat[row]) for line, row in zip(lines, rows, strict=True)]
 
     def _fill(self, details: NDArray[np.float64], ids: Longs, wanted: Wanted) -> None:
         """Fill in the other columns of the details (T, 4) of a line; `ids` (T,) ends with the end of the text."""

@@ -11,8 +11,9 @@ Shapes: T tokens of a line, W words of it, V tokens of the vocabulary.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,8 +85,12 @@ class WordScorer:
             begins[eos] = True
         self.wanted = Wanted(begins, "rank" in settings.columns, "entropy" in settings.columns)
 
-    def scores(self, line: str, details: Details) -> WordScore:
-        """The words of a line, given the details (T or more, 4) of its tokens; after them, those of the end of the text."""
+    def scores(self, line: str, details: Details, ids: Sequence[int] | NDArray[Any] = ()) -> WordScore:
+        """The words of a line, given the details (T or more, 4) of its tokens; after them, those of the end of the text.
+
+        `ids` are the tokens, for the correction: white space that they do not show as such, as bytes of no-break spaces, moves
+        nothing between two words.
+        """
         spans = _word_spans(line)
         bounds = self.bounds(line)
         first, end = bounds[:-1], bounds[1:]
@@ -94,7 +99,8 @@ class WordScorer:
         surprisals = np.where(first < end, -np.add.reduceat(log_probs, bounds)[:-1], 0.0)
         if self.wanted.begins is not None:
             after = np.append(details[:, BOUNDARY].astype(np.float64), 0.0)[bounds]
-            after[bounds == 0] = 0.0
+            unmarked = ~self.wanted.begins[np.asarray(ids, np.int64)][bounds] if len(ids) else False
+            after[(bounds == 0) | unmarked] = 0.0
             surprisals += after[:-1] - after[1:]
         counts = (end - first).tolist()
         ranks = _column(details, RANK, first, counts) if self.wanted.rank else []

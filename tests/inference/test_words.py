@@ -181,6 +181,18 @@ def test_scores_of_words_depend_on_their_line_alone_and_sum_to_it(
         assert sum(score.surprisals) >= sum(plain.surprisals) - 1e-4
 
 
+def test_white_space_that_tokens_do_not_show_moves_nothing(tmp_path: Path) -> None:
+    """The bytes of a no-break space are no marks of words, so that a new word is not certain to begin with a mark."""
+    from tiny_bundles import bytes_bundle
+
+    likely = "ab \u00a0".encode()
+    model = scorer_of(bundle.load(bytes_bundle(tmp_path / "lm", likely)).model, "transformer", load("bytes"), 256)
+    [score] = model.words(["a\u00a0b a"], WORDS)
+    # five likely bytes; "b" and the last word end before a space or the end of the text
+    assert score.words == ["a", "b", "a"] and score.tokens == [1, 3, 2]
+    assert score.surprisals == pytest.approx([n * math.log(5) for n in (1, 4, 2)], rel=1e-5)
+
+
 def test_surprisal_in_a_distribution_that_is_known(tmp_path: Path) -> None:
     """Three bytes, equally likely: a word of n letters has probability (1/3)^n, times 1/3 for the space after it."""
     from tiny_bundles import bytes_bundle
