@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import sys
 from pathlib import Path
 
 from nlptools.errors import UsageError
@@ -51,6 +52,16 @@ def available_memory() -> int:
     with contextlib.suppress(OSError, ValueError):
         size = min(size, int(Path("/sys/fs/cgroup/memory.max").read_text()))  # "max": no limit
     return size
+
+
+def resident_memory() -> int:
+    """Bytes of memory that this process occupies; without Linux's /proc, those that it has occupied at most."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
 def number(variable: str, default: int | None = None) -> int:

@@ -126,3 +126,12 @@ def test_a_full_disk_is_an_error_of_one_line():
     writer = ColumnWriter(Path("/dev/full"), np.int64)
     with pytest.raises(StreamError, match="write failed: no space left"):
         writer.append(np.arange(10**5))
+
+
+@pytest.mark.parametrize("largest", [0, 40, 2**56, 2**62])
+def test_keys_of_any_size_are_sorted_with_their_places(largest):
+    keys = np.random.default_rng(3).integers(0, largest + 1, 1000)
+    rising, places = counting._sorted(keys)
+    np.testing.assert_array_equal(rising, np.sort(keys))
+    np.testing.assert_array_equal(keys[places], rising)
+    assert sorted(places.tolist()) == list(range(1000))

@@ -137,7 +137,7 @@ class _Counts:
         if adjusts and n < len(levels):
             self._different = np.zeros(len(self._level), np.int32)
             for some in pieces(levels[n].suffixes):
-                np.add.at(self._different, some, 1)
+                np.add.at(self._different, some, np.int32(1))  # a plain 1 is 30 times slower
 
     def __call__(self, span: Span) -> Doubles:
         counts: Doubles

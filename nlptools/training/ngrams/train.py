@@ -15,7 +15,7 @@ from nlptools.configs import Training, ngram, size
 from nlptools.configs.lm import TrainLM
 from nlptools.corpora.columns import Column, open_columns
 from nlptools.corpora.token_file import TextCounts
-from nlptools.environment import available_memory, available_threads
+from nlptools.environment import available_memory, available_threads, resident_memory
 from nlptools.errors import DataError, OutputError, UsageError, display
 from nlptools.files import atomic, streams, whole_directory
 from nlptools.files.streams import Output
@@ -31,6 +31,8 @@ from nlptools.training.ngrams.text import Text, encoded, read
 from nlptools.training.ngrams.weights import fitted_weights
 
 _LEAST = 1 << 12  # tokens counted at a time, at least
+_TABLE_BYTES = 36  # of memory for each token and word of an n-gram, for counts and the model
+_COUNT_BYTES = 32  # for counts only
 
 
 def train_ngrams(
@@ -93,13 +95,9 @@ def _opened(output: str, config: NGramConfig) -> NGrams:
     return NGrams(config, levels).mapped()
 
 
-# Bytes of memory for each token of a text: of all tables, and of counts only.
-def _bytes_of_tables(order: int) -> int:
-    return 64 + 40 * order
-
-
-def _bytes_of_counts(order: int) -> int:
-    return 64 + 24 * order
+def _left(memory: int) -> int:
+    """The bytes of `memory` that are left for counts, at least an eighth."""
+    return max(memory - resident_memory(), memory // 8)
 
 
 def _counted(
@@ -108,7 +106,7 @@ def _counted(
     """The text and its counts, which are in files if all tables might not fit in memory."""
     began = time.monotonic()
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
-    order, most = settings.order, memory // _bytes_of_tables(settings.order)
+    order, most = settings.order, memory // (_TABLE_BYTES * settings.order)
     place: dict[str, Any] = {"folder": scratch, "most": most, "force": force, "errors": errors}
     text = read(inputs, tokenizer, settings.tokenizer, settings.document, **place)
     config = text.config(order)
@@ -117,15 +115,18 @@ def _counted(
         f"text: {messages.counted(text.counts.tokens, 'token')} in {messages.counted(text.counts.documents, 'document')},"
         f" {config.vocab_size:,} types ({time.monotonic() - began:.1f} s)"
     )
-    merger = Merger(config, scratch, memory // 2)
-    part = len(text) if len(text) <= most else max(_LEAST, memory // 2 // _bytes_of_counts(order))
+    left = _left(memory)
+    merger = Merger(config, scratch, left // 2)
+    part = len(text)
+    if len(text) * _TABLE_BYTES * order > left:
+        part = max(_LEAST, left // 2 // (_COUNT_BYTES * order))
     runs, lead = list[Run](), np.zeros(0, np.int64)
     for piece in text.pieces(part):
         begins = not runs or lead[-1:] == text.eos
         ids = sentences(piece, text.eos, config.bos, text.tokenizer.vocab.unk, bool(begins))
         ids = np.concatenate([lead, ids])
         levels = counting.count(ids, config, len(lead))
-        if part == len(text):
+        if part >= len(text):
             return text, levels
         runs.append(merger.write(levels))
         lead = ids[-max(1, order - 1) :]
@@ -143,7 +144,7 @@ def _merged(settings: TrainLM, scratch: Path, memory: int) -> tuple[Text, list[C
     text = Text(tokenizer, documents.end_of_text(tokenizer, settings.tokenizer), TextCounts(), np.zeros(0, np.int32))
     config = text.config(settings.order)
     runs, sizes = zip(*(kept_counts.load(path, tokenizer, config) for path in settings.merge), strict=True)
-    levels = Merger(config, scratch, memory // 2).merged(runs)
+    levels = Merger(config, scratch, _left(memory) // 2).merged(runs)
     return replace(text, counts=sum(sizes, TextCounts())), levels
 
 
