@@ -41,7 +41,8 @@ def test_an_unknown_architecture_is_refused_with_a_guess() -> None:
         registry.model_class("lstn")
     with pytest.raises(
         BundleError,
-        match=r"'nlptools-nothing' is not a model of ours, expected 'gpt2', 'openai-gpt', 'llama', 'mistral', 'qwen2', 'qwen3', 'marian', 'pegasus'",
+        match=r"'nlptools-nothing' is not a model of ours, expected 'gpt2', 'openai-gpt', 'llama', 'mistral', 'qwen2', 'qwen3', "
+        r"'marian', 'pegasus'",
     ):
         directories.config_from_hf({"model_type": "nlptools-nothing"})
 
