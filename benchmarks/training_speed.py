@@ -137,6 +137,16 @@ class RandomBatches:
         pass
 
 
+class Streams(RandomBatches):
+    """Random tokens as streams: the state is carried from batch to batch."""
+
+    def __iter__(self) -> Any:
+        from dataclasses import replace
+
+        for number, batch in enumerate(super().__iter__()):
+            yield replace(batch, continues=number > 0)
+
+
 def speed(step: Callable[[], object], steps: int, tokens: int) -> float:
     begin = time.perf_counter()
     for _ in range(steps):

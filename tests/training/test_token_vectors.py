@@ -133,7 +133,9 @@ def text(tmp_path: Path) -> Path:
 
 def embeddings(directory: Path) -> np.ndarray:
     weights = artifacts.load_weights(directory)
-    (name,) = [name for name in weights if name.endswith(("wte.weight", "token_embedding.weight"))]
+    (name,) = [
+        name for name in weights if name.endswith(("wte.weight", "token_embedding.weight", "embed_tokens.weight"))
+    ]
     return np.asarray(weights[name])[:22]
 
 
