@@ -85,7 +85,9 @@ def ours(shape: str, precision: str, threads: int) -> Callable[[], float]:
     config = LSTMConfig(vocab, hidden, layers, dropout, embedding_size=width, tied=False, output_bias=True)
     model = RecurrentLM(config)
     model.initialize()
-    run = Training(output="", lr=0.1, batch_size=batch, steps=10**6, warmup=0, clip=5.0, weight_decay=0.0)
+    run = Training(
+        output="", lr=0.1, batch_size=batch, steps=10**6, warmup=0, clip=5.0, optimizer="sgd", weight_decay=0.0
+    )
     state = Fit(CausalLM(model), Streams(vocab, batch, length), backend, run, None)
     state.objective.train()
     state.working.train()

@@ -8,6 +8,7 @@ from typing import Any
 from nlptools.configs import check_architecture, option, size
 from nlptools.configs.ngram import SMOOTHINGS, limits, weights
 from nlptools.configs.recurrent import OPTIONS as _RECURRENT
+from nlptools.configs.recurrent import PRESETS as RECURRENT_PRESETS
 from nlptools.configs.recurrent import cutoffs
 from nlptools.errors import UsageError
 
@@ -127,6 +128,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "clip": 0.5,
     },
     "gpt2-xl": {"layers": 48, "hidden": 1600, "heads": 25, "context": 1024, "batch_size": 8, "lr": 2e-4},
+    **RECURRENT_PRESETS,
 }
 
 

@@ -15,6 +15,7 @@ or D (a plain network with tanh), in PyTorch's order.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -41,7 +42,7 @@ def layer(
     cell_BD: Tensor,
     packed: PackedWeight | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """All steps of a layer on a CPU -> hidden states (T, B, D) and the last cell (B, D), float32. Differentiable.
+    """All steps of a layer -> hidden states (T, B, D) and the last cell (B, D), float32. Differentiable.
 
     Args:
         kind: rnn, lstm or gru.
@@ -69,6 +70,8 @@ def native_layer(
     Args:
         weights: those of the input and of the hidden state, and their biases.
     """
+    if x_TBE.device.type == "cuda":  # cuDNN copies weights that do not stand side by side, and says so at each start
+        warnings.filterwarnings("ignore", message="RNN module weights are not part of single contiguous chunk")
     h = hidden_BD.to(x_TBE.dtype)[None].contiguous()
     options = (weights, True, 1, 0.0, training, False, False)
     if kind == "lstm":
@@ -84,7 +87,8 @@ def _product(weight_MK: Tensor, steps: Tensor, packed: PackedWeight | None = Non
     """Products with weight^T for `steps` (T, B, ...)."""
     T, B = steps.shape[:2]
     frozen = packed is not None and not weight_MK.requires_grad
-    if T >= _WORTH_PACKING and (by_onednn(weight_MK.dtype) or (frozen and weight_MK.dtype == torch.float32)):
+    on_cpu = steps.device.type == "cpu"
+    if on_cpu and T >= _WORTH_PACKING and (by_onednn(weight_MK.dtype) or (frozen and weight_MK.dtype == torch.float32)):
         rearranged = torch.ops.mkldnn._reorder_linear_weight(weight_MK.detach(), B)
         add = torch.ops.mkldnn._linear_pointwise.binary
         return lambda x, base: add(x, base, rearranged, None, "add")
@@ -145,9 +149,9 @@ def _lstm_forward(
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     (T, B, G), D = gates.shape, hidden.shape[-1]
     out, wide = _buffers(gates, hidden)
-    activated = torch.empty(T if keep else 1, B, G, dtype=wide)
-    cells = torch.empty(T + 1 if keep else 1, B, D, dtype=wide)
-    tanhs = torch.empty(T if keep else 1, B, D, dtype=wide)
+    activated = gates.new_empty(T if keep else 1, B, G, dtype=wide)
+    cells = gates.new_empty(T + 1 if keep else 1, B, D, dtype=wide)
+    tanhs = gates.new_empty(T if keep else 1, B, D, dtype=wide)
     cells[0] = cell
     for t in range(T):
         at = t if keep else 0
@@ -171,8 +175,8 @@ def _lstm_backward(
     activated, cells, tanhs = kept
     T, B, D = d_out.shape
     d_gates, wide = d_out.new_empty(T, B, 4 * D), activated.dtype
-    d_cell = torch.zeros(B, D, dtype=wide) if d_last is None else d_last.to(wide, copy=True)
-    d_raw, passed = torch.empty(B, 4 * D, dtype=wide), torch.empty(B, D, dtype=wide)
+    d_cell = d_out.new_zeros(B, D, dtype=wide) if d_last is None else d_last.to(wide, copy=True)
+    d_raw, passed = d_out.new_empty(B, 4 * D, dtype=wide), d_out.new_empty(B, D, dtype=wide)
     d_i, d_f, d_g, d_o = d_raw.chunk(4, 1)
     d_hidden = d_out[-1]
     for t in range(T - 1, -1, -1):
@@ -198,8 +202,8 @@ def _gru_forward(
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     (T, B, G), D = gates.shape, hidden.shape[-1]
     out, wide = _buffers(gates, hidden)
-    activated = torch.empty(T if keep else 1, B, G, dtype=wide)
-    candidates = torch.empty(
+    activated = gates.new_empty(T if keep else 1, B, G, dtype=wide)
+    candidates = gates.new_empty(
         T if keep else 1, B, D, dtype=wide
     )  # products with the hidden state, before the reset gate
     base = gates.new_zeros(B, G) if bias is None else bias.expand(B, G).contiguous()
@@ -223,7 +227,7 @@ def _gru_backward(
     activated, candidates = kept
     T, B, D = d_out.shape
     d_gates, d_own, wide = d_out.new_empty(T, B, 3 * D), d_out.new_empty(T, B, 3 * D), activated.dtype
-    d_raw = torch.empty(B, 3 * D, dtype=wide)
+    d_raw = d_out.new_empty(B, 3 * D, dtype=wide)
     d_r, d_z, d_n = d_raw.chunk(3, 1)
     zeros = torch.zeros_like(d_out[0])
     d_hidden = d_out[-1].to(wide)

@@ -119,6 +119,22 @@ def test_the_native_layer_is_the_same(kind: str) -> None:
 
 
 @kinds
+def test_the_loops_allocate_on_the_device_of_their_inputs(kind: str) -> None:
+    """Rows that are padded go through them on every device; "meta" computes nothing and refuses a mixture of devices."""
+    G = recurrent.GATES[kind] * 6
+    tensors = [
+        torch.empty(*shape, device="meta", requires_grad=True) for shape in ((9, 3, G), (G, 6), (G,), (3, 6), (3, 6))
+    ]
+    gates, weight, bias, hidden, cell = tensors
+    out, last = layer(kind, gates, weight, bias if kind == "gru" else None, hidden, cell)
+    assert out.shape == (9, 3, 6) and last.shape == (3, 6) and out.device.type == last.device.type == "meta"
+    (out.sum() + last.sum()).backward()
+    assert all(t.grad is not None for t in (gates, weight, hidden))
+    with torch.no_grad():
+        assert layer(kind, gates, weight, bias if kind == "gru" else None, hidden, cell)[0].device.type == "meta"
+
+
+@kinds
 def test_in_training_with_a_backend_it_runs_in_16_bits(kind: str) -> None:
     """The master weights get float32 gradients that point where those of float32 do."""
     torch.manual_seed(4)

@@ -17,9 +17,12 @@ from tiny_models import tiny
 from torch import Tensor, nn
 
 from nlptools import bundle
+from nlptools.configs import Training
 from nlptools.configs.lm import TrainLM
+from nlptools.configs.recurrent import PRESETS
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
+from nlptools.layers.initial import empty_weights
 from nlptools.models import registry
 from nlptools.training import initial
 from nlptools.training.objectives import CausalLM
@@ -200,6 +203,31 @@ def test_options_become_sizes() -> None:
             registry.config_class("rnn").from_options(replace(options, arch="rnn", adaptive=text), 1000)
     with pytest.raises(UsageError, match="--untied does not go with --arch transformer"):
         TrainLM(tokenizer="words", untied=True).check()
+
+
+@pytest.mark.parametrize(
+    ("preset", "weights"),
+    [
+        ("zaremba-small", 4.65e6),
+        ("zaremba-medium", 19.8e6),
+        ("zaremba-large", 66.0e6),
+        ("awd-lstm", 24.2e6),
+        ("lstm-hour", 13.3e6),
+    ],
+)
+def test_presets_have_the_published_sizes(preset: str, weights: float) -> None:
+    values = PRESETS[preset]
+    options, run = (
+        kind(**{name: value for name, value in values.items() if name in kind.__dataclass_fields__}, **required)
+        for kind, required in ((TrainLM, {"tokenizer": "words"}), (Training, {"output": "", "valid": "valid.txt"}))
+    )
+    options.check()
+    run.check()
+    assert values.keys() <= vars(options).keys() | vars(run).keys()
+    config = registry.config_class("lstm").from_options(options, 10_000)
+    with empty_weights():
+        model = registry.model_class("lstm")(config)
+    assert sum(p.numel() for p in model.parameters()) == pytest.approx(weights, rel=0.01)
 
 
 @pytest.mark.parametrize(
