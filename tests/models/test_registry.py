@@ -28,7 +28,7 @@ def test_a_row_leads_to_a_model_and_its_sizes(name: str) -> None:
 
 
 def test_names_are_those_of_a_family_in_order() -> None:
-    assert registry.names(registry.LANGUAGE)[:4] == ("transformer", "rnn", "lstm", "gru")
+    assert registry.names(registry.LANGUAGE)[:4] == ("transformer", "modern", "rnn", "lstm")
     options = [registry.find(name).option for name in registry.names(registry.ENCODER_DECODER)]
     assert options == ["transformer", "rnn", "convolution"]
     assert registry.names("nothing") == ()
@@ -36,12 +36,12 @@ def test_names_are_those_of_a_family_in_order() -> None:
 
 def test_an_unknown_architecture_is_refused_with_a_guess() -> None:
     with pytest.raises(
-        BundleError, match=r"unknown architecture 'lstn' \(did you mean lstm\? known: transformer, rnn, lstm,"
+        BundleError, match=r"unknown architecture 'lstn' \(did you mean lstm\? known: transformer, modern, rnn, lstm,"
     ):
         registry.model_class("lstn")
     with pytest.raises(
         BundleError,
-        match=r"'nlptools-nothing' is not a model of ours, expected 'gpt2', 'openai-gpt', 'marian', 'pegasus'",
+        match=r"'nlptools-nothing' is not a model of ours, expected 'gpt2', 'openai-gpt', 'llama', ",
     ):
         directories.config_from_hf({"model_type": "nlptools-nothing"})
 
