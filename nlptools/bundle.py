@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from nlptools import messages
 from nlptools.errors import BundleError, InputError, display, reading
 from nlptools.files import artifacts, atomic, compression, hub_cache
 
@@ -390,12 +391,22 @@ def _end_tokens(path: Path, config: dict[str, Any], tokenizer: Tokenizer) -> tup
     named = config.get("eos_token_id")
     if named is None:
         named = more if more is not None or tokenizer.vocab is None else tokenizer.vocab.eos
+    if named is None and "nlptools" not in config:
+        named = _unknown_as_eos(path, tokenizer)
     ids: list[Any] = [id for each in (named, more or []) for id in (each if isinstance(each, list) else [each])]
     for id in ids or [None]:
         if type(id) is not int or not 0 <= id < config["vocab_size"]:
             raise BundleError(f"{display(str(path))}: eos_token_id is {id!r:.80}, expected a token of the model")
     config["eos_token_id"], *others = dict.fromkeys(ids)
     return tuple(others)
+
+
+def _unknown_as_eos(path: Path, tokenizer: Tokenizer) -> int | None:
+    """The unknown token, with a warning: GPT-1 was published without an end-of-text token."""
+    unknown = None if tokenizer.vocab is None else tokenizer.vocab.unk
+    if unknown is not None:
+        messages.warn(f"{display(str(path))}: no end-of-text token, the unknown token is taken for it")
+    return unknown
 
 
 def _check_pair(path: Path, source: Tokenizer, target: Tokenizer, sizes: Any) -> None:

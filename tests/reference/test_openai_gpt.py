@@ -73,6 +73,26 @@ def test_our_directory_opens_there(tmp_path: Path) -> None:
         assert torch.equal(logits, again.model.output.logits(again.model(ids)[0]))
 
 
+def test_a_directory_without_an_end_of_text_token_opens_with_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As GPT was published: lower-cased BPE with </w>, and <unk> as the only special token."""
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+
+    tokenizer = Tokenizer(models.BPE(unk_token="<unk>", end_of_word_suffix="</w>"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.BPEDecoder(suffix="</w>")
+    trainer = trainers.BpeTrainer(vocab_size=70, special_tokens=["<unk>"], end_of_word_suffix="</w>")
+    tokenizer.train_from_iterator(["the cat sat on the mat and the dog ate a long log by itself"], trainer)
+    theirs = random_gpt()
+    theirs.save_pretrained(tmp_path)
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    loaded = bundle.load(tmp_path)
+    assert loaded.eos == 0 and "no end-of-text token, the unknown token is taken for it" in capsys.readouterr().err
+    assert loaded.tokenizer.decode(loaded.tokenizer.encode("The cat sat")) == "the cat sat"
+
+
 def test_a_classifier_of_theirs_here_and_back() -> None:
     theirs = random_gpt("OpenAIGPTForSequenceClassification", num_labels=3, pad_token_id=0)
     data = {**theirs.config.to_dict(), "architectures": ["OpenAIGPTForSequenceClassification"]}

@@ -85,6 +85,23 @@ def test_frozen_embeddings_stay_as_they_are_and_others_learn(arch: str, precisio
     assert not (weight[others] == before[others]).all(1).any()
 
 
+def test_averages_have_the_frozen_embeddings_too(tmp_path: Path) -> None:
+    """Validations measure the averages of NT-ASGD, and weight decay is in them, but not in the frozen rows."""
+    objective, source = objective_and_source("transformer", tmp_path)
+    weight = objective.model.token_embedding.weight
+    before, measured = weight.detach().clone(), []
+
+    def evaluate(model: Any, stop: Any) -> dict[str, float]:
+        measured.append(model.token_embedding.weight.detach().clone())
+        return {"loss": float(len(measured))}
+
+    run = Training(output="", steps=8, batch_size=4, lr=0.1, warmup=0, weight_decay=0.5, schedule="constant", valid="v",
+                   valid_every="2", optimizer="asgd", asgd_patience=0)  # fmt: skip
+    fit(objective, source, Backend(torch.device("cpu")), run, evaluate=evaluate)
+    assert len(measured) == 4 and not torch.equal(measured[-1], weight), "the last one is of averages"
+    assert all(torch.equal(tensor[FROZEN], before[FROZEN]) for tensor in (*measured, weight))
+
+
 def test_gradients_of_frozen_embeddings_do_not_count_in_clipping(tmp_path: Path) -> None:
     objective, source = objective_and_source("lstm", tmp_path)
     objective.frozen = torch.arange(50)

@@ -27,7 +27,7 @@ _NEAREST = {  # families that are not supported, because of a layer or a scaling
     **dict.fromkeys(("falcon", "stablelm", "starcoder2", "internlm2", "smollm3", "llama4", "olmo", "mpt"), "llama"),
     **dict.fromkeys(("olmo2", "qwen3_moe", "qwen3_next"), "qwen3"),
     **dict.fromkeys(("mixtral", "ministral", "mistral3"), "mistral"),
-    **dict.fromkeys(("gpt_neo", "gpt_neox", "gptj", "gpt_bigcode", "opt", "bloom", "openai-gpt"), "gpt2"),
+    **dict.fromkeys(("gpt_neo", "gpt_neox", "gptj", "gpt_bigcode", "opt", "bloom"), "gpt2"),
     "qwen2_moe": "qwen2",
 }
 
