@@ -3,7 +3,7 @@
     python benchmarks/llama_decoding_speed.py [--layers N] [--lines N] [--prompts N] [--rounds N]
 
 SmolLM 135M shape with random weights: 32 prompts of 16 tokens, 64 new tokens each, greedy; and the log-probabilities of 2,000
-lines of 5 to 60 tokens, in batches of 32 of like length (transformers, padded on the right). Tokens and sums are compared in fp32.
+lines of 5 to 60 tokens, in batches of 32 of like length (transformers, padded on the right). Results are compared in fp32.
 """
 
 from __future__ import annotations

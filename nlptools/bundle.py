@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from nlptools import messages
 from nlptools.errors import BundleError, InputError, display, reading
 from nlptools.files import artifacts, atomic, compression, hub_cache
 
@@ -267,11 +266,11 @@ def _load(path: Path) -> Bundle:
     check_tokenizer(path, tokenizer, config)
     if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER):
         return Bundle(path, arch, model, tokenizer, config, training)
-    from nlptools.text.first_token import first_token
+    from nlptools.text.text_boundaries import end_tokens, first_token
 
-    ends = _end_tokens(path, config, tokenizer)
+    config["eos_token_id"], *ends = end_tokens(path, config, tokenizer)
     bos = None if "nlptools" in config else first_token(tokenizer, path)
-    return Bundle(path, arch, model, tokenizer, config, training, bos=bos, ends=ends)
+    return Bundle(path, arch, model, tokenizer, config, training, bos=bos, ends=tuple(ends))
 
 
 def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
@@ -380,33 +379,6 @@ def check_tokenizer(path: Path, tokenizer: Tokenizer, config: Mapping[str, Any])
         raise BundleError(f"{display(str(path))}: the tokenizer has no vocabulary")
     if not isinstance(size, int) or len(tokenizer.vocab) > size:
         raise BundleError(f"{display(str(path))}: the tokenizer has {len(tokenizer.vocab)} tokens, the model {size}")
-
-
-def _end_tokens(path: Path, config: dict[str, Any], tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Set the one end-of-text token in `config`, and return the others, of config.json and generation_config.json, either of
-    which may list several. Raises BundleError for ids that are no tokens of the model.
-    """
-    settings = path / "generation_config.json"
-    more = artifacts.read_json(settings).get("eos_token_id") if settings.is_file() else None
-    named = config.get("eos_token_id")
-    if named is None:
-        named = more if more is not None or tokenizer.vocab is None else tokenizer.vocab.eos
-    if named is None and "nlptools" not in config:
-        named = _unknown_as_eos(path, tokenizer)
-    ids: list[Any] = [id for each in (named, more or []) for id in (each if isinstance(each, list) else [each])]
-    for id in ids or [None]:
-        if type(id) is not int or not 0 <= id < config["vocab_size"]:
-            raise BundleError(f"{display(str(path))}: eos_token_id is {id!r:.80}, expected a token of the model")
-    config["eos_token_id"], *others = dict.fromkeys(ids)
-    return tuple(others)
-
-
-def _unknown_as_eos(path: Path, tokenizer: Tokenizer) -> int | None:
-    """The unknown token, with a warning: GPT-1 was published without an end-of-text token."""
-    unknown = None if tokenizer.vocab is None else tokenizer.vocab.unk
-    if unknown is not None:
-        messages.warn(f"{display(str(path))}: no end-of-text token, the unknown token is taken for it")
-    return unknown
 
 
 def _check_pair(path: Path, source: Tokenizer, target: Tokenizer, sizes: Any) -> None:

@@ -19,7 +19,8 @@ from nlptools.errors import UsageError
     presets=PRESETS,
     formats="""Input is text. By default each line is one document; --document changes that. The output is a model directory:
 config.json, model.safetensors and the tokenizer's files in the layout of Hugging Face (a transformer opens there as GPT-2, modern
-as LLaMA, with --qk-norm as Qwen3), training.json (the training record), log.jsonl (one JSON object per report), manifest.json (sizes and SHA-256 sums),
+as LLaMA, with --qk-norm as Qwen3), training.json (the training record), log.jsonl (one JSON object per report), and
+manifest.json (sizes and SHA-256 sums),
 checkpoints/ and data/ (token ids, to continue from). An n-gram model (--arch ngram) is counted in one pass: model.safetensors
 holds its tables, counts.safetensors the counts (--keep-counts), and a tokenizer without --vocab gets a vocabulary of all
 tokens of the text. With --valid the saved weights are those with the lowest validation loss, otherwise the last ones; --average

@@ -89,7 +89,7 @@ def test_a_directory_without_an_end_of_text_token_opens_with_a_warning(
     theirs.save_pretrained(tmp_path)
     tokenizer.save(str(tmp_path / "tokenizer.json"))
     loaded = bundle.load(tmp_path)
-    assert loaded.eos == 0 and "no end-of-text token, the unknown token is taken for it" in capsys.readouterr().err
+    assert loaded.eos == 0 and "no end-of-text token, the unknown token takes its place" in capsys.readouterr().err
     assert loaded.tokenizer.decode(loaded.tokenizer.encode("The cat sat")) == "the cat sat"
 
 

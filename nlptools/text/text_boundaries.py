@@ -1,0 +1,54 @@
+"""Tokens at the beginning and the end of texts in published model directories, such as <s> and </s> of LLaMA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nlptools import messages
+from nlptools.errors import BundleError, display
+from nlptools.files import artifacts
+from nlptools.text.huggingface import HuggingFace, read_config
+from nlptools.text.tokenizer import Tokenizer
+
+
+def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
+    """The id of the token that a tokenizer puts before each text; None: there is none.
+
+    "add_bos_token" in tokenizer_config.json decides; without it, the template in tokenizer.json. A SentencePiece model of a
+    LLaMA has neither, and a first token. Raises BundleError for a damaged tokenizer_config.json.
+    """
+    config = read_config(directory)
+    template = tokenizer.first_token() if isinstance(tokenizer, HuggingFace) else None
+    bos = None if tokenizer.vocab is None else tokenizer.vocab.bos
+    if template is None and str(config.get("tokenizer_class", "")).startswith("Llama"):
+        template = None if isinstance(tokenizer, HuggingFace) else bos
+    added = config.get("add_bos_token")
+    return template if added is None else bos if added else None
+
+
+def end_tokens(directory: Path, config: Mapping[str, Any], tokenizer: Tokenizer) -> list[int]:
+    """The ids of the tokens that end a text, the end-of-text token first: of `config`, its config.json, and of
+    generation_config.json, either of which may list several. Raises BundleError for ids that are no tokens of the model.
+    """
+    settings = directory / "generation_config.json"
+    more = artifacts.read_json(settings).get("eos_token_id") if settings.is_file() else None
+    named = config.get("eos_token_id")
+    if named is None:
+        named = more if more is not None or tokenizer.vocab is None else tokenizer.vocab.eos
+    if named is None and "nlptools" not in config:
+        named = _unknown_as_end(directory, tokenizer)
+    ids: list[Any] = [id for each in (named, more or []) for id in (each if isinstance(each, list) else [each])]
+    for id in ids or [None]:
+        if type(id) is not int or not 0 <= id < config["vocab_size"]:
+            raise BundleError(f"{display(str(directory))}: eos_token_id is {id!r:.80}, expected a token of the model")
+    return list(dict.fromkeys(ids))
+
+
+def _unknown_as_end(directory: Path, tokenizer: Tokenizer) -> int | None:
+    """The unknown token, with a warning: GPT-1 was published without an end-of-text token."""
+    unknown = None if tokenizer.vocab is None else tokenizer.vocab.unk
+    if unknown is not None:
+        messages.warn(f"{display(str(directory))}: no end-of-text token, the unknown token takes its place")
+    return unknown
