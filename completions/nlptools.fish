@@ -211,7 +211,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -s h -d 'Show th
 complete -c nlptools -n '__fish_seen_subcommand_from train-w2v' -l help -d 'Show this message and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l tokenizer -s t -r -a 'whitespace words 13a intl zh ja-mecab ko-mecab char bytes' -d 'Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a model directory.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l arch -x -a 'transformer modern rnn lstm gru transformer-xl convolution feedforward ngram' -d 'Architecture.'
-complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l preset -x -a 'tiny small-char modern-small smollm-135m gpt2 gpt2-medium gpt2-large transformer-xl small-transformer-xl gpt1 gpt3-small gpt3-medium gpt3-large gpt3-xl bengio nplm gpt2-xl zaremba-small zaremba-medium zaremba-large awd-lstm lstm-hour' -d 'Named sizes and training options; other options override them.'
+complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l preset -x -a 'tiny small-char gpt1 gpt2 gpt2-medium gpt2-large gpt2-xl gpt3-small gpt3-medium gpt3-large gpt3-xl modern-small smollm-135m bengio nplm transformer-xl small-transformer-xl zaremba-small zaremba-medium zaremba-large awd-lstm lstm-hour' -d 'Named sizes and training options; other options override them.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l vocab -r -d 'Vocabulary of a tokenizer given by name.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l layers -r -d 'Layers.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l hidden -r -d 'Width of the hidden states.'

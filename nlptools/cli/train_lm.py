@@ -7,7 +7,8 @@ import dataclasses
 from nlptools.cli.options import command as make_command
 from nlptools.cli.options import inputs_argument, invocation
 from nlptools.configs import Common, Compute, Training
-from nlptools.configs.lm import PRESETS, TrainLM
+from nlptools.configs.lm import TrainLM
+from nlptools.configs.lm_presets import PRESETS
 from nlptools.errors import UsageError
 
 

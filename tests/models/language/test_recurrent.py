@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from nlptools import bundle
 from nlptools.configs import Training
 from nlptools.configs.lm import TrainLM
-from nlptools.configs.recurrent import PRESETS
+from nlptools.configs.lm_presets import PRESETS
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.initial import empty_weights
