@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from nlptools.cli.options import command as make_command
@@ -62,7 +64,7 @@ log_probability per token; lists named word, surprisal, rank, entropy, tokens pe
             "nlptools score lm/ --field 2 < nbest.tsv | sort -t $'\\t' -k 1,1n -k 3,3gr",
         ),
     ),
-    exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
+    exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
 @click.argument("model", type=click.Path())
 @filter_inputs
@@ -78,12 +80,22 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
     import math
 
     from nlptools.files import streams
+    from nlptools.inference import mixture_directory
     from nlptools.inference.loading import load
     from nlptools.inference.score_rows import rows
 
-    names = streams.check_inputs(inputs)
+    names = streams.check_inputs(inputs, [score.tune] if score.tune else [])
+    if score.save is not None:
+        mixture_directory.check_target(score.save, lines.force)
     with streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered) as out:
-        loaded = load(model, compute=compute, settings=score)
+        loaded: Any = load(model, *score.mixed, compute=compute, settings=score)
+        if score.tune is not None:
+            from nlptools.inference.tuning import tune
+
+            held_out = [score.tune]
+            score = tune(loaded, lambda: streams.all_blocks(held_out, common.encoding_errors), score, score.tune)
+        if score.save is not None:
+            mixture_directory.save(score.save, loaded.parts.bundles, loaded.weights)
         if score.per == "total":
             result = loaded.perplexity(streams.all_blocks(names, common.encoding_errors), score)
             if result["tokens"] == 0:

@@ -4,12 +4,41 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from nlptools.configs import LARGEST, option
 from nlptools.errors import UsageError
 
 COLUMNS = ("surprisal", "rank", "entropy", "tokens")  # of --per word
 LOGARITHMS = {"2": math.log(2), "e": 1.0, "10": math.log(10)}  # nats in one unit
+
+
+def mixture_weights(text: str) -> tuple[float, ...]:
+    """Weights in a text such as `.7,.3`, which sum to 1. Raises UsageError."""
+    numbers = _numbers(text)
+    if not numbers or not all(0 <= number <= 1 for number in numbers) or abs(sum(numbers) - 1) > 1e-6:
+        raise UsageError(f"{text!r}: expected numbers such as .7,.3, one for each model, that sum to 1")
+    return numbers
+
+
+def cache_settings(text: str) -> tuple[float, float]:
+    """The weight and the flatness of a cache in a text such as `.1,.3`. Raises UsageError."""
+    numbers = _numbers(text)
+    if len(numbers) != 2 or not 0 <= numbers[0] < 1 or not 0 <= numbers[1] < math.inf:
+        raise UsageError(f"{text!r}: expected two numbers such as .1,.3: a weight below 1, and a factor of at least 0")
+    return numbers[0], numbers[1]
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    """The numbers between commas; none if one of them is not a number."""
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        return ()
+
+
+_MIXTURE: dict[str, Any] = {"section": "Mixtures"}
+_ADAPTATION: dict[str, Any] = {"section": "Adaptation to the text"}
 
 
 @dataclass(frozen=True)
@@ -75,6 +104,68 @@ class Score:
         "Score the text as one stream: each token given all tokens before it, those of earlier lines or documents included. A"
         " model with a state carries it over; one with a longest context sees the last tokens of the stream.",
     )
+    mixed: tuple[str, ...] = option(
+        (),
+        "Mix MODEL with this one: the probability of each token is the weighted mean of those by all models.",
+        flag="with",
+        multiple=True,
+        metavar="MODEL",
+        **_MIXTURE,
+    )
+    weights: str | None = option(
+        None,
+        "Weights of the models of a mixture, MODEL first, that sum to 1. Default: equal weights, or those of the saved mixture.",
+        metavar="P,P,...",
+        check=mixture_weights,
+        **_MIXTURE,
+    )
+    tune: str | None = option(
+        None,
+        "Choose the weights of a mixture, and the settings of --cache, that are best for this held-out text.",
+        metavar="FILE",
+        **_MIXTURE,
+    )
+    save: str | None = option(
+        None,
+        "Save the mixture as a model directory for score and generate, with copies of its models (hard links, where the file"
+        " system permits).",
+        metavar="DIR",
+        **_MIXTURE,
+    )
+    cache: int = option(
+        0,
+        "Give more probability to recent tokens that followed hidden states like the present one: a neural cache of the last N"
+        " tokens (Grave et al. 2017). Includes --carry.",
+        low=0,
+        metavar="N",
+        **_ADAPTATION,
+    )
+    cache_settings: str | None = option(
+        None,
+        "Weight of the cache, and the factor of the products of hidden states. Default: .1,.3; better ones: see --tune.",
+        metavar="P,X",
+        check=cache_settings,
+        **_ADAPTATION,
+    )
+    dynamic: float = option(
+        0.0,
+        "Train the model on the text that has been scored: dynamic evaluation (Krause et al. 2018) by gradient descent with this"
+        " learning rate. Includes --carry. The saved model stays as it is.",
+        low=0,
+        metavar="RATE",
+        **_ADAPTATION,
+    )
+    dynamic_decay: float = option(
+        0.0,
+        "Share of the way back to the saved weights that each update of --dynamic goes.",
+        low=0,
+        high=1,
+        metavar="X",
+        **_ADAPTATION,
+    )
+    dynamic_segment: int = option(
+        20, "Tokens from one update of --dynamic to the next.", low=1, metavar="N", **_ADAPTATION
+    )
     eos: bool = option(True, "Count the end-of-text token as part of each line.")
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
     memory_length: int | None = option(
@@ -90,6 +181,11 @@ class Score:
     def unit(self) -> float:
         """Nats in one unit of surprisal."""
         return LOGARITHMS[self.base or "2"]
+
+    @property
+    def one_stream(self) -> bool:
+        """Whether what comes before a line or a document has an influence on its scores."""
+        return self.carry or self.cache > 0 or self.dynamic > 0
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
@@ -110,6 +206,8 @@ class Score:
             raise UsageError("--columns: expected different columns")
         self._check_field()
         self._check_masked()
+        self._check_mixture()
+        self._check_adaptation()
 
     def _check_masked(self) -> None:
         if self.masked is None:
@@ -119,6 +217,10 @@ class Score:
             "--document": self.document is not None,
             "--stride": self.stride != 0,
             "--carry": self.carry,
+            "--with": len(self.mixed) > 0,
+            "--tune": self.tune is not None,
+            "--cache": self.cache > 0,
+            "--dynamic": self.dynamic > 0,
             "--memory-length": self.memory_length is not None,
             "--no-boundary-correction": not self.boundary_correction,
         }
@@ -127,6 +229,25 @@ class Score:
                 f"{flags[0]} does not go with --masked",
                 hint="lines are scored one by one, each token in the middle of its context, without an end of text",
             )
+
+    def _check_mixture(self) -> None:
+        if self.weights is not None and self.tune is not None:
+            raise UsageError("--weights does not go with --tune, which chooses them")
+        if self.weights is not None and self.mixed and len(mixture_weights(self.weights)) != 1 + len(self.mixed):
+            count = len(mixture_weights(self.weights))
+            raise UsageError(f"--weights has {count} numbers, the mixture has {1 + len(self.mixed)} models")
+
+    def _check_adaptation(self) -> None:
+        if self.cache_settings is not None and not self.cache:
+            raise UsageError("--cache-settings goes with --cache")
+        if self.cache_settings is not None and self.tune is not None:
+            raise UsageError("--cache-settings does not go with --tune, which chooses them")
+        if self.cache and self.per == "word":
+            raise UsageError("--cache does not go with --per word, which needs whole distributions")
+        if not self.dynamic and (self.dynamic_decay or self.dynamic_segment != 20):
+            raise UsageError("--dynamic-decay and --dynamic-segment go with --dynamic")
+        if self.dynamic and self.stride:
+            raise UsageError("--stride does not go with --dynamic: windows move on by --dynamic-segment")
 
     def _check_field(self) -> None:
         if self.field is None:

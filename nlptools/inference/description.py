@@ -10,6 +10,7 @@ from typing import Any
 from nlptools import bundle
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, hub_cache
+from nlptools.inference import mixture_directory
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.vectors.table import Vectors
 
@@ -21,8 +22,9 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
 
     A model directory has the sections model, task (if it has labels or finetune wrote it), tokenizer, training and files; an
     encoder-decoder with two tokenizers has source tokenizer and target tokenizer. A directory of vectors has vectors, training
-    (if train-w2v wrote it) and files. Directories of models are not loaded. A file of vectors, in any format that convert
-    reads, has the section vectors; a tokenizer or a vocabulary, a file or a directory, has tokenizer.
+    (if train-w2v wrote it) and files; one of a mixture has mixture (the weight of each model) and files. Directories of models
+    are not loaded. A file of vectors, in any format that convert reads, has the section vectors; a tokenizer or a vocabulary,
+    a file or a directory, has tokenizer.
 
     Raises:
         InputError, BundleError: no such file or directory, neither a model nor vectors nor a tokenizer, or a damaged file.
@@ -39,6 +41,9 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
     verified = artifacts.verify(path)
     config = artifacts.read_json(path / "config.json")
     files = _files(path, verified)
+    if mixture_directory.is_saved(path):
+        parts, weights = mixture_directory.read(path)
+        return {"mixture": {part.name: weight for part, weight in zip(parts, weights, strict=True)}, "files": files}
     training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
     if config.get("kind") == "vectors":
         trained = {"training": _vector_training(training)} if training else {}

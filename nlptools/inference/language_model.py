@@ -19,7 +19,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.files.streams import Block
-from nlptools.inference import scoring
+from nlptools.inference import adaptation, scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
 from nlptools.inference.line_score import LineScore, token_name
@@ -50,7 +50,7 @@ class LanguageModel:
         self.vocab = loaded.tokenizer.vocab
         self.unknown = UnknownTokens(loaded.tokenizer, "the text")
         self.model: contract.LanguageModel = self.backend.for_inference(loaded.model)
-        self._stream: tuple[Score, scoring.CarriedScores] | None = None  # with the settings that it began with
+        self._stream: tuple[Score, scoring.Scores] | None = None  # with the settings that it began with
 
     # -- scoring --------------------------------------------------------------------------------------------------
 
@@ -79,23 +79,42 @@ class LanguageModel:
         ]
 
     def _scores(
-        self, documents: list[list[int]], settings: Score, measure: scoring.Measure = scoring.log_probabilities
+        self,
+        documents: Sequence[Sequence[int] | np.ndarray],
+        settings: Score,
+        measure: scoring.Measure = scoring.log_probabilities,
     ) -> list[np.ndarray]:
         """The log-probability of each token of each document, in nats, or what else `measure` returns."""
-        how: dict[str, Any] = {
-            "start": self.bundle.start,
-            "stride": settings.stride,
-            "batch_tokens": settings.batch_tokens,
-            "measure": measure,
-        }
-        if not settings.carry:
-            scores = scoring.document_scores(self.model, documents, self.backend, **how)
-        else:
+        if settings.one_stream:
             if self._stream is None or self._stream[0] != settings:
-                self._stream = settings, scoring.CarriedScores(self.model, self.backend, **how)
-            scores = self._stream[1](documents)
+                self._stream = settings, self._new_stream(settings, measure)
+            scores = self._stream[1](documents, None)
+        else:
+            scores = scoring.document_scores(
+                self.model,
+                documents,
+                self.backend,
+                start=self.bundle.start,
+                stride=settings.stride,
+                batch_tokens=settings.batch_tokens,
+                measure=measure,
+            )
         assert scores is not None
         return scores
+
+    def _new_stream(self, settings: Score, measure: scoring.Measure = scoring.log_probabilities) -> scoring.Scores:
+        """Scores a text as one stream."""
+        if settings.cache and measure is scoring.log_probabilities:
+            measure = self._cached(adaptation.NeuralCache.of(settings))
+        return adaptation.stream(self.model, self.backend, settings, self.bundle.start, measure)
+
+    def cache_grid(self, size: int, factors: Sequence[float]) -> scoring.Measure:
+        """The measure from which the settings of a cache of this model are chosen, see `adaptation.tune_cache`."""
+        return adaptation.CacheGrid(size, factors)
+
+    def _cached(self, cache: scoring.Measure) -> scoring.Measure:
+        """The measure that applies a cache to this model."""
+        return cache
 
     def totals(self, lines: Sequence[str], settings: Score) -> list[tuple[float, int]]:
         """(log-probability in nats, number of tokens) of each line."""
@@ -118,16 +137,11 @@ class LanguageModel:
         settings = settings or Score(per="total")
         eos, document = self.bundle.eos, settings.document or self.bundle.document
         encoded = token_file.encode(blocks, self.unknown, eos, document, self.backend.threads)
-        scored = scoring.score_stream(
-            self.model,
-            encoded,
-            self.backend,
-            eos=eos,
-            start=self.bundle.start,
-            stride=settings.stride,
-            batch_tokens=settings.batch_tokens,
-            carry=settings.carry,
-        )
+        if settings.one_stream:
+            scored = scoring.total(self._new_stream(settings), (([ids], part) for ids, part in encoded))
+        else:
+            how: dict[str, Any] = {"start": self.bundle.start, "stride": settings.stride, "batch_tokens": settings.batch_tokens}
+            scored = scoring.score_stream(self.model, encoded, self.backend, eos=eos, **how)
         assert scored is not None
         total, counts = scored
         return {
@@ -135,7 +149,7 @@ class LanguageModel:
             **perplexities(total, counts),
             **vars(counts),
             "protocol": {
-                **self._windows(settings),
+                **self._context(settings),
                 "memory": vars(self.model.config).get("inference_memory"),
                 "document": document,
                 "before_first_token": token_name(self.vocab, self.bundle.start),
@@ -147,17 +161,28 @@ class LanguageModel:
             },
         }
 
-    def _windows(self, settings: Score) -> dict[str, Any]:
-        """The part of the protocol that says what the model sees before a token."""
-        context = self.model.max_context
-        state = "carried over documents" if settings.carry else "new for each document"
-        if context is None:
-            return {"context": None, "stride": None, "last_window": None, "state": state}
-        if settings.carry:
-            stride, last = scoring.carried_stride(context, settings.stride), "ends with the text"
-        else:
+    def _context(self, settings: Score) -> dict[str, Any]:
+        """The part of the protocol that says what the model knows of the text before a token."""
+        context, stride, last = self.model.max_context, None, None
+        if context is not None and settings.one_stream:
+            last = "ends with the text"
+            stride = min(settings.dynamic_segment, context) if settings.dynamic else None
+            stride = stride or scoring.carried_stride(context, settings.stride)
+        elif context is not None:
             stride, last = settings.stride or context, "moved back to be full"
-        return {"context": context, "stride": stride, "last_window": last, "state": state}
+        state = "carried over documents" if settings.one_stream else "new for each document"
+        adapted = adaptation.describe(settings)
+        return {"context": context, "stride": stride, "last_window": last, "state": state, **adapted}
+
+    @torch.inference_mode()
+    def measured(self, blocks: Iterable[Block], settings: Score, measure: scoring.Measure) -> np.ndarray:
+        """(T,) or (T, K): what a measure returns for each token of a text that is scored as by `perplexity`."""
+        eos, document = self.bundle.eos, settings.document or self.bundle.document
+        encoded = token_file.encode(blocks, self.unknown, eos, document, self.backend.threads)
+        self._stream = None
+        rows = [row for ids, _ in scoring.whole_documents(encoded, eos) for row in self._scores(ids, settings, measure)]
+        self._stream = None
+        return np.concatenate(rows) if rows else np.zeros((0, 1), np.float32)
 
     # -- generating -----------------------------------------------------------------------------------------------
 

@@ -12,9 +12,10 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.generation import Generate
-from nlptools.configs.scoring import Score
+from nlptools.configs.scoring import Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
+from nlptools.inference import mixture_directory
 from nlptools.models import registry
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def load(
 ) -> LanguageModel | Translator: ...
 @overload
 def load(
-    path: str | Path, *, settings: Score, **where: Unpack[Where]
+    path: str | Path, *others: str | Path, settings: Score, **where: Unpack[Where]
 ) -> LanguageModel | NGramScorer | MaskedScorer: ...
 @overload
 def load(
@@ -117,8 +118,8 @@ def load(
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel` or an `NGramScorer`; with `masked`, a `MaskedScorer` for an encoder. Its `memory_length` applies
-      from here on;
+    * `Score`: a `LanguageModel` or an `NGramScorer`; `others` are mixed with it. With `masked`, a `MaskedScorer` for an encoder.
+      Its `memory_length` applies from here on;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
@@ -146,10 +147,10 @@ def load(
         raise UsageError(
             f"{path} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
         )
+    if isinstance(settings, Score) or mixture_directory.is_saved(path):
+        return _scorer([path, *others], settings, compute)
     opened = [open_model(each) for each in (path, *others)]
     first = opened[0]
-    if isinstance(settings, Score):
-        return _scorer(opened, settings, compute)
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
@@ -163,9 +164,15 @@ def load(
 
 
 def _scorer(
-    opened: list[Opened], settings: Score, compute: Compute
+    paths: list[str | Path], settings: object, compute: Compute
 ) -> LanguageModel | NGramScorer | MaskedScorer | Translator:
-    """A model that scores text. Raises UsageError for one that cannot."""
+    """A model that scores text, or a mixture for any use. Raises UsageError for one that cannot."""
+    mixed = len(paths) > 1 or mixture_directory.is_saved(paths[0])
+    if isinstance(settings, Score):
+        compute = _for_scoring(settings, compute, mixed)
+    if mixed or not isinstance(settings, Score):
+        return _mixture(paths, settings, compute)
+    opened = [open_model(paths[0])]
     loaded = opened[0].bundle
     if settings.masked is not None:
         from nlptools.compute import backend
@@ -174,7 +181,7 @@ def _scorer(
         backend.expect_new_shapes()
         return MaskedScorer(loaded, backend.Backend.detect(compute))
     if settings.memory_length is not None:
-        _set_memory(loaded, settings.memory_length)
+        _set_memory(settings.memory_length, loaded)
     if loaded.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if loaded.is_encoder_decoder:
@@ -191,10 +198,7 @@ def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> La
         raise UsageError(f"{display(str(loaded.path))} is an n-gram model: score and generate take those")
     model: Any = loaded.model
     if not isinstance(settings, Generate):
-        if isinstance(settings, Score) and settings.carry:
-            raise UsageError(
-                f"--carry: {display(str(loaded.path))} is an n-gram model, which sees nothing before the sentence of a token"
-            )
+        _refuse_streams(display(str(loaded.path)), settings)
         from nlptools.inference.ngram_scorer import NGramScorer
 
         return NGramScorer(loaded, model)
@@ -206,12 +210,67 @@ def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> La
     return LanguageModel(replace(loaded, model=decoder), Backend.detect(replace(compute, device="cpu")))
 
 
-def _set_memory(loaded: bundle.Bundle, length: int) -> None:
-    """Let each position see `length` positions before it. Raises UsageError for a model without a memory."""
-    model: Any = loaded.model
-    if "inference_memory" not in vars(model.config):
-        raise UsageError(f"--memory-length: {display(str(loaded.path))} has no memory", hint="transformer-xl has one")
-    model.config = replace(model.config, inference_memory=length)
+def _set_memory(length: int, *bundles: bundle.Bundle) -> None:
+    """Let each position see `length` positions before it, in models with a memory. Raises UsageError if there are none."""
+    models: list[Any] = [each.model for each in bundles]
+    models = [model for model in models if "inference_memory" in vars(model.config)]
+    if not models:
+        raise UsageError(
+            f"--memory-length: {display(str(bundles[0].path))} has no memory", hint="transformer-xl has one"
+        )
+    for model in models:
+        model.config = replace(model.config, inference_memory=length)
+
+
+def _mixture(paths: list[str | Path], settings: object, compute: Compute) -> LanguageModel | NGramScorer:
+    """A mixture: a saved one, or of several models. Raises UsageError for other uses than scoring and generation."""
+    from nlptools.inference.mixture import NGramMixtureScorer, parts_of
+
+    if isinstance(settings, (Embed, Predict)):
+        raise UsageError(f"{display(str(paths[0]))} is a mixture of language models: score and generate take those")
+    weights = None
+    if mixture_directory.is_saved(paths[0]) and len(paths) == 1:
+        paths[:], weights = mixture_directory.read(paths[0])
+    for path in paths:
+        if mixture_directory.is_saved(path):
+            raise UsageError(f"{display(str(path))} is a mixture: --with goes with single models")
+    if isinstance(settings, Score) and settings.weights is not None:
+        weights = mixture_weights(settings.weights)
+    bundles = [open_model(path).bundle for path in paths]
+    if isinstance(settings, Score) and settings.memory_length is not None:
+        _set_memory(settings.memory_length, *bundles)
+    parts = parts_of(bundles, weights)
+    if parts.counts_only:
+        if not isinstance(settings, Generate):
+            _refuse_streams("a mixture of n-gram models", settings)
+            return NGramMixtureScorer(parts)
+        compute = replace(compute, device="cpu", precision="fp32")
+    from nlptools.compute.backend import Backend
+    from nlptools.inference.mixed_model import MixedLanguageModel
+
+    return MixedLanguageModel(parts, Backend.detect(compute))
+
+
+def _for_scoring(settings: Score, compute: Compute, mixed: bool) -> Compute:
+    """The settings to compute with. --dynamic trains in fp32: in 16 bits, small updates are lost.
+
+    Raises UsageError for options that do not go with it, or with a model that is no mixture.
+    """
+    for flag, value in (("--weights", settings.weights), ("--save", settings.save)):
+        if value is not None and not mixed:
+            raise UsageError(f"{flag} goes with --with, or with a saved mixture")
+    if settings.dynamic and compute.precision not in ("auto", "fp32"):
+        raise UsageError("--dynamic computes in fp32", hint="leave --precision out")
+    return replace(compute, precision="fp32") if settings.dynamic else compute
+
+
+def _refuse_streams(what: str, settings: object) -> None:
+    """Raise UsageError for options that see the text as one stream; n-gram models see nothing before a sentence."""
+    if isinstance(settings, Score):
+        given = {"--carry": settings.carry, "--cache": settings.cache, "--dynamic": settings.dynamic}
+        for flag, value in given.items():
+            if value:
+                raise UsageError(f"{flag}: {what} sees nothing before the sentence of a token")
 
 
 def _holds_vectors(path: str | Path) -> bool:
@@ -263,7 +322,10 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
 
         return Translator([each.bundle for each in opened], backend)
     if len(opened) > 1:
-        raise BundleError(f"{display(str(opened[1].path))}: only encoder-decoders form an ensemble")
+        raise BundleError(
+            f"{display(str(opened[1].path))}: only encoder-decoders form an ensemble",
+            hint="score --with --save makes a mixture of language models, which generate takes",
+        )
     from nlptools.inference.language_model import LanguageModel
 
     return LanguageModel(opened[0].bundle, backend)

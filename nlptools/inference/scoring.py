@@ -27,7 +27,7 @@ UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
 
 Stop = Callable[[], bool]
 # (documents, stop) -> the log-probability of each token of each document; None when `stop()` turned true
-Scores = Callable[[Sequence[np.ndarray], "Stop | None"], "list[np.ndarray] | None"]
+Scores = Callable[[Sequence[Sequence[int] | np.ndarray], "Stop | None"], "list[np.ndarray] | None"]
 
 
 @dataclass(frozen=True)
@@ -264,7 +264,7 @@ def score_stream(
         result = total(scores, (([ids], part) for ids, part in encoded), stop)
         return None if result is None else (float(backend.broadcast(result[0])), result[1])
 
-    def shared(documents: Sequence[np.ndarray], stop: Stop | None) -> list[np.ndarray] | None:
+    def shared(documents: Sequence[Sequence[int] | np.ndarray], stop: Stop | None) -> list[np.ndarray] | None:
         mine = documents[backend.rank :: backend.world_size]
         return document_scores(model, mine, backend, start=start, stride=stride, batch_tokens=batch_tokens, stop=stop)
 

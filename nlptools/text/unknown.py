@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -41,6 +42,12 @@ class UnknownTokens:
         if unknown and len(self._lines) < _SAMPLE:
             self._lines += [line[:_LONGEST] for line in lines[: _SAMPLE - len(self._lines)]]
         return unknown
+
+    def fresh(self, text: str) -> UnknownTokens:
+        """One of this kind that has counted nothing yet."""
+        new = copy.copy(self)
+        new.unknown, new.tokens, new.text, new._lines = 0, 0, text, []
+        return new
 
     def report(self, force: bool | None = None) -> None:
         """See the function `report`."""

@@ -57,6 +57,10 @@ class PackedWeight:
         self.packed: Tensor | None = None
         self._available = True
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeight:
+        """One without a packed weight: that of the copied module may change."""
+        return PackedWeight()
+
     def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor | None:
         """The activation of x (..., E) times weight^T (E, D), plus bias -> (..., D)."""
         if not self._prepare(x, weight):

@@ -1,0 +1,107 @@
+"""A mixture of language models at work, neural ones among them: score and generate text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from nlptools.compute.backend import Backend
+from nlptools.configs.scoring import Score
+from nlptools.errors import BundleError, UsageError, display
+from nlptools.files.streams import Block
+from nlptools.inference import adaptation
+from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.mixture import Parts, SameTokens
+from nlptools.inference.scoring import Measure
+from nlptools.layers.output import OutputHead
+from nlptools.models import registry
+from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead, NGramContexts
+
+
+class MixedLanguageModel(LanguageModel):
+    """A `LanguageModel` with the tokens of its main model."""
+
+    def __init__(self, parts: Parts, backend: Backend) -> None:
+        models = [_module(each) for each in parts.bundles]
+        mixture: Any = Mixture(models, parts.alignments, parts.weights)
+        self.mixture = mixture
+        super().__init__(replace(parts.bundles[0], model=mixture), backend)
+        self.parts, self.unknown = parts, SameTokens(parts)
+
+    @property
+    def weights(self) -> list[float]:
+        """Of the models."""
+        return [float(weight) for weight in self.mixture.output.weights]
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """Replace the weights."""
+        self.mixture.set_weights(weights)
+
+    def part_scores(self, blocks: Iterable[Block], settings: Score) -> NDArray[np.float64]:
+        """(T, K) the log-probability of each token of a text by each model, in nats; with the cache that `settings` asks for."""
+        cached = CachedPart(self._neural(), adaptation.NeuralCache.of(settings)) if settings.cache else None
+        measure = _part_scores if cached is None else cached.part_scores
+        return self.measured(blocks, settings, measure).astype(np.float64)
+
+    def cache_grid(self, size: int, factors: Sequence[float]) -> Measure:
+        """See `LanguageModel.cache_grid`; of the neural part."""
+        grid, place = adaptation.CacheGrid(size, factors), self._neural()
+
+        def measure(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+            assert isinstance(head, MixtureHead)
+            part: Any = head.heads[place]
+            return grid(part, head.split(hidden_ND)[place], targets_N)
+
+        return measure
+
+    def _context(self, settings: Score) -> dict[str, Any]:
+        return {**super()._context(settings), **self.parts.describe(self.weights)}
+
+    def _cached(self, cache: Measure) -> Measure:
+        return CachedPart(self._neural(), cache)
+
+    def _neural(self) -> int:
+        """The place of the one neural part. Raises UsageError if there are several."""
+        places = [place for place, neural in enumerate(self.mixture.neural) if neural]
+        if len(places) != 1:
+            raise UsageError("--cache goes with mixtures of one neural model with n-gram models")
+        return places[0]
+
+
+class CachedPart:
+    """A `scoring.Measure` of a mixture in which one part has a cache."""
+
+    def __init__(self, place: int, cache: Measure) -> None:
+        self.place, self.cache = place, cache
+
+    def __call__(self, head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+        """See `scoring.Measure`."""
+        assert isinstance(head, MixtureHead)
+        return head.interpolated(self.part_scores(head, hidden_ND, targets_N))
+
+    def part_scores(self, head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+        """(N, K), see `MixtureHead.part_log_probabilities`."""
+        assert isinstance(head, MixtureHead)
+        return head.part_log_probabilities(hidden_ND, targets_N, {self.place: self.cache})
+
+
+def _part_scores(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+    assert isinstance(head, MixtureHead)
+    return head.part_log_probabilities(hidden_ND, targets_N)
+
+
+def _module(loaded: Any) -> Any:
+    """The model of a part as a module. Raises BundleError for an n-gram model with too many words."""
+    if loaded.family != registry.NGRAM:
+        return loaded.model
+    if loaded.model.vocab_size > LARGEST:
+        raise BundleError(
+            f"{display(str(loaded.path))}: has {loaded.model.vocab_size:,} words; n-gram models of up to {LARGEST:,} can be"
+            " mixed with neural ones"
+        )
+    return NGramContexts(loaded.model, loaded.eos)

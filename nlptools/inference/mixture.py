@@ -1,0 +1,220 @@
+"""Mixtures of language models: their parts, their weights, and those of n-gram models at work. No PyTorch here."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools import bundle, messages
+from nlptools.configs.scoring import Score
+from nlptools.corpora import token_file
+from nlptools.errors import DataError, UsageError, display, shown
+from nlptools.files.streams import Block
+from nlptools.inference.ngram_scorer import NGramScorer, sentences
+from nlptools.inference.perplexity import perplexity
+from nlptools.models import registry
+from nlptools.models.language.alignment import Alignment, Tokens, align
+from nlptools.models.language.ngram_mixture import NGramMixture, interpolated
+from nlptools.text.builtin import NamedTokenizer
+from nlptools.text.flat_ids import flat_ids
+from nlptools.text.unknown import UnknownTokens
+
+_NATS = math.log(10)  # of a log10
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The models of a mixture; the first one is the main model, whose tokens the mixture has."""
+
+    bundles: tuple[bundle.Bundle, ...]
+    alignments: tuple[Alignment, ...]
+    weights: tuple[float, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """Of the models, as the user gave them."""
+        return [display(str(each.path)) for each in self.bundles]
+
+    @property
+    def counts_only(self) -> bool:
+        """Whether all are n-gram models."""
+        return all(each.family == registry.NGRAM for each in self.bundles)
+
+    def describe(self, weights: Sequence[float]) -> dict[str, Any]:
+        """The part of the protocol that says what is mixed."""
+        models = [{"model": n, "weight": w} for n, w in zip(self.names, weights, strict=True)]
+        rule = "of the first model; tokens that another one lacks share the probability of its unknown token"
+        return {"mixture": models, "vocabulary": rule}
+
+
+def parts_of(bundles: Sequence[bundle.Bundle], weights: Sequence[float] | None) -> Parts:
+    """The models as parts of a mixture, with equal weights if there are none.
+
+    Raises:
+        UsageError: a model that does not predict the next token, or not as many weights as models.
+    """
+    for each in bundles:
+        if each.family not in (registry.LANGUAGE, registry.NGRAM):
+            raise UsageError(f"{display(str(each.path))} is not a language model: mixtures are of those")
+    if weights is not None and len(weights) != len(bundles):
+        raise UsageError(f"--weights has {len(weights)} numbers, the mixture has {len(bundles)} models")
+    main, *others = [_tokens(each) for each in bundles]
+    parts = Parts(
+        tuple(bundles),
+        (Alignment.identity(main), *(align(main, other) for other in others)),
+        tuple(weights or [1 / len(bundles)] * len(bundles)),
+    )
+    for name, alignment in zip(parts.names[1:], parts.alignments[1:], strict=True):
+        if not alignment.same:
+            lacking = messages.counted(alignment.lacking, "token")
+            messages.warn(
+                f"{name} lacks {lacking} of {parts.names[0]}, which share the probability of its unknown token;"
+                f" {messages.counted(len(alignment.others), 'token')} that {parts.names[0]} lacks are unknown"
+            )
+    return parts
+
+
+def _tokens(loaded: bundle.Bundle) -> Tokens:
+    assert loaded.tokenizer.vocab is not None
+    model: Any = loaded.model
+    if loaded.family == registry.NGRAM:
+        return Tokens(
+            loaded.tokenizer.vocab, model.vocab_size, loaded.eos, loaded.start, frozenset({model.config.bos} - {loaded.eos})
+        )
+    return Tokens(loaded.tokenizer.vocab, model.output.vocab_size, loaded.eos, loaded.start)
+
+
+class SameTokens(UnknownTokens):
+    """Counts the unknown tokens of a text, and checks that the tokenizers of all parts cut it into the same tokens."""
+
+    def __init__(self, parts: Parts) -> None:
+        first = parts.bundles[0].tokenizer
+        super().__init__(first, "the text")
+        self._names = parts.names
+        others = zip(parts.names[1:], parts.bundles[1:], parts.alignments[1:], strict=True)
+        self._others = [(name, b.tokenizer, a) for name, b, a in others if not _alike(first, b.tokenizer)]
+
+    def count(self, lines: Sequence[str], ids: np.ndarray | Sequence[Sequence[int]]) -> int:
+        """As in `UnknownTokens`. Raises UsageError for a text with different tokens."""
+        flat = ids if isinstance(ids, np.ndarray) else flat_ids(ids)[0]
+        for name, tokenizer, alignment in self._others:
+            if alignment.differs(flat, flat_ids(tokenizer.encode_lines(lines))[0]):
+                self._refuse(lines, name, tokenizer, alignment)
+        return super().count(lines, flat)
+
+    def _refuse(self, lines: Sequence[str], name: str, tokenizer: Any, alignment: Alignment) -> None:
+        for line in lines:
+            main, other = (np.array(each.encode(line), np.int64) for each in (self.tokenizer, tokenizer))
+            if alignment.differs(main, other):
+                break
+        tokens = [shown(" ".join(each.tokens(line))) for each in (self.tokenizer, tokenizer)]
+        raise UsageError(
+            f"{self._names[0]} reads the tokens {tokens[0]} and {name} reads {tokens[1]}: models of the same tokens can be"
+            " mixed"
+        )
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two tokenizers surely cut all texts into the same tokens."""
+    if isinstance(one, NamedTokenizer) and isinstance(other, NamedTokenizer):
+        return (one.kind, one.lowercase) == (other.kind, other.lowercase)
+    return False
+
+
+class NGramMixtureScorer(NGramScorer):
+    """A mixture of n-gram models."""
+
+    def __init__(self, parts: Parts) -> None:
+        models: Any = [each.model for each in parts.bundles]
+        mixture: Any = NGramMixture(models, parts.alignments, parts.weights)
+        self.mixture = mixture
+        super().__init__(parts.bundles[0], mixture)
+        self.parts, self.unknown = parts, SameTokens(parts)
+
+    @property
+    def weights(self) -> list[float]:
+        """Of the models."""
+        return [float(weight) for weight in self.mixture.weights]
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """Replace the weights."""
+        self.mixture.set_weights(weights)
+
+    def part_scores(self, blocks: Iterable[Block], settings: Score) -> NDArray[np.float64]:
+        """(T, K) the log-probability of each token of a text by each model, in nats."""
+        document, eos = settings.document or self.bundle.document, self.bundle.eos
+        encoded = token_file.encode(blocks, self.unknown, eos, document, 1)
+        flat = np.concatenate([np.zeros(0, np.int64), *(ids for ids, _ in encoded)])
+        words = sentences(flat, eos, self.mixture.config.bos, self.vocab.unk)
+        scores: NDArray[np.float64] = self.mixture.part_scores(words)[words != self.mixture.config.bos] * _NATS
+        return scores
+
+    def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
+        """See `NGramScorer.perplexity`."""
+        result = super().perplexity(blocks, settings)
+        result["protocol"] |= self.parts.describe(self.weights)
+        return result
+
+
+# -- weights --------------------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class Mixed(Protocol):
+    """A mixture at work."""
+
+    parts: Parts
+    unknown: UnknownTokens
+
+    @property
+    def weights(self) -> list[float]:
+        """Of the models."""
+
+    def part_scores(self, blocks: Iterable[Block], settings: Score) -> NDArray[np.float64]:
+        """(T, K) the log-probability of each token of a text by each model, in nats."""
+
+    def set_weights(self, weights: Sequence[float]) -> None:
+        """Replace the weights."""
+
+
+def best_weights(log_probs: NDArray[np.float64], most: int = 1000) -> NDArray[np.float64]:
+    """The weights (K,) of the mixture that gives a text the highest probability, by expectation maximization.
+
+    The log-likelihood has one maximum only (Jelinek & Mercer 1980). It stops when no weight changes by 1e-6.
+
+    Args:
+        log_probs: (T, K) in nats.
+        most: steps.
+    """
+    K = log_probs.shape[1]
+    highest = log_probs.max(1, keepdims=True)
+    probs = np.exp(log_probs - np.where(np.isfinite(highest), highest, 0.0))
+    probs = probs[probs.sum(1) > 0]
+    weights = np.full(K, 1 / K)
+    for _ in range(most if len(probs) else 0):
+        shares = probs * weights
+        new: NDArray[np.float64] = (shares / shares.sum(1, keepdims=True)).mean(0)
+        change, weights = float(np.abs(new - weights).max()), new
+        if change < 1e-6:
+            break
+    total: NDArray[np.float64] = weights / weights.sum()
+    return total
+
+
+def tune_weights(mixed: Mixed, blocks: Iterable[Block], settings: Score, name: str) -> None:
+    """Set the best weights for a held-out text, and report them and the perplexities. Raises DataError for an empty text."""
+    scores = mixed.part_scores(blocks, settings)
+    if not len(scores):
+        raise DataError("no text for --tune", path=name)
+    weights = best_weights(scores)
+    mixed.set_weights(weights.tolist())
+    alone = [perplexity(-float(column.mean())) for column in scores.T]
+    together = perplexity(-float(interpolated(scores, weights).mean()))
+    for model, weight, value in zip(mixed.parts.names, weights, alone, strict=True):
+        messages.note(f"{model}: weight {weight:.4f}, perplexity {value:,.3f} on {display(name)}")
+    messages.note(f"mixture: perplexity {together:,.3f} on {display(name)}")

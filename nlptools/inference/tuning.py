@@ -1,0 +1,69 @@
+"""Settings of scoring that are chosen for a held-out text: weights of mixtures, settings of caches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nlptools import messages
+from nlptools.configs.scoring import Score
+from nlptools.errors import DataError, UsageError, display
+from nlptools.files.streams import Block
+from nlptools.inference.mixture import Mixed, best_weights, tune_weights
+from nlptools.inference.perplexity import perplexity
+
+FACTORS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)  # of the products of hidden states in a cache
+
+
+def tune(model: Any, read: Callable[[], Iterable[Block]], settings: Score, name: str) -> Score:
+    """Choose what is best for a held-out text, and report it: the settings of a cache, then the weights of a mixture.
+
+    Args:
+        model: what `loading.load` returns for these settings; a mixture gets its new weights.
+        read: opens the text.
+        name: of the text, for messages.
+
+    Returns:
+        the settings to score with.
+
+    Raises:
+        UsageError: there is nothing to choose.
+        DataError: there is no text.
+    """
+    if not isinstance(model, Mixed) and not settings.cache:
+        raise UsageError("--tune goes with mixtures (--with, or a saved one) and with --cache")
+    settings, counted = replace(settings, tune=None), model.unknown
+    model.unknown = counted.fresh(f"the text {display(name)}")
+    if settings.cache:
+        settings = _tune_cache(model, read(), settings, name)
+    if isinstance(model, Mixed):
+        tune_weights(model, read(), settings, name)
+    model.unknown.report()
+    model.unknown = counted
+    return settings
+
+
+def _tune_cache(model: Any, blocks: Iterable[Block], settings: Score, name: str) -> Score:
+    """The settings with the weight and the factor of the cache that give a text the highest probability.
+
+    For each of some factors, the weight by expectation maximization.
+    """
+    scores = model.measured(blocks, settings, model.cache_grid(settings.cache, FACTORS)).astype(np.float64)
+    if not len(scores):
+        raise DataError("no text for --tune", path=name)
+    best = (-np.inf, 0.0, 0.0)
+    for factor, cached in zip(FACTORS, scores[:, 1:].T, strict=True):
+        pair = np.stack([scores[:, 0], cached], 1)
+        weights = best_weights(pair)
+        mean = float(np.log(np.exp(pair) @ weights).mean())
+        best = max(best, (mean, float(weights[1]), factor))
+    before, after = perplexity(-float(scores[:, 0].mean())), perplexity(-best[0])
+    messages.note(
+        f"cache of {messages.counted(settings.cache, 'token')}: weight {best[1]:.4f}, factor {best[2]:g};"
+        f" perplexity {before:,.3f} without, {after:,.3f} with it on {display(name)}"
+    )
+    # a weight of 1 leaves no probability to tokens that are not in the cache
+    return replace(settings, cache_settings=f"{min(best[1], 0.999)!r},{best[2]!r}")

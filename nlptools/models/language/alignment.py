@@ -1,0 +1,113 @@
+"""Two models with vocabularies of their own over one set of tokens; for mixtures.
+
+A mixture reads and predicts the tokens of its main model. Each other part takes part with its own probabilities of these:
+
+* A token that both have, spelled alike, has the part's probability of it. The ends of text, and the unknown tokens, belong
+  together whatever their names are.
+* The tokens that the part lacks are its unknown token. They and the main model's unknown token share its probability evenly.
+* The tokens that the main model lacks are the main model's unknown token, which gets their probabilities, too.
+
+So the probabilities of a part still sum to 1, and perplexities are those of a model with the main vocabulary. The probability of
+the part's tokens is lost where the main model has no unknown token, as models of bytes.
+Shapes: V tokens of the main model, X other tokens of the part. Nothing here needs PyTorch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.text.vocab import Vocab
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of a model.
+
+    Attributes:
+        vocab: those of the tokenizer.
+        size: of the model's distribution, which may have more.
+        eos: the end of the text.
+        start: stands before a text.
+        never: tokens that have no probability.
+    """
+
+    vocab: Vocab
+    size: int
+    eos: int
+    start: int
+    never: Collection[int] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The tokens of a part, in terms of those of the main model.
+
+    Attributes:
+        ids: (V,) int64, the part's token for each main one.
+        sharing: (V,) int64, how many main tokens share the probability of that token evenly; 0: this one gets none of it.
+        unknown: the main model's unknown token; None: it has none.
+        others: (X,) int64, tokens of the part whose probability the unknown token gets.
+        lacking: number of main tokens that the part lacks.
+    """
+
+    ids: NDArray[np.int64]
+    sharing: NDArray[np.int64]
+    unknown: int | None
+    others: NDArray[np.int64]
+    lacking: int
+
+    @classmethod
+    def identity(cls, tokens: Tokens) -> Alignment:
+        """The main model as a part of its own."""
+        ids, nothing = np.arange(tokens.size), np.zeros(0, np.int64)
+        return cls(ids, np.ones_like(ids), tokens.vocab.unk, nothing, 0)
+
+    @property
+    def same(self) -> bool:
+        """Whether the two vocabularies have the same tokens, in any order."""
+        return self.lacking == 0 and len(self.others) == 0
+
+    def log_shares(self) -> NDArray[np.float64]:
+        """(V,) in nats: what to add to the part's log-probability of each token."""
+        return np.where(self.sharing > 0, -np.log(np.maximum(self.sharing, 1)), -np.inf)
+
+    def differs(self, main: NDArray[np.int64], part: NDArray[np.int64]) -> bool:
+        """Whether the ids that the main model's tokenizer and the part's have for a text are of different tokens."""
+        if len(main) != len(part):
+            return True
+        wrong = self.ids[main] != part
+        if self.unknown is not None:
+            wrong &= ~((main == self.unknown) & np.isin(part, self.others))
+        return bool(wrong.any())
+
+
+def align(main: Tokens, part: Tokens) -> Alignment:
+    """The tokens of `part` in terms of those of `main`."""
+    unknown, theirs = main.vocab.unk, part.vocab.unk
+    roles = {main.eos: part.eos, **({} if unknown is None or theirs is None else {unknown: theirs})}
+    taken = {part.eos, theirs, *part.never}
+    ids = np.full(main.size, 0 if theirs is None else theirs, np.int64)
+    sharing = np.zeros(main.size, np.int64)
+    lacking = []
+    for id, token in enumerate(main.vocab.tokens[: main.size]):
+        there = part.vocab.ids.get(token)
+        if id in roles or id == unknown:
+            continue
+        if there is not None and there not in taken and there < part.size:
+            ids[id], sharing[id] = there, 1
+        elif id not in main.vocab.marks and id not in main.never:
+            lacking.append(id)
+    for id, there in roles.items():
+        ids[id], sharing[id] = there, 1
+    if main.start != main.eos:
+        ids[main.start] = part.start
+    if theirs is not None:
+        sharers = lacking if unknown is None else [*lacking, unknown]
+        sharing[sharers] = len(sharers)
+    mapped = {*ids[sharing > 0].tolist(), *part.never, *([] if theirs is None else [theirs])}
+    others = np.array([id for id in range(part.size) if id not in mapped], np.int64)
+    return Alignment(ids, sharing, unknown, others, len(lacking))
