@@ -63,6 +63,14 @@ log_probability per token; lists named word, surprisal, rank, entropy, tokens pe
             "Sort translations (id, tab, text) by probability, the best of each id first:",
             "nlptools score lm/ --field 2 < nbest.tsv | sort -t $'\\t' -k 1,1n -k 3,3gr",
         ),
+        (
+            "Mix an LSTM and n-grams with the best weights for a held-out text, and save the mixture:",
+            "nlptools score lstm/ --with 5-grams.arpa --tune valid.txt --save mixture/ --per total test.txt",
+        ),
+        (
+            "Let a model adapt to a text, with a cache and by training:",
+            "nlptools score lstm/ --cache 500 --dynamic 0.1 --per total test.txt",
+        ),
     ),
     exit_codes=(0, 2, 3, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
