@@ -140,9 +140,12 @@ class LanguageModel:
         if settings.one_stream:
             scored = scoring.total(self._new_stream(settings), (([ids], part) for ids, part in encoded))
         else:
-            how: dict[str, Any] = {"stride": settings.stride, "batch_tokens": settings.batch_tokens}
-            start = self.bundle.start
-            scored = scoring.score_stream(self.model, encoded, self.backend, eos=eos, start=start, **how)
+            how: dict[str, Any] = {
+                "start": self.bundle.start,
+                "stride": settings.stride,
+                "batch_tokens": settings.batch_tokens,
+            }
+            scored = scoring.score_stream(self.model, encoded, self.backend, eos=eos, **how)
         assert scored is not None
         total, counts = scored
         return {

@@ -84,9 +84,13 @@ def _tokens(loaded: bundle.Bundle) -> Tokens:
     model: Any = loaded.model
     if loaded.family == registry.NGRAM:
         return Tokens(
-            loaded.tokenizer.vocab, model.vocab_size, loaded.eos, frozenset({model.config.bos} - {loaded.eos})
+            loaded.tokenizer.vocab,
+            model.vocab_size,
+            loaded.eos,
+            loaded.start,
+            frozenset({model.config.bos} - {loaded.eos}),
         )
-    return Tokens(loaded.tokenizer.vocab, model.output.vocab_size, loaded.eos)
+    return Tokens(loaded.tokenizer.vocab, model.output.vocab_size, loaded.eos, loaded.start)
 
 
 class SameTokens(UnknownTokens):

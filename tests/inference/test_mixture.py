@@ -143,10 +143,10 @@ def test_ngrams_are_mixed_without_pytorch_as_with_it(models: Path) -> None:
 
 
 def test_alignment_of_vocabularies() -> None:
-    main = Tokens(Vocab(["<unk>", "</s>", "<pad>", "a", "b", "c"]), 7, 1)
-    part = Tokens(Vocab(["b", "<unk>", "x", "<eos>", "<pad>", "</s>"]), 6, 3, frozenset({4}))
+    main = Tokens(Vocab(["<unk>", "</s>", "<pad>", "a", "b", "c"]), 7, 1, 2)
+    part = Tokens(Vocab(["b", "<unk>", "x", "<eos>", "<pad>", "</s>"]), 6, 3, 3, frozenset({4}))
     found = align(main, part)
-    assert found.ids.tolist() == [1, 3, 1, 1, 0, 1, 1]
+    assert found.ids.tolist() == [1, 3, 3, 1, 0, 1, 1]  # what stands before a text belongs together
     assert found.sharing.tolist() == [3, 1, 0, 3, 1, 3, 0]  # padding, and the id that only the model has, get nothing
     assert found.others.tolist() == [2, 5] and found.lacking == 2 and not found.same
     assert Alignment.identity(main).same

@@ -24,6 +24,15 @@ def toy_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.ARCHITECTURES, TOY.name, TOY)
 
 
+def calm(arch: str) -> Any:
+    """A tiny model with smaller weights: wide ones let a recurrent network amplify rounding errors over a long text."""
+    model = tiny(arch)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(0.4 if parameter.dim() > 1 else 1.0)
+    return model
+
+
 def documents(*lengths: int) -> list[np.ndarray]:
     rng = np.random.default_rng(4)
     return [np.append(rng.integers(2, 50, n - 1), EOS) for n in lengths]
@@ -40,7 +49,7 @@ def carried(model: Any, texts: list[np.ndarray], at_once: int, **how: Any) -> np
 @pytest.mark.parametrize("stride", [0, 5, 24, 99])
 @torch.inference_mode()
 def test_the_cuts_of_a_stream_change_nothing(arch: str, stride: int) -> None:
-    model = tiny(arch)
+    model = calm(arch)
     texts = documents(3, 40, 1, 30, 7, 24, 2)
     whole = carried(model, [np.concatenate(texts)], 1, stride=stride)
     for at_once in (1, 3, 7):
@@ -52,7 +61,7 @@ def test_the_cuts_of_a_stream_change_nothing(arch: str, stride: int) -> None:
 @architectures
 @torch.inference_mode()
 def test_each_token_is_given_all_that_comes_before(arch: str) -> None:
-    model = tiny(arch)
+    model = calm(arch)
     texts = documents(3, 40, 1, 30)
     tokens = np.concatenate([[EOS], *texts])
     stride, context = 7, model.max_context
@@ -70,7 +79,7 @@ def test_each_token_is_given_all_that_comes_before(arch: str) -> None:
 @architectures
 @torch.inference_mode()
 def test_the_sum_of_a_stream_given_in_chunks(arch: str) -> None:
-    model = tiny(arch)
+    model = calm(arch)
     texts = documents(3, 40, 30, 8)
     expected = carried(model, texts, 4).sum(dtype=np.float64)
     flat = np.concatenate(texts)

@@ -31,12 +31,14 @@ class Tokens:
         vocab: those of the tokenizer.
         size: of the model's distribution, which may have more.
         eos: the end of the text.
+        start: stands before a text.
         never: tokens that have no probability.
     """
 
     vocab: Vocab
     size: int
     eos: int
+    start: int
     never: Collection[int] = ()
 
 
@@ -101,6 +103,8 @@ def align(main: Tokens, part: Tokens) -> Alignment:
             lacking.append(id)
     for id, there in roles.items():
         ids[id], sharing[id] = there, 1
+    if main.start != main.eos:
+        ids[main.start] = part.start
     if theirs is not None:
         sharers = lacking if unknown is None else [*lacking, unknown]
         sharing[sharers] = len(sharers)
