@@ -33,10 +33,20 @@ class Family(NamedTuple):
     carries: bool = False  # the state runs over the lines
 
 
+WINDOWS = "--layers 4 --hidden 256 --heads 4 --context 128 --dropout 0.3 --batch-size 16 --lr 2e-3"
 FAMILIES = {
     "5-grams, modified Kneser-Ney": Family("--arch ngram --order 5", 0),
     "5-grams, Witten-Bell": Family("--arch ngram --order 5 --smoothing witten-bell", 0),
-    "transformer": Family("--preset tiny --hidden 256 --dropout 0.3", 10),
+    "feed-forward (bengio)": Family("--preset bengio", 20),
+    "feed-forward (nplm)": Family("--preset nplm", 25),
+    "RNN": Family("--preset lstm-hour --arch rnn", 11, True),
+    "GRU": Family("--preset lstm-hour --arch gru", 11, True),
+    "LSTM (lstm-hour)": Family("--preset lstm-hour", 11, True),
+    "convolution": Family("--arch convolution --layers 6 --kernel 4 --hidden 256 --dropout 0.3 --lr 2e-3", 12, True),
+    "Transformer, as GPT-2": Family(WINDOWS, 12),
+    "Transformer, as LLaMA": Family(f"--arch modern {WINDOWS}", 12),
+    "the same with Muon": Family(f"--arch modern {WINDOWS} --optimizer muon", 12),
+    "Transformer-XL (small-transformer-xl)": Family("--preset small-transformer-xl", 20, True),
 }
 
 
@@ -72,7 +82,8 @@ def measured(name: str, place: Path, vocabulary: Path, train: Path, valid: Path,
     folder = place / "".join(c if c.isalnum() else "-" for c in name)
     words = len(train.read_text(encoding="utf-8").split())
     if not (folder / "training.json").exists() or unfinished(folder):
-        epochs = ["--epochs", f"{family.epochs * share:g}", "--threads", "2"] if family.epochs else []
+        epochs = ["--epochs", f"{family.epochs * share:g}"] if family.epochs else []
+        epochs += ["--carry"] if family.carries else []
         nlptools(
             *("train-lm", "-q", "-t", "whitespace", "--vocab", vocabulary, "--valid", valid, *family.options.split()),
             *(*epochs, "-o", folder, train),
