@@ -1,6 +1,6 @@
 """Training tokens per second of LSTM language models, beside a plain PyTorch loop over `nn.LSTM` in fp32.
 
-    python benchmarks/lstm_speed.py [small|medium|large|awd ...] [--rounds N] [--threads N]
+    python benchmarks/lstm_speed.py [small|medium|large|awd ...] [--rounds N]
 
 The shapes are those of Zaremba et al. 2014 (arXiv:1409.2329) and Merity et al. 2018 (arXiv:1708.02182) on the Penn
 Treebank: 10,000 words. The other side is what one writes by hand: `nn.Embedding`, `nn.LSTM`, `nn.Linear`, `F.dropout`,
@@ -11,16 +11,13 @@ processor has it, in bf16. All sides use plain SGD.
 
 from __future__ import annotations
 
-import argparse
-import os
-from collections.abc import Callable
 from typing import Any
 
 import side_by_side
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_speed import RandomBatches, _speed
+from training_loops import Step, Streams, compare, our_step, speed
 
 # vocabulary, steps, embedding, hidden, layers, sequences, dropout; `tiny` is for tests of this script
 SHAPES = {
@@ -31,7 +28,6 @@ SHAPES = {
     "tiny": (50, 8, 16, 16, 2, 8, 0.2),
 }
 _STEPS = {"small": 20, "medium": 4, "large": 2, "awd": 2, "tiny": 2}  # of a round
-_WARM_UP = 3  # rounds
 
 
 class PlainLSTM(nn.Module):
@@ -46,8 +42,8 @@ class PlainLSTM(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.t().reshape(-1)), state
 
 
-def plain(shape: str, precision: str) -> Callable[[], float]:
-    """Tokens per second of the plain loop."""
+def plain(shape: str, precision: str) -> Step:
+    """A step of the plain loop."""
     vocab, length, width, hidden, layers, batch, dropout = SHAPES[shape]
     if precision == "onednn":
         torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # type: ignore[attr-defined]
@@ -68,75 +64,36 @@ def plain(shape: str, precision: str) -> Callable[[], float]:
         optimizer.step()
         loss.item()
 
-    return lambda: _speed(step, _STEPS[shape], batch * length)
+    return step
 
 
-def ours(shape: str, precision: str, threads: int) -> Callable[[], float]:
-    """Tokens per second of the step that `train-lm` takes."""
-    # imported here: the other side must not get what this does to the process
-    from nlptools.compute.backend import Backend
-    from nlptools.configs import Compute, Training
+def ours(shape: str, precision: str, compiled: bool) -> Step:
+    """The step that `train-lm` takes."""
     from nlptools.models.language.recurrent import LSTMConfig, RecurrentLM
-    from nlptools.training.engine.loop import Fit
-    from nlptools.training.objectives import CausalLM
 
-    backend = Backend.detect(Compute(precision=precision, device="cpu", threads=threads))
     vocab, length, width, hidden, layers, batch, dropout = SHAPES[shape]
     config = LSTMConfig(vocab, hidden, layers, dropout, embedding_size=width, tied=False, output_bias=True)
-    model = RecurrentLM(config)
-    model.initialize()
-    run = Training(
-        output="", lr=0.1, batch_size=batch, steps=10**6, warmup=0, clip=5.0, optimizer="sgd", weight_decay=0.0
-    )
-    state = Fit(CausalLM(model), Streams(vocab, batch, length), backend, run, None)
-    state.objective.train()
-    state.working.train()
-    return lambda: _speed(state.step, _STEPS[shape], batch * length)
+    how = {"lr": 0.1, "clip": 5.0, "optimizer": "sgd", "weight_decay": 0.0, "compile": compiled}
+    return our_step(RecurrentLM(config), Streams(vocab, batch, length), precision, **how)
 
 
-class Streams(RandomBatches):
-    """Random tokens as streams: the state is carried from batch to batch."""
-
-    def __iter__(self) -> Any:
-        from dataclasses import replace
-
-        for number, batch in enumerate(super().__iter__()):
-            yield replace(batch, continues=number > 0)
+def measure(shape: str, side: str, precision: str, compiled: bool) -> side_by_side.Measure:
+    _, length, *_, batch, _ = SHAPES[shape]
+    step = ours(shape, precision, compiled) if side == "ours" else plain(shape, precision)
+    return speed(step, _STEPS[shape], batch * length)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", default=["small", "medium", "awd"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.worker:
-        shape, side, precision = arguments.worker
-        torch.set_num_threads(arguments.threads)
-        measure = ours(shape, precision, arguments.threads) if side == "ours" else plain(shape, precision)
-        for _ in range(_WARM_UP):  # memory that is touched for the first time is slow
-            measure()
-        side_by_side.serve(measure)
-        return
-
-    from nlptools.compute.backend import Backend
-    from nlptools.configs import Compute
-
-    print(side_by_side.machine())
-    kinds = {"plain nn.LSTM loop, fp32": ("plain", "fp32"), "nlptools, fp32": ("ours", "fp32")}
-    if Backend.detect(Compute(device="cpu")).precision == "bf16":
-        kinds["plain nn.LSTM loop, fp32 by oneDNN"] = ("plain", "onednn")
-        kinds |= {"plain nn.LSTM loop, bf16 autocast": ("plain", "bf16"), "nlptools, bf16": ("ours", "bf16")}
-    for shape in arguments.shapes:
-        threads = ["--threads", str(arguments.threads)]
-        workers = {name: side_by_side.Worker(__file__, shape, *kind, *threads) for name, kind in kinds.items()}
-        _, length, width, hidden, layers, batch, _ = SHAPES[shape]
-        title = f"training, LSTM {shape}: {layers} x {hidden}, embeddings of {width}, {batch} sequences of {length}"
-        side_by_side.compare(f"{title}, {arguments.threads} threads", "tokens/s", dict(workers), arguments.rounds)
-        for worker in workers.values():
-            worker.close()
-
+TITLES = {
+    shape: f"training, LSTM {shape}: {layers} x {hidden}, embeddings of {width}, {batch} sequences of {length}"
+    for shape, (_, length, width, hidden, layers, batch, _) in SHAPES.items()
+}
+SIDES = {
+    "plain nn.LSTM loop, fp32": ("plain", "fp32"),
+    "nlptools, fp32": ("ours", "fp32"),
+    "plain nn.LSTM loop, fp32 by oneDNN": ("plain", "onednn"),
+    "plain nn.LSTM loop, bf16 autocast": ("plain", "bf16"),
+    "nlptools, bf16": ("ours", "bf16"),
+}
 
 if __name__ == "__main__":
-    main()
+    compare(__file__, __doc__, TITLES, SIDES, measure, default=("small", "medium", "awd"))

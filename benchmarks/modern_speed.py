@@ -8,16 +8,11 @@ feed-forward network, `F.cross_entropy`, `torch.optim.AdamW`, `clip_grad_norm_`.
 
 from __future__ import annotations
 
-import argparse
-import os
-from collections.abc import Callable
-from typing import Any
-
 import side_by_side
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_speed import WARM_UP, RandomBatches, speed
+from training_loops import RandomBatches, Step, compare, our_step, speed
 
 # vocabulary, context, width, layers, heads, heads of keys, inner width, sequences
 SHAPES = {
@@ -29,6 +24,12 @@ TITLES = {
     "small": "training, LLaMA, 6 layers, 384 wide, context 256, 16 sequences, 8,192 tokens",
     "smollm": "training, LLaMA, SmolLM 135M shape, context 512, 2 sequences",
     "tiny": "training, LLaMA, 2 layers, 64 wide, context 32, 4 sequences",
+}
+SIDES = {
+    "plain LLaMA loop, fp32": ("plain", "fp32"),
+    "nlptools, fp32": ("ours", "fp32"),
+    "plain LLaMA loop, bf16 autocast": ("plain", "bf16"),
+    "nlptools, bf16": ("ours", "bf16"),
 }
 
 
@@ -87,8 +88,8 @@ class PlainLlama(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
 
 
-def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[[], float]:
-    """Tokens per second of the plain loop."""
+def plain(shape: str, device: torch.device, bf16: bool) -> Step:
+    """A step of the plain loop."""
     *sizes, batch = SHAPES[shape]
     vocab, context = sizes[:2]
     torch.manual_seed(0)
@@ -105,65 +106,25 @@ def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[
         optimizer.step()
         loss.item()
 
-    return lambda: speed(step, steps, batch * context)
+    return step
 
 
-def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[], float]:
-    """Tokens per second of the step that `train-lm` takes."""
-    # imported here: the other side must not get what this does to the process
-    from nlptools.compute.backend import Backend
-    from nlptools.configs import Compute, Training
+def ours(shape: str, precision: str, compiled: bool) -> Step:
+    """The step that `train-lm` takes."""
     from nlptools.models.language.modern import Modern, ModernConfig
-    from nlptools.training.engine.loop import Fit
-    from nlptools.training.objectives import CausalLM
 
-    backend = Backend.detect(Compute(precision=precision))
     vocab, context, width, layers, heads, groups, inner, batch = SHAPES[shape]
     config = ModernConfig(vocab, width, layers, heads, context, num_key_value_heads=groups, intermediate_size=inner)
-    model: Any = Modern(config)
-    model.initialize()
-    model.to(backend.device)
-    run = Training(output="", lr=3e-4, batch_size=batch, steps=10**6, warmup=0, compile=compiled)
-    state = Fit(CausalLM(model), RandomBatches(vocab, batch, context), backend, run, None)
-    state.objective.train()
-    state.working.train()
-    return lambda: speed(state.step, steps, batch * context)
+    return our_step(Modern(config), RandomBatches(vocab, batch, context), precision, lr=3e-4, compile=compiled)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", default=["small", "smollm"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+def measure(shape: str, side: str, precision: str, compiled: bool) -> side_by_side.Measure:
+    _, context, *_, batch = SHAPES[shape]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if arguments.worker:
-        shape, side, precision = arguments.worker
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
-        steps = (2 if shape == "smollm" else 4) * (10 if device.type == "cuda" else 1)
-        if side == "ours":
-            measure = ours(shape, precision, steps, arguments.compile)
-        else:
-            measure = plain(shape, device, precision == "bf16", steps)
-        for _ in range(-(-WARM_UP // steps)):  # memory that is touched for the first time is slow
-            measure()
-        side_by_side.serve(measure)
-        return
-
-    from nlptools.compute.backend import Backend
-
-    print(side_by_side.machine())
-    compiled = ["--compile"] if arguments.compile else []
-    kinds = {"plain LLaMA loop, fp32": ("plain", "fp32"), "nlptools, fp32": ("ours", "fp32")}
-    if Backend.detect().precision == "bf16":
-        kinds |= {"plain LLaMA loop, bf16 autocast": ("plain", "bf16"), "nlptools, bf16": ("ours", "bf16")}
-    for shape in arguments.shapes:
-        workers = {name: side_by_side.Worker(__file__, shape, *kind, *compiled) for name, kind in kinds.items()}
-        side_by_side.compare(TITLES[shape], "tokens/s", dict(workers), arguments.rounds)
-        for worker in workers.values():
-            worker.close()
+    steps = (2 if shape == "smollm" else 4) * (10 if device.type == "cuda" else 1)
+    step = ours(shape, precision, compiled) if side == "ours" else plain(shape, device, precision == "bf16")
+    return speed(step, steps, batch * context)
 
 
 if __name__ == "__main__":
-    main()
+    compare(__file__, __doc__, TITLES, SIDES, measure, default=("small", "smollm"), warm_up=6)

@@ -9,17 +9,11 @@ has it, in bf16.
 
 from __future__ import annotations
 
-import argparse
-import os
-import time
-from collections.abc import Callable
-from typing import Any
-
-import numpy as np
 import side_by_side
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from training_loops import RandomBatches, Step, compare, our_step, speed
 
 # vocabulary, context, width, layers, heads, sequences, dropout
 SHAPES = {
@@ -32,7 +26,12 @@ TITLES = {
     "char": "training, 6 layers, 384 wide, context 256, 16 sequences, characters",
     "char-dropout": "the same with dropout 0.2",
 }
-WARM_UP = 12  # steps until memory no longer grows
+SIDES = {
+    "plain loop, fp32": ("plain", "fp32"),
+    "nlptools, fp32": ("ours", "fp32"),
+    "plain loop, bf16 autocast": ("plain", "bf16"),
+    "nlptools, bf16": ("ours", "bf16"),
+}
 
 
 class PlainBlock(nn.Module):
@@ -74,8 +73,8 @@ class PlainGPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
 
 
-def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[[], float]:
-    """Tokens per second of the plain loop."""
+def plain(shape: str, device: torch.device, bf16: bool) -> Step:
+    """A step of the plain loop."""
     vocab, context, width, layers, heads, batch, dropout = SHAPES[shape]
     torch.manual_seed(0)
     model = PlainGPT(vocab, context, width, layers, heads, dropout).to(device)
@@ -91,105 +90,26 @@ def plain(shape: str, device: torch.device, bf16: bool, steps: int) -> Callable[
         optimizer.step()
         loss.item()
 
-    return lambda: speed(step, steps, batch * context)
+    return step
 
 
-def ours(shape: str, precision: str, steps: int, compiled: bool) -> Callable[[], float]:
-    """Tokens per second of the step that `train-lm` takes."""
-    # imported here: the other side must not get what this does to the process
-    from nlptools.compute.backend import Backend
-    from nlptools.configs import Compute, Training
+def ours(shape: str, precision: str, compiled: bool) -> Step:
+    """The step that `train-lm` takes."""
     from nlptools.models.language.gpt import GPT, GPTConfig
-    from nlptools.training.engine.loop import Fit
-    from nlptools.training.objectives import CausalLM
 
-    backend = Backend.detect(Compute(precision=precision))
     vocab, context, width, layers, heads, batch, dropout = SHAPES[shape]
     rates = {"embedding_dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
-    model: Any = GPT(GPTConfig(vocab, width, layers, heads, context, **rates))
-    model.initialize()
-    model.to(backend.device)
-    run = Training(output="", lr=3e-4, batch_size=batch, steps=10**6, warmup=0, compile=compiled)
-    state = Fit(CausalLM(model), RandomBatches(vocab, batch, context), backend, run, None)
-    state.objective.train()
-    state.working.train()
-    return lambda: speed(state.step, steps, batch * context)
+    model = GPT(GPTConfig(vocab, width, layers, heads, context, **rates))
+    return our_step(model, RandomBatches(vocab, batch, context), precision, lr=3e-4, compile=compiled)
 
 
-class RandomBatches:
-    """A source of random tokens."""
-
-    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
-
-    def __init__(self, vocab: int, batch: int, context: int) -> None:
-        self.shape, self.vocab, self.rng = (batch, context), vocab, np.random.default_rng(0)
-
-    def __iter__(self) -> Any:
-        from nlptools.batches.windows import Batch
-
-        while True:
-            yield Batch(*(self.rng.integers(0, self.vocab, self.shape) for _ in range(2)))
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        pass
-
-
-class Streams(RandomBatches):
-    """Random tokens as streams: the state is carried from batch to batch."""
-
-    def __iter__(self) -> Any:
-        from dataclasses import replace
-
-        for number, batch in enumerate(super().__iter__()):
-            yield replace(batch, continues=number > 0)
-
-
-def speed(step: Callable[[], object], steps: int, tokens: int) -> float:
-    begin = time.perf_counter()
-    for _ in range(steps):
-        step()
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-    return steps * tokens / (time.perf_counter() - begin)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", default=list(SHAPES))
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--compile", action="store_true")
-    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+def measure(shape: str, side: str, precision: str, compiled: bool) -> side_by_side.Measure:
+    _, context, *_, batch, _ = SHAPES[shape]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if arguments.worker:
-        shape, side, precision = arguments.worker
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
-        steps = (2 if shape == "gpt2" else 4) * (10 if device.type == "cuda" else 1)
-        if side == "ours":
-            measure = ours(shape, precision, steps, arguments.compile)
-        else:
-            measure = plain(shape, device, precision == "bf16", steps)
-        for _ in range(-(-WARM_UP // steps)):  # memory that is touched for the first time is slow
-            measure()
-        side_by_side.serve(measure)
-        return
-
-    from nlptools.compute.backend import Backend
-
-    print(side_by_side.machine())
-    compiled = ["--compile"] if arguments.compile else []
-    kinds = {"plain loop, fp32": ("plain", "fp32"), "nlptools, fp32": ("ours", "fp32")}
-    if Backend.detect().precision == "bf16":
-        kinds |= {"plain loop, bf16 autocast": ("plain", "bf16"), "nlptools, bf16": ("ours", "bf16")}
-    for shape in arguments.shapes:
-        workers = {name: side_by_side.Worker(__file__, shape, *kind, *compiled) for name, kind in kinds.items()}
-        side_by_side.compare(TITLES[shape], "tokens/s", dict(workers), arguments.rounds)
-        for worker in workers.values():
-            worker.close()
+    steps = (2 if shape == "gpt2" else 4) * (10 if device.type == "cuda" else 1)
+    step = ours(shape, precision, compiled) if side == "ours" else plain(shape, device, precision == "bf16")
+    return speed(step, steps, batch * context)
 
 
 if __name__ == "__main__":
-    main()
+    compare(__file__, __doc__, TITLES, SIDES, measure, warm_up=6)

@@ -9,16 +9,11 @@ values of memory and segment, the shift by padding, softmax, `torch.optim.AdamW`
 
 from __future__ import annotations
 
-import argparse
-import os
-from collections.abc import Callable
-from typing import Any
-
 import side_by_side
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_speed import Streams, speed
+from training_loops import Step, Streams, compare, our_step, speed
 
 # vocabulary, segment and memory, width, inner width, layers, heads, sequences, dropout; `tiny` is for tests of this script
 SHAPES = {
@@ -27,7 +22,6 @@ SHAPES = {
     "char": (65, 128, 384, 1536, 6, 6, 16, 0.2),
     "tiny": (50, 8, 16, 32, 2, 2, 4, 0.2),
 }
-_STEPS, _WARM_UP = 4, 3  # steps of a round, rounds
 
 
 class PlainLayer(nn.Module):
@@ -77,8 +71,8 @@ class PlainXL(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten()), kept
 
 
-def plain(shape: str, device: torch.device, bf16: bool) -> Callable[[], float]:
-    """Tokens per second of the plain loop."""
+def plain(shape: str, device: torch.device, bf16: bool) -> Step:
+    """A step of the plain loop."""
     vocab, length, width, _, layers, _, batch, _ = SHAPES[shape]
     torch.manual_seed(0)
     model = PlainXL(shape).to(device)
@@ -96,62 +90,37 @@ def plain(shape: str, device: torch.device, bf16: bool) -> Callable[[], float]:
         optimizer.step()
         loss.item()
 
-    return lambda: speed(step, _STEPS, batch * length)
+    return step
 
 
-def ours(shape: str, precision: str) -> Callable[[], float]:
-    """Tokens per second of the step that `train-lm` takes."""
-    # imported here: the other side must not get what this does to the process
-    from nlptools.compute.backend import Backend
-    from nlptools.configs import Compute, Training
+def ours(shape: str, precision: str, compiled: bool) -> Step:
+    """The step that `train-lm` takes."""
     from nlptools.models.language.transformer_xl import TransformerXL, TransformerXLConfig
-    from nlptools.training.engine.loop import Fit
-    from nlptools.training.objectives import CausalLM
 
-    backend = Backend.detect(Compute(precision=precision))
     vocab, length, width, inner, layers, heads, batch, dropout = SHAPES[shape]
     rates = {"embedding_dropout": dropout, "hidden_dropout": dropout, "attention_dropout": dropout}
     sizes = {"memory_length": length, "inference_memory": length, "intermediate_size": inner}
-    model: Any = TransformerXL(TransformerXLConfig(vocab, width, layers, heads, **sizes, **rates))
-    model.initialize()
-    model.to(backend.device)
-    run = Training(output="", lr=3e-4, batch_size=batch, steps=10**6, warmup=0, clip=0.25)
-    state = Fit(CausalLM(model), Streams(vocab, batch, length), backend, run, None)
-    state.objective.train()
-    state.working.train()
-    return lambda: speed(state.step, _STEPS, batch * length)
+    model = TransformerXL(TransformerXLConfig(vocab, width, layers, heads, **sizes, **rates))
+    return our_step(model, Streams(vocab, batch, length), precision, lr=3e-4, clip=0.25, compile=compiled)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shapes", nargs="*", default=["ptb", "small", "char"])
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
+def measure(shape: str, side: str, precision: str, compiled: bool) -> side_by_side.Measure:
+    _, length, *_, batch, _ = SHAPES[shape]
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if arguments.worker:
-        shape, side, precision = arguments.worker
-        torch.set_num_threads(len(os.sched_getaffinity(0)))
-        measure = ours(shape, precision) if side == "ours" else plain(shape, device, precision == "bf16")
-        for _ in range(_WARM_UP):  # memory that is touched for the first time is slow
-            measure()
-        side_by_side.serve(measure)
-        return
+    step = ours(shape, precision, compiled) if side == "ours" else plain(shape, device, precision == "bf16")
+    return speed(step, 4, batch * length)
 
-    from nlptools.compute.backend import Backend
 
-    print(side_by_side.machine())
-    kinds = {"plain loop, fp32": ("plain", "fp32"), "nlptools, fp32": ("ours", "fp32")}
-    if Backend.detect().precision == "bf16":
-        kinds |= {"plain loop, bf16 autocast": ("plain", "bf16"), "nlptools, bf16": ("ours", "bf16")}
-    for shape in arguments.shapes:
-        workers = {name: side_by_side.Worker(__file__, shape, *kind) for name, kind in kinds.items()}
-        _, length, width, _, layers, _, batch, _ = SHAPES[shape]
-        title = f"training, Transformer-XL: {layers} x {width}, segment and memory of {length}, {batch} sequences"
-        side_by_side.compare(title, "tokens/s", dict(workers), arguments.rounds)
-        for worker in workers.values():
-            worker.close()
-
+TITLES = {
+    shape: f"training, Transformer-XL: {layers} x {width}, segment and memory of {length}, {batch} sequences"
+    for shape, (_, length, width, _, layers, _, batch, _) in SHAPES.items()
+}
+SIDES = {
+    "plain loop, fp32": ("plain", "fp32"),
+    "nlptools, fp32": ("ours", "fp32"),
+    "plain loop, bf16 autocast": ("plain", "bf16"),
+    "nlptools, bf16": ("ours", "bf16"),
+}
 
 if __name__ == "__main__":
-    main()
+    compare(__file__, __doc__, TITLES, SIDES, measure, default=("ptb", "small", "char"))

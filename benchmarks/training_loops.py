@@ -1,0 +1,125 @@
+"""What the scripts share that time our training step beside a plain PyTorch loop."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import side_by_side
+import torch
+
+Step = Callable[[], object]
+# (shape, side, precision, whether to compile) -> a round of that side; precision is fp32, bf16, or a name that the script knows
+Side = Callable[[str, str, str, bool], side_by_side.Measure]
+
+
+class RandomBatches:
+    """A source of random tokens."""
+
+    batches_per_epoch, epoch, rate = 1e6, 0.0, 1.0
+
+    def __init__(self, vocab: int, batch: int, context: int) -> None:
+        self.shape, self.vocab, self.rng = (batch, context), vocab, np.random.default_rng(0)
+
+    def __iter__(self) -> Any:
+        from nlptools.batches.windows import Batch
+
+        while True:
+            yield Batch(*(self.rng.integers(0, self.vocab, self.shape) for _ in range(2)))
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        pass
+
+
+class Streams(RandomBatches):
+    """Random tokens as streams: the state is carried from batch to batch."""
+
+    def __iter__(self) -> Any:
+        for number, batch in enumerate(super().__iter__()):
+            yield replace(batch, continues=number > 0)
+
+
+def our_step(model: Any, source: RandomBatches, precision: str, **options: Any) -> Step:
+    """The step that `train-lm` takes with this model; `options` are those of `Training`."""
+    # imported here: the other side must not get what this does to the process
+    from nlptools.compute.backend import Backend
+    from nlptools.configs import Compute, Training
+    from nlptools.training.engine.loop import Fit
+    from nlptools.training.objectives import CausalLM
+
+    backend = Backend.detect(Compute(precision=precision))
+    model.initialize()
+    model.to(backend.device)
+    run = Training(output="", batch_size=source.shape[0], steps=10**6, warmup=0, **options)
+    state: Any = Fit(CausalLM(model), source, backend, run, None)
+    state.objective.train()
+    state.working.train()
+    return state.step
+
+
+def speed(step: Step, steps: int, tokens: int) -> side_by_side.Measure:
+    """Tokens per second of `steps` steps, each of `tokens` tokens."""
+
+    def measure() -> float:
+        begin = time.perf_counter()
+        for _ in range(steps):
+            step()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        return steps * tokens / (time.perf_counter() - begin)
+
+    return measure
+
+
+def compare(
+    script: str,
+    description: str | None,
+    titles: Mapping[str, str],
+    sides: Mapping[str, tuple[str, str]],
+    measure: Side,
+    *,
+    default: tuple[str, ...] = (),
+    warm_up: int = 3,
+) -> None:
+    """Time the sides in turns, for the shapes that the command line names.
+
+    Args:
+        script: the calling file, which is started again for each side.
+        titles: of the tables, by shape.
+        sides: side and precision by name of the row; rows in bf16 only where the processor has it.
+        default: shapes to take without arguments; (): all.
+        warm_up: rounds that do not count, as memory that is touched for the first time is slow.
+    """
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", default=list(default or titles))
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--worker", nargs=3, metavar=("SHAPE", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        torch.set_num_threads(len(os.sched_getaffinity(0)))
+        rounds = measure(*arguments.worker, arguments.compile)
+        for _ in range(warm_up):
+            rounds()
+        side_by_side.serve(rounds)
+        return
+
+    from nlptools.compute.backend import Backend
+
+    print(side_by_side.machine())
+    compiled = ["--compile"] if arguments.compile else []
+    bf16 = Backend.detect().precision == "bf16"
+    chosen = {name: side for name, side in sides.items() if bf16 or side[1] == "fp32"}
+    for shape in arguments.shapes:
+        workers = {name: side_by_side.Worker(script, shape, *side, *compiled) for name, side in chosen.items()}
+        side_by_side.compare(titles[shape], "tokens/s", dict(workers), arguments.rounds)
+        for worker in workers.values():
+            worker.close()
