@@ -12,7 +12,7 @@ MAIN = {
     "build-vocab": "kind size min_count special lowercase tokenizer max_lines output force",
     "phrases": "scoring threshold min_count connectors save model text output force",
     "train-w2v": "output model dim window negative subwords min_count epochs lr init workers run valid force",
-    "train-lm": "tokenizer output valid arch preset layers hidden context batch_size lr epochs max_time init device",
+    "train-lm": "tokenizer output valid arch preset layers hidden context lr epochs max_time init device",
     "train-seq2seq": "tokenizer output source target valid valid_source valid_target arch preset lr epochs max_time init",
     "pretrain-bert": "tokenizer output valid objective preset layers batch_size lr steps max_time init",
     "finetune": "task model scratch output valid epochs lr batch_size layout label_column seeds force",
