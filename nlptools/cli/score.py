@@ -27,8 +27,8 @@ and precision).
 --per word writes a line for each word (what stands between white space, as in the text) with the columns of --columns behind it,
 and an empty line after each input line. Surprisal is the negative logarithm, to the base of --base, of the probability of the
 word given all words before it in the line; for the first word, given the start of the text. The pieces of a word are summed. In
-most tokenizers the space before a word is part of its first piece. Then the piece that follows a word tells that the word ends;
-surprisal includes this (Pimentel and Meister 2024, arXiv:2406.14561; Oh and Schuler 2024, arXiv:2406.10851) unless
+most tokenizers the space before a word is part of its first piece. The end of a word then shows in the piece after it;
+surprisal includes this end (Pimentel and Meister 2024, arXiv:2406.14561; Oh and Schuler 2024, arXiv:2406.10851) unless
 --no-boundary-correction is given. Tokenizers of whole words need no correction. With WordPiece, every piece without ## ends the
 word before it. A word that has no token of its own has surprisal 0 and an empty rank and entropy.
 

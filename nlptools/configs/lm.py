@@ -58,7 +58,7 @@ class TrainLM:
     )
     untied: bool = option(
         False,
-        "An output matrix of its own, not that of the embedding; of recurrent models with a bias.",
+        "An output matrix of its own, not that of the embedding; in recurrent models also a bias.",
         architectures=(*_RECURRENT["architectures"], "modern"),
     )
     init: str | None = option(None, "Start from the weights and sizes of this model directory.", metavar="DIR")
@@ -92,13 +92,13 @@ class TrainLM:
         **_XL,
     )
     clamp_length: int = option(
-        0, "Distance from which on all distances count as this one; 0: all differ.", high=1 << 20, metavar="N", **_XL
+        0, "Longer distances count as this one; 0: no limit.", high=1 << 20, metavar="N", **_XL
     )
     same_length: bool = option(
         False, "Each position sees exactly --memory-length positions before it, in training and in use.", **_XL
     )
     pre_norm: bool = option(
-        False, "Norms before the layers of each block, which learns faster; otherwise behind, as published.", **_XL
+        False, "Norms before the layers of each block, which learn faster then; otherwise after them, as published.", **_XL
     )
     biases_per_layer: bool = option(
         False, "Each layer has its own biases of queries; otherwise the layers share them.", **_XL
@@ -155,9 +155,8 @@ class TrainLM:
     add: float = option(1.0, "Number added to each count (add-k).", low=1e-9, high=1e6, metavar="K", **_NGRAM)
     memory: str | None = option(
         None,
-        "Bound of the memory for counts and tables; beyond it they are in files beside the output. Besides, memory holds the"
-        " vocabulary and up to 20 bytes for each n-gram of a length. Default: half of the machine's memory, which leaves as"
-        " much for the files that the system keeps in memory.",
+        "Limit of the memory for counts and tables; what exceeds it goes to files beside the output. The vocabulary and up to"
+        " 20 bytes for each n-gram of one length are not included. Default: half of the machine's memory.",
         metavar="SIZE",
         check=size,
         **_NGRAM,
