@@ -91,14 +91,14 @@ class TrainLM:
         metavar="N",
         **_XL,
     )
-    clamp_length: int = option(
-        0, "Longer distances count as this one; 0: no limit.", high=1 << 20, metavar="N", **_XL
-    )
+    clamp_length: int = option(0, "Longer distances count as this one; 0: no limit.", high=1 << 20, metavar="N", **_XL)
     same_length: bool = option(
         False, "Each position sees exactly --memory-length positions before it, in training and in use.", **_XL
     )
     pre_norm: bool = option(
-        False, "Norms before the layers of each block, which learn faster then; otherwise after them, as published.", **_XL
+        False,
+        "Norms before the layers of each block, which learn faster then; otherwise after them, as published.",
+        **_XL,
     )
     biases_per_layer: bool = option(
         False, "Each layer has its own biases of queries; otherwise the layers share them.", **_XL
