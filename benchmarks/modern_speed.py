@@ -12,7 +12,7 @@ import side_by_side
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-from training_loops import RandomBatches, Step, compare, our_step, speed
+from training_loops import RandomBatches, Step, compare, our_step, plain_step, speed
 
 # vocabulary, context, width, layers, heads, heads of keys, inner width, sequences
 SHAPES = {
@@ -93,20 +93,7 @@ def plain(shape: str, device: torch.device, bf16: bool) -> Step:
     *sizes, batch = SHAPES[shape]
     vocab, context = sizes[:2]
     torch.manual_seed(0)
-    model = PlainLlama(*sizes).to(device)
-    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
-
-    def step() -> None:
-        x, y = (torch.randint(vocab, (batch, context), device=device) for _ in range(2))
-        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
-            loss = model(x, y)
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        optimizer.step()
-        loss.item()
-
-    return step
+    return plain_step(PlainLlama(*sizes).to(device), vocab, batch, context, bf16)
 
 
 def ours(shape: str, precision: str, compiled: bool) -> Step:

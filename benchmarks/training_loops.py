@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import side_by_side
 import torch
+from torch import nn
 
 Step = Callable[[], object]
 # (shape, side, precision, whether to compile) -> a round of that side; precision is fp32, bf16, or a name that the script knows
@@ -63,6 +64,24 @@ def our_step(model: Any, source: RandomBatches, precision: str, **options: Any) 
     state.objective.train()
     state.working.train()
     return state.step
+
+
+def plain_step(model: nn.Module, vocab: int, batch: int, context: int, bf16: bool) -> Step:
+    """The step of a loop as one writes it by hand, for a model that returns its loss for ids and targets."""
+    device = next(model.parameters()).device
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-4)
+
+    def step() -> None:
+        x, y = (torch.randint(vocab, (batch, context), device=device) for _ in range(2))
+        with torch.autocast(device.type, torch.bfloat16, enabled=bf16):
+            loss = model(x, y)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        loss.item()
+
+    return step
 
 
 def speed(step: Step, steps: int, tokens: int) -> side_by_side.Measure:
