@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -32,8 +32,6 @@ from nlptools.models.language.gpt import GPT
 @dataclass(frozen=True)
 class ModernConfig:
     """Sizes and variants of a decoder. Dropouts apply in training only."""
-
-    post_norm: ClassVar[bool] = False  # see `GPTConfig`
 
     vocab_size: int
     hidden_size: int
