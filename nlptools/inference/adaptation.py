@@ -18,8 +18,8 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.scoring import Score, cache_settings
 from nlptools.errors import Diverged
-from nlptools.inference.scoring import CarriedScores, Measure, Stop, log_probabilities
-from nlptools.layers.output import OutputHead
+from nlptools.inference.scoring import CarriedScores, Stop, log_probabilities
+from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
 
 DEFAULT_CACHE = ".1,.3"
@@ -27,7 +27,7 @@ _ROWS = 256  # positions that are compared with the cache at a time
 
 
 class NeuralCache:
-    """A `scoring.Measure` of a stream: the model's log-probabilities, interpolated with those of a cache.
+    """A `output.Measure` of a stream: the model's log-probabilities, interpolated with those of a cache.
 
     Grave et al. 2017, "Improving neural language models with a continuous cache" (arXiv:1612.04426). The cache holds the last
     `size` hidden states h_i, each with the token x_i that followed. Its probability of a token w at a position with the
@@ -45,7 +45,7 @@ class NeuralCache:
         return cls(settings.cache, *cache_settings(settings.cache_settings or DEFAULT_CACHE))
 
     def __call__(self, head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """See `scoring.Measure`: log-probabilities (N,), float32, in nats."""
+        """See `output.Measure`: log-probabilities (N,), float32, in nats."""
         base = head.log_probabilities(hidden_ND, targets_N)
         return _mixed(base, self._memory(hidden_ND, targets_N)[:, 0], self.weight)
 
@@ -99,7 +99,7 @@ def _mixed(base: Tensor, cached: Tensor, weight: float) -> Tensor:
 
 
 class CacheGrid:
-    """A `scoring.Measure` (N, 1 + number of thetas): the log-probabilities of the model, and of caches with these thetas. Where
+    """A `output.Measure` (N, 1 + number of thetas): the log-probabilities of the model, and of caches with these thetas. Where
     a cache is empty, its column has those of the model.
     """
 
@@ -107,7 +107,7 @@ class CacheGrid:
         self._memory = Memory(size, thetas)
 
     def __call__(self, head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """See `scoring.Measure`."""
+        """See `output.Measure`."""
         base = head.log_probabilities(hidden_ND, targets_N)[:, None]
         cached = self._memory(hidden_ND, targets_N)
         return torch.cat([base, torch.where(cached.isnan(), base, cached)], 1)
@@ -175,7 +175,7 @@ class DynamicScores:
             tokens = tokens[max(0, len(self._before) + self.segment - 1 - self.context) :]
         inputs = self.backend.put(tokens[None, -len(self._now) - 1 if self.context is None else 0 : -1].copy())
         with torch.set_grad_enabled(full):
-            hidden, _ = self.model(inputs, self._state)
+            hidden, state = self.model(inputs, self._state)
         hidden, targets = hidden[0, -len(self._now) :], self.backend.put(self._now)
         with torch.no_grad():
             scores = self.measure(self.model.output, hidden[-len(new) :].detach(), targets[-len(new) :])
@@ -184,9 +184,7 @@ class DynamicScores:
                 f"--dynamic {self.rate:g}: the weights are no longer finite", hint="a smaller rate changes them less"
             )
         if full:
-            if self.context is None:
-                with torch.no_grad():
-                    _, self._state = self.model(inputs, self._state)
+            self._state = state if state is None else state.detach()
             self._step(self.model.output.summed_loss(hidden, targets) / self.segment)
             self._before, self._now = tokens[-(self.context or 1) :], self._now[:0]
         return scores.cpu().numpy()

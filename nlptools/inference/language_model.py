@@ -26,6 +26,7 @@ from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import WordScore, WordScorer
+from nlptools.layers.output import Measure
 from nlptools.models import contract
 from nlptools.text.unknown import UnknownTokens
 
@@ -82,7 +83,7 @@ class LanguageModel:
         self,
         documents: Sequence[Sequence[int] | np.ndarray],
         settings: Score,
-        measure: scoring.Measure = scoring.log_probabilities,
+        measure: Measure = scoring.log_probabilities,
     ) -> list[np.ndarray]:
         """The log-probability of each token of each document, in nats, or what else `measure` returns."""
         if settings.one_stream:
@@ -102,17 +103,17 @@ class LanguageModel:
         assert scores is not None
         return scores
 
-    def _new_stream(self, settings: Score, measure: scoring.Measure = scoring.log_probabilities) -> scoring.Scores:
+    def _new_stream(self, settings: Score, measure: Measure = scoring.log_probabilities) -> scoring.Scores:
         """Scores a text as one stream."""
         if settings.cache and measure is scoring.log_probabilities:
             measure = self._cached(adaptation.NeuralCache.of(settings))
         return adaptation.stream(self.model, self.backend, settings, self.bundle.start, measure)
 
-    def cache_grid(self, size: int, factors: Sequence[float]) -> scoring.Measure:
+    def cache_grid(self, size: int, factors: Sequence[float]) -> Measure:
         """The measure from which the settings of a cache of this model are chosen, see `adaptation.tune_cache`."""
         return adaptation.CacheGrid(size, factors)
 
-    def _cached(self, cache: scoring.Measure) -> scoring.Measure:
+    def _cached(self, cache: Measure) -> Measure:
         """The measure that applies a cache to this model."""
         return cache
 
@@ -179,7 +180,7 @@ class LanguageModel:
         return {"context": context, "stride": stride, "last_window": last, "state": state, **adapted}
 
     @torch.inference_mode()
-    def measured(self, blocks: Iterable[Block], settings: Score, measure: scoring.Measure) -> np.ndarray:
+    def measured(self, blocks: Iterable[Block], settings: Score, measure: Measure) -> np.ndarray:
         """(T,) or (T, K): what a measure returns for each token of a text that is scored as by `perplexity`."""
         eos, document = self.bundle.eos, settings.document or self.bundle.document
         encoded = token_file.encode(blocks, self.unknown, eos, document, self.backend.threads)

@@ -17,10 +17,10 @@ from nlptools.files.streams import Block
 from nlptools.inference import adaptation
 from nlptools.inference.language_model import LanguageModel
 from nlptools.inference.mixture import Parts, SameTokens
-from nlptools.inference.scoring import Measure
-from nlptools.layers.output import OutputHead
+from nlptools.layers.output import Measure, OutputHead
 from nlptools.models import registry
-from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead, NGramContexts
+from nlptools.models.language.mixture import LARGEST, Mixture, MixtureHead
+from nlptools.models.language.ngram_decoder import NGramDecoder
 
 
 class MixedLanguageModel(LanguageModel):
@@ -74,13 +74,13 @@ class MixedLanguageModel(LanguageModel):
 
 
 class CachedPart:
-    """A `scoring.Measure` of a mixture in which one part has a cache."""
+    """A `output.Measure` of a mixture in which one part has a cache."""
 
     def __init__(self, place: int, cache: Measure) -> None:
         self.place, self.cache = place, cache
 
     def __call__(self, head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """See `scoring.Measure`."""
+        """See `output.Measure`."""
         assert isinstance(head, MixtureHead)
         return head.interpolated(self.part_scores(head, hidden_ND, targets_N))
 
@@ -104,4 +104,4 @@ def _module(loaded: Any) -> Any:
             f"{display(str(loaded.path))}: has {loaded.model.vocab_size:,} words; n-gram models of up to {LARGEST:,} can be"
             " mixed with neural ones"
         )
-    return NGramContexts(loaded.model, loaded.eos)
+    return NGramDecoder(loaded.model, loaded.eos)

@@ -17,11 +17,8 @@ from torch import Tensor
 from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
 from nlptools.corpora.token_file import TextCounts
-from nlptools.layers.output import OutputHead
+from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
-
-# numbers (N,) or (N, K) of target tokens, given the output head, the hidden states (N, D) and the targets (N,)
-Measure = Callable[[OutputHead, Tensor, Tensor], Tensor]
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
 

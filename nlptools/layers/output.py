@@ -43,6 +43,10 @@ class OutputHead(Protocol):
         """
 
 
+# numbers (N,) or (N, K) of target tokens, given a head, the hidden states (N, D) and the targets (N,)
+Measure = Callable[[OutputHead, Tensor, Tensor], Tensor]
+
+
 class Projection(Packable):
     """The product with a matrix, plus an optional bias. Losses and log-probabilities never hold all logits at once.
 
@@ -111,7 +115,12 @@ class LogProbabilities:
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """See `OutputHead`."""
-        kept = targets_N >= 0
-        hidden_ND, targets_N = hidden_ND[kept], targets_N[kept]
-        loss = -(1 - smoothing) * self.log_probabilities(hidden_ND, targets_N).sum()
-        return loss - smoothing * hidden_ND.float().mean(1).sum() if smoothing else loss
+        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
+
+
+def loss_of_log_probabilities(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor, smoothing: float) -> Tensor:
+    """`OutputHead.summed_loss` of a head whose logits are log-probabilities."""
+    kept = targets_N >= 0
+    hidden_ND, targets_N = hidden_ND[kept], targets_N[kept]
+    loss = -(1 - smoothing) * head.log_probabilities(hidden_ND, targets_N).sum()
+    return loss - smoothing * head.logits(hidden_ND).float().mean(1).sum() if smoothing else loss

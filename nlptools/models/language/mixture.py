@@ -7,7 +7,7 @@ Shapes: B batch, T length, D hidden, N positions, V vocabulary, K parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -15,84 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.output import OutputHead
+from nlptools.layers.output import Measure, OutputHead, loss_of_log_probabilities
 from nlptools.models.contract import LanguageModel
 from nlptools.models.language.alignment import Alignment
-from nlptools.models.language.ngram import NGrams
-from nlptools.models.language.ngram_decoder import Context, NGramDecoder
-
-# the log-probabilities (N,) of tokens, given a head, the hidden states (N, D) and the tokens (N,)
-Measure = Callable[[OutputHead, Tensor, Tensor], Tensor]
+from nlptools.models.language.ngram_decoder import NGramDecoder
 
 LARGEST = 1 << 24  # words of an n-gram model, whose ids have to be exact in float32
 _ROWS = 64  # whole distributions that are computed at a time
-_NATS = math.log(10)
-
-
-class NGramContexts(NGramDecoder):
-    """An n-gram model whose hidden states are the words before each position, (B, T, n - 1); -1 where there is none.
-
-    The table is looked up by the output head, for the positions and words that are asked for.
-    """
-
-    def __init__(self, model: NGrams, eos: int) -> None:
-        super().__init__(model, eos)
-        self.output = NGramHead(model)  # type: ignore[assignment]
-
-    def forward(self, ids: Tensor, state: Any = None, mask: Tensor | None = None) -> tuple[Tensor, Any]:
-        """See `contract.LanguageModel`."""
-        words = (self.start(len(ids), 0) if state is None else state).words
-        real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-        width = max(1, self.model.order - 1)
-        hidden = np.full((*ids.shape, width), -1, np.float32)
-        contexts = []
-        for b, (before, row, kept) in enumerate(zip(words, ids.tolist(), real.tolist(), strict=True)):
-            for t, (word, is_real) in enumerate(zip(row, kept, strict=True)):
-                before = self._after(before, word) if is_real else before
-                if before:
-                    hidden[b, t, -len(before) :] = before
-            contexts.append(before)
-        return torch.from_numpy(hidden).to(ids.device), None if state is None else Context(tuple(contexts))
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> NGramContexts:
-        """The same object: it never changes, and may be large."""
-        return self
-
-
-class NGramHead:
-    """The distributions after the words that `NGramContexts` has as hidden states."""
-
-    def __init__(self, model: NGrams) -> None:
-        self.model, self.vocab_size = model, model.vocab_size
-
-    def logits(self, hidden: Tensor) -> Tensor:
-        """See `OutputHead`; log-probabilities."""
-        flat = hidden.detach().reshape(-1, hidden.shape[-1]).cpu().numpy()
-        rows, places = np.unique(flat, axis=0, return_inverse=True)
-        tables = np.array([self.model.next_words(_words(row)) for row in rows], np.float32)
-        tables = tables.reshape(len(rows), self.vocab_size)[places.reshape(-1)]
-        out = torch.from_numpy(tables * np.float32(_NATS)).view(*hidden.shape[:-1], self.vocab_size)
-        return out.to(hidden.device, hidden.dtype)
-
-    def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
-        """See `OutputHead`."""
-        contexts, targets = hidden_ND.detach().cpu().numpy().astype(np.int64), targets_N.cpu().numpy()
-        bos = self.model.config.bos
-        # <s> cuts off what is before it; other contexts that are not full could be continued by the row before
-        full = (contexts != -1).all(1) | (contexts == bos).any(1) | (self.model.order == 1)
-        rows = np.concatenate([np.where(contexts == -1, bos, contexts), targets[:, None]], 1)
-        out = self.model.score(rows.reshape(-1)).log_probs.reshape(rows.shape)[:, -1].copy()
-        for row in np.flatnonzero(~full | (targets == bos)):
-            out[row] = self.model.next_words(_words(contexts[row]))[targets[row]]
-        return torch.from_numpy(out * np.float32(_NATS)).to(hidden_ND.device)
-
-    def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
-        """See `OutputHead`."""
-        return _summed_loss(self, hidden_ND, targets_N, smoothing)
-
-
-def _words(context: np.ndarray) -> list[int]:
-    return [int(word) for word in context if word >= 0]
 
 
 class AlignedHead(nn.Module):
@@ -137,7 +66,7 @@ class AlignedHead(nn.Module):
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """See `OutputHead`."""
-        return _summed_loss(self, hidden_ND, targets_N, smoothing)
+        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
 
     @staticmethod
     def _shares(counts: Tensor) -> Tensor:
@@ -196,15 +125,7 @@ class MixtureHead(nn.Module):
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """See `OutputHead`."""
-        return _summed_loss(self, hidden_ND, targets_N, smoothing)
-
-
-def _summed_loss(head: Any, hidden_ND: Tensor, targets_N: Tensor, smoothing: float) -> Tensor:
-    """`OutputHead.summed_loss` of a head whose logits are log-probabilities."""
-    kept = targets_N >= 0
-    hidden_ND, targets_N = hidden_ND[kept], targets_N[kept]
-    loss: Tensor = -(1 - smoothing) * head.log_probabilities(hidden_ND, targets_N).sum()
-    return loss - smoothing * head.logits(hidden_ND).mean(1).sum() if smoothing else loss
+        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
 
 
 @dataclass(frozen=True)
@@ -225,12 +146,16 @@ class MixtureState(NamedTuple):
         """See `contract.State`."""
         return MixtureState(tuple(part.select(rows, width) for part in self.parts))
 
+    def detach(self) -> MixtureState:
+        """The same states, cut off from their graphs."""
+        return MixtureState(tuple(part.detach() for part in self.parts))
+
 
 class Mixture(nn.Module):
     """See the module's docstring; offers what scoring and decoding ask of a `contract.LanguageModel`.
 
     Args:
-        parts: the models, the first of them the main one; of n-grams as `NGramContexts`.
+        parts: the models, the first of them the main one; of n-grams as `NGramDecoder`.
         alignments: one for each.
         weights: one for each; their sum is 1.
     """
@@ -244,8 +169,8 @@ class Mixture(nn.Module):
         self.max_context = min(contexts, default=None)
         # parts with a state carry it over texts of any length; else all see the same windows
         self.streams = self.max_context is None
-        neural = [part for part in parts if not isinstance(part, NGramContexts)]
-        self.neural = [not isinstance(part, NGramContexts) for part in parts]
+        neural = [part for part in parts if not isinstance(part, NGramDecoder)]
+        self.neural = [not isinstance(part, NGramDecoder) for part in parts]
         self.runs_in_16_bits = all(part.runs_in_16_bits for part in neural)
         widths = [_width(part) for part in parts]
         layers = max((part.config.num_hidden_layers for part in neural), default=0)
@@ -278,7 +203,7 @@ class Mixture(nn.Module):
 
 def _width(part: LanguageModel) -> int:
     """The size of the hidden states that a part's head reads."""
-    if isinstance(part, NGramContexts):
+    if isinstance(part, NGramDecoder):
         return max(1, part.model.order - 1)
     hidden, _ = part(torch.zeros(1, 1, dtype=torch.long))
     return int(hidden.shape[-1])

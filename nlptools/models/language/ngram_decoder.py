@@ -1,14 +1,21 @@
-"""N-gram models as PyTorch modules, so that `generate` decodes them like all others."""
+"""N-gram models as PyTorch modules, so that `generate` decodes them like all others, and mixtures have them as parts.
+
+Shapes: B batch, T length, n order, N positions, V vocabulary.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from nlptools.layers.output import LogProbabilities
+from nlptools.layers.output import loss_of_log_probabilities
 from nlptools.models.language.ngram import NGrams
+
+_NATS = math.log(10)  # of a log10
 
 
 class Context(NamedTuple):
@@ -20,11 +27,16 @@ class Context(NamedTuple):
         """See `contract.State`."""
         return Context(tuple(self.words[row] for row in rows.tolist()))
 
+    def detach(self) -> Context:
+        """The same words, which no gradient goes through."""
+        return self
+
 
 class NGramDecoder(nn.Module):
-    """See `contract.LanguageModel`; the hidden states are log-probabilities (B, T, V) in nats, on the CPU.
+    """See `contract.LanguageModel`; the hidden states are the words before each position, (B, T, n - 1), -1 where there is none.
 
-    The token `eos` stands for <s> where it comes before a text.
+    The output head looks up the tables, for the positions and words that are asked for. The token `eos` stands for <s> where
+    it comes before a text. Hidden states are in float64, in which ids are exact.
     """
 
     max_context, runs_in_16_bits, streams = None, False, False
@@ -32,7 +44,7 @@ class NGramDecoder(nn.Module):
     def __init__(self, model: NGrams, eos: int) -> None:
         super().__init__()
         self.model, self.eos, self.config = model, eos, model.config
-        self.output = LogProbabilities(model.vocab_size)
+        self.output = NGramHead(model)
 
     def start(self, batch_size: int, capacity: int) -> Context:
         """See `contract.LanguageModel`."""
@@ -42,16 +54,20 @@ class NGramDecoder(nn.Module):
         """See `contract.LanguageModel`."""
         words = (self.start(len(ids), 0) if state is None else state).words
         real = torch.ones_like(ids, dtype=torch.bool) if mask is None else mask
-        rows, contexts = [], []
-        for before, row, kept in zip(words, ids.tolist(), real.tolist(), strict=True):
-            out = []
-            for word, is_real in zip(row, kept, strict=True):
+        width = max(1, self.model.order - 1)
+        hidden = np.full((*ids.shape, width), -1, np.float64)
+        contexts = []
+        for b, (before, row, kept) in enumerate(zip(words, ids.tolist(), real.tolist(), strict=True)):
+            for t, (word, is_real) in enumerate(zip(row, kept, strict=True)):
                 before = self._after(before, word) if is_real else before
-                out.append(torch.from_numpy(self.model.next_words(before)))
-            rows.append(torch.stack(out))
+                if before:
+                    hidden[b, t, -len(before) :] = before
             contexts.append(before)
-        hidden = torch.stack(rows).to(ids.device) * torch.log(torch.tensor(10.0))
-        return hidden, None if state is None else Context(tuple(contexts))
+        return torch.from_numpy(hidden).to(ids.device), None if state is None else Context(tuple(contexts))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NGramDecoder:
+        """The same object: it never changes, and may be large."""
+        return self
 
     def _after(self, before: tuple[int, ...], word: int) -> tuple[int, ...]:
         """The context after a word; one sentence ends and another begins at `eos`."""
@@ -59,3 +75,39 @@ class NGramDecoder(nn.Module):
             return (self.config.bos,)
         reach = self.model.order - 1
         return (*before, word)[-reach:] if reach else ()
+
+
+class NGramHead:
+    """The distributions after the words that `NGramDecoder` has as hidden states."""
+
+    def __init__(self, model: NGrams) -> None:
+        self.model, self.vocab_size = model, model.vocab_size
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `OutputHead`; log-probabilities, float32."""
+        flat = hidden.detach().reshape(-1, hidden.shape[-1]).cpu().numpy()
+        rows, places = np.unique(flat, axis=0, return_inverse=True)
+        tables = np.array([self.model.next_words(_words(row)) for row in rows], np.float32)
+        tables = tables.reshape(len(rows), self.vocab_size)[places.reshape(-1)]
+        out = torch.from_numpy(tables * np.float32(_NATS)).view(*hidden.shape[:-1], self.vocab_size)
+        return out.to(hidden.device)
+
+    def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
+        """See `OutputHead`."""
+        contexts, targets = hidden_ND.detach().cpu().numpy().astype(np.int64), targets_N.cpu().numpy()
+        bos = self.model.config.bos
+        # <s> cuts off what is before it; other contexts that are not full could be continued by the row before
+        full = (contexts != -1).all(1) | (contexts == bos).any(1) | (self.model.order == 1)
+        rows = np.concatenate([np.where(contexts == -1, bos, contexts), targets[:, None]], 1)
+        out = self.model.score(rows.reshape(-1)).log_probs.reshape(rows.shape)[:, -1].copy()
+        for row in np.flatnonzero(~full | (targets == bos)):
+            out[row] = self.model.next_words(_words(contexts[row]))[targets[row]]
+        return torch.from_numpy(out * np.float32(_NATS)).to(hidden_ND.device)
+
+    def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
+        """See `OutputHead`."""
+        return loss_of_log_probabilities(self, hidden_ND, targets_N, smoothing)
+
+
+def _words(context: np.ndarray) -> list[int]:
+    return [int(word) for word in context if word >= 0]
