@@ -41,16 +41,32 @@ SIZES: dict[str, dict[str, Any]] = {
 }
 # a row that tests add to the registry, as proof that a file and a row are enough
 TOY = Architecture("toy", registry.LANGUAGE, "toy_language_model:Toy", "toy_language_model:ToyConfig")
+ELMO: dict[str, Any] = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "cell_size": 40,
+    "highway_layers": 1,
+    "character_size": 6,
+    "filters": ((1, 8), (2, 12), (3, 16)),
+}
+HALVES = {"elmo-forward": 0, "elmo-backward": 1}  # each direction of a bidirectional model is a language model
 LANGUAGE_MODELS = (*registry.names(registry.LANGUAGE), TOY.name)
 
 
 def tiny(arch: str, seed: int = 0, **changes: Any) -> Any:
     """A model of `arch` with random weights (wider than at initialisation, so that outputs differ), ready to infer."""
+    if arch in HALVES:
+        from nlptools.models.language.elmo import Half, spelled_vocabulary
+
+        whole, words = tiny("elmo", seed, **changes), [f"w{i}" * (i % 7) for i in range(50)]
+        spellings = spelled_vocabulary(words[: whole.config.vocab_size], 1, HALVES[arch])
+        return Half(whole, HALVES[arch], spellings).eval()
     torch.manual_seed(seed)
-    model = registry.model_class(arch)(registry.config_class(arch)(**{**SIZES[arch], **changes}))
+    sizes = ELMO if arch == "elmo" else SIZES[arch]
+    model = registry.model_class(arch)(registry.config_class(arch)(**{**sizes, **changes}))
     model.initialize()
     with torch.no_grad():
         for parameter in model.parameters():
-            if parameter.dim() > 1:
+            if parameter.dim() > 1 and arch != "elmo":  # whose initial weights are wide
                 parameter.mul_(4)
     return model.eval()

@@ -15,6 +15,7 @@ from nlptools.errors import UsageError
 _XL: dict[str, Any] = {"architectures": ("transformer-xl",), "section": "Options of Transformer-XL"}
 _FEEDFORWARD: dict[str, Any] = {"architectures": ("feedforward",), "section": "Options of feed-forward models"}
 _NGRAM: dict[str, Any] = {"architectures": ("ngram",), "section": "Options of n-gram models"}
+_ELMO: dict[str, Any] = {"architectures": ("elmo",), "section": "Options of ELMo"}
 _MODERN: dict[str, Any] = {"architectures": ("modern",), "section": "Options of modern decoders"}
 
 
@@ -27,7 +28,7 @@ class TrainLM:
         "Tokenizer: a name, a SentencePiece .model, a tokenizer.json, a vocabulary, or a model directory.",
         short="-t",
     )
-    arch: str = option("transformer", "Architecture.", families=("language", "n-gram"))
+    arch: str = option("transformer", "Architecture.", families=("language", "bidirectional", "n-gram"))
     preset: str | None = option(
         None, "Named sizes and training options; other options override them.", choices=tuple(PRESETS)
     )
@@ -185,7 +186,7 @@ class TrainLM:
         " numbers on form a cluster, which costs less than the one before it. Implies --untied.",
         metavar="N,N,...",
         check=cutoffs,
-        **{**_RECURRENT, "architectures": (*_RECURRENT["architectures"], "transformer-xl")},
+        **{**_RECURRENT, "architectures": (*_RECURRENT["architectures"], "transformer-xl", "elmo")},
     )
     first_state: bool = option(False, "Learn the state before the first token.", **_RECURRENT)
     input_dropout: float | None = option(
@@ -223,6 +224,22 @@ class TrainLM:
         "Vary the length of sequences from batch to batch around --context (one in 20: around half of it), and the learning"
         " rate with it, as AWD-LSTM does.",
         **_RECURRENT,
+    )
+    cells: int = option(
+        0,
+        "Cells of each LSTM, whose output is projected to --hidden; 0: eight times --hidden.",
+        high=1 << 16,
+        metavar="N",
+        **_ELMO,
+    )
+    highways: int = option(1, "Highway layers on the filters over the characters.", high=64, metavar="N", **_ELMO)
+    layer_norm: bool = option(False, "Normalize the output of each LSTM.", **_ELMO)
+    sampled: int = option(
+        0,
+        "In training, compare each word with N words drawn from the vocabulary, the frequent ones more often, not with all."
+        " Expects a vocabulary in the order of frequency. Validation uses all words.",
+        metavar="N",
+        **_ELMO,
     )
     key_value_heads: int = option(
         0,

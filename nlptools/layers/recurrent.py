@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from nlptools.compute.kernels.dropout import dropout
 from nlptools.compute.kernels.linear import PackedWeight
-from nlptools.compute.kernels.recurrent import GATES, layer, native_layer
+from nlptools.compute.kernels.recurrent import GATES, Limits, layer, native_layer, projected_layer
 from nlptools.compute.kernels.shared_matrix import SharedMatrix
 from nlptools.layers.linear import Linear, Packable
 
@@ -87,6 +87,48 @@ class Recurrent(Packable, nn.Module):
         if self.kind == "gru":
             return self.multiply(x_TBE, self.weight_ih_l0, self.bias_ih_l0), self.bias_hh_l0
         return self.multiply(x_TBE, self.weight_ih_l0, self.bias_ih_l0 + self.bias_hh_l0), None
+
+
+class ProjectedLSTM(Packable, nn.Module):
+    """One LSTM layer whose hidden state is a projection (Sak et al. 2014, arXiv:1402.1128), with the parameters of PyTorch's
+    `nn.LSTM(proj_size=P)` under their names, but one bias. Cells and hidden states stay within `limits` (ELMo's clipping).
+    """
+
+    __call__: Callable[..., tuple[Tensor, Tensor, Tensor]]
+
+    def __init__(self, fed_size: int, cell_size: int, projection_size: int, limits: Limits) -> None:
+        super().__init__()
+        self.cell_size, self.limits = cell_size, limits
+        self.weight_ih_l0 = nn.Parameter(torch.empty(4 * cell_size, fed_size))
+        self.weight_hh_l0 = nn.Parameter(torch.empty(4 * cell_size, projection_size))
+        self.weight_hr_l0 = nn.Parameter(torch.empty(projection_size, cell_size))
+        self.bias_l0 = nn.Parameter(torch.empty(4 * cell_size))
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Matrices uniform with variance 2 / (inputs + outputs) (Glorot & Bengio 2010); forget gates open (bias 1)."""
+        for matrix in (self.weight_ih_l0, self.weight_hh_l0, self.weight_hr_l0):
+            nn.init.xavier_uniform_(matrix)
+        self.bias_l0.zero_()
+        self.bias_l0[self.cell_size : 2 * self.cell_size] = 1.0
+
+    def forward(self, x_TBE: Tensor, hidden_BP: Tensor, cell_BD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Inputs and the state before them -> hidden states (T, B, P), the last one, and the last cell (B, D), float32."""
+        gates, hidden_BP = self.multiply(x_TBE, self.weight_ih_l0, self.bias_l0), hidden_BP.to(x_TBE.dtype)
+        out, cell = projected_layer(gates, self.weight_hh_l0, self.weight_hr_l0, hidden_BP, cell_BD, self.limits)
+        return out, out[-1] if len(out) else hidden_BP, cell
+
+    def padded(
+        self, x_TBE: Tensor, hidden_BP: Tensor, cell_BD: Tensor, mask_TB: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The same, step by step, where the state stays as it is at the steps that are not in `mask_TB`."""
+        out = []
+        for t in range(len(x_TBE)):
+            _, hidden, cell = self(x_TBE[t : t + 1], hidden_BP, cell_BD)
+            real = mask_TB[t, :, None]
+            hidden_BP, cell_BD = torch.where(real, hidden, hidden_BP), torch.where(real, cell, cell_BD)
+            out.append(hidden_BP)
+        return torch.stack(out), hidden_BP, cell_BD
 
 
 class Step:

@@ -13,6 +13,7 @@ from typing import Any
 from nlptools.errors import BundleError
 
 LANGUAGE = "language"  # contract.LanguageModel: train-lm
+BIDIRECTIONAL = "bidirectional"  # language.elmo.Elmo: a language model in each direction: train-lm
 NGRAM = "n-gram"  # language.ngram.NGrams, which needs no PyTorch: train-lm
 ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
 ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
@@ -66,6 +67,7 @@ ARCHITECTURES = {
         _row("transformer-xl", LANGUAGE, "language.transformer_xl", "TransformerXL"),
         _row("convolution", LANGUAGE, "language.convolution", "ConvolutionLM"),
         _row("feedforward", LANGUAGE, "language.feedforward", "FeedForwardLM"),
+        _row("elmo", BIDIRECTIONAL, "language.elmo", "Elmo"),
         _row("ngram", NGRAM, "language.ngram", "NGrams", config="NGramConfig"),
         _row("seq2seq-transformer", ENCODER_DECODER, "translation.transformer", "Transformer", "marian"),
         _row("seq2seq-rnn", ENCODER_DECODER, "translation.recurrent", "Recurrent"),

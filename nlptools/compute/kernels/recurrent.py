@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -101,6 +101,27 @@ def _product(weight_MK: Tensor, steps: Tensor, packed: PackedWeight | None = Non
     return lambda x, base: torch.addmm(base, x, transposed)
 
 
+class Limits(NamedTuple):
+    """The largest absolute values in an LSTM with projection; 0: no limit. The gradient of what is cut is 0."""
+
+    cell: float = 0.0
+    hidden: float = 0.0
+
+
+def projected_layer(
+    gates_TBG: Tensor, weight_GP: Tensor, projection_PD: Tensor, hidden_BP: Tensor, cell_BD: Tensor, limits: Limits
+) -> tuple[Tensor, Tensor]:
+    """All steps of an LSTM whose hidden state is a projection of what the output gate lets through (Sak et al. 2014,
+    arXiv:1402.1128) -> hidden states (T, B, P) and the last cell (B, D), float32. Differentiable. P: size of the projection.
+    """
+    tensors = (gates_TBG, weight_GP, projection_PD, hidden_BP, cell_BD)
+    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
+        result: tuple[Tensor, Tensor] = _ProjectedLayer.apply(*tensors, limits)  # type: ignore[no-untyped-call]
+        return result
+    out, cell, _ = _projected_forward(*tensors, limits, False)
+    return out[1:], cell
+
+
 class _Layer(torch.autograd.Function):
     """See `layer`."""
 
@@ -129,6 +150,32 @@ class _Layer(torch.autograd.Function):
         return None, d_gates, d_weight, d_bias, d_hidden, d_cell
 
 
+class _ProjectedLayer(torch.autograd.Function):
+    """See `projected_layer`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor, cell: Tensor, limits: Limits
+    ) -> tuple[Tensor, Tensor]:
+        out, last, kept = _projected_forward(gates, weight, projection, hidden, cell, limits, True)
+        ctx.save_for_backward(weight, projection, out, *kept)
+        ctx.limits = limits
+        ctx.set_materialize_grads(False)
+        return out[1:], last
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
+        weight, projection, hidden, outputs, *kept = ctx.saved_tensors
+        d_out = torch.zeros_like(hidden[1:]) if grad_outputs[0] is None else grad_outputs[0]
+        d_gates, d_projected, d_hidden, d_cell = _projected_backward(
+            d_out, grad_outputs[1], weight, projection, hidden, kept, ctx.limits
+        )
+        d_weight = d_gates.flatten(0, 1).t() @ hidden[:-1].flatten(0, 1)
+        d_projection = d_projected.flatten(0, 1).t() @ outputs.flatten(0, 1)
+        return d_gates, d_weight, d_projection, d_hidden, d_cell, None
+
+
 # -- one loop forward and one backward for each kind ------------------------------------------------------------------
 # forward: -> (T + 1, B, D) hidden states from the one before the first step on, the last cell, what backward needs
 # backward: -> gradients of the gates, of the products with the hidden state, of the first hidden state, of the first cell
@@ -152,18 +199,28 @@ def _lstm_forward(
     cells[0] = cell
     for t in range(T):
         at = t if keep else 0
-        a, new, tanh = activated[at], cells[at + 1 if keep else 0], tanhs[at]
+        a, tanh = activated[at], tanhs[at]
         a.copy_(product(out[t], gates[t]))
-        i, f, g, o = a.chunk(4, 1)
-        g *= 2
-        a.sigmoid_()
-        g.mul_(2).sub_(1)
-        torch.mul(cells[at], f, out=new)
-        new.addcmul_(i, g)
-        torch.mul(new, 2, out=tanh)
-        tanh.sigmoid_().mul_(2).sub_(1)
+        o = _lstm_step(a, cells[at], cells[at + 1 if keep else 0], tanh)
         torch.mul(o, tanh, out=out[t + 1]) if out.dtype == wide else out[t + 1].copy_(o.mul(tanh))
     return out, cells[-1].clone(), (activated, cells, tanhs)
+
+
+def _lstm_step(gates: Tensor, before: Tensor, cell: Tensor, tanh: Tensor, clip: float = 0.0) -> Tensor:
+    """Activate the gates (B, 4 D), and fill in the cell after a step, within `clip` (0: no limit), and its tanh -> the output
+    gate (B, D).
+    """
+    i, f, g, o = gates.chunk(4, 1)
+    g *= 2
+    gates.sigmoid_()
+    g.mul_(2).sub_(1)
+    torch.mul(before, f, out=cell)
+    cell.addcmul_(i, g)
+    if clip:
+        cell.clamp_(-clip, clip)
+    torch.mul(cell, 2, out=tanh)
+    tanh.sigmoid_().mul_(2).sub_(1)
+    return o
 
 
 def _lstm_backward(
@@ -174,24 +231,95 @@ def _lstm_backward(
     d_gates, wide = d_out.new_empty(T, B, 4 * D), activated.dtype
     d_cell = d_out.new_zeros(B, D, dtype=wide) if d_last is None else d_last.to(wide, copy=True)
     d_raw, passed = d_out.new_empty(B, 4 * D, dtype=wide), d_out.new_empty(B, D, dtype=wide)
-    d_i, d_f, d_g, d_o = d_raw.chunk(4, 1)
     d_hidden = d_out[-1]
     for t in range(T - 1, -1, -1):
-        i, f, g, o = activated[t].chunk(4, 1)
-        d_h = d_hidden.to(wide)
-        torch.mul(d_h, o, out=passed)
-        d_cell += _tanh_backward(passed, tanhs[t], grad_input=passed)
-        torch.mul(d_h, tanhs[t], out=d_o)
-        torch.mul(d_cell, cells[t], out=d_f)
-        torch.mul(d_cell, g, out=d_i)
-        torch.mul(d_cell, i, out=d_g)
-        _sigmoid_backward(d_raw[:, : 2 * D], activated[t][:, : 2 * D], grad_input=d_raw[:, : 2 * D])
-        _tanh_backward(d_g, g, grad_input=d_g)
-        _sigmoid_backward(d_o, o, grad_input=d_o)
-        d_cell *= f
+        _lstm_step_backward(d_hidden.to(wide), d_cell, d_raw, passed, activated[t], cells[t : t + 2], tanhs[t])
         d_gates[t] = d_raw
         d_hidden = product(d_gates[t], d_out[t - 1] if t else torch.zeros_like(d_out[0]))
     return d_gates, d_gates, d_hidden, d_cell
+
+
+def _lstm_step_backward(
+    d_hidden: Tensor,
+    d_cell: Tensor,
+    d_gates: Tensor,
+    passed: Tensor,
+    gates: Tensor,
+    cells: Tensor,
+    tanh: Tensor,
+    clip: float = 0.0,
+) -> None:
+    """Fill in the gradient of the gates (B, 4 D), and turn that of the cell after a step into that of the one before it.
+
+    Args:
+        passed: (B, D) room for a product.
+        cells: (2, B, D) the cells before and after the step.
+    """
+    D = d_cell.shape[1]
+    i, f, g, o = gates.chunk(4, 1)
+    d_i, d_f, d_g, d_o = d_gates.chunk(4, 1)
+    torch.mul(d_hidden, o, out=passed)
+    d_cell += _tanh_backward(passed, tanh, grad_input=passed)
+    if clip:
+        d_cell *= cells[1].abs() < clip
+    torch.mul(d_hidden, tanh, out=d_o)
+    torch.mul(d_cell, cells[0], out=d_f)
+    torch.mul(d_cell, g, out=d_i)
+    torch.mul(d_cell, i, out=d_g)
+    _sigmoid_backward(d_gates[:, : 2 * D], gates[:, : 2 * D], grad_input=d_gates[:, : 2 * D])
+    _tanh_backward(d_g, g, grad_input=d_g)
+    _sigmoid_backward(d_o, o, grad_input=d_o)
+    d_cell *= f
+
+
+def _projected_forward(
+    gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor, cell: Tensor, limits: Limits, keep: bool
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    (T, B, G), D = gates.shape, cell.shape[-1]
+    out, wide = _buffers(gates, hidden)
+    held = T if keep else 1
+    activated, cells = gates.new_empty(held, B, G, dtype=wide), gates.new_empty(held + keep, B, D, dtype=wide)
+    tanhs, outputs = gates.new_empty(held, B, D, dtype=wide), gates.new_empty(held, B, D)
+    product, project = _product(weight, gates), _product(projection, gates)
+    nothing = gates.new_zeros(B, len(projection))
+    cells[0] = cell
+    for t in range(T):
+        at = t if keep else 0
+        activated[at].copy_(product(out[t], gates[t]))
+        o = _lstm_step(activated[at], cells[at], cells[at + keep], tanhs[at], limits.cell)
+        outputs[at].copy_(o.mul(tanhs[at]))
+        torch.clamp(project(outputs[at], nothing), *_range(limits.hidden), out=out[t + 1])
+    return out, cells[-1].clone(), (outputs, activated, cells, tanhs)
+
+
+def _range(limit: float) -> tuple[float, float]:
+    return (-limit, limit) if limit else (-float("inf"), float("inf"))
+
+
+def _projected_backward(
+    d_out: Tensor,
+    d_last: Tensor | None,
+    weight: Tensor,
+    projection: Tensor,
+    hidden: Tensor,
+    kept: list[Tensor],
+    limits: Limits,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """-> gradients of the gates, of the projections before their limit, of the first hidden state, of the first cell."""
+    activated, cells, tanhs = kept
+    (T, B, P), D, wide = d_out.shape, cells.shape[-1], activated.dtype
+    d_gates, d_projected = d_out.new_empty(T, B, 4 * D), d_out.new_empty(T, B, P)
+    d_cell = d_out.new_zeros(B, D, dtype=wide) if d_last is None else d_last.to(wide, copy=True)
+    d_raw, passed = d_out.new_empty(B, 4 * D, dtype=wide), d_out.new_empty(B, D, dtype=wide)
+    product, project, nothing = _product(weight.t(), d_out), _product(projection.t(), d_out), d_out.new_zeros(B, D)
+    d_hidden = d_out[-1]
+    for t in range(T - 1, -1, -1):
+        d_projected[t] = d_hidden * (hidden[t + 1].abs() < limits.hidden) if limits.hidden else d_hidden
+        d_output = project(d_projected[t], nothing).to(wide)
+        _lstm_step_backward(d_output, d_cell, d_raw, passed, activated[t], cells[t : t + 2], tanhs[t], limits.cell)
+        d_gates[t] = d_raw
+        d_hidden = product(d_gates[t], d_out[t - 1] if t else torch.zeros_like(d_out[0]))
+    return d_gates, d_projected, d_hidden, d_cell
 
 
 def _gru_forward(
