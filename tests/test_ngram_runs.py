@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from nlptools.corpora import columns
 from nlptools.corpora.columns import Column, ColumnWriter
 from nlptools.errors import BundleError, InputError, StreamError
 from nlptools.models.language.ngram import NGramConfig
-from nlptools.training.ngrams import counting, runs, smoothing
+from nlptools.training.ngrams import counting, places, runs, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
 from nlptools.training.ngrams.runs import Merger
 from tests.test_ngrams import V, flat, sentences
@@ -128,10 +129,22 @@ def test_a_full_disk_is_an_error_of_one_line():
         writer.append(np.arange(10**5))
 
 
-@pytest.mark.parametrize("largest", [0, 40, 2**56, 2**62])
-def test_keys_of_any_size_are_sorted_with_their_places(largest):
+@pytest.mark.parametrize("largest", [0, 40, 2**16, 2**32, 2**56, 2**62])
+def test_keys_of_any_size_are_sorted(largest):
     keys = np.random.default_rng(3).integers(0, largest + 1, 1000)
-    rising, places = counting._sorted(keys)
-    np.testing.assert_array_equal(rising, np.sort(keys))
-    np.testing.assert_array_equal(keys[places], rising)
-    assert sorted(places.tolist()) == list(range(1000))
+    np.testing.assert_array_equal(places._ranks(keys), np.argsort(keys, kind="stable"))
+
+
+@pytest.mark.parametrize("size", [1, 60, 1000])
+@pytest.mark.parametrize("lead", [0, 4, 9])
+def test_counts_do_not_depend_on_the_parts_that_are_sorted(size, lead, monkeypatch):
+    config = NGramConfig(V, 4)
+    whole = counting.count(IDS, config, lead)
+    grams = [IDS[i : i + 4].tolist() for i in range(len(IDS) - 3)]
+    expected = Counter(tuple(gram) for gram in grams if config.bos not in gram[1:])
+    expected.subtract(tuple(gram) for gram in grams[: max(0, lead - 3)] if config.bos not in gram[1:])
+    assert whole[3].counts.tolist() == [count for _, count in sorted(expected.items())]
+    monkeypatch.setattr(places, "_PLACES", size)
+    for ours, theirs in zip(counting.count(IDS, config, lead, threads=3), whole, strict=True):
+        for name in ("keys", "counts", "suffixes"):
+            np.testing.assert_array_equal(getattr(ours, name), getattr(theirs, name), err_msg=name)

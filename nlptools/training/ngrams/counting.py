@@ -7,15 +7,20 @@ the keys. Shapes: T tokens, G n-grams of one length.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.corpora.columns import Column
+from nlptools.files.prefetch import mapped
 from nlptools.models.language.ngram import Longs, NGramConfig
+from nlptools.training.ngrams import places
+from nlptools.training.ngrams.places import Part
 
 Numbers = NDArray[Any] | Column  # in memory or in a file
 
@@ -40,52 +45,58 @@ class CountedLevel:
         return len(self.keys)
 
 
-def count(ids: Longs, config: NGramConfig, lead: int = 0) -> list[CountedLevel]:
+def count(ids: Longs, config: NGramConfig, lead: int = 0, threads: int = 1) -> list[CountedLevel]:
     """The n-grams of up to `config.order` words in a text.
 
     Args:
         ids: (T,) int64, word ids; each sentence begins with <s> and ends with </s>; no n-gram spans two sentences.
         lead: the first ids only precede the others: n-grams that end in them are there, but not counted.
+        threads: how many sort.
 
     Returns:
         A level for each length; all V words are in the first, also those that do not occur.
     """
     V, order, bos = config.vocab_size, config.order, config.bos
-    words, zeros = np.arange(V), np.zeros(V, np.int64)
-    levels = [CountedLevel(words, np.bincount(ids[lead:], minlength=V), zeros, (bos, bos + 1))]
-    index: Longs = ids  # of the n-gram that ends at each place
-    ends = np.flatnonzero(ids[1:] != bos) + 1  # of the n-grams that lie in one sentence
+    unigrams, zeros = np.bincount(ids[lead:], minlength=V), np.zeros(V, np.int64)
+    levels = [CountedLevel(np.arange(V), unigrams, zeros, (bos, bos + 1))]
+    if order == 1:
+        return levels
+    words = np.append(ids.astype(np.int32), np.full(order, bos, np.int32))
+    parts = places.divided(words, bos, V)
+    index = words.astype(places.smallest_type(len(words)))  # of the n-gram that begins at each place
     for n in range(2, order + 1):
-        keys = index[ends - 1] * V + ids[ends]
-        uncounted = keys[: np.searchsorted(ends, lead)]
-        keys, ranks = _sorted(keys)
-        first = np.flatnonzero(np.diff(keys, prepend=-1))
-        counts = np.diff(first, append=len(keys))
-        keys = keys[first]
-        suffixes = index[ends[ranks[first]]]
-        if n < order:
-            index = np.full(len(ids), -1, np.int64)
-            index[ends[ranks]] = np.repeat(np.arange(len(keys)), counts)
-            ends = ends[index[ends - 1] >= 0]
-        np.subtract.at(counts, np.searchsorted(keys, uncounted), 1)
+        _each(parts, threads, partial(Part.extend, n=n, words=words, V=V, bos=bos, lead=lead))
+        keys, counts, suffixes = _joined(parts, index, V, threads)
         levels.append(CountedLevel(keys, counts, suffixes, below_starts(keys, levels[-1].starts, V)))
     return levels
 
 
-def _sorted(keys: Longs) -> tuple[Longs, Longs]:
-    """Keys (N,) in rising order, and the place of each before.
+def _joined(parts: Sequence[Part], index: NDArray[Any], V: int, threads: int) -> tuple[Longs, Longs, Longs]:
+    """Keys, counts and suffixes of the n-grams of all parts; `index` (T,) has those of one word less and gets these."""
+    G = 0
+    for part in parts:
+        part.contexts, part.start = part.start, G
+        G += len(part.keys)
+    keys, counts, suffixes = (np.empty(G, np.int64) for _ in range(3))
 
-    Where both fit into one number, numbers are sorted: np.argsort takes twice the time.
-    """
-    N = len(keys)
-    if not N or (int(keys.max()) + 1) * N > 1 << 64:
-        ranks = np.argsort(keys)
-        return keys[ranks], ranks
-    both = keys.view(np.uint64) * np.uint64(N)
-    both += np.arange(N, dtype=np.uint64)
-    both.sort()
-    rising, places = np.divmod(both, np.uint64(N))
-    return rising.view(np.int64), places.view(np.int64)
+    def copy(part: Part) -> None:
+        here = slice(part.start, part.start + len(part.keys))
+        np.add(part.keys, part.contexts * V, out=keys[here])
+        counts[here] = part.counts
+        suffixes[here] = index.take(part.firsts + 1)
+        part.keys = part.counts = part.firsts = keys[:0]
+
+    def mark(part: Part) -> None:
+        index[part.places] = part.index + part.start
+
+    _each(parts, threads, copy)
+    _each(parts, threads, mark)
+    return keys, counts, suffixes
+
+
+def _each(parts: Sequence[Part], threads: int, job: Callable[[Part], None]) -> None:
+    """Do a job for each part."""
+    deque(mapped(job, parts, threads), maxlen=0)
 
 
 def below_starts(keys: Numbers, starts: tuple[int, int], V: int) -> tuple[int, int]:

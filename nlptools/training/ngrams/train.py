@@ -125,7 +125,7 @@ def _counted(
         begins = not runs or lead[-1:] == text.eos
         ids = sentences(piece, text.eos, config.bos, text.tokenizer.vocab.unk, bool(begins))
         ids = np.concatenate([lead, ids])
-        levels = counting.count(ids, config, len(lead))
+        levels = counting.count(ids, config, len(lead), available_threads())
         if part >= len(text):
             return text, levels
         runs.append(merger.write(levels))

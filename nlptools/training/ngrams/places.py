@@ -1,0 +1,98 @@
+"""The places of a text, sorted by the n-grams that begin there, for one more word at a time.
+
+Places with equal first words stand side by side. So they can be sorted in parts, each by a thread of its own and in the cache
+of its processor; and where an n-gram occurs once, its place stays where it is for all longer ones.
+Shapes: T tokens, V words, P places of a part, G different n-grams of a part.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nlptools.models.language.ngram import Longs
+
+Ids = NDArray[np.int32]
+
+_PLACES = 1 << 16  # of a part, about, but all places of one word are in one part
+
+
+class Part:
+    """The places at which some words stand, sorted by the n-grams that begin there; n = 1 at first.
+
+    Attributes:
+        places: (P,) int32; int64 in a text of more than 2^31 tokens.
+        index: (P,) the n-gram at each place, as a number below G; for n = 1 the word.
+        keys: (G,) int64, the n-grams, rising: the number of the first n - 1 words times V plus the last word.
+        counts: (G,) int64, how often each occurs.
+        firsts: (G,) one place of each.
+        start, contexts: how many n-grams earlier parts have, and how many shorter ones; 0 for words.
+    """
+
+    def __init__(self, places: NDArray[Any], words: NDArray[Any]) -> None:
+        self.places, self.index = places, words
+        self.keys = self.counts = self.firsts = np.zeros(0, np.int64)
+        self.start = self.contexts = 0
+
+    def extend(self, n: int, words: Ids, V: int, bos: int, lead: int) -> None:
+        """Sort by n-grams of `n` words, those of n - 1 words having been sorted.
+
+        Args:
+            words: (T + n,) the text; `bos` begins each sentence, which no n-gram goes beyond, and stands at the end.
+            lead: n-grams that end in the first words are there, but not counted.
+        """
+        last = words.take(self.places + (n - 1))
+        inside = np.flatnonzero(last != bos)
+        places, contexts = self.places.take(inside), self.index.take(inside)
+        keys = contexts * np.int64(V)
+        keys += last.take(inside)
+        several = np.arange(len(keys)) if n == 2 else _repeated(contexts)
+        ranks = several.take(_ranks(keys.take(several)))
+        keys[several], places[several] = keys.take(ranks), places.take(ranks)
+        is_first = np.ones(len(keys), np.bool_)
+        np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
+        firsts = np.flatnonzero(is_first)
+        self.places, self.index = places, np.cumsum(is_first, dtype=places.dtype) - 1
+        self.keys, self.counts, self.firsts = keys.take(firsts), np.diff(firsts, append=len(keys)), places.take(firsts)
+        if lead >= n:
+            np.subtract.at(self.counts, self.index[places <= lead - n], 1)
+
+
+def divided(words: Ids, bos: int, V: int) -> list[Part]:
+    """All places of a text that have a word after them in their sentence, see `Part.extend`, by words."""
+    part_of = np.cumsum(np.bincount(words, minlength=V)) // _PLACES
+    part_of = part_of.astype(np.uint16 if part_of[-1] < 1 << 16 else np.int64)  # np.argsort counts the former
+    places = np.flatnonzero(words[1:] != bos)
+    parts = part_of.take(words.take(places))
+    places = places.take(np.argsort(parts, kind="stable")).astype(smallest_type(len(words)))
+    ends = np.cumsum(np.bincount(parts))
+    return [Part(some, words.take(some).astype(some.dtype)) for some in np.split(places, ends[:-1]) if len(some)]
+
+
+def smallest_type(size: int) -> type[np.signedinteger[Any]]:
+    """The type of numbers below `size`."""
+    return np.int32 if size < 1 << 31 else np.int64
+
+
+def _repeated(rising: NDArray[Any]) -> Longs:
+    """The places in a sorted array of the numbers that it has more than once."""
+    same = np.zeros(len(rising) + 1, np.bool_)
+    np.equal(rising[1:], rising[:-1], out=same[1:-1])
+    return np.flatnonzero(same[1:] | same[:-1])
+
+
+def _ranks(keys: Longs) -> Longs:
+    """The places of integers in rising order.
+
+    They are sorted by 16 bits at a time, the last ones first: np.argsort counts those, which takes half the time.
+    """
+    if not len(keys):
+        return np.zeros(0, np.int64)
+    keys = keys - keys.min()
+    ranks = np.argsort(keys.astype(np.uint16), kind="stable")
+    for shift in range(16, int(keys.max()).bit_length(), 16):
+        digits = (keys >> shift).astype(np.uint16).take(ranks)
+        ranks = ranks.take(np.argsort(digits, kind="stable"))
+    return ranks
