@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from nlptools.configs.generation import Generate
-from nlptools.inference.generation.decoding import sample
+from nlptools.inference.generation.sampling import sample
 
 
 def expected(logits: torch.Tensor, settings: Generate) -> np.ndarray:
