@@ -276,7 +276,7 @@ class _Watch:
         self.written = 0
 
     def __call__(self, row: int, new: Continuation) -> bool:
-        text = self.model.continuation_text(self.prompts[row // self.settings.num_samples], new.ids)
+        text = self.model.continuation_text(self.prompts[row // self.settings.drawn], new.ids)
         end = stop_at(text, self.settings.stop)
         if self.on_text is not None:
             # an unfinished character, or the possible beginning of a stop text, is held back

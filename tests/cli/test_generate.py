@@ -95,6 +95,18 @@ def test_several_samples(call: Run, words: Path) -> None:
     assert all(len(set(line.split("\t"))) == 4 for line in beam.lines)
 
 
+def test_the_best_of_many_samples(call: Run, words: Path) -> None:
+    asked = (*SHORT, "--json", "--logprobs", "--seed", 3)
+    every = records(generate(call, words, *asked, "--num-samples", 6))
+    few = records(generate(call, words, *asked, "--num-samples", 2, "--best-of", 6))
+    for a, b in zip(every, few, strict=True):
+        means = sorted((sum(c["logprobs"]) / len(c["logprobs"]) for c in a["continuations"]), reverse=True)
+        found = [sum(c["logprobs"]) / len(c["logprobs"]) for c in b["continuations"]]
+        assert found == pytest.approx(means[:2], abs=1e-4)
+    (row, *_) = records(generate(call, words, *SHORT, "--json", "--best-of", 6, "--seed", 3))
+    assert row["continuations"] == [{k: few[0]["continuations"][0][k] for k in ("text", "finish")}]
+
+
 def test_a_beam_is_at_least_as_likely_as_greedy(call: Run, words: Path) -> None:
     asked = (*SHORT, "--json", "--logprobs", "--length-penalty", 0, "--min-new-tokens", 8)
     greedy = records(generate(call, words, *asked, "--temperature", 0))
@@ -289,6 +301,9 @@ def test_json_that_is_not_a_prompt(call: Run, words: Path, line: str, said: str)
         (("MODEL", "--stream", "--json"), b"", 2, "--stream does not go with"),
         (("MODEL", "--stream", "--beam", "2"), b"", 2, "--stream does not go with"),
         (("MODEL", "--stream", "--num-samples", "2"), b"", 2, "--stream does not go with"),
+        (("MODEL", "--best-of", "2", "--num-samples", "3"), b"", 2, "--best-of 2 is less than --num-samples 3"),
+        (("MODEL", "--best-of", "2", "--beam", "3"), b"", 2, "--best-of does not go with --beam"),
+        (("MODEL", "--stream", "--best-of", "2"), b"", 2, "--stream does not go with"),
         (("MODEL", "--min-new-tokens", "9", "--max-new-tokens", "8"), b"", 2, "--min-new-tokens 9 is more than"),
         (("MODEL", "--temperature", "-1"), b"", 2, "--temperature"),
         (("MODEL", "--temperature", "nan"), b"", 2, "--temperature"),

@@ -16,7 +16,7 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.beam import BeamSearch
-from nlptools.inference.generation.constraints import Ban, Rows, bans, penalize
+from nlptools.inference.generation.constraints import Ban, Rows, bans, penalized
 from nlptools.inference.generation.continuation import (
     Continuation,
     Opening,
@@ -150,18 +150,27 @@ def decode(
     rules = bans(settings, eos, forbidden, opening.prefixes, ends)
     if settings.beam:
         return BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
-    samples = settings.num_samples
+    samples = settings.drawn
     draws = [
         np.random.default_rng([seed, number, i]) if settings.temperature > 0 else None
         for number in first
         for i in range(samples)
     ]
     done = _Rows(model, opening, settings, backend, eos, draws, watch, rules).run()
-    return [done[i : i + samples] for i in range(0, len(done), samples)]
+    return [best(done[i : i + samples], settings.num_samples) for i in range(0, len(done), samples)]
+
+
+def best(drawn: list[Continuation], count: int) -> list[Continuation]:
+    """The `count` samples with the highest mean log-probability of a token, best first; all of them as they are, if no more
+    were drawn.
+    """
+    if len(drawn) == count:
+        return drawn
+    return sorted(drawn, key=lambda c: float(np.mean(c.logprobs)) if c.logprobs else -np.inf, reverse=True)[:count]
 
 
 class _Rows:
-    """A batch of unfinished samples, `settings.num_samples` of each input."""
+    """A batch of unfinished samples, `settings.drawn` of each input."""
 
     def __init__(
         self,
@@ -182,7 +191,7 @@ class _Rows:
     def run(self) -> list[Continuation]:
         """Decode until every row has ended."""
         logits, state = self.opening.logits, self.opening.state
-        samples = self.settings.num_samples
+        samples = self.settings.drawn
         if samples > 1:
             rows = torch.arange(len(logits), device=logits.device).repeat_interleave(samples)
             logits, state = logits[rows], state.select(rows, samples)
@@ -212,21 +221,21 @@ class _Rows:
         """The next token of each live row (B,); stores its log-probability."""
         settings = self.settings
         logits = logits.float()
-        raw = logits.clone() if settings.logprobs and self.rules else logits
-        inputs = [row // settings.num_samples for row in self.alive]
+        keeps = settings.logprobs or settings.drawn > settings.num_samples
+        raw = logits.clone() if keeps and self.rules else logits
+        inputs = [row // settings.drawn for row in self.alive]
         if self.rules:
             past = np.array([self.out[row].ids for row in self.alive], np.int64).reshape(len(self.alive), step)
             for ban in self.rules:
                 ban(logits, Rows(step, inputs, past))
-        if settings.repetition_penalty != 1.0:
-            seen = [self.opening.prompts[i] + self.out[r].ids for i, r in zip(inputs, self.alive, strict=True)]
-            logits = penalize(logits, seen, settings.repetition_penalty)
+        prompts, new = [self.opening.prompts[i] for i in inputs], [self.out[row].ids for row in self.alive]
+        logits = penalized(logits, settings, prompts, new)
         if settings.temperature == 0:
             chosen = likeliest(logits)
         else:
             uniform = [self.draws[row].random() for row in self.alive]  # type: ignore[union-attr]
             chosen = sample(logits, settings, torch.tensor(uniform, dtype=torch.float64))
-        if settings.logprobs:
+        if keeps:
             logprobs = torch.log_softmax(raw, -1).gather(1, chosen[:, None]).squeeze(1)
             for row, value in zip(self.alive, logprobs.tolist(), strict=True):
                 self.out[row].logprobs.append(value)
@@ -237,7 +246,7 @@ class _Rows:
         ended = set()
         for row, token in zip(self.alive, chosen.tolist(), strict=True):
             out = self.out[row]
-            limit = self.opening.limits[row // self.settings.num_samples]
+            limit = self.opening.limits[row // self.settings.drawn]
             if token == self.eos:
                 out.finish = "eos"
                 ended.add(row)

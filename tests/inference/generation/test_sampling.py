@@ -7,12 +7,29 @@ import pytest
 import torch
 
 from nlptools.configs.generation import Generate
+from nlptools.inference.generation.continuation import Continuation
+from nlptools.inference.generation.decoding import best
 from nlptools.inference.generation.sampling import sample
 
 
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max())
+    return np.asarray(e / e.sum())
+
+
 def expected(logits: torch.Tensor, settings: Generate) -> np.ndarray:
-    """The filters in words, for one row: temperature, top-k, top-p, min-p."""
-    p = torch.softmax(logits.double() / settings.temperature, -1).numpy()
+    """The filters in words, for one row: temperature, top-n-sigma, typical, top-k, top-p, min-p."""
+    scaled = logits.double().numpy() / settings.temperature
+    if settings.top_n_sigma:
+        scaled = np.where(scaled >= scaled.max() - settings.top_n_sigma * scaled.std(), scaled, -np.inf)
+    p = softmax(scaled)
+    if settings.typical < 1:
+        surprisal = -np.log(np.maximum(p, 1e-300))
+        distance = np.abs(surprisal - (p * surprisal).sum())
+        order = np.argsort(distance, kind="stable")
+        enough = int(np.searchsorted(np.cumsum(p[order]), settings.typical)) + 1
+        p = np.where(np.isin(np.arange(len(p)), order[:enough]), p, 0.0)
+        p /= p.sum()
     order = np.argsort(-p, kind="stable")
     keep = order[: settings.top_k or len(p)]
     mass = p[keep] / p[keep].sum() if settings.top_k else p[keep]
@@ -36,6 +53,10 @@ def expected(logits: torch.Tensor, settings: Generate) -> np.ndarray:
         Generate(min_p=1e-4, temperature=1.5),
         Generate(top_k=20, top_p=0.8, min_p=0.05, temperature=0.9),
         Generate(top_p=0.0),
+        Generate(typical=0.3),
+        Generate(typical=0.9, temperature=0.7),
+        Generate(top_n_sigma=1.0, temperature=2.0),
+        Generate(top_n_sigma=2.0, typical=0.8, top_k=30, top_p=0.95, min_p=0.01),
     ],
 )
 def test_every_token_comes_as_often_as_it_should(vocabulary: int, settings: Generate) -> None:
@@ -47,3 +68,19 @@ def test_every_token_comes_as_often_as_it_should(vocabulary: int, settings: Gene
     found = np.bincount(drawn.numpy(), minlength=vocabulary) / len(points)
     assert np.abs(found - want).max() < 2e-4
     assert not found[want == 0].any()
+
+
+def test_banned_tokens_count_for_no_deviation_and_no_entropy() -> None:
+    torch.manual_seed(2)
+    row = torch.randn(1, 50)
+    banned = torch.cat([row, torch.full((1, 30), -torch.inf)], 1)
+    points = (torch.arange(500, dtype=torch.float64) + 0.5) / 500
+    for settings in (Generate(top_n_sigma=1.5), Generate(typical=0.6)):
+        drawn = [sample(each.expand(500, -1), settings, points) for each in (row, banned)]
+        assert torch.equal(*drawn)
+
+
+def test_the_best_samples_come_first() -> None:
+    drawn = [Continuation([1], [-3.0]), Continuation([2, 2], [-1.0, -2.0]), Continuation([3], [-1.0]), Continuation([])]
+    assert [c.ids for c in best(drawn, 2)] == [[3], [2, 2]]
+    assert best(drawn, 4) is drawn
