@@ -90,8 +90,14 @@ class Generate:
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
     stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
     logprobs: bool = option(False, "With --json: write the log-probability of each token.")
+    top_logprobs: int = option(
+        0, "With --logprobs: also the N most likely tokens at each place.", low=0, high=20, metavar="N"
+    )
     json: bool = option(False, "Write JSON lines.")
-    json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt", or the source under "source".')
+    json_input: bool = option(
+        False,
+        'Read JSON lines with the prompt under "prompt", or the source under "source". A line may have options of its own.',
+    )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
         None,
@@ -150,6 +156,8 @@ class Generate:
             raise UsageError(f"--best-of {self.best_of} is less than --num-samples {self.num_samples}")
         if self.logprobs and not self.json:
             raise UsageError("--logprobs needs --json")
+        if self.top_logprobs and (self.beam or not self.logprobs):
+            raise UsageError("--top-logprobs needs --logprobs, and does not go with --beam")
         if self.stream and self.skip_done:
             raise UsageError("--stream does not go with --skip-done: the last line may be incomplete")
         if self.stream and (self.json or self.beam or self.count > 1 or self.drawn > 1):

@@ -284,6 +284,54 @@ def test_json_that_is_not_a_prompt(call: Run, words: Path, line: str, said: str)
     assert done.code == 65 and said in done.err and done.err.count("\n") == 1
 
 
+def test_options_of_a_line_are_those_of_the_command(call: Run, words: Path, letters: Path) -> None:
+    own: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
+        ({"temperature": 0}, ("--temperature", 0)),
+        ({"max_tokens": 3, "top_p": 0.5}, ("--max-new-tokens", 3, "--top-p", 0.5)),
+        ({"n": 2, "best_of": 4, "seed": 9}, ("--num-samples", 2, "--best-of", 4, "--seed", 9)),
+        ({"stop": ["a", "é"]}, ("--stop", "a,é")),
+    ]
+    stdin = "".join(json.dumps({"prompt": "w1 ab", "seed": 7, **keys}) + "\n" for keys, _ in own)
+    for model in (words, letters):
+        found = generate(call, model, *SHORT, "--json-input", stdin=stdin).lines
+        for line, (_, flags) in zip(found, own, strict=True):
+            assert [line] == generate(call, model, *SHORT, "--seed", 7, *flags, stdin="w1 ab\n").lines
+        again = generate(call, model, *SHORT, "--json-input", "--seed", 3, "--batch-size", 1, stdin=stdin)
+        assert again.lines == found, "a seed in a line holds wherever the line stands"
+        backwards = "".join(reversed(stdin.splitlines(keepends=True)))
+        assert generate(call, model, *SHORT, "--json-input", stdin=backwards).lines == found[::-1]
+
+
+def test_requests_of_a_batch_api(call: Run, words: Path, letters: Path) -> None:
+    body = {"model": "m", "prompt": "w1 w2", "max_tokens": 5, "logprobs": 3, "temperature": 0}
+    given = [
+        {"custom_id": "b", "method": "POST", "url": "/v1/completions", "body": body},
+        {"custom_id": "a", **body, "echo": True},
+    ]
+    stdin = "".join(json.dumps(row) + "\n" for row in given)
+    for model in (words, letters):
+        rows = records(generate(call, model, "--json", "--json-input", stdin=stdin))
+        plain = records(generate(call, model, "--json", "--json-input", "--logprobs", stdin=json.dumps(body) + "\n"))
+        (expected,) = plain[0]["continuations"]
+        assert [row["custom_id"] for row in rows] == ["b", "a"]
+        first, second = (row["response"]["body"]["choices"][0] for row in rows)
+        assert (first["text"], second["text"]) == (expected["text"], "w1 w2" + expected["text"])
+        scores = first["logprobs"]
+        assert "".join(scores["tokens"]) == first["text"]
+        assert scores["token_logprobs"] == expected["logprobs"][: len(scores["tokens"])]
+        assert [first["text"][a:] for a in scores["text_offset"]][:1] == [first["text"]]
+        assert all(len(each) == 3 for each in scores["top_logprobs"])
+        assert [max(each.values()) for each in scores["top_logprobs"]] == pytest.approx(scores["token_logprobs"])
+        usage = rows[0]["response"]["body"]["usage"]
+        assert usage["completion_tokens"] == len(expected["logprobs"])
+
+
+def test_a_wrong_option_of_a_line_names_line_and_key(call: Run, words: Path) -> None:
+    done = call("generate", words, "--json-input", *SHORT, stdin='{"prompt": "w1"}\n{"prompt": "w1", "top_p": 3}\n')
+    assert (done.code, len(done.lines)) == (65, 1)
+    assert done.err == 'nlptools generate: <stdin>:2: expected a number from 0 to 1 under "top_p"\n'
+
+
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 
 

@@ -5,6 +5,7 @@ Shapes: N rows (samples, or hypotheses of all inputs), V vocabulary.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -157,6 +158,7 @@ def penalize_counts(logits: Tensor, new: Sequence[Sequence[int]], presence: floa
     """
     logits = logits.clone()
     for row, ids in enumerate(new):
-        index, counts = torch.tensor(list(ids), dtype=torch.int64, device=logits.device).unique(return_counts=True)
-        logits[row, index] -= presence + frequency * counts
+        counts = Counter(ids)
+        times = torch.tensor(list(counts.values()), dtype=torch.float32, device=logits.device)
+        logits[row, list(counts)] -= presence + frequency * times
     return logits

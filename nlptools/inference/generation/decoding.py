@@ -45,14 +45,16 @@ def generate(
     ends: Sequence[int] = (),
     seed: int = 1,
     first: int = 0,
+    seeds: Sequence[tuple[int, int]] | None = None,
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
 ) -> list[list[Continuation]]:
     """`settings.count` continuations of each prompt, which `eos`, or one of `ends`, ends. Prompts must not be empty: they begin
     with the start token.
 
-    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
-    leave too little room in the model's context are cut (see `cut`); a row that outgrows it continues in a `SlidingWindow`.
+    Prompts are numbered from `first` for seeding, or have `seeds`, pairs of a seed and a number; `forbidden` tokens (unknown,
+    padding, ...) are never chosen. Prompts that leave too little room in the model's context are cut (see `cut`); a row that
+    outgrows it continues in a `SlidingWindow`.
     """
     kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     opening = prefill(model, kept, settings, backend)
@@ -63,8 +65,7 @@ def generate(
         backend,
         eos=eos,
         ends=ends,
-        seed=seed,
-        first=range(first, first + len(kept)),
+        seeds=[(seed, first + i) for i in range(len(kept))] if seeds is None else seeds,
         watch=watch,
         forbidden=forbidden,
     )
@@ -109,8 +110,7 @@ def translate(
             settings,
             backend,
             eos=eos,
-            seed=seed,
-            first=[first + i for i in group],
+            seeds=[(seed, first + i) for i in group],
             forbidden=forbidden,
             coverage_penalty=coverage_penalty,
         )
@@ -140,20 +140,19 @@ def decode(
     *,
     eos: int,
     ends: Sequence[int] = (),
-    seed: int,
-    first: Sequence[int],
+    seeds: Sequence[tuple[int, int]],
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
     coverage_penalty: float = 0.0,
 ) -> list[list[Continuation]]:
-    """`settings.count` continuations of each input in `opening`; `first` holds the numbers of the inputs for seeding."""
+    """`settings.count` continuations of each input in `opening`; `seeds` has a seed and a number for each."""
     rules = bans(settings, eos, forbidden, opening.prefixes, ends)
     if settings.beam:
         return BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
     samples = settings.drawn
     draws = [
-        np.random.default_rng([seed, number, i]) if settings.temperature > 0 else None
-        for number in first
+        np.random.default_rng([*seed, i]) if settings.temperature > 0 else None
+        for seed in seeds
         for i in range(samples)
     ]
     done = _Rows(model, opening, settings, backend, eos, draws, watch, rules).run()
@@ -236,10 +235,18 @@ class _Rows:
             uniform = [self.draws[row].random() for row in self.alive]  # type: ignore[union-attr]
             chosen = sample(logits, settings, torch.tensor(uniform, dtype=torch.float64))
         if keeps:
-            logprobs = torch.log_softmax(raw, -1).gather(1, chosen[:, None]).squeeze(1)
-            for row, value in zip(self.alive, logprobs.tolist(), strict=True):
-                self.out[row].logprobs.append(value)
+            self._keep_log_probabilities(torch.log_softmax(raw, -1), chosen)
         return chosen
+
+    def _keep_log_probabilities(self, logprobs: Tensor, chosen: Tensor) -> None:
+        """Store the log-probability of the chosen tokens, and the likeliest tokens if they are asked for."""
+        rows = [self.out[row] for row in self.alive]
+        for out, value in zip(rows, logprobs.gather(1, chosen[:, None]).squeeze(1).tolist(), strict=True):
+            out.logprobs.append(value)
+        if self.settings.top_logprobs:
+            values, ids = logprobs.topk(min(self.settings.top_logprobs, logprobs.shape[1]))
+            for out, *best in zip(rows, ids.tolist(), values.tolist(), strict=True):
+                out.top.append(list(zip(*best, strict=True)))
 
     def _record(self, chosen: Tensor) -> set[int]:
         """Append the tokens to their rows; returns the rows that end."""
