@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,8 +17,11 @@ from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Block, Output
+    from nlptools.formats.completions import Request
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.translation import Translator
+
+Item = TypeVar("Item")
 
 
 @make_command(
@@ -32,8 +36,11 @@ Several outputs of one input are written on one line, separated by tabs. --json 
 "continuations", or "source" and "translations", each with "text", "finish" (length, eos, stop, empty), "score" if it
 comes from beam search, "tokens" and "logprobs" with --logprobs (including the end-of-text token), and "alignment" with
 --alignments. --json-input reads JSON objects with the text under "prompt" or "source" (and "prefix", the text that the output
-must begin with); their other keys are copied to the output. --score-target writes the log-probability (nats) of each target
-and its number of tokens, separated by a tab.
+must begin with); their other keys are copied to the output. A prompt may have options of its own under the names of OpenAI's
+API (max_tokens, temperature, top_p, n, best_of, stop, seed, presence_penalty, frequency_penalty, logprobs, top_logprobs, echo)
+or the names of options here with underscores. An object with "custom_id" is a request of a file for OpenAI's batch API, with
+the prompt and its options beside it or under "body"; with --json its output line has the shape of that API. --score-target
+writes the log-probability (nats) of each target and its number of tokens, separated by a tab.
 
 A prompt and its continuation may together be longer than the context of the language model. It then sees only their last
 tokens, at least half a context; after each half context of new tokens this window moves on.""",
@@ -95,13 +102,13 @@ def command(
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.batch
-            for number, batch in _batches(blocks, generate.json_input, "prompt", size):
-                _answer(loaded, batch, generate, compute.seed, number, out)
+            for number, requests in _batches(blocks, partial(_requests, generate=generate), size):
+                _continue(loaded, requests, generate, compute.seed, number, out)
             return
         translate.check_decoding(generate)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"
-        for number, batch in _batches(blocks, generate.json_input, key, size):
+        for number, batch in _batches(blocks, partial(_items, json_input=generate.json_input, key=key), size):
             if translate.score_target:
                 _score(loaded, batch, generate, translate, out)
             else:
@@ -110,9 +117,9 @@ def command(
 
 
 def _batches(
-    blocks: Iterator[tuple[int, Block]], json_input: bool, key: str, size: int
-) -> Iterator[tuple[int, list[dict[str, Any]]]]:
-    """(number of the first item, items) for each batch of the input read so far; items keep their other JSON keys.
+    blocks: Iterator[tuple[int, Block]], read: Callable[[Block], Iterator[Item]], size: int
+) -> Iterator[tuple[int, list[Item]]]:
+    """(number of the first item, items) for each batch of the input read so far, whose blocks `read` makes items of.
 
     Items before an invalid line are yielded first, then its error is raised.
     """
@@ -120,10 +127,10 @@ def _batches(
     from nlptools.files import progress
 
     for first, block in blocks:
-        items: list[dict[str, Any]] = []
+        items: list[Item] = []
         error = None
         try:
-            items.extend(_items(block, json_input, key))
+            items.extend(read(block))
         except DataError as raised:
             error = raised
         for start in range(0, len(items), size):
@@ -164,25 +171,42 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
         yield item
 
 
-def _answer(
-    loaded: LanguageModel, items: list[dict[str, Any]], generate: Generate, seed: int, first: int, out: Output
+def _requests(block: Block, generate: Generate) -> Iterator[Request]:
+    """The request of each line: its prompt, and the options that it has. Raises DataError as `completions.request` does."""
+    from nlptools.files.line_records import parse_json_object
+    from nlptools.formats.completions import Request, request
+
+    for number, line in enumerate(block.lines, block.start):
+        if generate.json_input:
+            record = parse_json_object(line, block.path, number)
+            yield request(record, generate, path=block.path, line=number)
+        else:
+            yield Request(line, generate, {"prompt": line})
+
+
+def _continue(
+    loaded: LanguageModel, requests: list[Request], generate: Generate, seed: int, first: int, out: Output
 ) -> None:
     from nlptools.files.line_records import escape
+    from nlptools.formats.completions import batch_line
 
-    prompts = [item["prompt"] for item in items]
     if generate.stream:
-        out.write(escape(prompts[0]) if generate.echo else "")
-        loaded.generate_batch(prompts, generate, seed=seed, first=first, on_text=lambda text: out.write(escape(text)))
+        (asked,) = requests
+        out.write(escape(asked.prompt) if generate.echo else "")
+        loaded.generate_batch(
+            [asked.prompt], asked.settings, seed=seed, first=first, on_text=lambda text: out.write(escape(text))
+        )
         out.write("\n")
         return
-    rows = loaded.generate_batch(prompts, generate, seed=seed, first=first)
-    if generate.json:
-        out.write_lines(_json_lines(items, "continuations", rows, generate.logprobs))
-        return
-    out.write_lines(
-        "\t".join(escape((prompt if generate.echo else "") + c.text) for c in row)
-        for prompt, row in zip(prompts, rows, strict=True)
-    )
+    lines = []
+    for i, (asked, row) in enumerate(zip(requests, loaded.answer(requests, seed=seed, first=first), strict=True)):
+        if not generate.json:
+            lines.append("\t".join(escape((asked.prompt if asked.settings.echo else "") + c.text) for c in row))
+        elif "custom_id" in asked.record:
+            lines.append(_json_line(batch_line(asked, first + i, row)))
+        else:
+            lines.append(_json_line(_answered(asked.record, "continuations", row, asked.settings.logprobs)))
+    out.write_lines(lines)
 
 
 def _translate(
@@ -202,7 +226,8 @@ def _translate(
     sources = [item["source"] for item in items]
     rows = loaded.translate_batch(sources, generate, translate, seed=seed, first=first, prefixes=prefixes)
     if generate.json:
-        out.write_lines(_json_lines(items, "translations", rows, generate.logprobs))
+        answered = (_answered(i, "translations", row, generate.logprobs) for i, row in zip(items, rows, strict=True))
+        out.write_lines(map(_json_line, answered))
         return
     texts = ([escape(t.text) + _pharaoh(t.alignment) for t in row] for row in rows)
     out.write_lines(
@@ -229,12 +254,9 @@ def _pharaoh(alignment: list[tuple[int, int]] | None) -> str:
     return "" if alignment is None else "\t" + " ".join(f"{source}-{target}" for source, target in alignment)
 
 
-def _json_lines(items: list[dict[str, Any]], key: str, rows: list[list[Any]], logprobs: bool) -> list[str]:
-    """Each item with the outputs for it under `key`."""
-    return [
-        _json_line({**item, key: [_plain(output, logprobs) for output in row]})
-        for item, row in zip(items, rows, strict=True)
-    ]
+def _answered(item: dict[str, Any], key: str, outputs: list[Any], logprobs: bool) -> dict[str, Any]:
+    """An item with the outputs for it under `key`."""
+    return {**item, key: [_plain(output, logprobs) for output in outputs]}
 
 
 def _plain(result: Any, logprobs: bool) -> dict[str, Any]:
@@ -244,6 +266,8 @@ def _plain(result: Any, logprobs: bool) -> dict[str, Any]:
         row["score"] = result.score
     if logprobs:
         row.update(tokens=result.tokens, logprobs=result.logprobs)
+    if logprobs and getattr(result, "top", None):
+        row["top_logprobs"] = result.top
     if getattr(result, "alignment", None) is not None:
         row["alignment"] = result.alignment
     return row

@@ -38,8 +38,29 @@ class Generate:
     min_p: float = option(
         0.0, "Exclude tokens that are less likely than P times the most likely one.", low=0, high=1, metavar="P"
     )
+    typical: float = option(
+        1.0,
+        "Sample from the tokens whose surprisal is nearest to the entropy and that together have this probability (locally"
+        " typical sampling, Meister et al. 2023).",
+        low=0,
+        high=1,
+        metavar="P",
+    )
+    top_n_sigma: float = option(
+        0.0,
+        "Exclude tokens whose logit is more than X standard deviations of all logits below the highest (Tang et al. 2024);"
+        " 0: none.",
+        low=0,
+        metavar="X",
+    )
     repetition_penalty: float = option(
         1.0, "Make tokens less likely that have already occurred (Keskar et al. 2019).", low=0.01, metavar="X"
+    )
+    presence_penalty: float = option(
+        0.0, "Subtract X from the logit of each token that the output already has, as OpenAI's API.", metavar="X"
+    )
+    frequency_penalty: float = option(
+        0.0, "Subtract X from the logit of a token for each time that the output already has it.", metavar="X"
     )
     no_repeat_ngram: int = option(
         0, "Never generate the same sequence of N tokens twice; 0: no such limit.", low=0, metavar="N"
@@ -59,12 +80,24 @@ class Generate:
         " score better: slightly faster, as in CTranslate2.",
     )
     num_samples: int = option(1, "Samples per input, separated by tabs.", low=1, metavar="K")
+    best_of: int = option(
+        0,
+        "Draw N samples and write the --num-samples of them whose tokens have the highest mean log-probability, best first.",
+        low=0,
+        metavar="N",
+    )
     nbest: int = option(1, "Best hypotheses of the beam to write, separated by tabs.", low=1, metavar="K")
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
     stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
     logprobs: bool = option(False, "With --json: write the log-probability of each token.")
+    top_logprobs: int = option(
+        0, "With --logprobs: also the N most likely tokens at each place.", low=0, high=20, metavar="N"
+    )
     json: bool = option(False, "Write JSON lines.")
-    json_input: bool = option(False, 'Read JSON lines with the prompt under "prompt", or the source under "source".')
+    json_input: bool = option(
+        False,
+        'Read JSON lines with the prompt under "prompt", or the source under "source". A line may have options of its own.',
+    )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
         None,
@@ -96,9 +129,15 @@ class Generate:
         return max(self.num_samples, self.nbest)
 
     @property
+    def drawn(self) -> int:
+        """Samples per prompt, of which the best `num_samples` are returned."""
+        return max(self.num_samples, self.best_of)
+
+    @property
     def samples(self) -> bool:
         """Whether a sampling option is given."""
-        return (self.temperature, self.top_k, self.top_p, self.min_p) != (1.0, 0, 1.0, 0.0) or self.num_samples > 1
+        plain = (self.temperature, self.top_k, self.top_p, self.min_p, self.typical, self.top_n_sigma)
+        return plain != (1.0, 0, 1.0, 0.0, 1.0, 0.0) or self.drawn > 1
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
@@ -111,9 +150,15 @@ class Generate:
                 raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is more than --beam {self.beam}")
         if self.nbest > 1 and self.beam == 0:
             raise UsageError("--nbest needs --beam", hint="--num-samples writes several samples")
+        if self.best_of and self.beam:
+            raise UsageError("--best-of does not go with --beam", hint="--nbest writes several hypotheses of a beam")
+        if self.best_of and self.best_of < self.num_samples:
+            raise UsageError(f"--best-of {self.best_of} is less than --num-samples {self.num_samples}")
         if self.logprobs and not self.json:
             raise UsageError("--logprobs needs --json")
+        if self.top_logprobs and (self.beam or not self.logprobs):
+            raise UsageError("--top-logprobs needs --logprobs, and does not go with --beam")
         if self.stream and self.skip_done:
             raise UsageError("--stream does not go with --skip-done: the last line may be incomplete")
-        if self.stream and (self.json or self.beam or self.count > 1):
-            raise UsageError("--stream does not go with --json, --beam, --nbest or --num-samples")
+        if self.stream and (self.json or self.beam or self.count > 1 or self.drawn > 1):
+            raise UsageError("--stream does not go with --json, --beam, --nbest, --num-samples or --best-of")

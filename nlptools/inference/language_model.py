@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.files.streams import Block
+from nlptools.formats.completions import Request
 from nlptools.inference import adaptation, scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
+from nlptools.inference.generation.stop_texts import TextWatch, stop_at
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
@@ -39,6 +42,10 @@ class Generated:
     finish: str  # length, eos, stop
     tokens: list[str]
     logprobs: list[float]  # natural logs; only with `Generate.logprobs`
+    usage: tuple[int, int] = (0, 0)  # tokens of the prompt, and new ones
+    # only with `Generate.top_logprobs`: the likeliest tokens at each place, and their log-probabilities
+    top: list[dict[str, float]] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)  # only with `Generate.logprobs`: what each token adds to the text
 
 
 class LanguageModel:
@@ -214,8 +221,39 @@ class LanguageModel:
 
         `on_text` is called with the text of a single prompt as it grows, piece by piece.
         """
+        seeds = [(seed, first + i) for i in range(len(prompts))]
+        return self._generate(prompts, settings, seeds, on_text)
+
+    def answer(self, requests: Sequence[Request], *, seed: int = 1, first: int = 0) -> list[list[Generated]]:
+        """The continuations for requests, each with options of its own; those with the same options are decoded together.
+
+        A request with a seed of its own has the same continuations wherever it stands.
+        """
+        out: list[list[Generated]] = [[] for _ in requests]
+        groups: dict[Generate, list[int]] = {}
+        for i, request in enumerate(requests):
+            groups.setdefault(request.settings, []).append(i)
+        for settings, members in groups.items():
+            own = [requests[i].seed for i in members]
+            seeds = [(seed, first + i) if s is None else (s, 0) for i, s in zip(members, own, strict=True)]
+            rows = self._generate([requests[i].prompt for i in members], settings, seeds)
+            for i, row in zip(members, rows, strict=True):
+                out[i] = row
+        return out
+
+    def _generate(
+        self,
+        prompts: Sequence[str],
+        settings: Generate,
+        seeds: Sequence[tuple[int, int]],
+        on_text: Callable[[str], None] | None = None,
+    ) -> list[list[Generated]]:
         ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
-        watch = _Watch(self, ids, settings, on_text) if settings.stop or on_text else None
+
+        def text_of(row: int, new: Sequence[int]) -> str:
+            return self.continuation_text(ids[row // settings.drawn], new)
+
+        watch = TextWatch(text_of, settings.stop, on_text) if settings.stop or on_text else None
         continuations = decoding.generate(
             self.model,
             ids,
@@ -223,13 +261,12 @@ class LanguageModel:
             self.backend,
             eos=self.bundle.eos,
             ends=self.bundle.ends,
-            seed=seed,
-            first=first,
+            seeds=seeds,
             watch=watch,
             forbidden=self.vocab.never_generated(self.bundle.eos, self.model.output.vocab_size),
         )
         if watch is not None:
-            watch.finish(continuations)
+            watch.finish(continuations[0][0])
         return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, continuations, strict=True)]
 
     def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:
@@ -259,56 +296,11 @@ class LanguageModel:
         text = self.continuation_text(prompt, new.ids)
         end = stop_at(text, settings.stop)
         finish = "stop" if end < len(text) else new.finish
-        return Generated(text[:end], finish, [token_name(self.vocab, i) for i in new.ids], new.logprobs)
-
-
-class _Watch:
-    """Finds stop texts after every token, and passes on text that can no longer change."""
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        prompts: Sequence[Sequence[int]],
-        settings: Generate,
-        on_text: Callable[[str], None] | None,
-    ) -> None:
-        self.model, self.prompts, self.settings, self.on_text = model, prompts, settings, on_text
-        self.written = 0
-
-    def __call__(self, row: int, new: Continuation) -> bool:
-        text = self.model.continuation_text(self.prompts[row // self.settings.num_samples], new.ids)
-        end = stop_at(text, self.settings.stop)
-        if self.on_text is not None:
-            # an unfinished character, or the possible beginning of a stop text, is held back
-            safe = end if end < len(text) else _safe_length(text, self.settings.stop)
-            self._write(text, safe)
-        return end < len(text)
-
-    def finish(self, continuations: list[list[Continuation]]) -> None:
-        """Pass on the text that was held back."""
-        if self.on_text is not None:
-            text = self.model.continuation_text(self.prompts[0], continuations[0][0].ids)
-            self._write(text, stop_at(text, self.settings.stop))
-
-    def _write(self, text: str, end: int) -> None:
-        if self.on_text is not None and end > self.written:
-            self.on_text(text[self.written : end])
-            self.written = end
-
-
-def stop_at(text: str, stops: Sequence[str]) -> int:
-    """Where `text` is to end: before the first of `stops` in it, or at its end."""
-    return min((place for stop in stops if (place := text.find(stop)) >= 0), default=len(text))
-
-
-def _safe_length(text: str, stops: Sequence[str]) -> int:
-    """How much of `text` neither ends in half a character nor in the beginning of a stop text."""
-    end = len(text)
-    while end and text[end - 1] == "\ufffd":
-        end -= 1
-    for stop in stops:
-        for length in range(min(len(stop) - 1, end), 0, -1):
-            if text[:end].endswith(stop[:length]):
-                end -= length
-                break
-    return end
+        tokens = [token_name(self.vocab, i) for i in new.ids]
+        usage = len(prompt), len(new.ids) + (new.finish == "eos")
+        if not settings.logprobs:
+            return Generated(text[:end], finish, tokens, [], usage)
+        texts = [self.continuation_text(prompt, new.ids[: i + 1]).rstrip("\ufffd") for i in range(len(new.ids))]
+        places = [0, *(min(len(each), end) for each in texts[:-1]), end]
+        top = [{token_name(self.vocab, i): value for i, value in best} for best in new.top]
+        return Generated(text[:end], finish, tokens, new.logprobs, usage, top, [text[a:b] for a, b in pairwise(places)])

@@ -17,7 +17,7 @@ from nlptools.configs.seq2seq import Translate
 from nlptools.errors import BundleError, DataError, display
 from nlptools.inference.generation import decoding, forced
 from nlptools.inference.generation.continuation import Continuation
-from nlptools.inference.language_model import stop_at
+from nlptools.inference.generation.stop_texts import stop_at
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.models.contract import EncoderDecoder
 from nlptools.models.translation.ensemble import Ensemble

@@ -95,6 +95,18 @@ def test_several_samples(call: Run, words: Path) -> None:
     assert all(len(set(line.split("\t"))) == 4 for line in beam.lines)
 
 
+def test_the_best_of_many_samples(call: Run, words: Path) -> None:
+    asked = (*SHORT, "--json", "--logprobs", "--seed", 3)
+    every = records(generate(call, words, *asked, "--num-samples", 6))
+    few = records(generate(call, words, *asked, "--num-samples", 2, "--best-of", 6))
+    for a, b in zip(every, few, strict=True):
+        means = sorted((sum(c["logprobs"]) / len(c["logprobs"]) for c in a["continuations"]), reverse=True)
+        found = [sum(c["logprobs"]) / len(c["logprobs"]) for c in b["continuations"]]
+        assert found == pytest.approx(means[:2], abs=1e-4)
+    (row, *_) = records(generate(call, words, *SHORT, "--json", "--best-of", 6, "--seed", 3))
+    assert row["continuations"] == [{k: few[0]["continuations"][0][k] for k in ("text", "finish")}]
+
+
 def test_a_beam_is_at_least_as_likely_as_greedy(call: Run, words: Path) -> None:
     asked = (*SHORT, "--json", "--logprobs", "--length-penalty", 0, "--min-new-tokens", 8)
     greedy = records(generate(call, words, *asked, "--temperature", 0))
@@ -272,6 +284,54 @@ def test_json_that_is_not_a_prompt(call: Run, words: Path, line: str, said: str)
     assert done.code == 65 and said in done.err and done.err.count("\n") == 1
 
 
+def test_options_of_a_line_are_those_of_the_command(call: Run, words: Path, letters: Path) -> None:
+    own: list[tuple[dict[str, Any], tuple[Any, ...]]] = [
+        ({"temperature": 0}, ("--temperature", 0)),
+        ({"max_tokens": 3, "top_p": 0.5}, ("--max-new-tokens", 3, "--top-p", 0.5)),
+        ({"n": 2, "best_of": 4, "seed": 9}, ("--num-samples", 2, "--best-of", 4, "--seed", 9)),
+        ({"stop": ["a", "é"]}, ("--stop", "a,é")),
+    ]
+    stdin = "".join(json.dumps({"prompt": "w1 ab", "seed": 7, **keys}) + "\n" for keys, _ in own)
+    for model in (words, letters):
+        found = generate(call, model, *SHORT, "--json-input", stdin=stdin).lines
+        for line, (_, flags) in zip(found, own, strict=True):
+            assert [line] == generate(call, model, *SHORT, "--seed", 7, *flags, stdin="w1 ab\n").lines
+        again = generate(call, model, *SHORT, "--json-input", "--seed", 3, "--batch-size", 1, stdin=stdin)
+        assert again.lines == found, "a seed in a line holds wherever the line stands"
+        backwards = "".join(reversed(stdin.splitlines(keepends=True)))
+        assert generate(call, model, *SHORT, "--json-input", stdin=backwards).lines == found[::-1]
+
+
+def test_requests_of_a_batch_api(call: Run, words: Path, letters: Path) -> None:
+    body = {"model": "m", "prompt": "w1 w2", "max_tokens": 5, "logprobs": 3, "temperature": 0}
+    given = [
+        {"custom_id": "b", "method": "POST", "url": "/v1/completions", "body": body},
+        {"custom_id": "a", **body, "echo": True},
+    ]
+    stdin = "".join(json.dumps(row) + "\n" for row in given)
+    for model in (words, letters):
+        rows = records(generate(call, model, "--json", "--json-input", stdin=stdin))
+        plain = records(generate(call, model, "--json", "--json-input", "--logprobs", stdin=json.dumps(body) + "\n"))
+        (expected,) = plain[0]["continuations"]
+        assert [row["custom_id"] for row in rows] == ["b", "a"]
+        first, second = (row["response"]["body"]["choices"][0] for row in rows)
+        assert (first["text"], second["text"]) == (expected["text"], "w1 w2" + expected["text"])
+        scores = first["logprobs"]
+        assert "".join(scores["tokens"]) == first["text"]
+        assert scores["token_logprobs"] == expected["logprobs"][: len(scores["tokens"])]
+        assert [first["text"][a:] for a in scores["text_offset"]][:1] == [first["text"]]
+        assert all(len(each) == 3 for each in scores["top_logprobs"])
+        assert [max(each.values()) for each in scores["top_logprobs"]] == pytest.approx(scores["token_logprobs"])
+        usage = rows[0]["response"]["body"]["usage"]
+        assert usage["completion_tokens"] == len(expected["logprobs"])
+
+
+def test_a_wrong_option_of_a_line_names_line_and_key(call: Run, words: Path) -> None:
+    done = call("generate", words, "--json-input", *SHORT, stdin='{"prompt": "w1"}\n{"prompt": "w1", "top_p": 3}\n')
+    assert (done.code, len(done.lines)) == (65, 1)
+    assert done.err == 'nlptools generate: <stdin>:2: expected a number from 0 to 1 under "top_p"\n'
+
+
 # -- what is wrong ----------------------------------------------------------------------------------------------------
 
 
@@ -289,6 +349,9 @@ def test_json_that_is_not_a_prompt(call: Run, words: Path, line: str, said: str)
         (("MODEL", "--stream", "--json"), b"", 2, "--stream does not go with"),
         (("MODEL", "--stream", "--beam", "2"), b"", 2, "--stream does not go with"),
         (("MODEL", "--stream", "--num-samples", "2"), b"", 2, "--stream does not go with"),
+        (("MODEL", "--best-of", "2", "--num-samples", "3"), b"", 2, "--best-of 2 is less than --num-samples 3"),
+        (("MODEL", "--best-of", "2", "--beam", "3"), b"", 2, "--best-of does not go with --beam"),
+        (("MODEL", "--stream", "--best-of", "2"), b"", 2, "--stream does not go with"),
         (("MODEL", "--min-new-tokens", "9", "--max-new-tokens", "8"), b"", 2, "--min-new-tokens 9 is more than"),
         (("MODEL", "--temperature", "-1"), b"", 2, "--temperature"),
         (("MODEL", "--temperature", "nan"), b"", 2, "--temperature"),

@@ -20,7 +20,7 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs.generation import Generate
-from nlptools.inference.generation.constraints import Ban, Rows, penalize
+from nlptools.inference.generation.constraints import Ban, Rows, penalized
 from nlptools.inference.generation.continuation import Continuation, Opening, next_logits
 from nlptools.models.contract import Decoder
 
@@ -105,11 +105,8 @@ class BeamSearch:
     def _candidates(self) -> _Candidates:
         """The 2K best continuations of the hypotheses of each input."""
         n, width, V = len(self.inputs), self.width, self.logits.shape[1]
-        logits = self.logits
-        if self.settings.repetition_penalty != 1.0:
-            prompts = [self.opening.prompts[i] for i in np.repeat(self.inputs, width)]
-            seen = [[*a, *b] for a, b in zip(prompts, self.ids.reshape(n * width, -1).tolist(), strict=True)]
-            logits = penalize(logits.float(), seen, self.settings.repetition_penalty)
+        prompts = [self.opening.prompts[i] for i in np.repeat(self.inputs, width)]
+        logits = penalized(self.logits, self.settings, prompts, self.ids.reshape(n * width, -1).tolist())
         normalizer = log_sum_exp(logits)
         if self.bans:
             rows = Rows(self.ids.shape[2], np.repeat(self.inputs, width).tolist(), self.ids.reshape(n * width, -1))

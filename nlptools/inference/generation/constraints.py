@@ -5,6 +5,7 @@ Shapes: N rows (samples, or hypotheses of all inputs), V vocabulary.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -120,6 +121,23 @@ def _begin_with(prefixes: Sequence[Sequence[int]], others: Sequence[Ban]) -> Ban
     return ban
 
 
+def penalized(
+    logits: Tensor, settings: Generate, prompts: Sequence[Sequence[int]], new: Sequence[Sequence[int]]
+) -> Tensor:
+    """The logits (N, V) after the penalties of `settings`; a copy in float32 if there are any.
+
+    Args:
+        prompts: the tokens before the new ones, of each row; they count for the repetition penalty only.
+        new: the new tokens of each row.
+    """
+    if settings.repetition_penalty != 1.0:
+        seen = [[*before, *after] for before, after in zip(prompts, new, strict=True)]
+        logits = penalize(logits.float(), seen, settings.repetition_penalty)
+    if settings.presence_penalty or settings.frequency_penalty:
+        logits = penalize_counts(logits.float(), new, settings.presence_penalty, settings.frequency_penalty)
+    return logits
+
+
 def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> Tensor:
     """A copy of `logits` with those of tokens already seen divided by `penalty` if positive, multiplied if negative.
 
@@ -130,4 +148,17 @@ def penalize(logits: Tensor, seen: Sequence[Sequence[int]], penalty: float) -> T
         index = torch.tensor(sorted(set(ids)), dtype=torch.int64, device=logits.device)
         values = logits[row, index]
         logits[row, index] = torch.where(values > 0, values / penalty, values * penalty)
+    return logits
+
+
+def penalize_counts(logits: Tensor, new: Sequence[Sequence[int]], presence: float, frequency: float) -> Tensor:
+    """A copy of `logits`, those of a token that comes c > 0 times in `new` less by `presence + c * frequency`.
+
+    The penalties of OpenAI's API.
+    """
+    logits = logits.clone()
+    for row, ids in enumerate(new):
+        counts = Counter(ids)
+        times = torch.tensor(list(counts.values()), dtype=torch.float32, device=logits.device)
+        logits[row, list(counts)] -= presence + frequency * times
     return logits

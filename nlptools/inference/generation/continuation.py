@@ -27,6 +27,9 @@ class Continuation:
     logprobs: list[float] = field(default_factory=list)  # natural logs, under the model before any filter
     finish: str = "length"  # why it ended: length (--max-new-tokens), eos, stop (a stop text)
     score: float | None = None  # ranking score of beam search
+    top: list[list[tuple[int, float]]] = field(
+        default_factory=list
+    )  # with `Generate.top_logprobs`: the likeliest tokens
 
 
 Watch = Callable[[int, Continuation], bool]  # (row, its continuation so far) -> whether to end the row

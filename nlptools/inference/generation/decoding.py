@@ -16,7 +16,7 @@ from torch import Tensor
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.beam import BeamSearch
-from nlptools.inference.generation.constraints import Ban, Rows, bans, penalize
+from nlptools.inference.generation.constraints import Ban, Rows, bans, penalized
 from nlptools.inference.generation.continuation import (
     Continuation,
     Opening,
@@ -26,6 +26,7 @@ from nlptools.inference.generation.continuation import (
     prefill,
     read_sources,
 )
+from nlptools.inference.generation.sampling import likeliest, sample
 from nlptools.models.contract import Decoder, EncoderDecoder, LanguageModel
 
 # Default limits of sources that are decoded together: rows of hypotheses or samples, source tokens, and the minimum number
@@ -44,14 +45,16 @@ def generate(
     ends: Sequence[int] = (),
     seed: int = 1,
     first: int = 0,
+    seeds: Sequence[tuple[int, int]] | None = None,
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
 ) -> list[list[Continuation]]:
     """`settings.count` continuations of each prompt, which `eos`, or one of `ends`, ends. Prompts must not be empty: they begin
     with the start token.
 
-    Prompts are numbered from `first` for seeding; `forbidden` tokens (unknown, padding, ...) are never chosen. Prompts that
-    leave too little room in the model's context are cut (see `cut`); a row that outgrows it continues in a `SlidingWindow`.
+    Prompts are numbered from `first` for seeding, or have `seeds`, pairs of a seed and a number; `forbidden` tokens (unknown,
+    padding, ...) are never chosen. Prompts that leave too little room in the model's context are cut (see `cut`); a row that
+    outgrows it continues in a `SlidingWindow`.
     """
     kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     opening = prefill(model, kept, settings, backend)
@@ -62,8 +65,7 @@ def generate(
         backend,
         eos=eos,
         ends=ends,
-        seed=seed,
-        first=range(first, first + len(kept)),
+        seeds=[(seed, first + i) for i in range(len(kept))] if seeds is None else seeds,
         watch=watch,
         forbidden=forbidden,
     )
@@ -108,8 +110,7 @@ def translate(
             settings,
             backend,
             eos=eos,
-            seed=seed,
-            first=[first + i for i in group],
+            seeds=[(seed, first + i) for i in group],
             forbidden=forbidden,
             coverage_penalty=coverage_penalty,
         )
@@ -139,28 +140,36 @@ def decode(
     *,
     eos: int,
     ends: Sequence[int] = (),
-    seed: int,
-    first: Sequence[int],
+    seeds: Sequence[tuple[int, int]],
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
     coverage_penalty: float = 0.0,
 ) -> list[list[Continuation]]:
-    """`settings.count` continuations of each input in `opening`; `first` holds the numbers of the inputs for seeding."""
+    """`settings.count` continuations of each input in `opening`; `seeds` has a seed and a number for each."""
     rules = bans(settings, eos, forbidden, opening.prefixes, ends)
     if settings.beam:
         return BeamSearch(model, opening, settings, backend, eos, rules, coverage_penalty).run()
-    samples = settings.num_samples
+    samples = settings.drawn
     draws = [
-        np.random.default_rng([seed, number, i]) if settings.temperature > 0 else None
-        for number in first
+        np.random.default_rng([*seed, i]) if settings.temperature > 0 else None
+        for seed in seeds
         for i in range(samples)
     ]
     done = _Rows(model, opening, settings, backend, eos, draws, watch, rules).run()
-    return [done[i : i + samples] for i in range(0, len(done), samples)]
+    return [best(done[i : i + samples], settings.num_samples) for i in range(0, len(done), samples)]
+
+
+def best(drawn: list[Continuation], count: int) -> list[Continuation]:
+    """The `count` samples with the highest mean log-probability of a token, best first; all of them as they are, if no more
+    were drawn.
+    """
+    if len(drawn) == count:
+        return drawn
+    return sorted(drawn, key=lambda c: float(np.mean(c.logprobs)) if c.logprobs else -np.inf, reverse=True)[:count]
 
 
 class _Rows:
-    """A batch of unfinished samples, `settings.num_samples` of each input."""
+    """A batch of unfinished samples, `settings.drawn` of each input."""
 
     def __init__(
         self,
@@ -181,7 +190,7 @@ class _Rows:
     def run(self) -> list[Continuation]:
         """Decode until every row has ended."""
         logits, state = self.opening.logits, self.opening.state
-        samples = self.settings.num_samples
+        samples = self.settings.drawn
         if samples > 1:
             rows = torch.arange(len(logits), device=logits.device).repeat_interleave(samples)
             logits, state = logits[rows], state.select(rows, samples)
@@ -211,32 +220,40 @@ class _Rows:
         """The next token of each live row (B,); stores its log-probability."""
         settings = self.settings
         logits = logits.float()
-        raw = logits.clone() if settings.logprobs and self.rules else logits
-        inputs = [row // settings.num_samples for row in self.alive]
+        keeps = settings.logprobs or settings.drawn > settings.num_samples
+        raw = logits.clone() if keeps and self.rules else logits
+        inputs = [row // settings.drawn for row in self.alive]
         if self.rules:
             past = np.array([self.out[row].ids for row in self.alive], np.int64).reshape(len(self.alive), step)
             for ban in self.rules:
                 ban(logits, Rows(step, inputs, past))
-        if settings.repetition_penalty != 1.0:
-            seen = [self.opening.prompts[i] + self.out[r].ids for i, r in zip(inputs, self.alive, strict=True)]
-            logits = penalize(logits, seen, settings.repetition_penalty)
+        prompts, new = [self.opening.prompts[i] for i in inputs], [self.out[row].ids for row in self.alive]
+        logits = penalized(logits, settings, prompts, new)
         if settings.temperature == 0:
             chosen = likeliest(logits)
         else:
             uniform = [self.draws[row].random() for row in self.alive]  # type: ignore[union-attr]
             chosen = sample(logits, settings, torch.tensor(uniform, dtype=torch.float64))
-        if settings.logprobs:
-            logprobs = torch.log_softmax(raw, -1).gather(1, chosen[:, None]).squeeze(1)
-            for row, value in zip(self.alive, logprobs.tolist(), strict=True):
-                self.out[row].logprobs.append(value)
+        if keeps:
+            self._keep_log_probabilities(torch.log_softmax(raw, -1), chosen)
         return chosen
+
+    def _keep_log_probabilities(self, logprobs: Tensor, chosen: Tensor) -> None:
+        """Store the log-probability of the chosen tokens, and the likeliest tokens if they are asked for."""
+        rows = [self.out[row] for row in self.alive]
+        for out, value in zip(rows, logprobs.gather(1, chosen[:, None]).squeeze(1).tolist(), strict=True):
+            out.logprobs.append(value)
+        if self.settings.top_logprobs:
+            values, ids = logprobs.topk(min(self.settings.top_logprobs, logprobs.shape[1]))
+            for out, *best in zip(rows, ids.tolist(), values.tolist(), strict=True):
+                out.top.append(list(zip(*best, strict=True)))
 
     def _record(self, chosen: Tensor) -> set[int]:
         """Append the tokens to their rows; returns the rows that end."""
         ended = set()
         for row, token in zip(self.alive, chosen.tolist(), strict=True):
             out = self.out[row]
-            limit = self.opening.limits[row // self.settings.num_samples]
+            limit = self.opening.limits[row // self.settings.drawn]
             if token == self.eos:
                 out.finish = "eos"
                 ended.add(row)
@@ -248,49 +265,3 @@ class _Rows:
             elif len(out.ids) >= limit:
                 ended.add(row)
         return ended
-
-
-def likeliest(logits: Tensor) -> Tensor:
-    """The token with the highest logit in each row (B,), the first one of equals. On a CPU numpy is five times as fast."""
-    if logits.device.type == "cpu" and logits.dtype == torch.float32:
-        return torch.from_numpy(logits.numpy().argmax(-1))
-    return logits.argmax(-1)
-
-
-def sample(logits: Tensor, settings: Generate, uniform: Tensor) -> Tensor:
-    """A token per row (B,) by inversion of the cumulative distribution at `uniform` (B,), float64 in [0, 1).
-
-    Filters in this order: temperature, top-k, top-p (the token that crosses the threshold is kept), min-p. Tokens are
-    ordered by probability, ties by id.
-    """
-    probabilities = torch.softmax(logits / settings.temperature, -1)
-    if settings.top_k == 0 and settings.top_p == 1.0 and settings.min_p == 0.0:
-        return _invert(probabilities.double().cumsum(-1), uniform)
-    top, ids = _likeliest(probabilities, settings)
-    if settings.top_k:
-        top = top / top.sum(-1, keepdim=True)
-    before = top.cumsum(-1) - top
-    top = torch.where((before < settings.top_p) | (before == 0), top, 0.0)  # the likeliest is always kept
-    top = torch.where(top >= settings.min_p * top[:, :1], top, 0.0)
-    place = _invert(top.cumsum(-1), uniform)
-    return ids.gather(1, place[:, None]).squeeze(1)
-
-
-def _likeliest(probabilities: Tensor, settings: Generate) -> tuple[Tensor, Tensor]:
-    """(probabilities in descending order, float64; ids) of all tokens that can pass the filters, and perhaps more.
-
-    Sorting a whole vocabulary takes longer than the model, and the first thousand tokens are nearly always enough.
-    """
-    k = min(settings.top_k or probabilities.shape[-1], probabilities.shape[-1])
-    top, ids = probabilities.topk(min(k, 1024))
-    enough_mass = settings.top_p < 1 and bool((top.double().sum(-1) >= settings.top_p).all())
-    enough_share = settings.min_p > 0 and bool((top[:, -1] < settings.min_p * top[:, 0]).all())
-    if k > 1024 and not enough_mass and not enough_share:
-        top, ids = probabilities.topk(k)
-    return top.double(), ids
-
-
-def _invert(cumulative: Tensor, uniform: Tensor) -> Tensor:
-    point = uniform.to(cumulative.device)[:, None] * cumulative[:, -1:]
-    place = torch.searchsorted(cumulative, point, right=True).squeeze(1)
-    return place.clamp_(max=cumulative.shape[-1] - 1)

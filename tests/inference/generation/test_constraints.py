@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tiny_encoder_decoders import BACKEND, EOS, PAD, next_scores, some_sources, tiny
 
 from nlptools.configs.generation import Generate
-from nlptools.inference.generation.constraints import Rows, bans, penalize
+from nlptools.inference.generation.constraints import Rows, bans, penalize, penalize_counts, penalized
 from nlptools.inference.generation.decoding import translate
 
 BEAM = Generate(beam=3, max_new_tokens=12)
@@ -87,6 +87,15 @@ def test_the_penalty_of_repetition_by_hand() -> None:
     assert logits[0, 0] == 2.0, "what was given stays"
 
 
+def test_presence_and_frequency_penalties_by_hand() -> None:
+    logits = torch.tensor([[2.0, -1.0, 3.0], [2.0, -1.0, 3.0]])
+    assert penalize_counts(logits, [[0, 1, 1], []], 0.5, 0.25).tolist() == [[1.25, -2.0, 3.0], [2.0, -1.0, 3.0]]
+    settings = Generate(presence_penalty=0.5, frequency_penalty=0.25, repetition_penalty=2.0)
+    both = penalized(logits, settings, [[2], [0]], [[0, 1, 1], []])
+    assert both.tolist() == [[0.25, -3.0, 1.5], [1.0, -1.0, 3.0]], "a prompt counts for the repetition penalty alone"
+    assert penalized(logits, Generate(), [[2], [0]], [[0], [1]]) is logits
+
+
 @ways
 def test_in_decoding_no_ngram_comes_twice_and_a_rule_that_does_not_bind_changes_nothing(way: Generate) -> None:
     model, sources = tiny("transformer", factor=4), some_sources(5, 2, 7, 3)
@@ -148,6 +157,17 @@ def test_every_input_has_an_output_where_nothing_is_left_to_say(way: Generate) -
     assert found is not None
     for output in (c for outputs in found for c in outputs):
         assert sorted(output.ids) == [1, 2, 4, 5, 6] and output.finish == "eos"
+
+
+@ways
+def test_in_decoding_frequent_tokens_become_rare(way: Generate) -> None:
+    model, sources = tiny("transformer", factor=4), some_sources(5, 2, 7, 3)
+    way = changed(way, min_new_tokens=12)
+    free = translate(model, sources, way, BACKEND, eos=EOS)
+    found = translate(model, sources, changed(way, presence_penalty=1e4), BACKEND, eos=EOS)
+    assert free is not None and found is not None
+    assert any(len(set(c.ids)) < 12 for outputs in free for c in outputs)
+    assert all(len(set(c.ids)) == 12 for outputs in found for c in outputs)
 
 
 @pytest.mark.parametrize("way", [BEAM, GREEDY])
