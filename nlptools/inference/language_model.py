@@ -222,12 +222,24 @@ class LanguageModel:
         `on_text` is called with the text of a single prompt as it grows, piece by piece.
         """
         seeds = [(seed, first + i) for i in range(len(prompts))]
-        return self._generate(prompts, settings, seeds, on_text)
+        return self._generate(prompts, settings, seeds, None if on_text is None else lambda _, text: on_text(text))
 
-    def answer(self, requests: Sequence[Request], *, seed: int = 1, first: int = 0) -> list[list[Generated]]:
+    def answer(
+        self,
+        requests: Sequence[Request],
+        *,
+        seed: int = 1,
+        first: int = 0,
+        on_text: Callable[[int, str], None] | None = None,
+        ended: Callable[[int], bool] | None = None,
+    ) -> list[list[Generated]]:
         """The continuations for requests, each with options of its own; those with the same options are decoded together.
 
         A request with a seed of its own has the same continuations wherever it stands.
+
+        Args:
+            on_text: called with the number of a request for one continuation, and its text as it grows, piece by piece.
+            ended: whether the continuations of a request are to end where they are.
         """
         out: list[list[Generated]] = [[] for _ in requests]
         groups: dict[Generate, list[int]] = {}
@@ -236,7 +248,13 @@ class LanguageModel:
         for settings, members in groups.items():
             own = [requests[i].seed for i in members]
             seeds = [(seed, first + i) if s is None else (s, 0) for i, s in zip(members, own, strict=True)]
-            rows = self._generate([requests[i].prompt for i in members], settings, seeds)
+            rows = self._generate(
+                [requests[i].prompt for i in members],
+                settings,
+                seeds,
+                None if on_text is None else lambda row, text, members=members: on_text(members[row], text),  # type: ignore[misc]
+                None if ended is None else lambda row, members=members: ended(members[row]),  # type: ignore[misc]
+            )
             for i, row in zip(members, rows, strict=True):
                 out[i] = row
         return out
@@ -246,14 +264,18 @@ class LanguageModel:
         prompts: Sequence[str],
         settings: Generate,
         seeds: Sequence[tuple[int, int]],
-        on_text: Callable[[str], None] | None = None,
+        on_text: Callable[[int, str], None] | None = None,
+        ended: Callable[[int], bool] | None = None,
     ) -> list[list[Generated]]:
+        """As `generate_batch` and `answer`; `on_text` and `ended` are called with the number of a prompt."""
         ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
 
         def text_of(row: int, new: Sequence[int]) -> str:
             return self.continuation_text(ids[row // settings.drawn], new)
 
-        watch = TextWatch(text_of, settings.stop, on_text) if settings.stop or on_text else None
+        watch = None
+        if settings.stop or on_text or ended:
+            watch = TextWatch(text_of, settings.stop, on_text, ended and (lambda row: ended(row // settings.drawn)))
         continuations = decoding.generate(
             self.model,
             ids,
@@ -265,8 +287,9 @@ class LanguageModel:
             watch=watch,
             forbidden=self.vocab.never_generated(self.bundle.eos, self.model.output.vocab_size),
         )
-        if watch is not None:
-            watch.finish(continuations[0][0])
+        if watch is not None and settings.drawn == 1:
+            for number, (only,) in enumerate(continuations):
+                watch.finish(number, only)
         return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, continuations, strict=True)]
 
     def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:

@@ -13,33 +13,42 @@ class TextWatch:
     Args:
         text_of: the text of the new tokens of a row.
         stops: the stop texts.
-        on_text: called with the text of a single row as it grows, piece by piece; None: nobody waits for it.
+        on_text: called with a row and its text as it grows, piece by piece; None: nobody waits for it.
+        ended: whether a row is to end where it is, because nobody waits for the rest.
     """
 
     def __init__(
-        self, text_of: Callable[[int, Sequence[int]], str], stops: Sequence[str], on_text: Callable[[str], None] | None
+        self,
+        text_of: Callable[[int, Sequence[int]], str],
+        stops: Sequence[str],
+        on_text: Callable[[int, str], None] | None = None,
+        ended: Callable[[int], bool] | None = None,
     ) -> None:
-        self.text_of, self.stops, self.on_text = text_of, stops, on_text
-        self.written = 0
+        self.text_of, self.stops, self.on_text, self.ended = text_of, stops, on_text, ended
+        self.written: dict[int, int] = {}  # number of characters that were passed on, by row
 
     def __call__(self, row: int, new: Continuation) -> bool:
+        if self.ended is not None and self.ended(row):
+            return True
+        if self.on_text is None and not self.stops:
+            return False
         text = self.text_of(row, new.ids)
         end = stop_at(text, self.stops)
-        if self.on_text is not None:
-            # an unfinished character, or the possible beginning of a stop text, is held back
-            self._write(text, end if end < len(text) else _safe_length(text, self.stops))
+        # an unfinished character, or the possible beginning of a stop text, is held back
+        self._write(row, text, end if end < len(text) else _safe_length(text, self.stops))
         return end < len(text)
 
-    def finish(self, new: Continuation) -> None:
-        """Pass on the text that was held back of the single row, which has ended."""
+    def finish(self, row: int, new: Continuation) -> None:
+        """Pass on the text that was held back of a row that has ended."""
         if self.on_text is not None:
-            text = self.text_of(0, new.ids)
-            self._write(text, stop_at(text, self.stops))
+            text = self.text_of(row, new.ids)
+            self._write(row, text, stop_at(text, self.stops))
 
-    def _write(self, text: str, end: int) -> None:
-        if self.on_text is not None and end > self.written:
-            self.on_text(text[self.written : end])
-            self.written = end
+    def _write(self, row: int, text: str, end: int) -> None:
+        begin = self.written.get(row, 0)
+        if self.on_text is not None and end > begin:
+            self.on_text(row, text[begin:end])
+            self.written[row] = end
 
 
 def stop_at(text: str, stops: Sequence[str]) -> int:
