@@ -35,6 +35,7 @@ COMMANDS = {
     "finetune": ("Training", "Train an encoder or a GPT for a task: labels, tags, answers, choices from examples."),
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers, tags, answers, choices."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
+    "serve": ("Using models", "Answer requests over HTTP as OpenAI's API does."),
     "score": (
         "Using models",
         "Write log-probabilities of lines and tokens, surprisals of words, or the perplexity of a text.",

@@ -1,0 +1,25 @@
+"""Options of the server."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nlptools.configs import duration, option, size
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Server options"""
+
+    host: str = option(
+        "127.0.0.1", "Address to listen on; with the default, only this machine can connect.", metavar="ADDRESS"
+    )
+    port: int = option(8000, "Port to listen on; 0: a free one.", low=0, high=65535, metavar="N")
+    name: str | None = option(None, "Name of the model in answers. Default: the name of its directory.", metavar="NAME")
+    batch_size: int = option(32, "Prompts or texts computed together.", low=1, metavar="N")
+    most_waiting: int = option(
+        256, "Prompts or texts that may wait; further requests are refused with status 503.", low=1, metavar="N"
+    )
+    most_tokens: int = option(1024, "Maximum number of new tokens of an answer.", low=1, metavar="N")
+    most_body: str = option("4M", "Maximum size of a request.", metavar="SIZE", check=size)
+    timeout: str = option("5m", "Maximum time of a request, waiting included.", metavar="TIME", check=duration)

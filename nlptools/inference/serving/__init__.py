@@ -1,0 +1,1 @@
+"""Answers over HTTP: requests, a queue in front of one model, the web application."""

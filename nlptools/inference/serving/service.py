@@ -1,0 +1,97 @@
+"""The model of a server: batches of jobs in, texts and vectors out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nlptools.configs import Compute
+from nlptools.configs.embed import Embed
+from nlptools.configs.generation import Generate
+from nlptools.configs.serve import Serve
+from nlptools.errors import UsageError, display
+from nlptools.formats import completions
+from nlptools.inference.embedding.contract import Embedder
+from nlptools.inference.embedding.text_embedder import TextEmbedder
+from nlptools.inference.embedding.word_embedder import WordEmbedder
+from nlptools.inference.language_model import Generated, LanguageModel
+from nlptools.inference.loading import load
+from nlptools.inference.ngram_scorer import NGramScorer
+from nlptools.inference.serving.worker import Job
+
+EMBED = "embed"  # the key of jobs that embed; those that generate have their settings as key
+
+
+@dataclass
+class Service:
+    """A language model, which generates and embeds, or a model that only embeds.
+
+    Attributes:
+        name: of the model, in answers.
+        generator: None for a model that only embeds.
+        embedder: None for a model without hidden states: n-grams, mixtures.
+        render: makes a prompt of a conversation; None for a model without a chat template.
+    """
+
+    name: str
+    generator: LanguageModel | None
+    embedder: Embedder | None
+    render: Callable[[completions.Messages], str] | None = None
+
+    def __post_init__(self) -> None:
+        self._answered = 0
+
+    @classmethod
+    def open(cls, path: str, settings: Serve, compute: Compute) -> Service:
+        """The model in the directory `path`. Raises as `load`; UsageError if it neither generates from prompts nor embeds."""
+        loaded: Any = load(path, compute=compute)
+        if isinstance(loaded, NGramScorer):
+            loaded = load(path, settings=Generate(), compute=compute)
+        name = settings.name or Path(path).resolve().name
+        if isinstance(loaded, LanguageModel):
+            embedder = None
+            if hasattr(loaded.model.config, "num_hidden_layers"):
+                embedder = TextEmbedder(loaded.bundle, None, loaded.backend, Embed(pooling="last"))
+            return cls(name, loaded, embedder)
+        if isinstance(loaded, TextEmbedder | WordEmbedder):
+            return cls(name, None, loaded)
+        raise UsageError(
+            f"{display(path)} neither continues prompts nor embeds",
+            hint="predict and generate take tasks and translation",
+        )
+
+    def compute(self, jobs: Sequence[Job]) -> list[Any]:
+        """The results of jobs with one key: vectors, or continuations."""
+        return self._embed(jobs) if jobs[0].key == EMBED else self._generate(jobs)
+
+    def _embed(self, jobs: Sequence[Job]) -> list[Any]:
+        assert self.embedder is not None
+        return list(self.embedder.embed([job.item for job in jobs]))
+
+    def _generate(self, jobs: Sequence[Job]) -> list[list[Generated]]:
+        assert self.generator is not None
+        requests: list[completions.Request] = [job.item for job in jobs]
+        # a request without a seed has a new one: other texts for the same prompt
+        first, self._answered = self._answered, self._answered + len(jobs)
+        results = self.generator.answer(
+            requests,
+            first=first,
+            on_text=lambda number, text: _pass(jobs[number], text),
+            ended=lambda number: jobs[number].unwanted,
+        )
+        return [
+            [replace(each, finish="length") for each in row] if job.unwanted else row
+            for job, row in zip(jobs, results, strict=True)
+        ]
+
+    def tokens(self, text: str) -> int:
+        """The number of tokens of a text that was embedded."""
+        tokenizer = getattr(getattr(self.embedder, "bundle", None), "tokenizer", None)
+        return len(tokenizer.encode(text)) if tokenizer is not None else len(text.split())
+
+
+def _pass(job: Job, text: str) -> None:
+    if job.on_text is not None:
+        job.on_text(text)
