@@ -22,7 +22,7 @@ from nlptools.errors import DataError, UsageError
 from nlptools.files.prefetch import one_ahead
 from nlptools.files.streams import Block
 from nlptools.text import word_cache
-from nlptools.text.flat_ids import flat_ids, id_type
+from nlptools.text.flat_ids import encode_flat, id_type
 from nlptools.text.sentences import split_sentences
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
@@ -145,7 +145,7 @@ def _encoder(tokenizer: Tokenizer, threads: int) -> Callable[[_Part], tuple[_Par
     def encode(part: _Part) -> tuple[_Part, np.ndarray, np.ndarray]:
         if cache is not None:
             return part, *cache.encode_lines(part.texts)
-        return part, *flat_ids(tokenizer.encode_lines(part.texts, threads) if part.texts else [])
+        return part, *encode_flat(tokenizer, part.texts, threads)
 
     return encode
 

@@ -17,7 +17,7 @@ from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
 from nlptools.files.streams import Block
-from nlptools.text.flat_ids import flat_ids, id_type
+from nlptools.text.flat_ids import encode_flat, id_type
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 
@@ -116,20 +116,28 @@ def encode(
     """
     for chunk in _chunks(blocks, document):
         texts = [text for text, _ in chunk]
-        flat, lengths = flat_ids(unknown.tokenizer.encode_lines(texts, threads))
+        flat, lengths = encode_flat(unknown.tokenizer, texts, threads)
         ends = np.fromiter((ends for _, ends in chunk), np.bool_, len(chunk))
         ids = np.insert(flat, lengths.cumsum()[ends], eos)
-        yield ids, text_counts(texts, len(flat), int(ends.sum()), unknown.count(texts, flat))
+        words = len(flat) if unknown.tokenizer.kind == "whitespace" else None
+        yield ids, text_counts(texts, len(flat), int(ends.sum()), unknown.count(texts, flat), words)
 
 
-def text_counts(texts: Sequence[str], tokens: int, documents: int, unknown: int) -> TextCounts:
-    """The counts of texts with this number of tokens, to which one end-of-text token for each document is added."""
+def text_counts(
+    texts: Sequence[str], tokens: int, documents: int, unknown: int, words: int | None = None
+) -> TextCounts:
+    """The counts of texts with this number of tokens, to which one end-of-text token for each document is added.
+
+    Without a number of `words`, these are counted.
+    """
+    whole = "\n".join(texts)
+    joins = max(0, len(texts) - 1)
     return TextCounts(
         tokens=tokens + documents,
         documents=documents,
-        lines=sum(text.count("\n") for text in texts) + documents,
-        words=sum(len(text.split()) for text in texts),
-        bytes=sum(len(text.encode("utf-8", "surrogatepass")) for text in texts) + documents,
+        lines=whole.count("\n") - joins + documents,
+        words=len(whole.split()) if words is None else words,
+        bytes=len(whole if whole.isascii() else whole.encode("utf-8", "surrogatepass")) - joins + documents,
         unknown=unknown,
     )
 

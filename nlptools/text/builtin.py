@@ -6,9 +6,10 @@ and the text up to spacing for `words` (see `words.py`); for the others it joins
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple
@@ -123,10 +124,8 @@ class NamedTokenizer:
         ids, unk = vocab.ids, vocab.unk
         if unk is not None:
             return [[ids.get(token, unk) for token in row] for row in self.tokens_lines(lines)]
-        try:
+        with all_known():
             return [[ids[token] for token in row] for row in self.tokens_lines(lines)]
-        except KeyError as error:
-            raise DataError(f"token {error.args[0]!r} is not in the vocabulary, which has no <unk>") from None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of `ids`, without special tokens. Raises IndexError for an id out of range."""
@@ -158,6 +157,15 @@ class NamedTokenizer:
         if self.vocab is None:
             raise UsageError(f"the tokenizer '{self.kind}' has no vocabulary", hint="give it a --vocab FILE")
         return self.vocab
+
+
+@contextlib.contextmanager
+def all_known() -> Iterator[None]:
+    """Looks up tokens in a vocabulary without <unk>. Raises DataError for one that is not there."""
+    try:
+        yield
+    except KeyError as error:
+        raise DataError(f"token {error.args[0]!r} is not in the vocabulary, which has no <unk>") from None
 
 
 def write_marker(directory: Path, kind: str, lowercase: bool) -> str:

@@ -3,16 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
+
+from nlptools.text.builtin import NamedTokenizer, all_known
+from nlptools.text.tokenizer import Tokenizer
 
 
 def flat_ids(rows: Sequence[Sequence[int]], dtype: type[np.integer[Any]] = np.int64) -> tuple[np.ndarray, np.ndarray]:
     """All ids, flat, of type `dtype`, and the length of each row (int64)."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     return np.fromiter(chain.from_iterable(rows), dtype, int(lengths.sum())), lengths
+
+
+def encode_flat(tokenizer: Tokenizer, lines: Sequence[str], threads: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """The ids of all lines, flat (int64), and the length of each line, see `Tokenizer.encode_lines`.
+
+    Ids of a named tokenizer go into the array directly, without a list for each line.
+    """
+    vocab = tokenizer.vocab
+    if not isinstance(tokenizer, NamedTokenizer) or tokenizer.kind == "bytes" or vocab is None:
+        return flat_ids(tokenizer.encode_lines(lines, threads))
+    rows = tokenizer.tokens_lines(lines, threads)
+    lengths, tokens = np.fromiter(map(len, rows), np.int64, len(rows)), chain.from_iterable(rows)
+    with all_known():
+        ids = map(vocab.ids.__getitem__, tokens) if vocab.unk is None else map(vocab.ids.get, tokens, repeat(vocab.unk))
+        return np.fromiter(ids, np.int64, int(lengths.sum())), lengths
 
 
 def id_type(size: int) -> np.dtype[Any]:
