@@ -48,8 +48,12 @@ class Streams(RandomBatches):
             yield replace(batch, continues=number > 0)
 
 
-def our_step(model: Any, source: RandomBatches, precision: str, **options: Any) -> Step:
-    """The step that `train-lm` takes with this model; `options` are those of `Training`."""
+def our_step(model: Any, source: Any, precision: str, *, objective: Any = None, **options: Any) -> Step:
+    """The step that `train-lm` takes with this model; `options` are those of `Training`.
+
+    Args:
+        objective: its class; None: that of causal models.
+    """
     # imported here: the other side must not get what this does to the process
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute, Training
@@ -59,8 +63,8 @@ def our_step(model: Any, source: RandomBatches, precision: str, **options: Any) 
     backend = Backend.detect(Compute(precision=precision))
     model.initialize()
     model.to(backend.device)
-    run = Training(output="", batch_size=source.shape[0], steps=10**6, warmup=0, **options)
-    state: Any = Fit(CausalLM(model), source, backend, run, None)
+    run = Training(output="", steps=10**6, warmup=0, **options)
+    state: Any = Fit((objective or CausalLM)(model), source, backend, run, None)
     state.objective.train()
     state.working.train()
     return state.step

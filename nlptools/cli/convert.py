@@ -1,4 +1,4 @@
-"""nlptools convert: word vectors from one format to another."""
+"""nlptools convert: word vectors from one format to another, and published ELMo weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ names the nearest of 256 centroids; the first parts are one longer if they canno
 centroids.npy the centroids, each part in its columns, scales.npy the lengths. Standard error gets the mean relative error,
 the mean cosine to the float32 vectors and the share of the ten nearest words that stay. With 100 dimensions trained on
 200,000 sentences, int8 keeps 98% of the nearest words in 104 bytes per word, pq 88% in 54 (a byte for two numbers, the
-default) and 64% in 29 (--subvectors 25). Every command reads such directories. N-grams are left out.""",
+default) and 64% in 29 (--subvectors 25). Every command reads such directories. N-grams are left out.
+
+An ELMo as AllenNLP published it is a folder with options.json and weights.hdf5, whose names may have a prefix (needs the extra
+hdf5). TARGET becomes a model directory with features only, for embed and finetune.""",
     examples=(
         ("Text for other tools:", "nlptools convert GoogleNews-vectors-negative300.bin.gz google.txt"),
         ("A copy that opens at once:", "nlptools convert glove.840B.300d.txt glove840/"),
@@ -39,6 +42,7 @@ default) and 64% in 29 (--subvectors 25). Every command reads such directories. 
         ("In an eighth of the space:", "nlptools convert glove.6B.300d.txt small/ --quantize pq"),
         ("The words and vectors of a fastText model:", "nlptools convert model.bin model.vec"),
         ("The embeddings of a language model:", "nlptools convert lm/ embeddings.txt"),
+        ("An ELMo of AllenNLP, for embed:", "nlptools convert elmo_2x1024_128_2048cnn_1xhighway/ elmo/"),
         ("Through a pipe:", "nlptools convert model.bin - | head -3"),
     ),
     exit_codes=(0, 2, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -49,14 +53,23 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
     """Convert word vectors from one format to another.
 
     Reads the file or directory SOURCE and writes TARGET; - is standard input or output. SOURCE may also be the directory of a
-    language model: its tokens and their input embeddings.
+    language model: its tokens and their input embeddings; or a folder with the options and weights of an ELMo of AllenNLP,
+    which becomes a model directory.
     """
+    import glob
     import os
 
+    is_bundle = os.path.isfile(os.path.join(source, "config.json"))
+    if os.path.isdir(source) and not is_bundle and glob.glob(os.path.join(glob.escape(source), "*.hdf5")):
+        from nlptools.inference import allennlp
+
+        convert.check_model()
+        allennlp.convert(source, target, force=convert.force)
+        return
     from nlptools.vectors.files import formats
 
     given = None
-    if os.path.isfile(os.path.join(source, "config.json")) and not os.path.isfile(os.path.join(source, "vectors.npy")):
+    if is_bundle and not os.path.isfile(os.path.join(source, "vectors.npy")):
         from nlptools.inference.embedding import token_table
 
         given = partial(token_table.load, source)

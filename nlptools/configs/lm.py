@@ -259,6 +259,8 @@ class TrainLM:
             raise UsageError("--vectors does not go with --init, which has embeddings")
         if self.freeze_embeddings and self.vectors is None:
             raise UsageError("--freeze-embeddings goes with --vectors")
+        if self.sampled and self.adaptive is not None:
+            raise UsageError("--sampled does not go with --adaptive, which needs no sampling")
         if self.arch == "ngram" and self.order > 7:
             raise UsageError(f"--order {self.order} is not between 1 and 7, as n-gram models need it")
         if self.weights is not None and self.smoothing != "jelinek-mercer":

@@ -14,6 +14,12 @@ def _zaremba(steps: int, clip: float, **more: Any) -> dict[str, Any]:
     return {**common, **rates, "context": steps, **more}
 
 
+def _elmo(hidden: int, cells: int, highways: int, **more: Any) -> dict[str, Any]:
+    """A model of Peters et al. 2018 (arXiv:1802.05365)."""
+    sizes = {"arch": "elmo", "layers": 2, "hidden": hidden, "cells": cells, "highways": highways}
+    return {**sizes, "dropout": 0.1, **more}
+
+
 _GPT3 = {"context": 2048, "batch_size": 2, "accumulate": 128, "warmup": 715, "weight_decay": 0.1, "beta2": 0.95}
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"layers": 4, "hidden": 128, "heads": 4, "context": 128, "batch_size": 16, "lr": 2e-3},
@@ -173,6 +179,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "epochs": 500.0,
         "carry": True,
     },
+    # Sizes of the models that AllenNLP published (allennlp.org/elmo): 13.6M, 28.0M and 93.6M weights without the softmax. Peters
+    # et al. 2018 train the last for 10 epochs with dropout 0.1 and 8,192 sampled words, in batches of 7,680 words. Departures:
+    # AdamW for Adagrad, and whole lines, up to --context words, for stretches of 20.
+    "elmo-small": _elmo(128, 1024, 1, context=64, batch_size=32, lr=2e-3),
+    "elmo-medium": _elmo(256, 2048, 1, context=64, batch_size=32, lr=1e-3),
+    "elmo-original": _elmo(512, 4096, 2, context=64, batch_size=120, lr=5e-4, sampled=8192, epochs=10.0),
     # A medium LSTM that two processor cores train in an hour: the optimizer and the schedule make up for few epochs
     "lstm-hour": {
         "arch": "lstm",

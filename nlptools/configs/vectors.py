@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from nlptools.configs import LARGEST_SEED, option
@@ -155,3 +155,8 @@ class Convert:
             raise UsageError(f"--quantize {self.quantize} writes a directory of vectors (bundle), not {target}")
         if self.subvectors and self.quantize != "pq":
             raise UsageError("--subvectors needs --quantize pq")
+
+    def check_model(self) -> None:
+        """Raise UsageError for options that do not go with a model, which has no vectors to choose from."""
+        if replace(self, force=False) != Convert():
+            raise UsageError("only --force goes with the weights of an ELMo")

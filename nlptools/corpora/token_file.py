@@ -17,7 +17,9 @@ from nlptools.corpora.array_files import ArrayFiles, open_arrays
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError
 from nlptools.files.streams import Block
-from nlptools.text.flat_ids import encode_flat, id_type
+from nlptools.text import byte_spelling
+from nlptools.text.flat_ids import encode_flat, flat_ids, id_type
+from nlptools.text.open_words import OpenWords
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.unknown import UnknownTokens
 
@@ -45,12 +47,14 @@ class Corpus:
         ids: (counts.tokens + 1,) uint16 or uint32, memory-mapped.
         counts: see `TextCounts`.
         digest: SHA-256 of the text.
+        spellings: (F, C) int16, of words outside the vocabulary, if they have ids: those that follow the vocabulary.
     """
 
     path: Path
     ids: np.ndarray
     counts: TextCounts
     digest: str
+    spellings: np.ndarray | None = None
 
     def __len__(self) -> int:
         """Number of ids, including the first end-of-text token."""
@@ -65,7 +69,8 @@ def open_spooled(path: Path) -> Corpus:
         DataError: a file is damaged.
     """
     record, arrays = open_arrays(path)
-    return Corpus(path, arrays["ids"], TextCounts(**record["counts"]), record["sha256"])
+    spellings = arrays["spellings"].reshape(-1, byte_spelling.COLUMNS) if "spellings" in arrays else None
+    return Corpus(path, arrays["ids"], TextCounts(**record["counts"]), record["sha256"], spellings)
 
 
 def spool(
@@ -76,6 +81,7 @@ def spool(
     document: str,
     threads: int,
     force: bool | None = None,
+    words: OpenWords | None = None,
 ) -> Corpus:
     """Encode text into the files `path`.*, with its counts and SHA-256 in `path`.json; existing files are replaced.
 
@@ -84,43 +90,55 @@ def spool(
         document: "line", "paragraph" (paragraphs are separated by blank lines) or "file".
         threads: CPU threads of the tokenizer.
         force: accept a text of mostly unknown tokens, with a warning; None: accept it without one.
+        words: gives ids to words outside the vocabulary, too, whose spellings are kept.
 
     Raises:
         DataError: the text has no words, or more than half of its tokens are unknown.
         StreamError: disk full or another write error.
     """
     assert tokenizer.vocab is not None
-    dtype = id_type(max(len(tokenizer.vocab), eos + 1))
+    dtype = id_type(max(len(tokenizer.vocab), eos + 1)) if words is None else np.dtype("uint32")
     digest, counts = hashlib.sha256(), TextCounts()
     unknown = UnknownTokens(tokenizer, "the training data")
     with ArrayFiles(path) as files:
         files.append("ids", np.array([eos], dtype))
-        for ids, part in encode(_hashed(blocks, digest), unknown, eos, document, threads):
+        for ids, part in encode(_hashed(blocks, digest), unknown, eos, document, threads, words):
             files.append("ids", ids.astype(dtype))
             counts += part
         if counts.words == 0:
             raise DataError("no training data: the input has no words")
         if force is not None:
             unknown.report(force)
+        if words is not None:
+            files.append("spellings", byte_spelling.spell(words.further))
         files.commit({"sha256": digest.hexdigest(), "counts": asdict(counts)})
     return open_spooled(path)
 
 
 def encode(
-    blocks: Iterable[Block], unknown: UnknownTokens, eos: int, document: str, threads: int
+    blocks: Iterable[Block],
+    unknown: UnknownTokens,
+    eos: int,
+    document: str,
+    threads: int,
+    words: OpenWords | None = None,
 ) -> Iterator[tuple[np.ndarray, TextCounts]]:
     """The ids (int64) and the counts of each chunk of text; an end-of-text token follows each document.
 
     A document of several lines keeps its line ends, if the tokenizer has a token for them; a long one is encoded in chunks.
-    `unknown` has the tokenizer, and counts its unknown tokens.
+    `unknown` has the tokenizer, and counts its unknown tokens. With `words`, those outside the vocabulary have ids of their own.
     """
     for chunk in _chunks(blocks, document):
         texts = [text for text, _ in chunk]
-        flat, lengths = encode_flat(unknown.tokenizer, texts, threads)
+        if words is None:
+            flat, lengths = encode_flat(unknown.tokenizer, texts, threads)
+        else:
+            flat, lengths = flat_ids(words.encode_lines(texts, threads))
         ends = np.fromiter((ends for _, ends in chunk), np.bool_, len(chunk))
         ids = np.insert(flat, lengths.cumsum()[ends], eos)
-        words = len(flat) if unknown.tokenizer.kind == "whitespace" else None
-        yield ids, text_counts(texts, len(flat), int(ends.sum()), unknown.count(texts, flat), words)
+        missed = unknown.count(texts, flat if words is None else words.tokens(flat))
+        split = len(flat) if unknown.tokenizer.kind == "whitespace" else None
+        yield ids, text_counts(texts, len(flat), int(ends.sum()), missed, split)
 
 
 def text_counts(

@@ -26,6 +26,10 @@ class LineScore:
         return float(sum(self.logprobs))
 
 
+# log-probability (nats) and number of tokens of a line; of a bidirectional model also the log-probabilities of both directions
+Total = tuple[float, int] | tuple[float, int, float, float]
+
+
 class Scorer(Protocol):
     """What `load` returns for `Score`: a model that scores text."""
 
@@ -34,8 +38,8 @@ class Scorer(Protocol):
     def score_batch(self, lines: Sequence[str], settings: Score) -> list[LineScore]:
         """The scores of some lines, token by token."""
 
-    def totals(self, lines: Sequence[str], settings: Score) -> list[tuple[float, int]]:
-        """(log-probability in nats, number of tokens) of each line."""
+    def totals(self, lines: Sequence[str], settings: Score) -> Sequence[Total]:
+        """(log-probability in nats, number of tokens) of each line, and what else `Total` has."""
 
     def words(self, lines: Sequence[str], settings: Score) -> list[WordScore]:
         """The surprisals of the words of each line."""

@@ -21,6 +21,7 @@ from nlptools.models import registry
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
 
+    from nlptools.inference.bidirectional import BidirectionalScorer
     from nlptools.inference.embedding.contract import Embedder
     from nlptools.inference.embedding.sentence_steps import SentenceSteps
     from nlptools.inference.language_model import LanguageModel
@@ -28,6 +29,17 @@ if TYPE_CHECKING:
     from nlptools.inference.ngram_scorer import NGramScorer
     from nlptools.inference.prediction import PairPredictor, Predictor
     from nlptools.inference.translation import Translator
+
+    AnyUse = (
+        LanguageModel
+        | NGramScorer
+        | BidirectionalScorer
+        | MaskedScorer
+        | Translator
+        | Predictor
+        | PairPredictor
+        | Embedder
+    )
 
     class Where(TypedDict, total=False):
         """Where and how `load` computes."""
@@ -88,7 +100,7 @@ def load(
 @overload
 def load(
     path: str | Path, *others: str | Path, settings: Score, **where: Unpack[Where]
-) -> LanguageModel | NGramScorer | MaskedScorer: ...
+) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer: ...
 @overload
 def load(
     path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., errors: str = ..., **where: Unpack[Where]
@@ -112,14 +124,14 @@ def load(
     words: EmbedWords | None = None,
     files: Files | None = None,
     errors: str = "strict",
-) -> LanguageModel | NGramScorer | MaskedScorer | Translator | Predictor | PairPredictor | Embedder:
+) -> AnyUse:
     """A trained model, ready for use.
 
     `path` is a directory of nlptools, Hugging Face or sentence-transformers, the name of a model in the local Hugging Face
     cache, an ARPA file, or a file or directory of word vectors. The class of `settings` selects the use:
 
-    * `Score`: a `LanguageModel` or an `NGramScorer`; `others` are mixed with it. With `masked`, a `MaskedScorer` for an encoder.
-      Its `memory_length` applies from here on;
+    * `Score`: a `LanguageModel`, `NGramScorer` or `BidirectionalScorer`; `others` are mixed with it. With `masked`, a
+      `MaskedScorer` for an encoder. Its `memory_length` applies from here on;
     * `Generate`: a `LanguageModel`, or a `Translator` for an encoder-decoder; `others` join it as an ensemble;
     * `Embed`: a `TextEmbedder` for an encoder or a language model, a `WordEmbedder` for word vectors;
     * `Predict`: a `Predictor` for a model with a task head, a `PairPredictor` for an encoder-decoder.
@@ -165,7 +177,7 @@ def load(
 
 def _scorer(
     paths: list[str | Path], settings: object, compute: Compute
-) -> LanguageModel | NGramScorer | MaskedScorer | Translator:
+) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
     """A model that scores text, or a mixture for any use. Raises UsageError for one that cannot."""
     mixed = len(paths) > 1 or mixture_directory.is_saved(paths[0])
     if isinstance(settings, Score):
@@ -184,6 +196,8 @@ def _scorer(
         _set_memory(settings.memory_length, loaded)
     if loaded.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
+    if loaded.family == registry.BIDIRECTIONAL:
+        return _bidirectional_scorer(loaded, settings, compute)
     if loaded.is_encoder_decoder:
         raise UsageError(
             f"{display(str(loaded.path))} is an encoder-decoder", hint="generate --score-target scores its targets"
@@ -208,6 +222,15 @@ def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> La
 
     decoder: Any = NGramDecoder(model, loaded.eos)
     return LanguageModel(replace(loaded, model=decoder), Backend.detect(replace(compute, device="cpu")))
+
+
+def _bidirectional_scorer(loaded: bundle.Bundle, settings: Score, compute: Compute) -> BidirectionalScorer:
+    """Raises UsageError for options that see the text as one stream."""
+    from nlptools.compute.backend import Backend
+    from nlptools.inference.bidirectional import BidirectionalScorer
+
+    _refuse_streams("a bidirectional model", settings)
+    return BidirectionalScorer(loaded, Backend.detect(compute))
 
 
 def _set_memory(length: int, *bundles: bundle.Bundle) -> None:
@@ -308,7 +331,7 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
 
     for each in opened:
         family = each.bundle.family
-        generates = family in (registry.LANGUAGE, registry.ENCODER_DECODER)
+        generates = family in (registry.LANGUAGE, registry.BIDIRECTIONAL, registry.ENCODER_DECODER)
         if not generates or each.steps is not None or each.predicts:
             what = "an encoder" if family == registry.ENCODER else "a model for a task"
             takers = "score --masked, embed" if "masked" in each.bundle.heads else "embed"
@@ -328,4 +351,9 @@ def _generator(opened: list[Opened], compute: Compute) -> LanguageModel | Transl
         )
     from nlptools.inference.language_model import LanguageModel
 
+    if opened[0].bundle.family == registry.BIDIRECTIONAL:
+        from nlptools.inference.bidirectional import forward_half
+
+        half: Any = forward_half(opened[0].bundle)
+        return LanguageModel(replace(opened[0].bundle, model=half), backend)
     return LanguageModel(opened[0].bundle, backend)

@@ -10,7 +10,7 @@ from nlptools.configs.scoring import Score
 from nlptools.errors import DataError
 from nlptools.files.line_records import escape, unescape
 from nlptools.files.streams import Block
-from nlptools.inference.line_score import LineScore, Scorer
+from nlptools.inference.line_score import LineScore, Scorer, Total
 from nlptools.inference.words import WordScore
 
 
@@ -34,9 +34,7 @@ def rows(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
 def _lines(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
     if settings.field is None:
         totals = model.totals(block.lines, settings)
-        if settings.json:
-            return (_object({"log_probability": logprob, "tokens": tokens}) for logprob, tokens in totals)
-        return (f"{logprob:.4f}\t{tokens}" for logprob, tokens in totals)
+        return (_object(dict(zip(_TOTAL, total))) for total in totals) if settings.json else map(_total, totals)
     column = settings.field - (settings.field > 0)
     texts = []
     for number, line in enumerate(block.lines, block.start):
@@ -46,7 +44,14 @@ def _lines(model: Scorer, block: Block, settings: Score) -> Iterator[str]:
             held = line.count("\t") + 1
             raise DataError(f"no column {settings.field}: the line has {held}", path=block.path, line=number) from None
     totals = model.totals(texts, settings)
-    return (f"{line}\t{score:.4f}\t{tokens}" for line, (score, tokens) in zip(block.lines, totals, strict=True))
+    return (f"{line}\t{_total(total)}" for line, total in zip(block.lines, totals, strict=True))
+
+
+_TOTAL = ("log_probability", "tokens", "forward", "backward")  # the last two of bidirectional models only
+
+
+def _total(values: Total) -> str:
+    return "\t".join(map(_cell, values))
 
 
 def _token_rows(scores: list[LineScore]) -> Iterator[str]:

@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from nlptools import bundle, messages
-from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
-from nlptools.compute.backend import Backend
+from nlptools import messages
 from nlptools.configs import Compute, Training
 from nlptools.configs.lm import TrainLM
-from nlptools.corpora import token_file
-from nlptools.corpora.token_file import Corpus, TextCounts
 from nlptools.errors import BundleError, UsageError
 from nlptools.files import streams
-from nlptools.inference import scoring
-from nlptools.inference.perplexity import perplexities
-from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.models import registry
-from nlptools.models.contract import LanguageModel
 from nlptools.text import documents
+from nlptools.text.open_words import check_words
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import ROLES
 from nlptools.training import initial, token_vectors
 from nlptools.training.engine.job import Trained, run_job
-from nlptools.training.engine.loop import Evaluate
-from nlptools.training.engine.spooled import Spooled, SpooledTask
-from nlptools.training.objectives import CausalLM
-from nlptools.training.token_vectors import TokenVectors
+from nlptools.training.language_model_task import LanguageModelTask
 
 
 def train_lm(
@@ -55,101 +41,29 @@ def train_lm(
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
     initial.check_vocabulary("--tokenizer", settings.tokenizer, tokenizer)
     eos = documents.end_of_text(tokenizer, settings.tokenizer)
-    config = _config(settings, tokenizer, eos)
-    if settings.adaptive is not None and not _by_frequency(tokenizer):
+    config, kind = _config(settings, tokenizer, eos), _task(settings, tokenizer)
+    if (settings.adaptive is not None or settings.sampled) and not _by_frequency(tokenizer):
+        option = "--sampled" if settings.sampled else "--adaptive"
         messages.warn(
-            "--adaptive: the vocabulary is not in the order of frequency, so frequent tokens may be in clusters"
+            f"{option}: the vocabulary is not in the order of frequency, so frequent tokens may count as rare"
         )
     assert tokenizer.vocab is not None
     vectors = token_vectors.of_options(settings, tokenizer.vocab, config, encoding_errors)
-    task = _LanguageModel(settings, run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors)
+    task = kind(settings, run, compute.seed, inputs, tokenizer, eos, config, vectors, encoding_errors)
     return run_job(task, run, compute, invocation)
 
 
-@dataclass(frozen=True)
-class _LanguageModel(SpooledTask[Corpus]):
-    """Next-token prediction, as `training.engine.job.Task`."""
+def _task(options: TrainLM, tokenizer: Tokenizer) -> type[LanguageModelTask]:
+    """The task of an architecture. Raises UsageError for options that do not go with it."""
+    if registry.find(options.arch).family == registry.LANGUAGE:
+        return LanguageModelTask
+    from nlptools.training.bidirectional import BidirectionalTask
 
-    options: TrainLM
-    run: Training
-    seed: int
-    inputs: Sequence[str]
-    tokenizer: Tokenizer
-    eos: int
-    config: Any  # the sizes of the model
-    vectors: TokenVectors | None  # of --vectors
-    encoding_errors: str
-    unit: str = "tokens"
-    criterion: Criterion = LOSS
-    measures: tuple[str, ...] = ("loss", "perplexity")
-
-    def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
-        blocks = streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
-        path = path.with_suffix(".bin")
-        force = None if held_out else self.run.force
-        return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads, force)
-
-    def reopen(self, path: Path) -> Corpus:
-        return token_file.open_spooled(path)
-
-    def describe(self, counts: TextCounts) -> str:
-        unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
-        tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
-        return f"{tokens} in {documents}{unknown}"
-
-    def model(self) -> Any:
-        model = initial.model(self.options.arch, self.config, self.seed, self.options.init)
-        if self.vectors is not None:
-            self.vectors.place(model.token_embedding.weight)
-        return model
-
-    def objective(self, model: LanguageModel) -> CausalLM:
-        frozen = self.vectors.ids if self.vectors is not None and self.options.freeze_embeddings else None
-        return CausalLM(model, frozen)
-
-    def source(self, data: Spooled[Corpus], model: LanguageModel, backend: Backend) -> Any:
-        where: dict[str, Any] = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
-        length, rows = self.options.context, self.run.batch_size
-        if registry.model_class(self.options.arch).streams:
-            return ContiguousStreams(data.train, length, rows, **where, varied=self.options.vary_context)
-        return ShuffledWindows(data.train, length, rows, **where)
-
-    def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
-        """Measures the validation text as `score --per total` does, with or without --carry."""
-        valid = data.valid
-        if valid is None:
-            return None
-
-        def evaluate(model: LanguageModel, stop: Any) -> dict[str, float] | None:
-            scored = scoring.score_stream(
-                model,
-                [(np.asarray(valid.ids[1:], np.int64), valid.counts)],
-                backend,
-                eos=self.eos,
-                carry=self.options.carry,
-                stop=stop if backend.world_size == 1 else None,
-            )
-            return None if scored is None else perplexities(*scored)
-
-        return evaluate
-
-    def save(
-        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
-    ) -> None:
-        options = self.options
-        bundle.save(
-            directory,
-            options.arch,
-            model,
-            weights,
-            self.tokenizer,
-            eos=self.eos,
-            document=options.document,
-            training=record,
-        )
-
-    def advice(self, name: str) -> str:
-        return f"echo 'Some words' | nlptools generate {name}    or: nlptools score {name} FILE"
+    check_words(tokenizer)
+    for flag, value in (("--vectors", options.vectors), ("--carry", options.carry)):
+        if value:
+            raise UsageError(f"{flag} does not go with --arch {options.arch}")
+    return BidirectionalTask
 
 
 def _by_frequency(tokenizer: Tokenizer) -> bool:
@@ -165,9 +79,9 @@ def _config(options: TrainLM, tokenizer: Tokenizer, eos: int) -> Any:
     """The sizes of the model. Raises UsageError, BundleError if they, or --init, do not fit the other options."""
     assert tokenizer.vocab is not None
     vocab_size = max(len(tokenizer.vocab), eos + 1)
-    if options.arch not in registry.names(registry.LANGUAGE):
-        known = ", ".join(registry.names(registry.LANGUAGE))
-        raise UsageError(f"--arch {options.arch} is not a language model, expected one of {known}")
+    trained = registry.names(registry.LANGUAGE, registry.BIDIRECTIONAL)
+    if options.arch not in trained:
+        raise UsageError(f"--arch {options.arch} is not a language model, expected one of {', '.join(trained)}")
     if options.init is None:
         return registry.config_class(options.arch).from_options(options, vocab_size)
     config = initial.given_config(options.init, options.arch, options)

@@ -254,6 +254,15 @@ class Half(nn.Module):
         super().__init__()
         self.model, self.direction, self.config = model, direction, model.config
         self.register_buffer("spellings", spellings, persistent=False)
+        # in inference: the place of the vector of each word among those that are computed, -1 for others
+        self._kept: tuple[Tensor, Tensor] | None = None
+
+    def extend(self, spellings: Tensor) -> None:
+        """Give the next numbers to words with these spellings, (F, C)."""
+        self.spellings = torch.cat([self.spellings, spellings])
+        if self._kept is not None:
+            places, vectors = self._kept
+            self._kept = F.pad(places, (0, len(spellings)), value=-1), vectors
 
     @property
     def output(self) -> OutputHead:
@@ -287,9 +296,20 @@ class Half(nn.Module):
         return direction
 
     def _vectors(self, ids: Tensor) -> Tensor:
-        """(B, T) ids -> (T, B, P) vectors; each different word is computed once."""
+        """(B, T) ids -> (T, B, P) vectors; each different word is computed once, in inference once and for all."""
         different, places = torch.unique(ids.t(), return_inverse=True)
-        return F.embedding(places, self.model.words(self.spellings[different].long()))
+        if torch.is_grad_enabled():
+            return F.embedding(places, self.model.words(self.spellings[different].long()))
+        weight = self.model.words.projection.weight
+        if self._kept is None:
+            self._kept = torch.full_like(self.spellings[:, 0], -1, dtype=torch.int64), weight.new_empty(0, len(weight))
+        known, vectors = self._kept
+        new = different[known[different] < 0]
+        if len(new):
+            known[new] = torch.arange(len(new), device=new.device) + len(vectors)
+            vectors = torch.cat([vectors, self.model.words(self.spellings[new].long())])
+            self._kept = known, vectors
+        return F.embedding(known[ids.t()], vectors)
 
 
 def spelled_vocabulary(tokens: Sequence[str], eos: int, direction: int) -> Tensor:

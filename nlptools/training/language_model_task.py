@@ -1,0 +1,117 @@
+"""Training runs of language models: `LanguageModelTask`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nlptools import bundle, messages
+from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
+from nlptools.compute.backend import Backend
+from nlptools.configs import Training
+from nlptools.configs.lm import TrainLM
+from nlptools.corpora import token_file
+from nlptools.corpora.token_file import Corpus, TextCounts
+from nlptools.files import streams
+from nlptools.inference import scoring
+from nlptools.inference.perplexity import perplexities
+from nlptools.metrics.criterion import LOSS, Criterion
+from nlptools.models import registry
+from nlptools.models.contract import LanguageModel
+from nlptools.text.tokenizer import Tokenizer
+from nlptools.training import initial
+from nlptools.training.engine.loop import Evaluate
+from nlptools.training.engine.spooled import Spooled, SpooledTask
+from nlptools.training.objective import Objective
+from nlptools.training.objectives import CausalLM
+from nlptools.training.token_vectors import TokenVectors
+
+
+@dataclass(frozen=True)
+class LanguageModelTask(SpooledTask[Corpus]):
+    """Next-token prediction, as `training.engine.job.Task`."""
+
+    options: TrainLM
+    run: Training
+    seed: int
+    inputs: Sequence[str]
+    tokenizer: Tokenizer
+    eos: int
+    config: Any  # the sizes of the model
+    vectors: TokenVectors | None  # of --vectors
+    encoding_errors: str
+    unit: str = "tokens"
+    criterion: Criterion = LOSS
+    measures: tuple[str, ...] = ("loss", "perplexity")
+
+    def encode(self, path: Path, backend: Backend, held_out: bool) -> Corpus:
+        blocks = streams.all_blocks(self.run.held_out if held_out else self.inputs, self.encoding_errors)
+        path = path.with_suffix(".bin")
+        force = None if held_out else self.run.force
+        return token_file.spool(blocks, path, self.tokenizer, self.eos, self.options.document, backend.threads, force)
+
+    def reopen(self, path: Path) -> Corpus:
+        return token_file.open_spooled(path)
+
+    def describe(self, counts: TextCounts) -> str:
+        unknown = f", {counts.unknown:,} unknown" if counts.unknown else ""
+        tokens, documents = messages.counted(counts.tokens, "token"), messages.counted(counts.documents, "document")
+        return f"{tokens} in {documents}{unknown}"
+
+    def model(self) -> Any:
+        model = initial.model(self.options.arch, self.config, self.seed, self.options.init)
+        if self.vectors is not None:
+            self.vectors.place(model.token_embedding.weight)
+        return model
+
+    def objective(self, model: Any) -> Objective:
+        frozen = self.vectors.ids if self.vectors is not None and self.options.freeze_embeddings else None
+        return CausalLM(model, frozen)
+
+    def source(self, data: Spooled[Corpus], model: Any, backend: Backend) -> Any:
+        where: dict[str, Any] = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
+        length, rows = self.options.context, self.run.batch_size
+        if registry.model_class(self.options.arch).streams:
+            return ContiguousStreams(data.train, length, rows, **where, varied=self.options.vary_context)
+        return ShuffledWindows(data.train, length, rows, **where)
+
+    def evaluate(self, data: Spooled[Corpus], backend: Backend) -> Evaluate | None:
+        """Measures the validation text as `score --per total` does, with or without --carry."""
+        valid = data.valid
+        if valid is None:
+            return None
+
+        def evaluate(model: LanguageModel, stop: Any) -> dict[str, float] | None:
+            scored = scoring.score_stream(
+                model,
+                [(np.asarray(valid.ids[1:], np.int64), valid.counts)],
+                backend,
+                eos=self.eos,
+                carry=self.options.carry,
+                stop=stop if backend.world_size == 1 else None,
+            )
+            return None if scored is None else perplexities(*scored)
+
+        return evaluate
+
+    def save(
+        self, directory: Path, model: LanguageModel, weights: Mapping[str, Any], record: Mapping[str, Any]
+    ) -> None:
+        options = self.options
+        bundle.save(
+            directory,
+            options.arch,
+            model,
+            weights,
+            self.tokenizer,
+            eos=self.eos,
+            document=options.document,
+            training=record,
+        )
+
+    def advice(self, name: str) -> str:
+        return f"echo 'Some words' | nlptools generate {name}    or: nlptools score {name} FILE"
