@@ -34,6 +34,7 @@ COMMANDS = {
     "pretrain-bert": ("Training", "Train a BERT or an ELECTRA on text."),
     "finetune": ("Training", "Train an encoder or a GPT for a task: labels, tags, answers, choices from examples."),
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers, tags, answers, choices."),
+    "prompt": ("Using models", "Write prompts for language models from labelled data."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
     "serve": ("Using models", "Answer requests over HTTP as OpenAI's API does."),
     "score": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,6 +10,10 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.scoring import Score
+
+if TYPE_CHECKING:
+    from nlptools.files.streams import Output
+    from nlptools.inference.language_model import LanguageModel
 
 
 @make_command(
@@ -37,6 +41,15 @@ log-probability of each given all others (Salazar et al. 2020, arXiv:1910.14659)
 pieces of its word (within-word; Kauf and Ivanova 2023, arXiv:2305.10588). There is no end of text, so an empty line has 0 tokens
 and the score 0; --per total writes pseudo-perplexities. In a line longer than the context of the model, each token is scored in
 the middle of as many tokens as fit. Surprisals, ranks and entropies of words are those of the masked tokens, without correction.
+
+--choices reads records of a context and its choices: JSON objects with "prompt", "context" or "ctx"; "choices" or "endings"; and
+perhaps "answer", "label" or "gold", the number of the right one from 0 (an "answer" may be its text). The files of SWAG and
+HellaSwag, and Parquet (by suffix), are read as they are. Context and choice are cut into tokens together, white space at the end
+of the context goes to the choice, and contexts that are too long are cut from the left, all as lm-evaluation-harness does. The
+output has, for each record, its keys and lists with a value for each choice: "log_probability", "tokens", "bytes" (of the choice
+itself), "greedy" (whether it is what greedy decoding generates), and "unconditional" with that option. "best" has the number of
+the most probable choice by "sum" (acc of lm-evaluation-harness), by mean log-probability per "token" and per "byte" (acc_norm for
+ASCII), and by "unconditional" (acc_mutual_info). Accuracies go to standard error.
 
 --json writes an object for each input line: log_probability and tokens (a number) per line; lists named token and
 log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are null.""",
@@ -66,6 +79,10 @@ log_probability per token; lists named word, surprisal, rank, entropy, tokens pe
         (
             "Mix an LSTM and n-grams with the best weights for a held-out text, and save the mixture:",
             "nlptools score lstm/ --with 5-grams.arpa --tune valid.txt --save mixture/ --per total test.txt",
+        ),
+        (
+            "Accuracy on HellaSwag, by log-probability per byte and in other ways:",
+            "nlptools score gpt2/ --choices --per total hellaswag_val.jsonl",
         ),
         (
             "Let a model adapt to a text, with a cache and by training:",
@@ -104,6 +121,9 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
             score = tune(loaded, lambda: streams.all_blocks(held_out, common.encoding_errors), score, score.tune)
         if score.save is not None:
             mixture_directory.save(score.save, loaded.parts.bundles, loaded.weights)
+        if score.choices:
+            _score_choices(loaded, names, score, lines, common, out)
+            return
         if score.per == "total":
             result = loaded.perplexity(streams.all_blocks(names, common.encoding_errors), score)
             if result["tokens"] == 0:
@@ -118,3 +138,26 @@ def command(model: str, inputs: tuple[str, ...], score: Score, compute: Compute,
         for block in streams.batches(names, 1 if lines.line_buffered else 1024, common.encoding_errors):
             out.write_lines(rows(loaded, block, score))
         loaded.unknown.report()
+
+
+def _score_choices(
+    loaded: LanguageModel, names: list[str], score: Score, lines: Lines, common: Common, out: Output
+) -> None:
+    import json
+
+    from nlptools.errors import DataError
+    from nlptools.files import progress
+    from nlptools.files.line_records import json_line
+    from nlptools.inference import choices
+
+    scorer = choices.ChoiceScorer(loaded, score)
+    for items in scorer.objects(names, common.encoding_errors, 1 if lines.line_buffered else choices.WINDOW):
+        if score.per == "line":
+            out.write_lines(map(json_line, items))
+        progress.done(len(items))
+    if score.per == "total":
+        if not scorer.accuracy.answered:
+            raise DataError("no record has an answer")
+        out.write(json.dumps(scorer.total(), indent=1, ensure_ascii=False) + "\n")
+    else:
+        scorer.accuracy.note()

@@ -17,6 +17,7 @@ MAIN = {
     "pretrain-bert": "tokenizer output valid objective preset layers batch_size lr steps max_time init",
     "finetune": "task model scratch output valid epochs lr batch_size layout label_column seeds force",
     "predict": "columns probabilities top_k submission to label_column max_length text output force device",
+    "prompt": "template description examples shots json choices task chat words text output",
     "generate": "max_new_tokens temperature top_p beam num_samples nbest json stop stream seed text output device",
     "score": "per stride document text output force line_buffered device",
     "embed": "output to unit pooling layers normalize prompt max_length text force device",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nlptools.configs import LARGEST, option
+from nlptools.configs.tasks import changed
 from nlptools.errors import UsageError
 
 COLUMNS = ("surprisal", "rank", "entropy", "tokens")  # of --per word
@@ -52,6 +53,32 @@ class Score:
         choices=("line", "token", "word", "total"),
     )
     json: bool = option(False, "Write a JSON object for each line.")
+    choices: bool = option(
+        False,
+        "Score alternatives: for each record of a context and several choices, the log-probability of each choice, given the"
+        " context. Writes JSON lines, and the accuracy where answers are given. With --per total: the accuracy alone.",
+        section="Choices",
+    )
+    unconditional: str | None = option(
+        None,
+        "With --choices: also the log-probability of each choice given TEXT alone (--unconditional '': at the start of a text),"
+        " and the choices by the difference.",
+        metavar="TEXT",
+        section="Choices",
+    )
+    delimiter: str = option(
+        " ",
+        "With --choices: text between a context and its choices, unless one of them has white space there. A prompt, as from the"
+        " prompt command, goes on without.",
+        metavar="TEXT",
+        section="Choices",
+    )
+    strict: bool = option(
+        False,
+        "With --choices: refuse contexts that do not fit in the model's context with their choices. Otherwise, they are cut"
+        " from the left, and counted.",
+        section="Choices",
+    )
     field: int | None = option(
         None,
         "Score the text in column K of lines with tabs between columns, and write the log-probability and the number of"
@@ -204,10 +231,25 @@ class Score:
             raise UsageError(f"{flags[0]} goes with --per word")
         if len(set(self.columns)) < max(1, len(self.columns)):
             raise UsageError("--columns: expected different columns")
+        self._check_choices()
         self._check_field()
         self._check_masked()
         self._check_mixture()
         self._check_adaptation()
+
+    def _check_choices(self) -> None:
+        if not self.choices:
+            if flags := changed(self, ("unconditional", "delimiter", "strict")):
+                raise UsageError(f"{flags[0]} goes with --choices")
+            return
+        if self.per not in ("line", "total"):
+            raise UsageError(f"--per {self.per} does not go with --choices: expected line or total")
+        unfit = ("field", "masked", "stride", "document", "carry", "tune", "save", "cache", "dynamic", "eos")
+        if flags := changed(self, unfit):
+            raise UsageError(
+                f"{flags[0].replace('--eos', '--no-eos')} does not go with --choices",
+                hint="choices are scored given their context, and written as JSON lines",
+            )
 
     def _check_masked(self) -> None:
         if self.masked is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from nlptools.errors import DataError
@@ -43,3 +44,14 @@ def parse_json_object(line: str, path: str, number: int) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number)
     return value
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    """JSON in one line, non-ASCII characters as they are unless UTF-8 cannot encode them (half a surrogate pair)."""
+    line = json.dumps(value, ensure_ascii=False)
+    return line if is_text(line) else json.dumps(value)
+
+
+def is_text(text: str) -> bool:
+    """Whether UTF-8 can encode `text`: JSON's escapes can produce half a surrogate pair."""
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)

@@ -19,12 +19,15 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
+from nlptools.errors import DataError, shown
 from nlptools.files.streams import Block
 from nlptools.formats.completions import Request
-from nlptools.inference import adaptation, scoring
+from nlptools.formats.examples import Place
+from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
 from nlptools.inference.generation.stop_texts import TextWatch, stop_at
+from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
 from nlptools.inference.token_details import TokenDetails
@@ -138,6 +141,60 @@ class LanguageModel:
         whole = [[*row, eos] for row in ids]
         details = self._scores(whole, settings, TokenDetails(words.wanted, self.backend.device))
         return [words.scores(line, row, each) for line, row, each in zip(lines, details, whole, strict=True)]
+
+    @torch.inference_mode()
+    def likelihoods(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        batch_tokens: int = 4096,
+        strict: bool = False,
+        places: Sequence[Place] | None = None,
+    ) -> list[Likelihood]:
+        """The likelihood of each continuation, given the context before it, which may be empty. Both are cut into tokens
+        together, as in lm-evaluation-harness; see `inference.likelihoods`.
+
+        Args:
+            strict: refuse contexts that do not fit in the model's context. Otherwise, they are cut from the left.
+            places: of the pairs, for errors.
+
+        Raises:
+            DataError: a continuation has no tokens, or more than the model's context; or `strict`.
+        """
+        texts = [likelihoods.split(*pair) for pair in pairs]
+        different = list(dict.fromkeys(text for a, b in texts for text in (a, a + b)))
+        ids = dict(zip(different, self.tokenizer.encode_lines(different, self.backend.threads), strict=True))
+        rows = [self._pair_ids(ids[a], ids[a + b]) for a, b in texts]
+        cut_contexts: dict[str, int] = {}  # tokens that each loses
+        for number, (context, continuation) in enumerate(rows):
+            lost, wrong = self._misfit(len(context), len(continuation), strict)
+            if wrong is not None:
+                message = f"{shown(pairs[number][1])}: {wrong}"
+                raise DataError(message) if places is None else places[number].error(message)
+            cut_contexts[texts[number][0]] = max(lost, cut_contexts.get(texts[number][0], 0))
+        for lost in filter(None, cut_contexts.values()):
+            self._warn_cut(lost)
+        return likelihoods.likelihoods(self.model, rows, self.backend, batch_tokens)
+
+    def _pair_ids(self, context: list[int], whole: list[int]) -> tuple[list[int], list[int]]:
+        """The ids of a context, the start token included, and those of what follows it in the `whole`."""
+        start = [self.bundle.start]
+        if not context and whole[:1] == start:
+            return start, whole[1:]
+        return self._started(context), whole[len(context) :]
+
+    def _misfit(self, context: int, continuation: int, strict: bool) -> tuple[int, str | None]:
+        """For a pair of these lengths: tokens of the context that have no room, and why it cannot be scored, if so."""
+        most = self.model.max_context
+        if not continuation:
+            return 0, "no token to score: the tokenizer has none for it behind this context"
+        if most is not None and continuation > most:
+            return 0, f"{continuation} tokens, more than the context of the model, {most}"
+        lost = 0 if most is None else max(0, context + continuation - most - 1)
+        if lost and strict:
+            count = messages.counted(lost, "token")
+            return lost, f"{count} too long, with its context, for the context of the model, {most}"
+        return lost, None
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
@@ -299,21 +356,23 @@ class LanguageModel:
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(new)
 
     def _prompt_ids(self, prompt: str, settings: Generate) -> list[int]:
-        ids = self.tokenizer.encode(prompt)
-        has_bos = self.bundle.bos is not None and ids[:1] == [
-            self.bundle.bos
-        ]  # in its text, as chat templates write it
-        if (self.bundle.prepends_start and not has_bos) or not ids:
-            ids = [self.bundle.start, *ids]
+        ids = self._started(self.tokenizer.encode(prompt))
         kept = cut(ids, self.model.max_context, settings.room)
         if len(kept) < len(ids):
-            lost = messages.counted(len(ids) - len(kept), "token")
-            messages.warn(
-                f"prompt cut by {lost} on the left to fit the context of {self.model.max_context}", kind="prompt cut"
-            )
+            self._warn_cut(len(ids) - len(kept))
             if ids[0] == self.bundle.start:
                 kept[0] = self.bundle.start
         return kept
+
+    def _started(self, ids: list[int]) -> list[int]:
+        """`ids` with the start token before them, if they need one and do not have it, as texts of chat templates do."""
+        has_bos = self.bundle.bos is not None and ids[:1] == [self.bundle.bos]
+        return [self.bundle.start, *ids] if (self.bundle.prepends_start and not has_bos) or not ids else ids
+
+    def _warn_cut(self, lost: int) -> None:
+        count = messages.counted(lost, "token")
+        text = f"prompt cut by {count} on the left to fit the context of {self.model.max_context}"
+        messages.warn(text, kind="prompt cut")
 
     def _generated(self, prompt: Sequence[int], new: Continuation, settings: Generate) -> Generated:
         text = self.continuation_text(prompt, new.ids)

@@ -211,7 +211,7 @@ def _ngram_model(opened: list[Opened], settings: object, compute: Compute) -> La
     if isinstance(settings, (Embed, Predict)) or len(opened) > 1:
         raise UsageError(f"{display(str(loaded.path))} is an n-gram model: score and generate take those")
     model: Any = loaded.model
-    if not isinstance(settings, Generate):
+    if not isinstance(settings, Generate) and not (isinstance(settings, Score) and settings.choices):
         _refuse_streams(display(str(loaded.path)), settings)
         from nlptools.inference.ngram_scorer import NGramScorer
 

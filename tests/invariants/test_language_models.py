@@ -13,7 +13,7 @@ from tiny_models import HALVES, LANGUAGE_MODELS, SIZES, tiny
 
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
-from nlptools.inference import scoring
+from nlptools.inference import likelihoods, scoring
 from nlptools.inference.generation import decoding
 from nlptools.models import registry
 
@@ -199,6 +199,33 @@ def test_scores_do_not_depend_on_batches_or_order(arch: str) -> None:
         assert alone is not None
         assert scores.shape == (len(ids_),)
         assert np.allclose(scores, alone[0], atol=1e-4)
+
+
+@architectures
+@torch.inference_mode()
+def test_likelihoods_of_choices_do_not_depend_on_batches_and_are_those_of_whole_texts(arch: str) -> None:
+    model = tiny(arch)
+    rng = np.random.default_rng(2)
+    contexts = [[EOS, *rng.integers(2, 50, n).tolist()] for n in (3, 21, 0, 9, 60, 3)]
+    pairs = [(c, rng.integers(2, 50, n).tolist()) for c in contexts for n in (1, 4, 2, 22)]
+    for context in contexts:  # and the most likely token
+        seen, _ = likelihoods.fit(context, [0], model.max_context)
+        pairs.append((context, [int(logits(model, torch.tensor([seen]))[0, -1].argmax())]))
+    whole = likelihoods.likelihoods(model, pairs, BACKEND)
+    assert all(each.greedy for each in whole[-len(contexts) :])
+    for batch_tokens in (1, 60):
+        parts = likelihoods.likelihoods(model, pairs, BACKEND, batch_tokens)
+        assert np.allclose([p.log_probability for p in parts], [w.log_probability for w in whole], atol=1e-4)
+        assert [(p.tokens, p.greedy) for p in parts] == [(w.tokens, w.greedy) for w in whole]
+    for pair, each in zip(pairs, whole, strict=True):
+        context, continuation = likelihoods.fit(*pair, model.max_context)
+        row = torch.tensor([[*context, *continuation]])
+        log_probabilities = logits(model, row[:, :-1])[0, len(context) - 1 :].log_softmax(-1)
+        targets = row[0, len(context) :]
+        total = log_probabilities.gather(1, targets[:, None]).sum()
+        greedy = bool((log_probabilities.argmax(-1) == targets).all())
+        assert (each.tokens, each.greedy) == (len(continuation), greedy)
+        assert np.isclose(each.log_probability, float(total), atol=1e-4)
 
 
 @torch.inference_mode()

@@ -1,0 +1,125 @@
+"""Options of `nlptools prompt`, and the templates that it knows by name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from nlptools.configs import LARGEST_SEED, option
+from nlptools.configs.tasks import TASKS, task
+from nlptools.errors import UsageError
+
+# `nlptools.text.prompt_templates` describes the notation.
+TEMPLATES = {
+    "tldr": "{input}\nTL;DR: {output}",  # Radford et al. 2019, section 3.6: summaries
+    "equals": "{input} = {output}",  # Radford et al. 2019, section 3.7: translations
+    "arrow": "{input} => {output}",  # Brown et al. 2020, figure 2.1; with --description
+    "question": "Q: {input}\nA: {output}",  # Brown et al. 2020, figure G.29
+    "cot": "Q: {input}\nA: Let's think step by step. {output}",  # Kojima et al. 2022, arXiv:2205.11916
+    "instruction": (  # Taori et al. 2023, Stanford Alpaca, where an empty input is left out as well
+        "### Instruction:\n{instruction}\n\n### Input:\n{input}\n\n### Response:\n{output}"
+    ),
+    "plain": "{input}\n{output}",
+}
+INPUT, OUTPUT = "input", "output"  # the fields of the templates above
+
+
+def constant(text: str) -> tuple[str, str]:
+    """(name, text) of `NAME=TEXT`. Raises UsageError."""
+    name, equals, value = text.partition("=")
+    if not name or not equals:
+        raise UsageError(f"{text!r}: expected NAME=TEXT")
+    return name, value
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """Prompt options"""
+
+    template: str | None = option(
+        None,
+        f"Template of the prompts: a file, or one of {', '.join(TEMPLATES)}. With --chat: plain, if not given.",
+        short="-t",
+        metavar="FILE|NAME",
+    )
+    description: str | None = option(
+        None,
+        "Description of the task, written once, before the examples. Default: that of the template.",
+        metavar="TEXT",
+    )
+    examples: str | None = option(
+        None, "Solved examples that every prompt begins with; a file in the layout of the input.", metavar="FILE"
+    )
+    shots: int | None = option(
+        None,
+        "Draw K examples for each prompt, at random and without the prompt's own record. Default: all, in order.",
+        flag="shots",
+        short="-k",
+        low=0,
+        metavar="K",
+    )
+    separator: str | None = option(
+        None,
+        "Text between the description, the examples and the last question. Default: a line end; for a template of several"
+        " lines two.",
+        metavar="TEXT",
+    )
+    answer: str = option(
+        OUTPUT, "The first field of the answer: the prompt ends before it, examples go on.", metavar="FIELD"
+    )
+    constants: tuple[str, ...] = option(
+        (),
+        "Fill in a field with the same text in each record, such as --set 'instruction=Translate to French.'",
+        flag="set",
+        multiple=True,
+        metavar="NAME=TEXT",
+        check=constant,
+    )
+    words: tuple[str, ...] = option(
+        (),
+        "Words to write in place of labels, such as 0=negative,1=positive.",
+        metavar="LABEL=WORD,...",
+        check=constant,
+    )
+    choices: tuple[str, ...] = option(
+        (),
+        "With --json: the answers between which score --choices decides. --task choice: those of the record.",
+        metavar="TEXT,...",
+    )
+    task: str | None = option(
+        None,
+        "Read the input as finetune does for this task (classify, pair, answer, ...). Default: a record per line, see FORMATS.",
+        metavar="TASK",
+        check=task,
+    )
+    chat: str | None = option(
+        None,
+        "Write prompts as conversations: with the chat template of this model directory, or a known one (see FORMATS).",
+        metavar="DIR|NAME",
+    )
+    system: str | None = option(None, "With --chat or --messages: the system message.", metavar="TEXT")
+    json: bool = option(False, 'Write JSON lines, with the answer under "completion" if the record has it.')
+    messages: bool = option(False, 'With --json: write "messages", the turns of a conversation, in place of texts.')
+    seed: int = option(1, "Seed of the choice of examples.", low=0, high=LARGEST_SEED, metavar="N")
+
+    @property
+    def label_words(self) -> dict[str, str]:
+        """The word for each label of --words."""
+        return dict(map(constant, self.words))
+
+    def check(self) -> None:
+        """Raise UsageError for options that cannot be combined."""
+        conversation = self.chat is not None or self.messages
+        if self.template is None and not conversation:
+            raise UsageError(f"--template is missing: a file, or one of {', '.join(TEMPLATES)}")
+        if self.shots and self.examples is None:
+            raise UsageError("-k needs --examples, the file to draw from")
+        if self.system is not None and not conversation:
+            raise UsageError("--system goes with --chat or --messages; --description stands before the examples")
+        if self.messages and (self.chat is not None or not self.json):
+            raise UsageError("--messages goes with --json, and not with --chat")
+        if self.choices and (not self.json or self.messages):
+            raise UsageError("--choices goes with --json, and not with --messages")
+        if self.task is not None and self.task in TASKS and not TASKS[self.task].layouts:
+            raise UsageError(
+                f"--task {self.task} has no labelled files", hint="without --task, columns are input and output"
+            )

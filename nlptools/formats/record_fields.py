@@ -1,0 +1,199 @@
+"""Records as named fields of text, for templates: of any table or file of objects, or of the examples of a task.
+
+Without a task, a record is a line of a table (between tabs, with escapes as in all our TSV; CSV; Parquet) or a JSON object.
+Its fields have the names in the first line, or the keys, and numbers from 1 in tables; `input` and `output` are, in this
+order of preference: the columns that the options name, those of that name, the first and the second column of a table
+without header. With a task, a record is an example as `finetune` reads it; see `of_example`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any
+
+from nlptools.configs.prompting import INPUT, OUTPUT
+from nlptools.errors import UsageError
+from nlptools.files import compression, line_records
+from nlptools.formats import examples as kinds
+from nlptools.formats import readers, records
+from nlptools.formats.examples import Place
+from nlptools.formats.lines import Lines, column_number
+from nlptools.formats.reading_options import Options
+
+_LAYOUTS = ("table", "csv", "jsonl", "parquet")
+
+
+@dataclass(frozen=True)
+class Record:
+    """A record.
+
+    Attributes:
+        fields: text by name.
+        value: the object of a JSON line as it is, {} for other layouts.
+        choices: the answers of which one is right, of a multiple-choice task.
+    """
+
+    place: Place
+    fields: dict[str, str]
+    value: Mapping[str, Any] = field(default_factory=dict)
+    choices: tuple[str, ...] = ()
+
+
+def read(
+    task: str | None, path: str, names: Collection[str], options: Options, errors: str = "strict"
+) -> Iterator[Record]:
+    """The records of a file (`-`: standard input).
+
+    Args:
+        names: of the wanted fields; a first line that has all of them is a header.
+
+    Raises:
+        DataError: a malformed line; with file, line and hint.
+        UsageError: a layout that the task does not have, or that is not one of tables and objects.
+    """
+    if task is None:
+        return _records(Lines(path, errors), names, options)
+    return map(of_example, readers.read(task, [path], options, errors))
+
+
+# -- without a task -----------------------------------------------------------------------------------------------------
+
+
+def _records(lines: Lines, names: Collection[str], options: Options) -> Iterator[Record]:
+    layout = _layout(lines, options.layout)
+    if layout in records.OBJECTS:
+        for number, value in records.objects(lines, layout):
+            fields = {name: _text(each) for name, each in value.items() if each is not None}
+            for name, column in zip((INPUT, OUTPUT), _columns(options)):
+                if column is not None and column in fields:
+                    fields[name] = fields[column]
+            yield Record(lines.place(number), fields, value if layout == "jsonl" else {})
+    else:
+        yield from _rows(lines, layout == "csv", names, options)
+
+
+def _layout(lines: Lines, layout: str) -> str:
+    """`layout` unless it is auto, else by the name of the file, or a first line that begins as a JSON object."""
+    if layout not in ("auto", *_LAYOUTS):
+        raise UsageError(f"no layout {layout!r} without --task, expected auto, {', '.join(_LAYOUTS)}")
+    if layout != "auto":
+        return layout
+    name = compression.without_suffix(lines.path)
+    known = next((kind for end, kind in records.SUFFIXES.items() if name.endswith(end)), None)
+    return known or ("jsonl" if (lines.first() or "").startswith('{"') else "table")
+
+
+def _columns(options: Options) -> tuple[str | None, str | None]:
+    """The columns of the input and the output that the options name."""
+    if len(options.text_column) > 1:
+        raise UsageError("--text-column names one column, that of the field input, without --task")
+    return next(iter(options.text_column), None), options.label_column
+
+
+def _rows(lines: Lines, comma: bool, names: Collection[str], options: Options) -> Iterator[Record]:
+    rows = records.rows(lines, comma)
+    first = next(rows, None)
+    if first is None:
+        return
+    columns = _columns(options)
+    given = [column for column in columns if column is not None and not column.lstrip("-").isdecimal()]
+    named = {name for name in names if not name.isdecimal()} | set(given)
+    header = first[1] if options.header or given or (named and named <= set(first[1])) else []
+    places = [
+        None if column is None else column_number(column, header, len(first[1]), lines.path) for column in columns
+    ]
+    if not header:
+        places = [number if place is None else place for number, place in enumerate(places)]
+    for number, cells in rows if header else chain([first], rows):
+        texts = cells if comma else list(map(line_records.unescape, cells))
+        fields = {str(i): text for i, text in enumerate(texts, 1)} | dict(zip(header, texts))
+        for name, place in zip((INPUT, OUTPUT), places):
+            if place is not None and place < len(texts):
+                fields[name] = texts[place]
+        yield Record(lines.place(number), fields)
+
+
+def _text(value: Any) -> str:
+    """A JSON value as text: text unchanged, others as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+# -- of tasks -----------------------------------------------------------------------------------------------------------
+
+
+def of_example(example: kinds.Example) -> Record:
+    """The record of an example. Besides `input` and `output`, the answer if it is known, it has the fields
+
+    classify, regress   text, label, and the columns of its file
+    pair                text1, text2, label, and the columns of its file
+    tag                 words, tags
+    roles               words, predicate, roles
+    answer              context, question, answer (unanswerable, if the context has none)
+    choice              context, answer
+    coreference         text, pronoun, name_a, name_b, answer (neither, if it is none of the two names)
+    """
+    make = _OF_EXAMPLES[type(example)]
+    fields, output = make(example)
+    known = {name: text for name, text in {**fields, OUTPUT: output}.items() if text is not None}
+    if isinstance(example, kinds.TextExample) and example.layout == "jsonl":
+        return Record(example.place, known, json.loads(example.columns[0]))
+    return Record(example.place, known, {}, example.endings if isinstance(example, kinds.Choice) else ())
+
+
+Fields = tuple[dict[str, str | None], str | None]  # the fields but `output`, and that
+
+
+def _of_text(example: kinds.TextExample) -> Fields:
+    label = ", ".join(example.labels) if example.labels else example.label
+    if example.layout == "jsonl":
+        columns = {name: _text(value) for name, value in json.loads(example.columns[0]).items() if value is not None}
+    else:
+        columns = dict(zip(example.header, example.columns))
+    names = ("text",) if len(example.texts) == 1 else ("text1", "text2")
+    return {**columns, **dict(zip(names, example.texts)), INPUT: "\n".join(example.texts), "label": label}, label
+
+
+def _of_tagged(example: kinds.TaggedSentence) -> Fields:
+    words, tags = " ".join(example.words), None if example.tags is None else " ".join(example.tags)
+    return {INPUT: words, "words": words, "tags": tags}, tags
+
+
+def _of_roles(example: kinds.PredicateSentence) -> Fields:
+    words, roles = " ".join(example.words), None if example.roles is None else " ".join(example.roles)
+    predicate = example.words[example.predicate]
+    return {INPUT: f"{words}\n{predicate}", "words": words, "predicate": predicate, "roles": roles}, roles
+
+
+def _of_question(example: kinds.Question) -> Fields:
+    answer = example.answers[0].text if example.answers else None
+    if example.yes_no in ("yes", "no"):
+        answer = example.yes_no
+    elif example.impossible:
+        answer = "unanswerable"  # Khashabi et al. 2020, UnifiedQA; Wei et al. 2022, FLAN
+    both = {INPUT: f"{example.context}\n{example.question}", "context": example.context, "question": example.question}
+    return {**both, "answer": answer}, answer
+
+
+def _of_choice(example: kinds.Choice) -> Fields:
+    answer = None if example.label is None else example.endings[example.label]
+    return {INPUT: example.context, "context": example.context, "answer": answer}, answer
+
+
+def _of_coreference(example: kinds.Coreference) -> Fields:
+    names = {"A": example.name_a, "B": example.name_b, None: None}
+    answer = names.get(example.label, "neither")
+    fields = {"pronoun": example.pronoun, "name_a": example.name_a, "name_b": example.name_b, "answer": answer}
+    return {INPUT: example.text, "text": example.text, **fields}, answer
+
+
+_OF_EXAMPLES: dict[type, Callable[[Any], Fields]] = {
+    kinds.TextExample: _of_text,
+    kinds.TaggedSentence: _of_tagged,
+    kinds.PredicateSentence: _of_roles,
+    kinds.Question: _of_question,
+    kinds.Choice: _of_choice,
+    kinds.Coreference: _of_coreference,
+}

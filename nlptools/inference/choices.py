@@ -1,0 +1,147 @@
+"""Which of several choices a language model prefers, by likelihood, and how often it is right.
+
+Four ways to choose: by the sum of log-probabilities (`acc` of lm-evaluation-harness), by the mean per token (Brown et al. 2020),
+per byte (`acc_norm`, which divides by characters), and by the difference to the log-probability without the context
+(`acc_mutual_info`; Brown et al. 2020).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from nlptools import messages
+from nlptools.configs.scoring import Score
+from nlptools.formats.choices import PROMPT, read_records
+from nlptools.formats.examples import Choice
+from nlptools.formats.reading_options import Options
+from nlptools.inference.language_model import LanguageModel
+from nlptools.inference.likelihoods import Likelihood
+
+WINDOW = 512  # records that are scored at a time
+
+Record = tuple[Mapping[str, Any], Choice]
+
+
+@dataclass
+class Accuracy:
+    """How often the answer is chosen, by each way to choose."""
+
+    records: int = 0
+    answered: int = 0
+    right: dict[str, int] = field(default_factory=dict)
+
+    def add(self, answer: int | None, best: Mapping[str, int]) -> None:
+        """Count a record, whose answer may be unknown."""
+        self.records += 1
+        if answer is not None:
+            self.answered += 1
+            for way, choice in best.items():
+                self.right[way] = self.right.get(way, 0) + (choice == answer)
+
+    @property
+    def values(self) -> dict[str, float]:
+        """The share of answers that are right, by way to choose."""
+        return {way: count / self.answered for way, count in self.right.items()}
+
+    def note(self) -> None:
+        """Write the accuracies to standard error, if there are answers."""
+        if self.answered:
+            shown = ", ".join(f"{value:.4f} by {way}" for way, value in self.values.items())
+            messages.note(f"accuracy: {shown}; {messages.counted(self.answered, 'record')} with an answer")
+
+
+class ChoiceScorer:
+    """Scores records of a context and choices. `accuracy` counts the records so far."""
+
+    def __init__(self, model: LanguageModel, settings: Score) -> None:
+        self.model, self.settings, self.accuracy = model, settings, Accuracy()
+
+    def objects(
+        self, names: Iterable[str], errors: str = "strict", window: int = WINDOW
+    ) -> Iterator[list[dict[str, Any]]]:
+        """The JSON objects of the records of some files, some at a time; see `_object`.
+
+        Raises:
+            DataError: see `formats.choices.read_choices` and `LanguageModel.likelihoods`.
+        """
+        options = Options(labelled=False)
+        for name in names:
+            records = read_records(name, options, errors)
+            while batch := list(islice(records, window)):
+                yield self._window(batch)
+
+    def _window(self, records: Sequence[Record]) -> list[dict[str, Any]]:
+        pairs = [pair for record, choice in records for pair in self._pairs(record, choice, choice.context)]
+        places = [choice.place for _, choice in records for _ in choice.endings]
+        scores = iter(self._likelihoods(pairs, places))
+        alone: Iterator[Likelihood] | None = None
+        if self.settings.unconditional is not None:
+            without = [
+                p for record, choice in records for p in self._pairs(record, choice, self.settings.unconditional)
+            ]
+            alone = iter(self._likelihoods(without, places))
+        out = []
+        for record, choice in records:
+            count = len(choice.endings)
+            given = list(islice(scores, count))
+            out.append(self._object(record, choice, given, None if alone is None else list(islice(alone, count))))
+        return out
+
+    def _likelihoods(self, pairs: Sequence[tuple[str, str]], places: Sequence[Any]) -> list[Likelihood]:
+        settings = self.settings
+        return self.model.likelihoods(pairs, batch_tokens=settings.batch_tokens, strict=settings.strict, places=places)
+
+    def _pairs(self, record: Mapping[str, Any], choice: Choice, context: str) -> Iterator[tuple[str, str]]:
+        """The context and each choice, with the delimiter before it."""
+        delimited = PROMPT not in record and context and not context[-1].isspace()
+        for text in choice.endings:
+            yield context, self.settings.delimiter + text if delimited and not text[:1].isspace() else text
+
+    def _object(
+        self, record: Mapping[str, Any], choice: Choice, scores: list[Likelihood], alone: list[Likelihood] | None
+    ) -> dict[str, Any]:
+        """The keys of the record; "log_probability" (nats), "tokens", "bytes" and "greedy" of each choice, "unconditional", its
+        log-probability without the context, if that is asked for; and "best": the number of the choice by each way to choose.
+        """
+        values = [score.log_probability for score in scores]
+        lengths = [max(1, len(text.strip().encode())) for text in choice.endings]
+        ways = {
+            "sum": values,
+            "token": [score.log_probability / score.tokens for score in scores],
+            "byte": [value / length for value, length in zip(values, lengths, strict=True)],
+        }
+        item: dict[str, Any] = {
+            **record,
+            "log_probability": [round(value, 6) for value in values],
+            "tokens": [score.tokens for score in scores],
+            "bytes": lengths,
+            "greedy": [score.greedy for score in scores],
+        }
+        if alone is not None:
+            without = [score.log_probability for score in alone]
+            ways["unconditional"] = [value - other for value, other in zip(values, without, strict=True)]
+            item["unconditional"] = [round(value, 6) for value in without]
+        item["best"] = {way: max(range(len(each)), key=each.__getitem__) for way, each in ways.items()}
+        self.accuracy.add(choice.label, item["best"])
+        return item
+
+    def total(self) -> dict[str, Any]:
+        """The accuracies of all records so far, and how they were measured."""
+        settings, model = self.settings, self.model
+        return {
+            "records": self.accuracy.records,
+            "answered": self.accuracy.answered,
+            "accuracy": self.accuracy.values,
+            "protocol": {
+                "context": model.model.max_context,
+                "longer_contexts": "refused" if settings.strict else "cut from the left",
+                "tokens": "context and choice together",
+                "delimiter": settings.delimiter,
+                "unconditional": settings.unconditional,
+                "bytes": "UTF-8, without white space around a choice",
+                **model.backend.describe(),
+            },
+        }

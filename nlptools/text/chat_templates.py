@@ -1,0 +1,161 @@
+"""Chat templates: conversations as the text that a model was trained on.
+
+A model directory brings its own, in the language of Jinja: it runs in Jinja's sandbox, where it sees the messages and the
+special tokens, and nothing else. Some published formats are known by name and need no package.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nlptools.errors import BundleError, DataError, InputError, Unavailable, display, reading
+from nlptools.files.artifacts import read_json
+from nlptools.files.hub_cache import locate
+
+Message = Mapping[str, Any]  # "role" (system, user, assistant) and "content"
+# (messages, whether the beginning of the assistant's next turn follows) -> text
+Conversation = Callable[[Sequence[Message], bool], str]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A published format in which all turns look alike.
+
+    Attributes:
+        begin: text before the first turn.
+        before, after: text around the content of a turn; `{role}` is its role.
+        roles: other names of roles.
+        strip: white space around a content is left out.
+        system: whether there are system messages.
+    """
+
+    before: str
+    after: str
+    begin: str = ""
+    roles: Mapping[str, str] | None = None
+    strip: bool = False
+    system: bool = True
+
+    def __call__(self, messages: Sequence[Message], generation: bool) -> str:
+        """See `Conversation`. Raises DataError."""
+        parts = [self.begin]
+        for message in messages:
+            if message["role"] == "system" and not self.system:
+                raise DataError("this chat template has no system messages")
+            content = message["content"].strip() if self.strip else message["content"]
+            parts += [self._before(message["role"]), content, self.after]
+        return "".join([*parts, self._before("assistant") if generation else ""])
+
+    def _before(self, role: str) -> str:
+        return self.before.replace("{role}", (self.roles or {}).get(role, role))
+
+
+FORMATS = {
+    "chatml": Format("<|im_start|>{role}\n", "<|im_end|>\n"),
+    "gemma": Format(
+        "<start_of_turn>{role}\n", "<end_of_turn>\n", "<bos>", {"assistant": "model"}, strip=True, system=False
+    ),
+    "llama-3": Format("<|start_header_id|>{role}<|end_header_id|>\n\n", "<|eot_id|>", "<|begin_of_text|>", strip=True),
+    "phi-3": Format("<|{role}|>\n", "<|end|>\n"),
+    "zephyr": Format("<|{role}|>\n", "</s>\n"),
+}
+
+
+def chat_template(name: str) -> Conversation:
+    """The chat template of a model directory, or the known one of this name.
+
+    Raises:
+        BundleError: the directory has no chat template, or one that is not valid.
+        InputError: no such directory.
+        Unavailable: Jinja is not installed.
+    """
+    if name in FORMATS:
+        return FORMATS[name]
+    path = locate(name)
+    if not path.is_dir():
+        raise InputError(
+            f"{display(name)}: no such directory", hint=f"a model, or one of the known formats: {', '.join(FORMATS)}"
+        )
+    tokenizer = _config(path / "tokenizer_config.json")
+    source = _source(path, tokenizer)
+    if source is None:
+        raise BundleError(
+            f"{display(name)}: has no chat template",
+            hint=f"--chat takes a known format, too: {', '.join(FORMATS)}; and --template other prompts",
+        )
+    tokens = {**_config(path / "special_tokens_map.json"), **tokenizer}
+    special = {key: _token(tokens[key]) for key in tokens if key.endswith("_token") and _token(tokens[key]) is not None}
+    return _Jinja(name, source, special)
+
+
+def _config(path: Path) -> dict[str, Any]:
+    return read_json(path) if path.is_file() else {}
+
+
+def _token(value: Any) -> str | None:
+    value = value.get("content") if isinstance(value, dict) else value
+    return value if isinstance(value, str) else None
+
+
+def _source(path: Path, tokenizer: Mapping[str, Any]) -> str | None:
+    """The Jinja source: in a file of its own, or in tokenizer_config.json, where several have names."""
+    if (path / "chat_template.jinja").is_file():
+        with reading(path / "chat_template.jinja"):
+            return (path / "chat_template.jinja").read_text(encoding="utf-8")
+    template = _config(path / "chat_template.json").get("chat_template", tokenizer.get("chat_template"))
+    if isinstance(template, list):
+        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+        template = named.get("default")
+    return template if isinstance(template, str) else None
+
+
+class _Jinja:
+    """A template in the dialect of the `transformers` package."""
+
+    def __init__(self, name: str, source: str, special: Mapping[str, str | None]) -> None:
+        try:
+            from jinja2 import TemplateError, nodes
+            from jinja2.ext import Extension, loopcontrols
+            from jinja2.sandbox import ImmutableSandboxedEnvironment
+        except ImportError:
+            raise Unavailable(f"{display(name)}: its chat template needs the jinja2 package", extra="chat") from None
+
+        class Generation(Extension):
+            """The block that marks what the assistant says: only its content is written."""
+
+            tags = {"generation"}  # noqa: RUF012 - as the base class declares it
+
+            def parse(self, parser: Any) -> Any:
+                line = next(parser.stream).lineno
+                body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+                return nodes.Scope(body, lineno=line)
+
+        def refuse(message: str) -> None:
+            raise TemplateError(message)
+
+        def tojson(value: Any, indent: int | None = None, **_: Any) -> str:
+            return json.dumps(value, ensure_ascii=False, indent=indent)
+
+        environment = ImmutableSandboxedEnvironment(
+            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
+        )
+        environment.filters["tojson"] = tojson
+        environment.globals["raise_exception"] = refuse
+        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
+        self.name, self.special, self.error = name, special, TemplateError
+        try:
+            self.template = environment.from_string(source)
+        except TemplateError as error:
+            raise BundleError(f"{display(name)}: not a valid chat template: {error}") from None
+
+    def __call__(self, messages: Sequence[Message], generation: bool) -> str:
+        """See `Conversation`. Raises DataError where the template refuses the messages."""
+        try:
+            return self.template.render(messages=messages, add_generation_prompt=generation, **self.special)
+        except (self.error, TypeError, ValueError, ArithmeticError, LookupError) as error:
+            raise DataError(f"the chat template of {display(self.name)} fails: {error}") from None

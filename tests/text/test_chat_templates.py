@@ -1,0 +1,111 @@
+"""Chat templates: the known formats beside the published templates, and what a folder's template may do."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from nlptools.errors import BundleError, DataError, InputError, Unavailable
+from nlptools.text.chat_templates import FORMATS, chat_template
+
+TALK = [
+    {"role": "user", "content": " Hello\nyou "},
+    {"role": "assistant", "content": "Hi."},
+    {"role": "user", "content": "Bye"},
+]
+SYSTEM = {"role": "system", "content": "Be brief."}
+
+# As published in the tokenizer_config.json of each family, less tools and default system messages.
+PUBLISHED = {
+    "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>'"
+    " + '\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}",
+    "gemma": "{{ bos_token }}{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}"
+    "{% endif %}{% for message in messages %}{% if (message['role'] == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}"
+    "{% if (message['role'] == 'assistant') %}{% set role = 'model' %}{% else %}{% set role = message['role'] %}{% endif %}"
+    "{{ '<start_of_turn>' + role + '\n' + message['content'] | trim + '<end_of_turn>\n' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<start_of_turn>model\n' }}{% endif %}",
+    "llama-3": "{% set loop_messages = messages %}{% for message in loop_messages %}{% set content = '<|start_header_id|>' +"
+    " message['role'] + '<|end_header_id|>\n\n'+ message['content'] | trim + '<|eot_id|>' %}{% if loop.index0 == 0 %}"
+    "{% set content = bos_token + content %}{% endif %}{{ content }}{% endfor %}{% if add_generation_prompt %}"
+    "{{ '<|start_header_id|>assistant<|end_header_id|>\n\n' }}{% endif %}",
+    "phi-3": "{% for message in messages %}{% if message['role'] == 'system' %}{{'<|system|>\n' + message['content'] +"
+    " '<|end|>\n'}}{% elif message['role'] == 'user' %}{{'<|user|>\n' + message['content'] + '<|end|>\n'}}"
+    "{% elif message['role'] == 'assistant' %}{{'<|assistant|>\n' + message['content'] + '<|end|>\n'}}{% endif %}"
+    "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}",
+    "zephyr": "{% for message in messages %}\n{% if message['role'] == 'user' %}\n{{ '<|user|>\n' + message['content'] +"
+    " eos_token }}\n{% elif message['role'] == 'system' %}\n{{ '<|system|>\n' + message['content'] + eos_token }}\n"
+    "{% elif message['role'] == 'assistant' %}\n{{ '<|assistant|>\n'  + message['content'] + eos_token }}\n{% endif %}\n"
+    "{% if loop.last and add_generation_prompt %}\n{{ '<|assistant|>' }}\n{% endif %}\n{% endfor %}",
+}
+TOKENS = {"gemma": {"bos_token": "<bos>"}, "llama-3": {"bos_token": {"content": "<|begin_of_text|>"}}}
+TOKENS["zephyr"] = {"eos_token": "</s>"}
+
+
+def folder(path: Path, template: object, **more: object) -> str:
+    """A model directory with a chat template and nothing else."""
+    path.mkdir(exist_ok=True)
+    (path / "tokenizer_config.json").write_text(json.dumps({"chat_template": template, **more}), encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_known_formats_write_what_the_published_templates_write(name, tmp_path):
+    pytest.importorskip("jinja2")
+    published = chat_template(folder(tmp_path / name, PUBLISHED[name], **TOKENS.get(name, {})))
+    for messages in (TALK, TALK[:2], *([[SYSTEM, *TALK]] if FORMATS[name].system else [])):
+        for generation in (True, False):
+            if generation and messages == TALK[:2]:
+                continue
+            assert chat_template(name)(messages, generation) == published(messages, generation)
+
+
+def test_a_format_without_system_messages_refuses_one(tmp_path):
+    own = chat_template(folder(tmp_path / "m", PUBLISHED["gemma"], bos_token="<bos>"))
+    for template in (own, chat_template("gemma")):
+        with pytest.raises(DataError, match="chat template"):
+            template([SYSTEM, *TALK], True)
+
+
+def test_where_a_template_stands(tmp_path):
+    several = [{"name": "tool_use", "template": "T"}, {"name": "default", "template": "D"}]
+    path = folder(tmp_path / "m", several)
+    assert chat_template(path)(TALK, True) == "D"
+    (tmp_path / "m" / "chat_template.jinja").write_text("{{ messages|length }}\n", encoding="utf-8")
+    assert chat_template(path)(TALK, True) == "3"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__ }}{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ messages.append(1) }}",
+        "{{ messages[0]['content'].nothing.more }}",
+        "{{ raise_exception('no') }}",
+        "{{ 1 / 0 }}",
+        "{% for i in range(10000000) %}{% endfor %}",
+        "{% include '/etc/passwd' %}",
+    ],
+)
+def test_what_a_template_may_not_do(tmp_path, source):
+    template = chat_template(folder(tmp_path / "m", source))
+    with pytest.raises(DataError, match=r"the chat template of .* fails"):
+        template(list(TALK), True)
+
+
+def test_refusals(tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="no such directory"):
+        chat_template(str(tmp_path / "none"))
+    with pytest.raises(BundleError, match="has no chat template"):
+        chat_template(folder(tmp_path / "m", None))
+    path = folder(tmp_path / "m", "{% if %}")
+    with pytest.raises(BundleError, match="not a valid chat template"):
+        chat_template(path)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(Unavailable, match="jinja2") as raised:
+        chat_template(path)
+    assert ".[chat]" in str(raised.value.hint)
+    assert chat_template("chatml")(TALK[:1], True).startswith("<|im_start|>user")
