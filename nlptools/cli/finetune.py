@@ -75,6 +75,15 @@ seq2seq: `source TAB target`; -m is a directory of train-seq2seq, whose training
 \b
 A man sleeps.\\tEin Mann schläft.
 
+instruct: prompts and the answers to them, as JSON lines: `prompt` and `completion`, Alpaca's `instruction`, `input` and `output`,
+or `messages`. A language model learns the answers, and to stop after them; -m is a GPT-2, a LLaMA, or a directory of train-lm
+--arch transformer or modern. A prompt is read as it is; a conversation as \\n\\nHuman: ... \\n\\nAssistant: ... Prompts that
+are too long lose their beginning, and are counted.
+
+\b
+{"prompt": "Name a color.", "completion": " Blue."}
+{"messages": [{"role": "user", "content": "Name a color."}, {"role": "assistant", "content": "Blue."}]}
+
 The output is a directory that Hugging Face opens as BertForSequenceClassification, BertForTokenClassification,
 BertForQuestionAnswering or BertForMultipleChoice, as Electra's or as GPT2ForSequenceClassification and its like, with the same
 logits; it ignores the weights of --crf (crf.*, named as in pytorch-crf), of yes and no, of coreference and of a GPT for choices
@@ -142,6 +151,11 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
         (
             "Answers to questions, some of which have none:",
             "nlptools finetune --task answer -m bert-base/ --valid dev-v2.0.json -o squad/ train-v2.0.json",
+        ),
+        (
+            "A language model that answers instructions, and continues them:",
+            "nlptools finetune --task instruct -m gpt2/ --valid dev.jsonl -o assistant/ train.jsonl\n"
+            "echo 'Name a color.' | nlptools generate assistant/",
         ),
         (
             "Small data: cross-validation, with lower learning rates for lower layers:",
