@@ -84,6 +84,16 @@ are too long lose their beginning, and are counted.
 {"prompt": "Name a color.", "completion": " Blue."}
 {"messages": [{"role": "user", "content": "Name a color."}, {"role": "assistant", "content": "Blue."}]}
 
+reward: ranked responses to prompts, as JSON lines: `prompt`, `chosen` and `rejected`, perhaps with a `margin`; or `prompt`,
+`responses` and their `ranking`, where 1 is the best. Texts may be lists of messages. Without `prompt` it is what both responses
+begin with in common. -m is an encoder or a GPT. With --valid, accuracy over pairs is reported beside that of always
+preferring the longer response (accuracy_longer), the correlation of rewards with lengths, and the error of calibration; and the
+rewards of predict are shifted so that the best responses of that file have 0 on average.
+
+\b
+{"prompt": "Name a color.", "chosen": " Blue.", "rejected": " Ann."}
+{"prompt": "Name a color.", "responses": [" Ann.", " Blue.", " Blue or red."], "ranking": [3, 1, 2]}
+
 The output is a directory that Hugging Face opens as BertForSequenceClassification, BertForTokenClassification,
 BertForQuestionAnswering or BertForMultipleChoice, as Electra's or as GPT2ForSequenceClassification and its like, with the same
 logits; it ignores the weights of --crf (crf.*, named as in pytorch-crf), of yes and no, of coreference and of a GPT for choices
@@ -151,6 +161,11 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
         (
             "Answers to questions, some of which have none:",
             "nlptools finetune --task answer -m bert-base/ --valid dev-v2.0.json -o squad/ train-v2.0.json",
+        ),
+        (
+            "A reward model, and the reward of a response:",
+            "nlptools finetune --task reward -m gpt2/ --valid dev.jsonl -o reward/ pairs.jsonl\n"
+            'echo \'{"prompt": "Name a color.", "completion": " Blue."}\' | nlptools predict reward/',
         ),
         (
             "A language model that answers instructions, and continues them:",

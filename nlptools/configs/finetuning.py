@@ -86,7 +86,8 @@ class Finetune:
 
     task: str = option(
         MISSING,
-        "Task to learn: classify, pair, regress, tag, roles, answer, choice, coreference, seq2seq, instruct, or glue/NAME.",
+        "Task to learn: classify, pair, regress, tag, roles, answer, choice, coreference, seq2seq, instruct, reward,"
+        " preference, or glue/NAME.",
         metavar="TASK",
         check=task,
     )
@@ -159,6 +160,18 @@ class Finetune:
         "Train the head alone at first, and one more layer, from the last to the first, after every X epochs (Howard & Ruder"
         " 2018). 0: train all from the start.",
         low=0,
+        metavar="X",
+    )
+    loss: str = option(
+        "dpo",
+        "preference: the loss: dpo (Rafailov et al. 2023), ipo (Azar et al. 2023), kto (Ethayarajh et al. 2024), orpo (Hong et"
+        " al. 2024), which needs no reference.",
+        choices=("dpo", "ipo", "kto", "orpo"),
+    )
+    beta: float = option(
+        0.1,
+        "preference: how close the model stays to --model, its reference; orpo: weight of the odds ratio.",
+        low=1e-6,
         metavar="X",
     )
     class_weights: str = option(

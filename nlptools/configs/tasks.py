@@ -75,8 +75,12 @@ TASKS = {
     "coreference": TaskEntry(
         "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission",)
     ),
+    "reward": TaskEntry("nlptools.tasks.reward.task:RewardModel", "sequence", _OBJECTS),
     "seq2seq": TaskEntry(options=("columns",), trainer="nlptools.training.finetuning.seq2seq:finetune"),
     "instruct": TaskEntry(layouts=_OBJECTS, trainer="nlptools.training.preferences.instruct:finetune"),
+    "preference": TaskEntry(
+        layouts=_OBJECTS, options=("loss", "beta"), trainer="nlptools.training.preferences.direct:finetune"
+    ),
 }
 SCRATCH_TASKS = tuple(name for name, entry in TASKS.items() if entry.scratch)
 _OF_SOME_TASKS = {option for entry in TASKS.values() for option in entry.options}

@@ -209,6 +209,11 @@ class Ranking:
     margin: float = 0.0
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the prompt and the responses."""
+        return tuple(turn.content for turns in (self.prompt, *self.responses) for turn in turns)
+
+    @property
     def pairs(self) -> list[tuple[int, int]]:
         """The numbers of each better and each worse response."""
         count = len(self.ranks)
