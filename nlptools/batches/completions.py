@@ -10,7 +10,7 @@ Shapes: N sequences, P tokens of all sequences, R rows of a batch, T length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -83,12 +83,14 @@ class PackedBatch:
         ids: (R, T) int64.
         targets: (R, T) int64, NO_TARGET where there is none.
         segments: (R, T) int64, the place in `sequences` of the sequence of each token, -1 in padding.
+        of_sequences: (N,) the targets of the sequences themselves, by name.
     """
 
     sequences: np.ndarray
     ids: np.ndarray
     targets: np.ndarray
     segments: np.ndarray
+    of_sequences: Mapping[str, np.ndarray]
 
     @property
     def num_targets(self) -> int:
@@ -112,7 +114,8 @@ def packed_batch(features: Features, sequences: np.ndarray, counts: bool = True)
     if counts:
         targets.flat[places] = features.targets[NEXT][tokens]
     segments.flat[places] = np.repeat(order, lengths[order])
-    return PackedBatch(sequences, ids, targets, segments)
+    rest = {name: np.array(array[sequences]) for name, array in features.targets.items() if name != NEXT}
+    return PackedBatch(sequences, ids, targets, segments, rest)
 
 
 class PackedBatches(EpochSource[PackedBatch, np.ndarray]):

@@ -94,6 +94,13 @@ rewards of predict are shifted so that the best responses of that file have 0 on
 {"prompt": "Name a color.", "chosen": " Blue.", "rejected": " Ann."}
 {"prompt": "Name a color.", "responses": [" Ann.", " Blue.", " Blue or red."], "ranking": [3, 1, 2]}
 
+preference: the pairs and rankings of reward, or `prompt`, `completion` and a `label`, true or false (--loss kto, which also takes
+the responses of pairs). A language model learns to prefer the better response; -m is its reference, usually a model of --task
+instruct. With --valid, accuracy says how often the better response gains more probability than the worse one.
+
+\b
+{"prompt": "Name a color.", "completion": " Ann.", "label": false}
+
 The output is a directory that Hugging Face opens as BertForSequenceClassification, BertForTokenClassification,
 BertForQuestionAnswering or BertForMultipleChoice, as Electra's or as GPT2ForSequenceClassification and its like, with the same
 logits; it ignores the weights of --crf (crf.*, named as in pytorch-crf), of yes and no, of coreference and of a GPT for choices
@@ -161,6 +168,10 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
         (
             "Answers to questions, some of which have none:",
             "nlptools finetune --task answer -m bert-base/ --valid dev-v2.0.json -o squad/ train-v2.0.json",
+        ),
+        (
+            "Preferences without a reward model, on top of a model that answers:",
+            "nlptools finetune --task preference --loss dpo -m assistant/ --lr 5e-6 -o aligned/ pairs.jsonl",
         ),
         (
             "A reward model, and the reward of a response:",

@@ -66,7 +66,7 @@ class RewardModel(Task):
         if not labelled:
             return features
         counts = np.array([len(e.responses) for e in examples])
-        targets = {
+        targets: dict[str, np.ndarray] = {
             "example": np.repeat(np.arange(len(examples)), counts),
             "rank": np.array([rank for e in examples for rank in e.ranks], np.float32),
             "margin": np.repeat(np.array([e.margin for e in examples], np.float32), counts),
