@@ -114,13 +114,16 @@ def save(
     document: str,
     training: Mapping[str, Any],
     files: Sequence[str] = (),
+    start: int | None = None,
 ) -> None:
     """Write the bundle of a language model; the manifest last, with the `files` that are in the directory already.
+
+    `start`: the token before the first one of a text; None: `eos`.
 
     Raises:
         StreamError: disk full or another write error.
     """
-    special = {"bos_token_id": eos, "eos_token_id": eos}
+    special = {"bos_token_id": eos if start is None else start, "eos_token_id": eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
     names = [*files, *tokenizer.save(directory)]
     _save(directory, arch, model.config, weights, more, training, names, special)

@@ -75,6 +75,32 @@ seq2seq: `source TAB target`; -m is a directory of train-seq2seq, whose training
 \b
 A man sleeps.\\tEin Mann schläft.
 
+instruct: prompts and the answers to them, as JSON lines: `prompt` and `completion`, Alpaca's `instruction`, `input` and `output`,
+or `messages`. A language model learns the answers, and to stop after them; -m is a GPT-2, a LLaMA, or a directory of train-lm
+--arch transformer or modern. A prompt is read as it is; a conversation as \\n\\nHuman: ... \\n\\nAssistant: ... Prompts that
+are too long lose their beginning, and are counted.
+
+\b
+{"prompt": "Name a color.", "completion": " Blue."}
+{"messages": [{"role": "user", "content": "Name a color."}, {"role": "assistant", "content": "Blue."}]}
+
+reward: ranked responses to prompts, as JSON lines: `prompt`, `chosen` and `rejected`, perhaps with a `margin`; or `prompt`,
+`responses` and their `ranking`, where 1 is the best. Texts may be lists of messages. Without `prompt` it is what both responses
+begin with in common. -m is an encoder or a GPT. With --valid, accuracy over pairs is reported beside that of always
+preferring the longer response (accuracy_longer), the correlation of rewards with lengths, and the error of calibration; and the
+rewards of predict are shifted so that the best responses of that file have 0 on average.
+
+\b
+{"prompt": "Name a color.", "chosen": " Blue.", "rejected": " Ann."}
+{"prompt": "Name a color.", "responses": [" Ann.", " Blue.", " Blue or red."], "ranking": [3, 1, 2]}
+
+preference: the pairs and rankings of reward, or `prompt`, `completion` and a `label`, true or false (--loss kto, which also takes
+the responses of pairs). A language model learns to prefer the better response; -m is its reference, usually a model of --task
+instruct. With --valid, accuracy says how often the better response gains more probability than the worse one.
+
+\b
+{"prompt": "Name a color.", "completion": " Ann.", "label": false}
+
 The output is a directory that Hugging Face opens as BertForSequenceClassification, BertForTokenClassification,
 BertForQuestionAnswering or BertForMultipleChoice, as Electra's or as GPT2ForSequenceClassification and its like, with the same
 logits; it ignores the weights of --crf (crf.*, named as in pytorch-crf), of yes and no, of coreference and of a GPT for choices
@@ -142,6 +168,20 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
         (
             "Answers to questions, some of which have none:",
             "nlptools finetune --task answer -m bert-base/ --valid dev-v2.0.json -o squad/ train-v2.0.json",
+        ),
+        (
+            "Preferences without a reward model, on top of a model that answers:",
+            "nlptools finetune --task preference --loss dpo -m assistant/ --lr 5e-6 -o aligned/ pairs.jsonl",
+        ),
+        (
+            "A reward model, and the reward of a response:",
+            "nlptools finetune --task reward -m gpt2/ --valid dev.jsonl -o reward/ pairs.jsonl\n"
+            'echo \'{"prompt": "Name a color.", "completion": " Blue."}\' | nlptools predict reward/',
+        ),
+        (
+            "A language model that answers instructions, and continues them:",
+            "nlptools finetune --task instruct -m gpt2/ --valid dev.jsonl -o assistant/ train.jsonl\n"
+            "echo 'Name a color.' | nlptools generate assistant/",
         ),
         (
             "Small data: cross-validation, with lower learning rates for lower layers:",

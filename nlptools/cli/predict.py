@@ -64,6 +64,12 @@ coreference: A, B or neither, TAB the probabilities of the three; --submission w
 \b
 A\\t0.9021\\t0.0514\\t0.0465
 
+reward: the reward of each response, between tabs; the input is that of finetune, or JSON lines of `prompt` and `completion`,
+or of `prompt` and `responses`.
+
+\b
+-0.3127
+
 seq2seq: the target text for each `source`, or `source TAB target`, whose target is ignored. nlptools-generate(1) has more
 options.""",
     examples=(

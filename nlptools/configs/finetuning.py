@@ -37,13 +37,16 @@ def class_weights(text: str) -> dict[str, float]:
     return weights
 
 
-def refuse_for_seq2seq(settings: Any, known: Iterable[str]) -> None:
-    """Raise UsageError if an option other than `known` is set, for the task seq2seq."""
+def refuse_other_options(settings: Any, task: str, known: Iterable[str], hint: str | None = None) -> None:
+    """Raise UsageError if an option other than `known` is set, for a task that has a trainer of its own."""
     given = changed(settings, [name for name in settings.__dataclass_fields__ if name not in known])
     if given:
-        raise UsageError(
-            f"{given[0]} does not go with --task seq2seq", hint="train-seq2seq --init and generate have more options"
-        )
+        raise UsageError(f"{given[0]} does not go with --task {task}", hint=hint)
+
+
+def refuse_for_seq2seq(settings: Any, known: Iterable[str]) -> None:
+    """`refuse_other_options` of the task seq2seq."""
+    refuse_other_options(settings, "seq2seq", known, "train-seq2seq --init and generate have more options")
 
 
 @dataclass(frozen=True)
@@ -83,14 +86,15 @@ class Finetune:
 
     task: str = option(
         MISSING,
-        "Task to learn: classify, pair, regress, tag, roles, answer, choice, coreference, seq2seq, or glue/NAME.",
+        "Task to learn: classify, pair, regress, tag, roles, answer, choice, coreference, seq2seq, instruct, reward,"
+        " preference, or glue/NAME.",
         metavar="TASK",
         check=task,
     )
     model: str | None = option(
         None,
         "Directory of the pretrained model: a BERT, an ELECTRA or a GPT (GPT-2, train-lm --arch transformer); seq2seq: a model"
-        " of train-seq2seq.",
+        " of train-seq2seq; instruct: a language model (GPT-2, LLaMA, train-lm --arch transformer or modern).",
         short="-m",
         metavar="DIR",
     )
@@ -156,6 +160,18 @@ class Finetune:
         "Train the head alone at first, and one more layer, from the last to the first, after every X epochs (Howard & Ruder"
         " 2018). 0: train all from the start.",
         low=0,
+        metavar="X",
+    )
+    loss: str = option(
+        "dpo",
+        "preference: the loss: dpo (Rafailov et al. 2023), ipo (Azar et al. 2023), kto (Ethayarajh et al. 2024), orpo (Hong et"
+        " al. 2024), which needs no reference.",
+        choices=("dpo", "ipo", "kto", "orpo"),
+    )
+    beta: float = option(
+        0.1,
+        "preference: how close the model stays to --model, its reference; orpo: weight of the odds ratio.",
+        low=1e-6,
         metavar="X",
     )
     class_weights: str = option(

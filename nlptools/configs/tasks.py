@@ -17,13 +17,14 @@ class TaskEntry:
     """What is known of a task before its code is loaded.
 
     Attributes:
-        implementation: "module:Class", a `nlptools.tasks.task.Task`; "" for seq2seq, which `train-seq2seq` trains.
+        implementation: "module:Class", a `nlptools.tasks.task.Task`; "" for tasks without a head, which `trainer` trains.
         head: the name of its head, one of `models.tasks.heads.TASK_HEADS`.
         layouts: the layouts of its files, besides auto.
         options: the options of `finetune` and `predict` that this task has and some others lack.
         scratch: "module:Class" of what `finetune --scratch` trains, used as a `training.finetuning.pretrained.Pretrained`; ""
             for tasks that need a pretrained model.
         architectures: the values of --scratch.
+        trainer: "module:function" that `finetune` hands a task without a head over to.
     """
 
     implementation: str = ""
@@ -32,10 +33,12 @@ class TaskEntry:
     options: tuple[str, ...] = ()
     scratch: str = ""
     architectures: tuple[str, ...] = ()
+    trainer: str = ""
 
 
 _TEXTS = "nlptools.tasks.classify.task:Classification"
 _WORDS = "nlptools.tasks.tag.task:Tagging"
+_OBJECTS = ("jsonl", "parquet")
 _TABLES = ("table", "csv", "jsonl", "parquet")
 _LINES = ("columns", "probabilities", "top_k", "submission")
 _TAGS = ("columns", "crf", "decode")
@@ -72,7 +75,12 @@ TASKS = {
     "coreference": TaskEntry(
         "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission",)
     ),
-    "seq2seq": TaskEntry(options=("columns",)),
+    "reward": TaskEntry("nlptools.tasks.reward.task:RewardModel", "sequence", _OBJECTS),
+    "seq2seq": TaskEntry(options=("columns",), trainer="nlptools.training.finetuning.seq2seq:finetune"),
+    "instruct": TaskEntry(layouts=_OBJECTS, trainer="nlptools.training.preferences.instruct:finetune"),
+    "preference": TaskEntry(
+        layouts=_OBJECTS, options=("loss", "beta"), trainer="nlptools.training.preferences.direct:finetune"
+    ),
 }
 SCRATCH_TASKS = tuple(name for name, entry in TASKS.items() if entry.scratch)
 _OF_SOME_TASKS = {option for entry in TASKS.values() for option in entry.options}

@@ -163,4 +163,81 @@ class Coreference:
     place: Place
 
 
-Example = TextExample | TaggedSentence | Question | Choice | PredicateSentence | Coreference
+@dataclass(frozen=True)
+class Turn:
+    """A turn of a conversation, or a plain text.
+
+    Attributes:
+        role: "system", "user" or "assistant"; "" of plain text.
+    """
+
+    role: str
+    content: str
+
+
+Turns = tuple[Turn, ...]
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """A prompt and the answer to it, or a conversation with several answers.
+
+    Attributes:
+        learned: number of the first turn that may be an answer; from there on, plain texts and the turns of the assistant
+            are answers.
+    """
+
+    turns: Turns
+    learned: int
+    place: Place
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Responses to a prompt, the best first if they are read as labelled, else as in the file.
+
+    Attributes:
+        responses: one or more; each begins with the white space that separates it from the prompt, if any.
+        ranks: of each response, lower is better, equal ones are ties. Empty if the file has none.
+        margin: by how much the reward of a response should at least exceed that of a worse one.
+    """
+
+    prompt: Turns
+    responses: tuple[Turns, ...]
+    ranks: tuple[float, ...]
+    place: Place
+    margin: float = 0.0
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """All texts of the prompt and the responses."""
+        return tuple(turn.content for turns in (self.prompt, *self.responses) for turn in turns)
+
+    @property
+    def pairs(self) -> list[tuple[int, int]]:
+        """The numbers of each better and each worse response."""
+        count = len(self.ranks)
+        return [(i, j) for i in range(count) for j in range(i + 1, count) if self.ranks[i] < self.ranks[j]]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A response to a prompt, and whether it is a good one."""
+
+    prompt: Turns
+    response: Turns
+    good: bool
+    place: Place
+
+
+Example = (
+    TextExample
+    | TaggedSentence
+    | Question
+    | Choice
+    | PredicateSentence
+    | Coreference
+    | Demonstration
+    | Ranking
+    | Judgement
+)

@@ -17,6 +17,7 @@ _SUFFIXES = {  # of each task, tried in order
     "answer": {".json": "squad", ".csv": "csv", **_OBJECTS, "": "table"},
     "choice": {".csv": "csv", **_OBJECTS, "": "jsonl"},
     "coreference": {"": "gap"},
+    **{task: {**_OBJECTS, "": "jsonl"} for task in ("instruct", "reward", "preference")},
 }
 
 

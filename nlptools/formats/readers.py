@@ -10,6 +10,9 @@
     choice            Choice              auto, csv, jsonl, parquet                     choices
     roles             PredicateSentence   auto, conllu                                  roles
     coreference       Coreference         auto, gap                                     gap
+    instruct          Demonstration       auto, jsonl, parquet                          preferences
+    reward            Ranking             auto, jsonl, parquet                          preferences
+    preference        Ranking, Judgement  auto, jsonl, parquet                          preferences
 TABLES are table (between tabs), csv, jsonl and parquet, which `records` reads.
 Files are read as a stream, in constant memory, except SQuAD's. A file without examples gives none.
 """
@@ -28,6 +31,7 @@ from nlptools.formats.conll import read_columns
 from nlptools.formats.examples import Example
 from nlptools.formats.gap import read_coreference
 from nlptools.formats.glue import glue_task
+from nlptools.formats.preferences import read_demonstrations, read_preferences, read_rankings
 from nlptools.formats.questions import read_questions
 from nlptools.formats.reading_options import Options
 from nlptools.formats.roles import read_roles
@@ -41,6 +45,9 @@ READERS: dict[str, Reader] = {
     "choice": read_choices,
     "roles": read_roles,
     "coreference": read_coreference,
+    "instruct": read_demonstrations,
+    "reward": read_rankings,
+    "preference": read_preferences,
 }
 
 

@@ -12,10 +12,12 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy, summed_r_drop
 from nlptools.layers.linear import Packable
 
+_CHUNK = 1 << 22  # logits that exist at a time
 ROWS = 64  # embeddings have a multiple of this many rows in memory, for aligned matrix products
 
 
@@ -41,6 +43,25 @@ class OutputHead(Protocol):
         With `smoothing`, the target distribution is 1 - smoothing on the target, and the rest spread evenly over the
         vocabulary, the target included (Szegedy et al. 2016, arXiv:1512.00567).
         """
+
+
+def chosen_log_probabilities(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
+    """The log-probability of one token for each row, and the entropy of its distribution, (N,) each, float32, in nats.
+
+    Differentiable. Logits exist for `_CHUNK` numbers at a time: they are computed again for the gradient.
+    """
+    size = max(1, _CHUNK // head.vocab_size)
+    chunks = [
+        checkpoint(_chosen, head, hidden_ND[i : i + size], targets_N[i : i + size], use_reentrant=False)
+        for i in range(0, len(hidden_ND), size)
+    ]
+    values, entropies = zip(*chunks, strict=True) if chunks else ((hidden_ND.new_zeros(0),),) * 2
+    return torch.cat(values), torch.cat(entropies)
+
+
+def _chosen(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
+    logs_NV = head.logits(hidden_ND).float().log_softmax(-1)
+    return logs_NV.gather(1, targets_N[:, None]).squeeze(1), -(logs_NV.exp() * logs_NV).sum(1)
 
 
 # numbers (N,) or (N, K) of target tokens, given a head, the hidden states (N, D) and the targets (N,)

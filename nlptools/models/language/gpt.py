@@ -136,9 +136,17 @@ class GPT(nn.Module):
                 parameter.fill_(1.0 if name.endswith("norm.weight") else 0.0)
 
     def forward(
-        self, ids: Tensor, state: GPTState | None = None, mask: Tensor | None = None
+        self,
+        ids: Tensor,
+        state: GPTState | None = None,
+        mask: Tensor | None = None,
+        segments: Tensor | None = None,
     ) -> tuple[Tensor, GPTState | None]:
-        """See `contract.LanguageModel`."""
+        """See `contract.LanguageModel`. `segments` (B, T), without a state: the sequence of each token, where a row has
+        several, end to end; each sees itself only, from position 0.
+        """
+        if segments is not None:
+            return self._packed(ids, segments), None
         rows, T = ids.shape
         past, attend = 0, None
         if state is not None:
@@ -161,6 +169,21 @@ class GPT(nn.Module):
         for i, block in enumerate(self.blocks):
             x = block(x, None if state is None else state.cache.layers[i], masks[i], turn=turn)
         return self.norm(x).view(rows, T, -1), state
+
+    def _packed(self, ids: Tensor, segments: Tensor) -> Tensor:
+        """(B, T) -> (B, T, D) of rows of several sequences; see `forward`. Raises DataError for one beyond the context."""
+        T = ids.shape[1]
+        attend = torch.ones(T, T, dtype=torch.bool, device=ids.device).tril_()
+        attend = attend & (segments[:, :, None] == segments[:, None])  # (B, T, T)
+        positions = attend.sum(-1) - 1
+        if self.max_context < T and int(positions.max()) >= self.max_context:
+            longest = int(positions.max()) + 1
+            raise DataError(f"{longest} tokens are more than the model's context of {self.max_context}")
+        x, turn = self._embedded(ids, positions)
+        for block, mask in zip(self.blocks, self._masks(attend[:, None], 0, T), strict=True):
+            x = block(x, mask=mask, turn=turn)
+        hidden: Tensor = self.norm(x)
+        return hidden
 
     def states(self, ids: Tensor) -> Hidden:
         """See `contract.LanguageModel`; the last layer is behind the norm."""

@@ -20,7 +20,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.layers import layers
-from nlptools.configs.tasks import check_options, scratch_entry
+from nlptools.configs.tasks import TASKS, check_options, scratch_entry
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.errors import DataError, UsageError
 from nlptools.files import streams
@@ -62,11 +62,11 @@ def finetune(
     settings.check()
     run.check()
     compute = compute or Compute()
-    if settings.task == "seq2seq":
-        from nlptools.training.finetuning import seq2seq
-
+    trainer = _trainer(settings.task)
+    if trainer is not None:
         more: dict[str, Any] = {"encoding_errors": encoding_errors, "invocation": invocation}
-        return seq2seq.finetune(inputs, settings, run, compute, files or Files(), **more)
+        trained: Trained = trainer(inputs, settings, run, compute, files or Files(), **more)
+        return trained
     task = tasks.for_training(settings, files or Files())
     names = streams.check_inputs(inputs, run.held_out)
     reader = _reader(settings, scratch, encoding_errors)
@@ -274,6 +274,15 @@ class _Finetuning:
 
     def advice(self, name: str) -> str:
         return f"nlptools predict {name} FILE"
+
+
+def _trainer(task: str) -> Any:
+    """What trains a task that has no head, None for other tasks."""
+    place = TASKS[task].trainer if task in TASKS else ""
+    if not place:
+        return None
+    module, name = place.split(":")
+    return getattr(import_module(module), name)
 
 
 def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Any:

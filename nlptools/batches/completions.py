@@ -1,0 +1,153 @@
+"""Prompts and the responses to them as rows of tokens, of which only those of responses are targets, and packed batches.
+
+A row is `<start> prompt response <end>`; of a conversation, `<start> text response <end> text response <end> ...`: a response
+ends with the end-of-text token, so that a model learns to stop. Prompts and responses are tokenized one by one, as they are
+when the model generates. Rows that are too long lose tokens of the first text at its beginning, then of the end of the row.
+A batch packs several sequences into each row of tokens (Krell et al. 2021, arXiv:2107.02027); none sees another one, see
+`GPT.forward`.
+Shapes: N sequences, P tokens of all sequences, R rows of a batch, T length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from nlptools.batches.encoder_rows import Rows, bounds_of, ranges
+from nlptools.batches.features import Features
+from nlptools.batches.packing import pack
+from nlptools.batches.source import EpochSource
+from nlptools.batches.windows import NO_TARGET
+from nlptools.text.tokenizer import Tokenizer
+
+NEXT = "next"  # the target of each token: the token after it, or NO_TARGET where that is not part of a response
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A text of a sequence, and whether it is a response."""
+
+    text: str
+    learned: bool
+
+
+@dataclass(frozen=True)
+class CompletionEncoding:
+    """How prompts and responses become sequences of at most `max_length` tokens."""
+
+    tokenizer: Tokenizer
+    start: int
+    end: int
+    max_length: int
+    threads: int = 1
+
+    def sequences(self, examples: Sequence[Sequence[Segment]]) -> Features:
+        """A row for each example. `Features.cut` counts those that lost tokens."""
+        texts = [segment.text for example in examples for segment in example]
+        encoded = iter(self.tokenizer.encode_lines(texts, self.threads))
+        ids: list[int] = []
+        targets: list[int] = []
+        lengths, cut = [], 0
+        for example in examples:
+            tokens, learned, lost = self._sequence([(next(encoded), segment.learned) for segment in example])
+            ids += tokens[:-1]
+            targets += [token if counts else NO_TARGET for token, counts in zip(tokens[1:], learned[1:])]
+            lengths.append(len(tokens) - 1)
+            cut += lost
+        rows = Rows(np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64)))
+        return Features(rows, {NEXT: np.array(targets, np.int32)}, (NEXT,), cut=cut)
+
+    def _sequence(self, segments: Sequence[tuple[Sequence[int], bool]]) -> tuple[list[int], list[bool], bool]:
+        """The tokens of a sequence, which of them are learned, and whether it lost some. The model reads all but the last."""
+        tokens, learned = [self.start], [False]
+        for ids, is_response in segments:
+            tokens += [*ids, self.end] if is_response else ids
+            learned += [is_response] * (len(ids) + is_response)
+        excess = len(tokens) - 1 - self.max_length
+        if excess <= 0:
+            return tokens, learned, False
+        first = 0 if segments[0][1] else len(segments[0][0])
+        left = min(excess, max(0, first - 1))
+        keep = slice(1 + left, len(tokens) - (excess - left))
+        return [self.start, *tokens[keep]], [False, *learned[keep]], True
+
+
+@dataclass(frozen=True)
+class PackedBatch:
+    """Some sequences in rows of several.
+
+    Attributes:
+        sequences: (N,) their numbers.
+        ids: (R, T) int64.
+        targets: (R, T) int64, NO_TARGET where there is none.
+        segments: (R, T) int64, the place in `sequences` of the sequence of each token, -1 in padding.
+        of_sequences: (N,) the targets of the sequences themselves, by name.
+    """
+
+    sequences: np.ndarray
+    ids: np.ndarray
+    targets: np.ndarray
+    segments: np.ndarray
+    of_sequences: Mapping[str, np.ndarray]
+
+    @property
+    def num_targets(self) -> int:
+        """Number of real targets."""
+        return int((self.targets != NO_TARGET).sum())
+
+
+def packed_batch(features: Features, sequences: np.ndarray, counts: bool = True) -> PackedBatch:
+    """Sequences of these numbers (N,), none empty, in as few rows as hold them. Without `counts` there are no targets."""
+    lengths = features.lengths[sequences]
+    width = int(lengths.max(initial=1))
+    row = pack(lengths, width)
+    order = np.argsort(row, kind="stable")
+    before = np.cumsum(lengths[order]) - lengths[order]
+    first = np.searchsorted(row[order], row[order])  # in `order`, the first sequence of the row of each
+    places = ranges(row[order] * width + before - before[first], lengths[order])
+    tokens = ranges(features.rows.bounds[sequences[order]], lengths[order])
+    shape = (int(row.max(initial=0)) + 1, width)
+    ids, targets, segments = (np.full(shape, fill, np.int64) for fill in (0, NO_TARGET, -1))
+    ids.flat[places] = features.rows.ids[tokens]
+    if counts:
+        targets.flat[places] = features.targets[NEXT][tokens]
+    segments.flat[places] = np.repeat(order, lengths[order])
+    rest = {name: np.array(array[sequences]) for name, array in features.targets.items() if name != NEXT}
+    return PackedBatch(sequences, ids, targets, segments, rest)
+
+
+class PackedBatches(EpochSource[PackedBatch, np.ndarray]):
+    """Batches of examples in random order, each exactly once per epoch; all sequences of an example are in one batch."""
+
+    def __init__(self, features: Features, batch_size: int, *, seed: int, rank: int = 0, world_size: int = 1) -> None:
+        """`batch_size`: examples of a batch."""
+        super().__init__(seed, rank, world_size)
+        self.features, self.batch_size = features, batch_size
+        self.step = batch_size * world_size  # a position is an example
+        self.batches_per_epoch = features.num_examples / self.step
+
+    def _length(self) -> int:
+        return self.features.num_examples
+
+    def _make_plan(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng([self.seed, epoch]).permutation(self.features.num_examples)
+
+    def _batch(self, plan: np.ndarray, position: int) -> PackedBatch:
+        examples = plan[position : position + self.step][self.rank :: self.world_size]
+        real = len(examples) > 0  # else the rank has run out of examples, and repeats one without targets
+        return packed_batch(self.features, self._sequences(examples if real else plan[:1]), real)
+
+    def _sequences(self, examples: np.ndarray) -> np.ndarray:
+        starts = self.features.examples
+        if starts is None:
+            return examples
+        return ranges(starts[examples], starts[examples + 1] - starts[examples])
+
+
+def in_order(features: Features, batch_tokens: int) -> list[np.ndarray]:
+    """The numbers of all sequences, in batches of similar length with about `batch_tokens` tokens each."""
+    order = np.argsort(-features.lengths, kind="stable")
+    which = (np.cumsum(features.lengths[order]) - 1) // max(1, batch_tokens)
+    return np.split(order, np.flatnonzero(np.diff(which)) + 1) if len(order) else []

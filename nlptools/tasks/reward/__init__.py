@@ -1,0 +1,1 @@
+"""The task `reward`: how good a response to a prompt is."""

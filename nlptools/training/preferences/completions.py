@@ -1,0 +1,107 @@
+"""Tasks of `finetune` that read prompts and responses: their data in files, and what else they share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from nlptools import messages
+from nlptools.batches.completions import NEXT, Segment
+from nlptools.batches.features import Features
+from nlptools.batches.windows import NO_TARGET
+from nlptools.compute.backend import Backend
+from nlptools.configs import Training
+from nlptools.configs.finetuning import Files, Finetune
+from nlptools.corpora.counts import Counts
+from nlptools.errors import DataError
+from nlptools.formats.readers import read
+from nlptools.tasks.task import reading_options
+from nlptools.training.engine.spooled import SpooledTask
+from nlptools.training.preferences.policy import Policy
+
+REFERENCE = (
+    "reference"  # the target with the log-probability of a sequence under the reference, computed from the others
+)
+
+
+@dataclass(frozen=True)
+class CompletionCounts(Counts):
+    """Counts of examples, of the tokens of all sequences, and of those that are targets."""
+
+    examples: int = 0
+    tokens: int = 0
+    targets: int = 0
+    cut: int = 0  # examples that lost tokens
+
+
+@dataclass(frozen=True, eq=False)
+class Completions:
+    """Sequences in files of `Features.save`."""
+
+    path: Path
+    features: Features
+
+    @property
+    def counts(self) -> CompletionCounts:
+        features = self.features
+        targets = int((features.targets[NEXT] != NO_TARGET).sum())
+        return CompletionCounts(features.num_examples, len(features.rows.ids), targets, features.cut)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what was read; what was computed from it may differ in the last bits between machines."""
+        read = {name: array for name, array in self.features.targets.items() if name != REFERENCE}
+        return replace(self.features, targets=read).digest
+
+
+@dataclass(frozen=True)
+class CompletionTask(SpooledTask[Completions]):
+    """A task of `finetune` on prompts and responses. Subclasses also define the rest of `training.engine.job.Task`."""
+
+    options: Finetune
+    run: Training
+    inputs: Sequence[str]
+    seed: int
+    policy: Policy
+    files: Files
+    encoding_errors: str
+
+    unit = "examples"
+
+    @abstractmethod
+    def texts(self, examples: Sequence[Any]) -> list[list[Segment]]:
+        """The texts of the sequences of some examples."""
+
+    def features(self, examples: Sequence[Any], backend: Backend) -> Features:
+        """The sequences of examples; by default one for each."""
+        encoding = self.policy.encoding(self.options.max_length, backend.threads)
+        return encoding.sequences(self.texts(examples))
+
+    def encode(self, path: Path, backend: Backend, held_out: bool) -> Completions:
+        """Raises DataError without examples."""
+        names = self.run.held_out if held_out else self.inputs
+        options = reading_options(self.files)
+        examples = list(read(self.options.task, names, options, self.encoding_errors))
+        if not examples:
+            raise DataError(f"no examples to {'evaluate' if held_out else 'train'} on", path=names[0])
+        self.features(examples, backend).save(path)
+        return self.reopen(path)
+
+    def reopen(self, path: Path) -> Completions:
+        return Completions(path, Features.open(path))
+
+    def describe(self, counts: CompletionCounts) -> str:
+        cut = f", {counts.cut:,} cut" if counts.cut else ""
+        return (
+            f"{messages.counted(counts.examples, 'example')} of {messages.counted(counts.tokens, 'token')},"
+            f" {counts.targets:,} of them in responses{cut}"
+        )
+
+    def save(self, directory: Path, model: Any, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        self.policy.save(directory, model, weights, record)
+
+    def advice(self, name: str) -> str:
+        return f"echo 'A prompt' | nlptools generate {name}"

@@ -1,0 +1,209 @@
+"""The task preference of `finetune`: a language model learns from preferences, without a reward model; see `losses`.
+
+The log-probabilities under the reference, which is the model at the beginning, are computed once, before training. Each
+example has two sequences: of a pair, the better and the worse response; of a judgement (kto), the response, and the response
+of the next example, from which the divergence of the model from the reference is estimated. Dropout is off.
+Shapes: N examples of a batch, S = 2 N sequences, R rows, T length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools import messages
+from nlptools.batches.completions import PackedBatch, PackedBatches, Segment
+from nlptools.batches.conversations import response
+from nlptools.batches.features import Features
+from nlptools.compute.backend import Backend
+from nlptools.configs import Compute
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, refuse_other_options
+from nlptools.errors import UsageError
+from nlptools.files import streams
+from nlptools.formats.examples import Judgement, Ranking
+from nlptools.layers.output import chosen_log_probabilities
+from nlptools.metrics.criterion import Criterion
+from nlptools.training.engine.job import Trained, run_job
+from nlptools.training.engine.loop import Evaluate
+from nlptools.training.engine.spooled import Spooled
+from nlptools.training.objective import Objective
+from nlptools.training.preferences import losses
+from nlptools.training.preferences.completions import REFERENCE, Completions, CompletionTask
+from nlptools.training.preferences.policy import Policy, arrays, log_probabilities, packed_hidden
+
+_OPTIONS = ("task", "model", "best", "max_length", "loss", "beta")
+GOOD = "good"  # the target that says whether a sequence is the response of a good example
+
+
+def finetune(
+    inputs: Sequence[str],
+    settings: Finetune,
+    run: FinetuneTraining,
+    compute: Compute,
+    files: Files,
+    *,
+    encoding_errors: str = "strict",
+    invocation: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Train the language model in `settings.model` on preferences.
+
+    Raises:
+        UsageError: an option of another task.
+        BundleError: the model is not a Transformer language model. And the errors of `run_job`.
+    """
+    refuse_other_options(settings, "preference", _OPTIONS)
+    refuse_other_options(files, "preference", ("layout",))
+    if settings.best not in ("auto", "accuracy", "loss"):
+        raise UsageError(f"--best {settings.best}: expected auto, accuracy or loss")
+    inputs = streams.check_inputs(inputs, run.held_out)
+    policy = Policy.open(str(settings.model))
+    task = _Preference(settings, run, inputs, compute.seed, policy, files, encoding_errors)
+    return run_job(task, run, compute, invocation)
+
+
+class _Preference(CompletionTask):
+    """Preferences, as `training.engine.job.Task`."""
+
+    @cached_property
+    def criterion(self) -> Criterion:
+        """The loss unless another measure is asked for: accuracy is soon 1 on small data."""
+        return Criterion("loss" if self.options.best == "auto" else self.options.best, self.options.best == "accuracy")
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures of a validation, that of the criterion last."""
+        return ("margin", *(name for name in ("loss", "accuracy") if name != self.criterion.name), self.criterion.name)
+
+    def texts(self, examples: Sequence[Any]) -> list[list[Segment]]:
+        """The two sequences of each example, see the module."""
+        if self.options.loss == "kto":
+            following = zip(examples, [*examples[1:], examples[0]], strict=True)
+            return [response(e.prompt, turns) for e, other in following for turns in (e.response, other.response)]
+        return [response(e.prompt, turns) for e in examples for turns in e.responses]
+
+    def features(self, examples: Sequence[Any], backend: Backend) -> Features:
+        """The sequences of `texts`, with their log-probabilities under the reference. Raises DataError."""
+        kto = self.options.loss == "kto"
+        split: Callable[[Any], list[Any]] = _judgements if kto else _pairs
+        examples = [part for example in examples for part in split(example)]
+        if kto and len(examples) < 2:
+            raise examples[0].place.error("a single response, expected at least two for --loss kto")
+        rows = super().features(examples, backend)
+        good = np.repeat([getattr(e, GOOD, True) for e in examples], 2).astype(np.uint8)
+        bounds = np.arange(0, len(rows) + 1, 2)
+        reference = np.zeros(len(rows), np.float32)
+        if self.options.loss != "orpo":
+            messages.note(
+                f"computing the log-probabilities of {messages.counted(len(rows), 'response')} by the reference"
+            )
+            model = backend.for_model(self.policy.base.model).for_inference(self.model())
+            computed = log_probabilities(model, rows, backend)
+            assert computed is not None
+            reference = computed[:, 0].astype(np.float32)
+        return replace(rows, targets={**rows.targets, GOOD: good, REFERENCE: reference}, examples=bounds)
+
+    def model(self) -> Any:
+        return self.policy.model(dropout=0.0)
+
+    def objective(self, model: Any) -> PreferenceLoss:
+        return PreferenceLoss(model, self.options.loss, self.options.beta)
+
+    def source(self, data: Spooled[Completions], model: Any, backend: Backend) -> PackedBatches:
+        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
+        return PackedBatches(data.train.features, self.run.batch_size, **where)
+
+    def evaluate(self, data: Spooled[Completions], backend: Backend) -> Evaluate | None:
+        if data.valid is None:
+            return None
+        features = data.valid.features
+
+        def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+            scored = log_probabilities(model, features, backend, stop if backend.world_size == 1 else None)
+            if scored is None:
+                return None
+            objective = self.objective(model)
+            total, length = (torch.from_numpy(scored[:, i]).float() for i in range(2))
+            good, reference = (torch.from_numpy(np.array(features.targets[name])) for name in (GOOD, REFERENCE))
+            each = objective.losses(total, length, reference, good.bool())
+            return {"loss": float(each.mean()), **objective.measures(scored, features)}
+
+        return evaluate
+
+
+class PreferenceLoss(Objective):
+    """The mean loss of examples with two sequences each."""
+
+    def __init__(self, model: Any, loss: str, beta: float) -> None:
+        super().__init__(model)
+        self.loss, self.beta = loss, beta
+
+    def counts(self, batch: PackedBatch) -> dict[str, float]:
+        """The number of examples; 0 without targets."""
+        return {"loss": len(batch.sequences) / 2 if batch.num_targets else 0.0}
+
+    def arrays(self, batch: PackedBatch) -> tuple[np.ndarray, ...]:
+        """The arguments of `forward`, to be put on the device."""
+        return (*arrays(batch), batch.of_sequences[REFERENCE], batch.of_sequences[GOOD].astype(np.bool_))
+
+    def forward(
+        self, ids: Tensor, targets: Tensor, segments: Tensor, reference: Tensor, good: Tensor
+    ) -> dict[str, Tensor]:
+        """(R, T) ids, targets and segments; (S,) log-probabilities by the reference, and which sequences are of good
+        examples -> the sum of the losses.
+        """
+        hidden, chosen, owner = packed_hidden(self.model, ids, targets, segments)
+        if not len(chosen):
+            return {"loss": hidden.sum()}
+        values, _ = chosen_log_probabilities(self.model.output, hidden, chosen)
+        total = reference.new_zeros(len(reference)).index_add(0, owner, values)
+        length = torch.zeros_like(reference).index_add(0, owner, torch.ones_like(values))
+        return {"loss": self.losses(total, length, reference, good).sum()}
+
+    def losses(self, total_S: Tensor, length_S: Tensor, reference_S: Tensor, good_S: Tensor) -> Tensor:
+        """(N,) from log-probabilities and lengths of sequences; see `forward`."""
+        ratio_S = total_S - reference_S
+        if self.loss == "kto":
+            divergence = ratio_S[1::2].mean().clamp(min=0).detach()
+            return losses.kto(ratio_S[::2], good_S[::2], divergence, self.beta)
+        if self.loss == "dpo":
+            return losses.dpo(ratio_S[::2], ratio_S[1::2], self.beta)
+        if self.loss == "ipo":
+            ratio_S = ratio_S / length_S
+            return losses.ipo(ratio_S[::2], ratio_S[1::2], self.beta)
+        mean_S = total_S / length_S
+        return losses.orpo(mean_S[::2], mean_S[1::2], self.beta)
+
+    def measures(self, scored: np.ndarray, features: Features) -> dict[str, float]:
+        """How often and by how much the better response has the higher reward beta (log p - log p of the reference); of
+        judgements, a good response one above 0. Without a reference, the mean log-probability of a token counts.
+        """
+        total, length = scored.T
+        reward = total / length if self.loss == "orpo" else self.beta * (total - features.targets[REFERENCE])
+        gap = reward[::2] - reward[1::2]
+        if self.loss == "kto":
+            gap = np.where(features.targets[GOOD][::2] > 0, reward[::2], -reward[::2])
+        return {"accuracy": float((gap > 0).mean()), "margin": float(gap.mean())}
+
+
+def _pairs(example: Ranking | Judgement) -> list[Ranking]:
+    """The pairs of a ranking, the better response first. Raises DataError."""
+    if isinstance(example, Judgement):
+        raise example.place.error("a single response with a 'label', expected 'chosen' and 'rejected'", "--loss kto")
+    return [replace(example, responses=(example.responses[i], example.responses[j])) for i, j in example.pairs]
+
+
+def _judgements(example: Ranking | Judgement) -> list[Judgement]:
+    """The judgement, or those of a ranking: its best responses are good ones, the others bad ones."""
+    if isinstance(example, Judgement):
+        return [example]
+    best = min(example.ranks)
+    return [
+        Judgement(example.prompt, turns, rank == best, example.place)
+        for turns, rank in zip(example.responses, example.ranks, strict=True)
+    ]

@@ -1,0 +1,105 @@
+"""The language model that alignment trains, and the log-probabilities that it gives to responses.
+
+Shapes: N sequences, R rows of a batch, T length, P targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools import bundle
+from nlptools.batches.completions import CompletionEncoding, PackedBatch, in_order, packed_batch
+from nlptools.batches.features import Features
+from nlptools.compute.backend import Backend
+from nlptools.errors import BundleError, display
+from nlptools.inference.loading import open_model
+from nlptools.models import registry
+from nlptools.models.language.gpt import GPT
+
+_BATCH_TOKENS = 4096  # without gradients
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A model directory to train, and where the result is saved."""
+
+    base: bundle.Bundle
+
+    @classmethod
+    def open(cls, path: str) -> Policy:
+        """The model directory `path`. Raises InputError, BundleError, also for a model that cannot be aligned."""
+        opened = open_model(path).bundle
+        if not isinstance(opened.model, GPT):
+            raise BundleError(
+                f"{display(path)}: not a Transformer language model",
+                hint="a GPT-2, a LLaMA, or a directory of train-lm --arch transformer or modern",
+            )
+        return cls(opened)
+
+    def encoding(self, max_length: int, threads: int) -> CompletionEncoding:
+        """How prompts and responses become rows of at most `max_length` tokens, 0 for the model's limit."""
+        limit = int(self.base.model.max_context or 0)
+        longest = min(max_length or limit, limit)
+        return CompletionEncoding(self.base.tokenizer, self.base.start, self.base.eos, longest, threads)
+
+    def model(self, dropout: float | None) -> GPT:
+        """A copy of the model, on the CPU in float32. `dropout`: None for those of the directory."""
+        config: Any = self.base.model.config
+        if dropout is not None:
+            config = replace(config, **{name: dropout for name in vars(config) if name.endswith("dropout")})
+        model: GPT = registry.model_class(self.base.arch)(config)
+        model.load_state_dict(self.base.weights())
+        return model
+
+    def save(self, directory: Path, model: GPT, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
+        """Write the model directory. Raises StreamError."""
+        bundle.save(
+            directory,
+            self.base.arch,
+            model,
+            weights,
+            self.base.tokenizer,
+            eos=self.base.eos,
+            start=self.base.start,
+            document=self.base.document,
+            training=record,
+        )
+
+
+def packed_hidden(model: Any, ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The hidden states (P, D) before the real targets of a batch, these targets (P,), and the sequence of each (P,)."""
+    hidden, _ = model(ids, segments=segments)
+    real = targets >= 0
+    return hidden[real], targets[real], segments[real]
+
+
+@torch.inference_mode()
+def log_probabilities(
+    model: Any, features: Features, backend: Backend, stop: Callable[[], bool] | None = None
+) -> np.ndarray | None:
+    """(N, 2) float64 for each sequence: the sum of the log-probabilities of its targets, in nats, and their number.
+
+    None when `stop()` turned true.
+    """
+    out = np.zeros((len(features), 2))
+    for sequences in in_order(features, _BATCH_TOKENS):
+        if stop is not None and stop():
+            return None
+        batch = packed_batch(features, sequences)
+        hidden, targets, segments = packed_hidden(model, *(backend.put(array) for array in arrays(batch)))
+        values = model.output.log_probabilities(hidden, targets).double().cpu().numpy()
+        owner = sequences[segments.cpu().numpy()]
+        np.add.at(out, owner, np.stack([values, np.ones_like(values)], 1))
+    return out
+
+
+def arrays(batch: PackedBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What a model reads of a batch: ids, targets, segments (R, T)."""
+    return batch.ids, batch.targets, batch.segments
