@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -33,6 +34,9 @@ class ToyState(NamedTuple):
 
     def select(self, rows: Tensor, width: int = 1) -> ToyState:
         return ToyState(self.memory[rows])
+
+    def join(self, others: Sequence[ToyState]) -> ToyState:
+        return ToyState(torch.cat([self.memory, *(other.memory for other in others)]))
 
     def detach(self) -> ToyState:
         return ToyState(self.memory.detach())

@@ -101,7 +101,7 @@ def command(
         blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
-            size = 1 if lines.line_buffered or generate.stream else generate.batch
+            size = 1 if lines.line_buffered or generate.stream else generate.window
             for number, requests in _batches(blocks, partial(_requests, generate=generate), size):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return

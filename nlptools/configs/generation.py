@@ -101,7 +101,8 @@ class Generate:
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
         None,
-        "Lines decoded together. Default: 32; encoder-decoders: 320 hypotheses or 4,096 source tokens.",
+        "Lines decoded together; the next ones take the places of those that have ended. Default: 32; encoder-decoders: 320"
+        " hypotheses or 4,096 source tokens.",
         low=1,
         metavar="N",
     )
@@ -122,6 +123,11 @@ class Generate:
     def batch(self) -> int:
         """Inputs decoded together."""
         return 32 if self.batch_size is None else self.batch_size
+
+    @property
+    def window(self) -> int:
+        """Prompts read together: those of a batch, and those that take the places of finished ones."""
+        return 4 * self.batch
 
     @property
     def count(self) -> int:

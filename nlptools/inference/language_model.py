@@ -258,10 +258,10 @@ class LanguageModel:
     def generate(
         self, prompts: Iterable[str], settings: Generate | None = None, *, seed: int = 1
     ) -> Iterator[list[Generated]]:
-        """The continuations of each prompt, in order; read and decoded `settings.batch` prompts at a time."""
+        """The continuations of each prompt, in order; `settings.window` prompts are read at a time."""
         settings = settings or Generate()
         prompts, first = iter(prompts), 0
-        while batch := list(itertools.islice(prompts, settings.batch)):
+        while batch := list(itertools.islice(prompts, settings.window)):
             yield from self.generate_batch(batch, settings, seed=seed, first=first)
             first += len(batch)
 

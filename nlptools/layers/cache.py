@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 _SPARSE = 128  # number of slots from which on unused ones are removed when they are most
 
@@ -45,6 +46,27 @@ class KeyValues:
         """A cache for a choice of inputs, with a choice of slots for each, (inputs, n)."""
         return self._with(lambda filled: filled.transpose(1, 2)[inputs[:, None], slots].transpose(1, 2))
 
+    @classmethod
+    def joined(cls, parts: Sequence[KeyValues], kept: Sequence[int]) -> KeyValues:
+        """A cache for the inputs of several, with the last `kept` slots of each after zeros on the left."""
+        room = max(part.capacity - part.size for part in parts)
+        joined, longest = cls(max(kept) + max(room, 0), parts[0].dtype), max(kept)
+        filled = [(part.keys, part.values, part.size) for part in parts]
+        inputs = sum(len(keys) for keys, _, _ in filled if keys is not None)
+        like = parts[0].keys
+        assert like is not None
+        joined._grow(joined.capacity, like[:1].expand(inputs, -1, -1, -1))
+        joined.size, begin = longest, 0
+        for (keys, values, size), n in zip(filled, kept, strict=True):
+            assert keys is not None and values is not None
+            for old, new in ((keys, joined.keys), (values, joined.values)):
+                assert new is not None
+                rows = new[begin : begin + len(old)]
+                rows[:, :, : longest - n] = 0
+                rows[:, :, longest - n : longest] = old[:, :, size - n : size]
+            begin += len(keys)
+        return joined
+
     def _with(self, choose: Callable[[Tensor], Tensor]) -> KeyValues:
         chosen = KeyValues(self.capacity, self.dtype)
         if self.keys is not None and self.values is not None:
@@ -75,6 +97,19 @@ class Cache:
         """An empty cache with room for `capacity` tokens; keys and values are stored in `dtype`, None: as they come."""
         return cls([KeyValues(capacity, dtype) for _ in range(num_layers)])
 
+    @classmethod
+    def joined(cls, caches: Sequence[Cache]) -> Cache:
+        """The past of the inputs of several caches, of one hypothesis each, aligned on the right."""
+        seen = [cache._own() for cache in caches]  # (G, 1, S) each
+        kept = [each.shape[2] - int(each.any(0)[0].int().argmax()) for each in seen]
+        layers = zip(*(cache.layers for cache in caches), strict=True)
+        joined = cls([KeyValues.joined(parts, kept) for parts in layers])
+        joined.length = max(cache.length for cache in caches)
+        longest = max(kept)
+        marks = [pad(each[:, :, each.shape[2] - n :], (longest - n, 0)) for each, n in zip(seen, kept, strict=True)]
+        joined.seen = torch.cat(marks)
+        return joined
+
     def extend(self, T: int, real: Tensor | None = None) -> Tensor | None:
         """Make room for T new tokens of each hypothesis.
 
@@ -95,7 +130,7 @@ class Cache:
         if self.seen is None:
             if past == 0 or T == 1:
                 return None
-            device = self._device
+            device = self.device
             return torch.cat([torch.ones(T, slots, dtype=torch.bool, device=device), _causal(T, device)], 1)[None, None]
         G, W, _ = self.seen.shape
         new = _causal(T, self.seen.device) if W == 1 else torch.eye(W, dtype=torch.bool, device=self.seen.device)
@@ -149,8 +184,22 @@ class Cache:
         self.layers = [layer.gather(inputs, slots) for layer in self.layers]
         self.seen = seen.gather(2, slots[:, None].expand(-1, seen.shape[1], -1))
 
+    def _own(self) -> Tensor:
+        """`seen` where every slot may be each hypothesis's own."""
+        if self.seen is not None:
+            return self.seen
+        return torch.ones(self.inputs, 1, self.layers[0].size, dtype=torch.bool, device=self.device)
+
     @property
-    def _device(self) -> torch.device:
+    def inputs(self) -> int:
+        """G, of a cache that has been used."""
+        keys = self.layers[0].keys
+        assert keys is not None
+        return len(keys)
+
+    @property
+    def device(self) -> torch.device:
+        """Where a cache is that has been used."""
         keys = self.layers[0].keys
         assert keys is not None
         return keys.device

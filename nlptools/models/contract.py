@@ -4,6 +4,7 @@ this.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from torch import Tensor, nn
@@ -21,6 +22,15 @@ class State(Protocol):
 
         The new rows come in groups of `width`, the hypotheses of one input: what depends on the input alone is kept
         once per group. The old state may be used up.
+        """
+
+
+class LanguageState(State, Protocol):
+    """The state of a language model."""
+
+    def join(self: S, others: Sequence[S]) -> S:
+        """The state of the rows of this one, and then of those of the others, which may have read more or fewer tokens. The old
+        states may be used up.
         """
 
 
@@ -84,7 +94,7 @@ class LanguageModel(Decoder, Protocol):
         """The weights."""
 
     def start(self, batch_size: int, capacity: int) -> Any:
-        """The `State` before the first token, with room for `capacity` tokens."""
+        """The `LanguageState` before the first token, with room for `capacity` tokens."""
 
     def states(self, ids: Tensor) -> Hidden:
         """(B, T) ids, padded on the right -> the hidden states of all layers, `config.num_hidden_layers` + 1. The last one

@@ -15,6 +15,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.inference import likelihoods, scoring
 from nlptools.inference.generation import decoding
+from nlptools.inference.generation.continuation import Continuation
 from nlptools.models import registry
 
 EOS = 1
@@ -120,6 +121,50 @@ def test_selecting_rows_of_a_state(arch: str) -> None:
     expected, _ = model(ids(3, 1, seed=9), again)
     assert torch.allclose(chosen, expected, atol=1e-4)
     assert reordered.shape == (*x.shape, 32)
+
+
+@architectures
+@torch.inference_mode()
+def test_joining_states(arch: str) -> None:
+    model = tiny(arch)
+    texts, new = [ids(2, 5), ids(1, 9, seed=3), ids(3, 2, seed=4)], ids(6, 3, seed=9)
+    states = [model(x, model.start(len(x), 12))[1] for x in texts]
+    joined = states[0].join(states[1:])
+    alone = [model(x, model.start(len(x), 12))[1] for x in texts]
+    for column in new.split(1, 1):
+        together, joined = model(column, joined)
+        parts = []
+        for k, rows in enumerate(column.split([2, 1, 3])):
+            hidden, alone[k] = model(rows, alone[k])
+            parts.append(hidden)
+        assert torch.allclose(together, torch.cat(parts), atol=1e-4)
+
+
+@architectures
+@pytest.mark.parametrize(
+    "more", [{}, {"temperature": 1.0, "num_samples": 2}, {"no_repeat_ngram": 2, "min_new_tokens": 3}]
+)
+def test_a_batch_that_is_filled_up_is_one_prompt_after_the_other(arch: str, more: dict[str, Any]) -> None:
+    model, rng = tiny(arch, vocab_size=12), np.random.default_rng(5)
+    asked = [[EOS, *rng.integers(2, 12, n).tolist()] for n in rng.integers(0, 12, 20)]
+    settings = Generate(**{"max_new_tokens": 9, "temperature": 0.0, "batch_size": 5, "logprobs": True, **more})
+    samples = settings.drawn
+
+    def ends(row: int, new: Continuation) -> bool:
+        return len(new.ids) >= 3 + row * 5 % 7
+
+    together = decoding.generate(model, asked, settings, BACKEND, eos=EOS, seed=5, watch=ends)
+    assert len({len(c.ids) for row in together for c in row}) > 3, "rows end at different steps"
+    for number, prompt in enumerate(asked):
+
+        def ends_alone(row: int, new: Continuation, begin: int = number * samples) -> bool:
+            return ends(begin + row, new)
+
+        how: dict[str, Any] = {"seed": 5, "first": number, "watch": ends_alone}
+        (alone,) = decoding.generate(model, [prompt], settings, BACKEND, eos=EOS, **how)
+        assert [(c.ids, c.finish) for c in alone] == [(c.ids, c.finish) for c in together[number]]
+        for one, other in zip(alone, together[number], strict=True):
+            assert np.allclose(one.logprobs, other.logprobs, atol=1e-4)
 
 
 @architectures

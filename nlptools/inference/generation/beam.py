@@ -186,7 +186,8 @@ class BeamSearch:
         self.width = self.K
         ids = self.ids.reshape(len(rows), -1)
         window = self.opening.window
-        again = window.read_again(np.repeat(self.inputs, self.K).tolist(), ids) if window else None
+        prompts = [self.opening.prompts[i] for i in np.repeat(self.inputs, self.K)]
+        again = window.read_again(prompts, ids) if window else None
         if again is not None:
             (self.logits, self.state), self.shares = again, False
         else:

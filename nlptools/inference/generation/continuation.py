@@ -52,30 +52,35 @@ class Opening:
 class SlidingWindow:
     """What a language model sees of rows that outgrow its context: the last tokens, see `cut`.
 
-    The windows of all rows move on at the same steps, each time that half a context of new tokens is full, and the model
-    reads them again. The window of a row depends on its own tokens alone.
+    The window of a row moves on each time that half a context of new tokens is full, and the model reads it again. It depends
+    on the row's own tokens alone.
     """
 
     model: LanguageModel
     context: int
-    prompts: list[list[int]]
     room: int
     backend: Backend
 
-    def read_again(self, inputs: Sequence[int], new: Sequence[Sequence[int]] | np.ndarray) -> tuple[Tensor, Any] | None:
+    def moved(self, prompt: Sequence[int], new: Sequence[int]) -> list[int] | None:
+        """The new window of a row, if it moves on now and the row is longer than it; else None."""
+        if len(new) % (self.context - self.context // 2):
+            return None
+        row = [*prompt, *new]
+        window = cut(row, self.context, self.room - len(new))
+        return None if len(window) == len(row) else window
+
+    def read_again(self, prompts: Sequence[Sequence[int]], new: np.ndarray) -> tuple[Tensor, Any] | None:
         """The logits and the state after each row, if the windows move on now and a row is longer than its window; else None.
 
         Args:
-            inputs: the number of each row's prompt.
+            prompts: the prompt of each row.
             new: the new tokens of each row, of the same number.
         """
-        step = len(new[0])
-        if step % (self.context - self.context // 2):
+        step = new.shape[1]
+        if all(self.moved(prompt, ids) is None for prompt, ids in zip(prompts, new.tolist(), strict=True)):
             return None
-        rows = [[*self.prompts[i], *ids] for i, ids in zip(inputs, new, strict=True)]
+        rows = [[*prompt, *ids] for prompt, ids in zip(prompts, new.tolist(), strict=True)]
         windows = [cut(row, self.context, self.room - step) for row in rows]
-        if windows == rows:
-            return None
         return read(self.model, windows, min(self.context, self.room - step), self.backend)
 
 
@@ -88,7 +93,7 @@ def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, 
     """A language model's state after prompts, none of them empty, and the logits that follow."""
     room, context = settings.room, model.max_context
     logits, state = read(model, prompts, room if context is None else min(room, context), backend)
-    window = None if context is None else SlidingWindow(model, context, prompts, room, backend)
+    window = None if context is None else SlidingWindow(model, context, room, backend)
     return Opening(logits, state, prompts, [room] * len(prompts), window)
 
 

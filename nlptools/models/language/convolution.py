@@ -13,6 +13,7 @@ Shapes: B batch, T length, D hidden, L layers, V vocabulary, k kernel size.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -62,6 +63,10 @@ class ConvolutionLMState(NamedTuple):
     def select(self, rows: Tensor, width: int = 1) -> ConvolutionLMState:
         """See `contract.State`."""
         return ConvolutionLMState(self.inputs.index_select(1, rows))
+
+    def join(self, others: Sequence[ConvolutionLMState]) -> ConvolutionLMState:
+        """See `contract.LanguageState`."""
+        return ConvolutionLMState(torch.cat([self.inputs, *(other.inputs for other in others)], 1))
 
     def detach(self) -> ConvolutionLMState:
         """The same state, cut off from its graph."""

@@ -14,6 +14,7 @@ Shapes: B batch, T length, D hidden, V vocabulary, k local tokens, F far tokens.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -90,6 +91,10 @@ class FeedForwardLMState(NamedTuple):
     def select(self, rows: Tensor, width: int = 1) -> FeedForwardLMState:
         """See `contract.State`."""
         return FeedForwardLMState(self.ids.index_select(0, rows))
+
+    def join(self, others: Sequence[FeedForwardLMState]) -> FeedForwardLMState:
+        """See `contract.LanguageState`."""
+        return FeedForwardLMState(torch.cat([self.ids, *(other.ids for other in others)]))
 
     def detach(self) -> FeedForwardLMState:
         """The same state in memory of its own: ids have no graph."""

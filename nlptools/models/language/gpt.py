@@ -88,6 +88,25 @@ class GPTState:
         padding = None if self.padding is None else self.padding[rows[::width] // self.cache.width]
         return GPTState(self.cache.select(rows, width), padding)
 
+    def join(self, others: Sequence[GPTState]) -> GPTState:
+        """See `contract.LanguageState`."""
+        states = [state._one_by_one() for state in (self, *others)]
+        cache = Cache.joined([state.cache for state in states])
+        padding = [state._padding() + (cache.length - state.cache.length) for state in states]
+        return GPTState(cache, torch.cat(padding))
+
+    def _one_by_one(self) -> GPTState:
+        """This state, each hypothesis with slots of its own."""
+        if self.cache.width == 1:
+            return self
+        return self.select(torch.arange(self.cache.inputs * self.cache.width, device=self.cache.device))
+
+    def _padding(self) -> Tensor:
+        """(G,) as `padding`."""
+        if self.padding is not None:
+            return self.padding
+        return torch.zeros(self.cache.inputs, dtype=torch.int64, device=self.cache.device)
+
 
 class GPT(nn.Module):
     """See the module's docstring; fulfils `contract.LanguageModel`."""

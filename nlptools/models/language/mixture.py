@@ -146,6 +146,12 @@ class MixtureState(NamedTuple):
         """See `contract.State`."""
         return MixtureState(tuple(part.select(rows, width) for part in self.parts))
 
+    def join(self, others: Sequence[MixtureState]) -> MixtureState:
+        """See `contract.LanguageState`."""
+        return MixtureState(
+            tuple(part.join(more) for part, *more in zip(self.parts, *(o.parts for o in others), strict=True))
+        )
+
     def detach(self) -> MixtureState:
         """The same states, cut off from their graphs."""
         return MixtureState(tuple(part.detach() for part in self.parts))

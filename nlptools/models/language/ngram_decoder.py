@@ -6,6 +6,7 @@ Shapes: B batch, T length, n order, N positions, V vocabulary.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,10 @@ class Context(NamedTuple):
     def select(self, rows: Tensor, width: int = 1) -> Context:
         """See `contract.State`."""
         return Context(tuple(self.words[row] for row in rows.tolist()))
+
+    def join(self, others: Sequence[Context]) -> Context:
+        """See `contract.LanguageState`."""
+        return Context(tuple(words for state in (self, *others) for words in state.words))
 
     def detach(self) -> Context:
         """The same words, which no gradient goes through."""

@@ -9,6 +9,7 @@ Inside, tensors are time-major. Shapes: B batch, T length, E embedding, D hidden
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -136,6 +137,11 @@ class RecurrentState(NamedTuple):
     def select(self, rows: Tensor, width: int = 1) -> RecurrentState:
         """See `contract.State`."""
         return RecurrentState(self.hidden.index_select(1, rows), self.cell.index_select(1, rows))
+
+    def join(self, others: Sequence[RecurrentState]) -> RecurrentState:
+        """See `contract.LanguageState`."""
+        hidden, cells = zip(self, *others, strict=True)
+        return RecurrentState(torch.cat(hidden, 1), torch.cat(cells, 1))
 
     def detach(self) -> RecurrentState:
         """The same state, cut off from its graph (truncated backpropagation)."""

@@ -16,12 +16,13 @@ Shapes: B batch, T length, m memory, S = m + T, P distances, D hidden, H heads, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from nlptools.configs.checks import check_heads, check_sizes, checked_cutoffs
 from nlptools.configs.lm import TrainLM
@@ -119,6 +120,16 @@ class XLState(NamedTuple):
     def select(self, rows: Tensor, width: int = 1) -> XLState:
         """See `contract.State`."""
         return XLState(self.memory.index_select(3, rows), self.padding[rows], self.distances)
+
+    def join(self, others: Sequence[XLState]) -> XLState:
+        """See `contract.LanguageState`."""
+        states = (self, *others)
+        longest = max(state.memory.shape[4] for state in states)
+        missing = [longest - state.memory.shape[4] for state in states]
+        memory = [pad(state.memory, (0, 0, n, 0)) for state, n in zip(states, missing, strict=True)]
+        padding = [state.padding + n for state, n in zip(states, missing, strict=True)]
+        distances = max((state.distances for state in states), key=lambda table: table.shape[2])
+        return XLState(torch.cat(memory, 3), torch.cat(padding), distances)
 
     def detach(self) -> XLState:
         """The same state, cut off from its graph."""

@@ -89,3 +89,25 @@ def test_the_command_writes_as_many_tokens_as_requested(call: Run, tmp_path: Any
         assert (done.code, done.err, len(done.lines)) == (0, "", 3)
         found = [row for line in done.lines for row in json.loads(line)["continuations"]]
         assert all(len(row["tokens"]) == 80 and row["finish"] == "length" for row in found)
+
+
+@pytest.mark.parametrize("more", [{"temperature": 0}, {"num_samples": 2, "top_k": 5}])
+def test_a_batch_that_is_filled_up_has_windows_of_its_own(more: dict[str, Any]) -> None:
+    model, rng = tiny("transformer"), np.random.default_rng(3)
+    prompts = [[EOS, *rng.integers(2, 50, n).tolist()] for n in rng.integers(0, 40, 12)]
+    settings = Generate(max_new_tokens=NEW, batch_size=3, **more)
+    ends = [NEW - n % 23 for n in range(12)]
+
+    def together(row: int, new: Continuation) -> bool:
+        return len(new.ids) >= ends[row // settings.drawn]
+
+    found = generate(model, prompts, settings, BACKEND, eos=EOS, seed=3, watch=together, forbidden=[EOS])
+    for number, prompt in enumerate(prompts):
+
+        def single(row: int, new: Continuation, end: int = ends[number]) -> bool:
+            return len(new.ids) >= end
+
+        how: dict[str, Any] = {"seed": 3, "first": number, "watch": single, "forbidden": [EOS]}
+        (alone,) = generate(model, [prompt], settings, BACKEND, eos=EOS, **how)
+        assert [c.ids for c in found[number]] == [c.ids for c in alone]
+        assert len(alone[0].ids) == ends[number]
