@@ -672,6 +672,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from generate' -l help -d 'Show 
 complete -c nlptools -n '__fish_seen_subcommand_from serve' -l host -r -d 'Address to listen on; with the default, only this machine can connect.'
 complete -c nlptools -n '__fish_seen_subcommand_from serve' -l port -r -d 'Port to listen on; 0: a free one.'
 complete -c nlptools -n '__fish_seen_subcommand_from serve' -l name -r -d 'Name of the model in answers. Default: the name of its directory.'
+complete -c nlptools -n '__fish_seen_subcommand_from serve' -l chat -r -d 'Chat template: a model directory, or a known format such as chatml. Default: the model\'s own.'
 complete -c nlptools -n '__fish_seen_subcommand_from serve' -l batch-size -r -d 'Prompts or texts computed together.'
 complete -c nlptools -n '__fish_seen_subcommand_from serve' -l most-waiting -r -d 'Prompts or texts that may wait; further requests are refused with status 503.'
 complete -c nlptools -n '__fish_seen_subcommand_from serve' -l most-tokens -r -d 'Maximum number of new tokens of an answer.'

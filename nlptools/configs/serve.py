@@ -16,6 +16,11 @@ class Serve:
     )
     port: int = option(8000, "Port to listen on; 0: a free one.", low=0, high=65535, metavar="N")
     name: str | None = option(None, "Name of the model in answers. Default: the name of its directory.", metavar="NAME")
+    chat: str | None = option(
+        None,
+        "Chat template: a model directory, or a known format such as chatml. Default: the model's own.",
+        metavar="NAME",
+    )
     batch_size: int = option(32, "Prompts or texts computed together.", low=1, metavar="N")
     most_waiting: int = option(
         256, "Prompts or texts that may wait; further requests are refused with status 503.", low=1, metavar="N"

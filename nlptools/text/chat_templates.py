@@ -93,6 +93,12 @@ def chat_template(name: str) -> Conversation:
     return _Jinja(name, source, special)
 
 
+def has_chat_template(name: str) -> bool:
+    """Whether the model directory has a chat template."""
+    path = locate(name)
+    return path.is_dir() and _source(path, _config(path / "tokenizer_config.json")) is not None
+
+
 def _config(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 

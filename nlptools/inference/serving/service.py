@@ -20,6 +20,7 @@ from nlptools.inference.language_model import Generated, LanguageModel
 from nlptools.inference.loading import load
 from nlptools.inference.ngram_scorer import NGramScorer
 from nlptools.inference.serving.worker import Job
+from nlptools.text import chat_templates
 
 EMBED = "embed"  # the key of jobs that embed; those that generate have their settings as key
 
@@ -45,7 +46,10 @@ class Service:
 
     @classmethod
     def open(cls, path: str, settings: Serve, compute: Compute) -> Service:
-        """The model in the directory `path`. Raises as `load`; UsageError if it neither generates from prompts nor embeds."""
+        """The model in the directory `path`.
+
+        Raises as `load` and `chat_template`; UsageError if the model neither generates nor embeds.
+        """
         loaded: Any = load(path, compute=compute)
         if isinstance(loaded, NGramScorer):
             loaded = load(path, settings=Generate(), compute=compute)
@@ -54,7 +58,7 @@ class Service:
             embedder = None
             if hasattr(loaded.model.config, "num_hidden_layers"):
                 embedder = TextEmbedder(loaded.bundle, None, loaded.backend, Embed(pooling="last"))
-            return cls(name, loaded, embedder)
+            return cls(name, loaded, embedder, _render(settings.chat or path))
         if isinstance(loaded, TextEmbedder | WordEmbedder):
             return cls(name, None, loaded)
         raise UsageError(
@@ -90,6 +94,14 @@ class Service:
         """The number of tokens of a text that was embedded."""
         tokenizer = getattr(getattr(self.embedder, "bundle", None), "tokenizer", None)
         return len(tokenizer.encode(text)) if tokenizer is not None else len(text.split())
+
+
+def _render(name: str) -> Callable[[completions.Messages], str] | None:
+    """Makes prompts of conversations by a chat template; None for a directory without one."""
+    if name not in chat_templates.FORMATS and not chat_templates.has_chat_template(name):
+        return None
+    conversation = chat_templates.chat_template(name)
+    return lambda messages: conversation(messages, True)
 
 
 def _pass(job: Job, text: str) -> None:

@@ -29,9 +29,9 @@ GREEDY = {"temperature": 0, "max_tokens": 6}
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Service:
     path = words_bundle(tmp_path_factory.mktemp("serve") / "words")
-    opened = Service.open(str(path), Serve(), Compute(precision="fp32", threads=1, device="cpu"))
-    opened.render = lambda messages: " ".join(message["content"] for message in messages)
-    return opened
+    template = "{% for m in messages %}{{ m.content }}{% if not loop.last %} {% endif %}{% endfor %}"
+    (path / "chat_template.jinja").write_text(template, encoding="utf-8")
+    return Service.open(str(path), Serve(), Compute(precision="fp32", threads=1, device="cpu"))
 
 
 @pytest.fixture(scope="module")
