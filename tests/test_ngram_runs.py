@@ -11,6 +11,7 @@ import pytest
 from nlptools.corpora import columns
 from nlptools.corpora.columns import Column, ColumnWriter
 from nlptools.errors import BundleError, InputError, StreamError
+from nlptools.models.language.key_table import rising_order
 from nlptools.models.language.ngram import NGramConfig
 from nlptools.training.ngrams import counting, places, runs, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
@@ -132,7 +133,7 @@ def test_a_full_disk_is_an_error_of_one_line():
 @pytest.mark.parametrize("largest", [0, 40, 2**16, 2**32, 2**56, 2**62])
 def test_keys_of_any_size_are_sorted(largest):
     keys = np.random.default_rng(3).integers(0, largest + 1, 1000)
-    np.testing.assert_array_equal(places._ranks(keys), np.argsort(keys, kind="stable"))
+    np.testing.assert_array_equal(rising_order(keys), np.argsort(keys, kind="stable"))
 
 
 @pytest.mark.parametrize("size", [1, 60, 1000])

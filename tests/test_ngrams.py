@@ -10,6 +10,7 @@ from itertools import chain, pairwise
 import numpy as np
 import pytest
 
+from nlptools.models.language import ngram
 from nlptools.models.language.ngram import BOS, EOS, NGramConfig, NGrams
 from nlptools.training.ngrams import counting, smoothing
 
@@ -163,3 +164,22 @@ def test_jelinek_mercer_mixes_relative_frequencies():
         expected = [0.6 * pairs[before, w] / seen + 0.4 * lower[w] if seen else lower[w] for w in range(V)]
         expected[BOS] = 0
         np.testing.assert_allclose(10 ** fast.next_words([before]), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_scores_do_not_depend_on_the_parts_that_are_looked_up(order, monkeypatch):
+    text = sentences(5)
+    ids = flat([*text, *sentences(6)])
+    whole = model(text, order, smoothing.kneser_ney).score(ids)
+    assert whole.lengths.max() == order
+    monkeypatch.setattr(ngram, "available_threads", lambda: 3)
+    for size in (1, 3, 50):
+        monkeypatch.setattr(ngram, "_SORTED", size)
+        monkeypatch.setattr(ngram, "_IN_CACHE", size)
+        parts = model(text, order, smoothing.kneser_ney)
+        for _ in range(3):  # with searches at first, with hash tables at last
+            matches = parts.score(ids)
+            np.testing.assert_array_equal(matches.log_probs, whole.log_probs)
+            np.testing.assert_array_equal(matches.lengths, whole.lengths)
+        assert all(level.table.is_hashed for level in parts.levels[1:])
+    assert not len(parts.score(ids[:0]).log_probs)

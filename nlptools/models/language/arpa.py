@@ -259,7 +259,7 @@ def _places(model: NGrams, words: Longs) -> Longs:
     """The index of each n-gram (G, n) in its level; -1 for those that the model does not have."""
     index = words[:, 0]
     for level, column in zip(model.levels[1:], words.T[1:], strict=False):
-        index = np.where(index < 0, -1, level.table.find(index * model.vocab_size + column))
+        index = np.where(index < 0, -1, level.table.find(index * model.vocab_size + column)[0])
     return index
 
 

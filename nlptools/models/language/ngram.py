@@ -11,6 +11,7 @@ Shapes: V words of the vocabulary, G n-grams of one length, T tokens.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,12 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nlptools.corpora.columns import Column, in_memory
+from nlptools.environment import available_threads
 from nlptools.errors import BundleError
+from nlptools.files.prefetch import mapped
 from nlptools.models.language.key_table import KeyTable
 
 UNK, BOS, EOS = 0, 1, 2  # ids in a vocabulary of our own
 SPECIAL = ("<unk>", "<s>", "</s>")
 LONGEST = 100  # words of an n-gram
+
+# tokens that are looked up at a time: in hash tables, and in sorted tables, which favours many
+_IN_CACHE, _SORTED = 1 << 15, 1 << 19
 
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -52,8 +58,8 @@ class Level:
 
     @cached_property
     def table(self) -> KeyTable:
-        """The places of keys."""
-        return KeyTable(self.keys, self.hashed)
+        """The places of keys, and their `log_probs`."""
+        return KeyTable(self.keys, self.log_probs, self.hashed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,37 +159,55 @@ class NGrams:
     def score(self, ids: Longs) -> Matches:
         """Look up a text.
 
+        A long text is looked up in parts, by several threads.
+
         Args:
             ids: (T,) word ids; <s> begins a sentence, and nothing before it counts.
         """
-        log_probs = self.levels[0].log_probs[ids]
+        size = _IN_CACHE if all(level.table.is_hashed for level in self.levels[1:]) else _SORTED
+        log_probs, lengths = np.empty(len(ids), np.float32), np.empty(len(ids), np.int8)
+
+        def fill(start: int) -> None:
+            lead = min(start, self.order - 1)  # words before the part, as contexts
+            part = self._score(ids[start - lead : start + size])
+            log_probs[start : start + size], lengths[start : start + size] = part.log_probs[lead:], part.lengths[lead:]
+
+        starts = range(0, len(ids), size)
+        deque(mapped(fill, starts, min(len(starts), available_threads())), maxlen=0)
+        return Matches(log_probs, lengths)
+
+    def _score(self, ids: Longs) -> Matches:
+        log_probs = self.levels[0].log_probs.take(ids)
         lengths = np.ones(len(ids), np.int8)
-        for n, (known, contexts, places) in enumerate(self.walk(ids), 2):
-            level, below = self.levels[n - 1], self.levels[n - 2].backoffs
-            assert below is not None
-            hit = places >= 0
-            log_probs[known[~hit]] += below[contexts[~hit]]
-            log_probs[known[hit]] = level.log_probs[places[hit]]
-            lengths[known[hit]] = n
+        for n, (known, contexts, places, longer) in enumerate(self.walk(ids), 2):
+            backoffs = self.levels[n - 2].backoffs
+            assert backoffs is not None
+            is_hit = places >= 0
+            misses = np.flatnonzero(~is_hit)
+            longer[misses] = log_probs.take(known.take(misses)) + backoffs.take(contexts.take(misses))
+            log_probs[known] = longer
+            lengths[known[is_hit]] = n
         log_probs[ids == self.config.bos] = 0
         return Matches(log_probs, lengths)
 
-    def walk(self, ids: Longs) -> Iterator[tuple[Longs, Longs, Longs]]:
+    def walk(self, ids: Longs) -> Iterator[tuple[Longs, Longs, Longs, Floats]]:
         """Look up the n-grams of 2, 3, ... words that end at the tokens of a text (T,), see `score`.
 
         Yields:
-            the places of the tokens whose context is in the table, the indices of the contexts, and of the n-grams; -1 where
-            the table has none.
+            the places of the tokens whose context is in the table, the indices of the contexts, the indices of the n-grams, and
+            their log10 probabilities; -1 and 0 where the table has none.
         """
-        index = ids.astype(np.int64)  # of the n-gram that ends at each place; -1: not in the table
+        known, index = (
+            np.arange(len(ids)),
+            ids.astype(np.int64),
+        )  # the n-grams in the table: their last tokens, their indices
         for level in self.levels[1:]:
-            context = np.concatenate([[-1], index[:-1]])
-            context[ids == self.config.bos] = -1
-            known = np.flatnonzero(context >= 0)
-            places = level.table.find(context[known] * self.vocab_size + ids[known])
-            yield known, context[known], places
-            index = np.full(len(ids), -1, np.int64)
-            index[known] = places
+            longer = np.flatnonzero((known + 1 < len(ids)) & (ids.take(known + 1, mode="clip") != self.config.bos))
+            known, contexts = known.take(longer) + 1, index.take(longer)
+            places, log_probs = level.table.find(contexts * self.vocab_size + ids.take(known))
+            yield known, contexts, places, log_probs
+            is_hit = np.flatnonzero(places >= 0)
+            known, index = known.take(is_hit), places.take(is_hit)
 
     def context(self, ids: Sequence[int]) -> list[int]:
         """The indices of the contexts that the table has among the last words of `ids`: of 1 word, of 2, ... `order` - 1."""
@@ -191,7 +215,7 @@ class NGrams:
         for length in range(1, min(self.order - 1, len(ids)) + 1):
             index = ids[-length]
             for level, word in zip(self.levels[1:], ids[len(ids) - length + 1 :], strict=False):
-                index = int(level.table.find(np.array([index * self.vocab_size + word]))[0])
+                index = int(level.table.find(np.array([index * self.vocab_size + word]))[0][0])
                 if index < 0:
                     return found
             found.append(index)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nlptools.models.language.key_table import rising_order
 from nlptools.models.language.ngram import Longs
 
 Ids = NDArray[np.int32]
@@ -49,7 +50,7 @@ class Part:
         keys = contexts * np.int64(V)
         keys += last.take(inside)
         several = np.arange(len(keys)) if n == 2 else _repeated(contexts)
-        ranks = several.take(_ranks(keys.take(several)))
+        ranks = several.take(rising_order(keys.take(several)))
         keys[several], places[several] = keys.take(ranks), places.take(ranks)
         is_first = np.ones(len(keys), np.bool_)
         np.not_equal(keys[1:], keys[:-1], out=is_first[1:])
@@ -81,18 +82,3 @@ def _repeated(rising: NDArray[Any]) -> Longs:
     same = np.zeros(len(rising) + 1, np.bool_)
     np.equal(rising[1:], rising[:-1], out=same[1:-1])
     return np.flatnonzero(same[1:] | same[:-1])
-
-
-def _ranks(keys: Longs) -> Longs:
-    """The places of integers in rising order.
-
-    They are sorted by 16 bits at a time, the last ones first: np.argsort counts those, which takes half the time.
-    """
-    if not len(keys):
-        return np.zeros(0, np.int64)
-    keys = keys - keys.min()
-    ranks = np.argsort(keys.astype(np.uint16), kind="stable")
-    for shift in range(16, int(keys.max()).bit_length(), 16):
-        digits = (keys >> shift).astype(np.uint16).take(ranks)
-        ranks = ranks.take(np.argsort(digits, kind="stable"))
-    return ranks

@@ -48,14 +48,14 @@ def _relative_frequencies(
 ) -> tuple[np.ndarray, Doubles]:
     """For each length and each token but <s>: whether the context was seen, and the relative frequency after it."""
     V, T = config.vocab_size, len(ids)
-    unused = np.zeros(0, np.float32)
     all_keys = [in_memory(level.keys) for level in levels]
-    table = NGrams(config, [Level(keys, unused, hashed=isinstance(levels[0].counts, np.ndarray)) for keys in all_keys])
+    hashed = isinstance(levels[0].counts, np.ndarray)
+    table = NGrams(config, [Level(keys, np.zeros(len(keys), np.float32), hashed=hashed) for keys in all_keys])
     seen, shares = np.zeros((config.order, T), bool), np.zeros((config.order, T))
     counts = levels[0].counts[:].astype(np.float64)
     counts[config.bos] = 0
     seen[0], shares[0] = True, counts[ids] / counts.sum()
-    for n, (known, contexts, places) in enumerate(table.walk(ids), 2):
+    for n, (known, contexts, places, _) in enumerate(table.walk(ids), 2):
         totals = np.zeros(len(levels[n - 2]))
         for span in spans(levels, n, V, 1 << 19):
             totals[span.first : span.last] = sums(
