@@ -12,20 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nlptools import messages
 from nlptools.corpora.columns import ColumnWriter, pieces
+from nlptools.files.prefetch import mapped
 from nlptools.models.language.ngram import Level, Longs, NGramConfig, NGrams
 from nlptools.training.ngrams.counting import CountedLevel, Span, spans
 
 Doubles = NDArray[np.float64]
 
 _FALLBACK = (0.5, 1.0, 1.5)  # discounts for n-grams that occur once, twice, more often
-_ROWS = 1 << 19  # n-grams smoothed at a time
+_ROWS = 1 << 17  # n-grams that a thread smooths at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,7 @@ def estimate(
     smoothing: Smoothing,
     prune: Sequence[int] = (),
     folder: Path | None = None,
+    threads: int = 1,
 ) -> NGrams:
     """A smoothed model.
 
@@ -73,94 +75,132 @@ def estimate(
             ones. Words themselves stay. What is left out goes to the shorter contexts.
         folder: the tables are written to files in this folder, as `Column`s; None: they are in memory. Besides, memory holds
             up to 20 bytes for each n-gram of a length.
+        threads: how many compute.
 
     Raises:
         StreamError: disk full or another write error.
     """
     V, order = config.vocab_size, config.order
     tables = [_Table(n, folder) for n in range(1, order + 1)]
-    below = np.full(1, 1 / (V - 1))  # the uniform distribution: <s> is never predicted
-    below_kept: NDArray[np.bool_] | None = None  # None: all
+    below = _Below(np.full(1, 1 / (V - 1)), None)  # the uniform distribution: <s> is never predicted
     for n, (level, table) in enumerate(zip(levels, tables, strict=True), 1):
         counts = _Counts(levels, n, config, smoothing.adjusts)
-        term = smoothing.term(n, order, counts.of_counts())
+        term = smoothing.term(n, order, counts.of_counts(threads))
         limit = prune[min(n, len(prune)) - 1] if prune and n > 1 else 0
+        smooth = _Smoother(level, counts, term, limit, below, config)
         kept = np.ones(len(level), bool) if limit and n < order else None
         probabilities = np.empty(len(level) if n < order else 0)
         placed = 0  # contexts kept so far
-        for span in spans(levels, n, V, _ROWS):
-            smoothed, stay = _smoothed(level, span, term, counts(span), limit)
-            chunk = smoothed.shares + smoothed.gammas[span.contexts] * below[level.suffixes[span.start : span.end]]
-            if n == 1:
-                chunk[config.bos] = 1.0  # as KenLM writes it; it is never looked up
-            gammas, places = _of_kept_contexts(smoothed.gammas, span, below_kept)
+        for rows in mapped(smooth, spans(levels, n, V, _ROWS), threads):
             if n > 1:
-                tables[n - 2].backoffs.append(log10(gammas))
-            table.keys.append(((places + placed) * V + span.words)[stay])
-            placed += len(gammas)
-            table.log_probs.append(log10(chunk[stay]))
+                tables[n - 2].backoffs.append(rows.backoffs)
+            table.keys.append(rows.keys + placed * V)
+            placed += len(rows.backoffs)
+            table.log_probs.append(rows.log_probs)
             if n < order:
-                probabilities[span.start : span.end] = chunk
+                probabilities[rows.start : rows.start + len(rows.probabilities)] = rows.probabilities
             if kept is not None:
-                kept[span.start : span.end] = stay
-        below, below_kept = probabilities, kept
+                kept[rows.start : rows.start + len(rows.probabilities)] = rows.stay
+        below = _Below(probabilities, kept)
     return NGrams(config, [table.level(order) for table in tables])
 
 
-def _smoothed(
-    level: CountedLevel, span: Span, term: Term, counts: Doubles, limit: int
-) -> tuple[Smoothed, NDArray[np.bool_] | slice]:
-    """The terms of some n-grams, and which of them stay: those that occur more than `limit` times."""
-    smoothed = term(counts, span.contexts, span.last - span.first)
-    if not limit:
-        return smoothed, slice(None)
-    stay = level.counts[span.start : span.end] > limit
-    lost = sums(smoothed.shares[~stay], span.contexts[~stay], len(smoothed.gammas))
-    return Smoothed(smoothed.shares, smoothed.gammas + lost), stay
+class _Below(NamedTuple):
+    """The n-grams one level below: their probabilities, and which are in the table; None: all."""
+
+    probabilities: Doubles
+    kept: NDArray[np.bool_] | None
 
 
-def _of_kept_contexts(gammas: Doubles, span: Span, kept: NDArray[np.bool_] | None) -> tuple[Doubles, Longs]:
-    """The gammas of the contexts that are in the table, and the place of each n-gram's context among them."""
-    if kept is None:
-        return gammas, span.contexts
-    stay = kept[span.first : span.last]
-    return gammas[stay], (np.cumsum(stay) - 1)[span.contexts]
+class _Rows(NamedTuple):
+    """Rows of a table: those of a span of G n-grams with C contexts, of which K and c are kept.
+
+    Attributes:
+        start: index of the first n-gram.
+        keys, log_probs: (K,); the kept contexts of the span are numbered from 0 on.
+        backoffs: (c,) of the contexts.
+        probabilities, stay: (G,) of all n-grams, and which are kept.
+    """
+
+    start: int
+    keys: Longs
+    log_probs: NDArray[np.float32]
+    backoffs: NDArray[np.float32]
+    probabilities: Doubles
+    stay: NDArray[np.bool_] | slice
+
+
+@dataclass(frozen=True, eq=False)
+class _Smoother:
+    """Smooths the n-grams of one length; those that occur at most `limit` times are left out of the table."""
+
+    level: CountedLevel
+    counts: _Counts
+    term: Term
+    limit: int
+    below: _Below
+    config: NGramConfig
+
+    def __call__(self, span: Span) -> _Rows:
+        smoothed, stay = self._smoothed(span)
+        probabilities = smoothed.gammas.take(span.contexts)
+        probabilities *= self.below.probabilities.take(self.level.suffixes[span.start : span.end])
+        probabilities += smoothed.shares
+        if self.counts.n == 1:
+            probabilities[self.config.bos] = 1.0  # as KenLM writes it; it is never looked up
+        gammas, places = self._of_kept_contexts(smoothed.gammas, span)
+        keys = (places * self.config.vocab_size + span.words)[stay]
+        return _Rows(span.start, keys, log10(probabilities[stay]), log10(gammas), probabilities, stay)
+
+    def _smoothed(self, span: Span) -> tuple[Smoothed, NDArray[np.bool_] | slice]:
+        """The terms of some n-grams, and which of them stay."""
+        counts = self.counts(span.start, span.end).astype(np.float64)
+        smoothed = self.term(counts, span.contexts, span.last - span.first)
+        if not self.limit:
+            return smoothed, slice(None)
+        stay = self.level.counts[span.start : span.end] > self.limit
+        lost = sums(smoothed.shares[~stay], span.contexts[~stay], len(smoothed.gammas))
+        return Smoothed(smoothed.shares, smoothed.gammas + lost), stay
+
+    def _of_kept_contexts(self, gammas: Doubles, span: Span) -> tuple[Doubles, Longs]:
+        """The gammas of the contexts that are in the table, and the place of each n-gram's context among them."""
+        if self.below.kept is None:
+            return gammas, span.contexts
+        stay = self.below.kept[span.first : span.last]
+        return gammas[stay], (np.cumsum(stay) - 1)[span.contexts]
 
 
 class _Counts:
     """What the n-grams of one length count."""
 
     def __init__(self, levels: Sequence[CountedLevel], n: int, config: NGramConfig, adjusts: bool) -> None:
-        self._level, self._n, self._bos = levels[n - 1], n, config.bos
-        self._levels, self._V = levels, config.vocab_size
+        self._level, self.n, self._bos = levels[n - 1], n, config.bos
         self._different: NDArray[np.int32] | None = None
         if adjusts and n < len(levels):
             self._different = np.zeros(len(self._level), np.int32)
             for some in pieces(levels[n].suffixes):
                 np.add.at(self._different, some, np.int32(1))  # a plain 1 is 30 times slower
 
-    def __call__(self, span: Span) -> Doubles:
-        counts: Doubles
-        start, end = span.start, span.end
-        if self._n == 1:
-            given = self._level.counts[:] if self._different is None else self._different
-            counts = given.astype(np.float64)
-            counts[self._bos] = 0  # <s> by itself is never predicted
-        elif self._different is None:
-            counts = self._level.counts[start:end].astype(np.float64)
-        else:
-            counts = self._different[start:end].astype(np.float64)
-            low, high = (min(max(place, start), end) for place in self._level.starts)
+    def __call__(self, start: int, end: int) -> NDArray[np.integer[Any]]:
+        """The counts of some n-grams."""
+        given = self._level.counts if self._different is None else self._different
+        counts: NDArray[np.integer[Any]] = np.array(given[start:end])
+        low, high = (min(max(place, start), end) for place in self._level.starts)
+        if self.n == 1:
+            counts[low - start : high - start] = 0  # <s> by itself is never predicted
+        elif self._different is not None:
             counts[low - start : high - start] = self._level.counts[low:high]
         return counts
 
-    def of_counts(self) -> list[int]:
+    def of_counts(self, threads: int) -> list[int]:
         """How many n-grams count 0, 1, 2, 3, 4."""
-        out = np.zeros(6, np.int64)
-        for span in spans(self._levels, self._n, self._V, _ROWS):
-            out += np.bincount(np.minimum(self(span), 5).astype(np.int64), minlength=6)
-        numbers: list[int] = out[:5].tolist()
-        return numbers
+
+        def histogram(start: int) -> Longs:
+            counts = np.minimum(self(start, min(start + _ROWS, len(self._level))), 5)
+            return np.bincount(counts, minlength=6)
+
+        numbers = sum(mapped(histogram, range(0, len(self._level), _ROWS), threads), np.zeros(6, np.int64))
+        return [int(number) for number in numbers[:5]]
 
 
 class _Table:

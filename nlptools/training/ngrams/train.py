@@ -169,7 +169,7 @@ def _estimated(
         held_out = list(encoded([valid], text.tokenizer, text.eos, settings.document, errors))
     folder = scratch if isinstance(levels[-1].suffixes, Column) else None
     method = _method(settings, levels, config, held_out)
-    model = smoothing.estimate(levels, config, method, _limits(settings), folder)
+    model = smoothing.estimate(levels, config, method, _limits(settings), folder, available_threads())
     metrics: dict[str, Any] = {"ngrams": [len(level) for level in model.levels]}
     if held_out is not None:
         measured = perplexities(*total_score(model.mapped(), held_out, text.eos, text.tokenizer.vocab.unk))
