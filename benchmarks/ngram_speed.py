@@ -6,8 +6,9 @@ Trains on TEXT, tokens separated by spaces (default: the English novels and the 
 19.7M words), with modified Kneser-Ney smoothing, and scores its first 100,000 lines. Training is whole commands, from text to
 the model on disk: without and with an ARPA file, and within --memory; beside `lmplz` where it is on the path. Scoring is beside
 the Python package `kenlm`, sentence by sentence, where it is installed (neither comes with nlptools); it reads the ARPA file
-that `train-lm` has written, and the scores are compared. Prints words per second of wall clock, in turns, and the peak of
-resident memory of each command.
+that `train-lm` has written, and the scores are compared. Both have their tables in memory from the second round on. Whole
+commands, which load the model and score those lines once, have a table of their own. Prints words per second of wall clock, in
+turns, and the peak of resident memory of each command.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
+import os
 import shutil
 import subprocess
 import sys
@@ -65,36 +67,45 @@ def training(text: Path, words: int, place: Path, order: int, rounds: int, memor
     """Whole commands, from text to a model on disk."""
     command = [sys.executable, "-m", "nlptools", "train-lm", "-q", "--arch", "ngram", "-t", "whitespace", "--force"]
     command += ["--order", str(order), "-o"]
-    peaks: dict[str, int] = {}
-
-    def timed(name: str, arguments: list[str], output: Path | None = None) -> Callable[[], float]:
-        def measure() -> float:
-            begin = time.perf_counter()
-            with text.open("rb") as source, contextlib.ExitStack() as stack:
-                target = stack.enter_context(output.open("wb")) if output else None
-                process = subprocess.Popen(arguments, stdin=source, stdout=target, stderr=subprocess.DEVNULL)
-                while process.poll() is None:
-                    peaks[name] = max(peaks.get(name, 0), peak_memory(process.pid))
-                    time.sleep(0.02)
-            if process.returncode:
-                raise SystemExit(f"{arguments} ended with status {process.returncode}")
-            return words / (time.perf_counter() - begin)
-
-        return measure
-
     commands = {
         "nlptools, its own files": [*command, str(place / "lm")],
         "nlptools, ARPA as well": [*command, str(place / "lm"), "--arpa", str(place / "lm.arpa")],
         f"nlptools --memory {memory}": [*command, str(place / "lm-files"), "--memory", memory],
     }
-    sides = {name: timed(name, arguments) for name, arguments in commands.items()}
+    peaks: dict[str, int] = {}
+    null = Path(os.devnull)
+    sides = {name: whole(name, arguments, text, words, null, peaks) for name, arguments in commands.items()}
     if shutil.which("lmplz"):
         arguments = ["lmplz", "-o", str(order), "-S", "50%", "-T", str(place), "--skip_symbols"]
-        sides["lmplz"] = timed("lmplz", arguments, place / "theirs.arpa")
+        sides["lmplz"] = whole("lmplz", arguments, text, words, place / "theirs.arpa", peaks)
     compare(f"{order}-grams of {words:,} words, from text to a model", "words/s", sides, rounds)
-    print("peak memory: " + ", ".join(f"{name}: {peak / 1024:,.0f} MB" for name, peak in peaks.items()))
+    report(peaks)
     ours, in_files = ((place / name / "model.safetensors").read_bytes() for name in ("lm", "lm-files"))
     assert ours == in_files, "a model made with little memory is different"
+
+
+def whole(
+    name: str, arguments: list[str], text: Path, words: int, output: Path, peaks: dict[str, int]
+) -> Callable[[], float]:
+    """Measures a command that reads `text` and writes `output`; `peaks` gets the most kilobytes that it has had in memory."""
+
+    def measure() -> float:
+        begin = time.perf_counter()
+        with text.open("rb") as source, output.open("wb") as target:
+            process = subprocess.Popen(arguments, stdin=source, stdout=target, stderr=subprocess.DEVNULL)
+            while process.poll() is None:
+                peaks[name] = max(peaks.get(name, 0), peak_memory(process.pid))
+                time.sleep(0.02)
+        if process.returncode:
+            raise SystemExit(f"{arguments} ended with status {process.returncode}")
+        return words / (time.perf_counter() - begin)
+
+    return measure
+
+
+def report(peaks: dict[str, int]) -> None:
+    """Print the peaks of resident memory."""
+    print("peak memory: " + ", ".join(f"{name}: {peak / 1024:,.0f} MB" for name, peak in peaks.items()))
 
 
 def peak_memory(process: int) -> int:
@@ -133,6 +144,13 @@ def scoring(lines: list[str], place: Path, rounds: int) -> None:
         np.testing.assert_allclose(scores, expected, atol=1e-3)
         sides["kenlm"] = timed(lambda: [theirs.score(line) for line in lines])
     compare(f"scores of {len(lines):,} lines, {words:,} words", "words/s", sides, rounds)
+    text, peaks = place / "scored", dict[str, int]()
+    text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "nlptools", "score", "-q", str(place / "lm"), "--per"]
+    names = {f"nlptools score --per {per}": [*command, per] for per in ("line", "total")}
+    commands = {name: whole(name, arguments, text, words, Path(os.devnull), peaks) for name, arguments in names.items()}
+    compare(f"whole commands: scores of {words:,} words, with loading", "words/s", commands, rounds)
+    report(peaks)
 
 
 if __name__ == "__main__":
