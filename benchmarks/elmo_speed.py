@@ -2,7 +2,7 @@
 
     python benchmarks/elmo_speed.py [small|medium ...] [--rounds N]
 
-The shapes are those of AllenNLP's models (Peters et al. 2018, arXiv:1802.05365) with the softmax over all words. Words are drawn
+The shapes are those of the presets (Peters et al. 2018, arXiv:1802.05365), with the softmax over all words. Words are drawn
 from 30,000 by Zipf's law, in texts of one length. The other side is what one writes by hand: `nn.Conv1d` over the 50 characters
 of each word of the batch, `nn.LSTM` with `proj_size` in each direction (without ELMo's limits), `F.cross_entropy`,
 `clip_grad_norm_` and `torch.optim.AdamW`; also under bf16 autocast. Ours is the training step of `train-lm` itself, in fp32 and,
@@ -23,11 +23,11 @@ from training_loops import Step, compare, our_step, speed
 WIDE = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 # words, texts of a batch, words of a text, hidden, cells, highway layers, filters; `tiny` is for tests of this script
 SHAPES = {
-    "small": (30_000, 32, 32, 128, 1024, 1, WIDE),
-    "medium": (30_000, 32, 32, 256, 2048, 1, WIDE),
+    "small": (30_000, 32, 64, 128, 1024, 1, WIDE),
+    "medium": (30_000, 32, 64, 256, 2048, 1, WIDE),
     "tiny": (60, 4, 8, 16, 24, 1, ((1, 8), (3, 8))),
 }
-_STEPS = {"small": 2, "medium": 1, "tiny": 2}  # of a round
+_STEPS = {"small": 1, "medium": 1, "tiny": 2}  # of a round
 _DROPOUT, _CHARACTER, _COLUMNS = 0.1, 16, 50
 
 

@@ -28,6 +28,10 @@ line after each input line. --per total writes one JSON object: perplexity per t
 counts, and the protocol (context, stride, the last window, memory, the token before the first one, unknown words, device
 and precision).
 
+An ELMo has two more columns per line: the log-probability forward, each token given those before it, and backward, each given
+those behind it. The first column is their mean; so are the log-probabilities per token, and the perplexity of --per total,
+which also has forward_perplexity and backward_perplexity.
+
 --per word writes a line for each word (what stands between white space, as in the text) with the columns of --columns behind it,
 and an empty line after each input line. Surprisal is the negative logarithm, to the base of --base, of the probability of the
 word given all words before it in the line; for the first word, given the start of the text. The pieces of a word are summed. In
@@ -51,8 +55,9 @@ itself), "greedy" (whether it is what greedy decoding generates), and "unconditi
 the most probable choice by "sum" (acc of lm-evaluation-harness), by mean log-probability per "token" and per "byte" (acc_norm for
 ASCII), and by "unconditional" (acc_mutual_info). Accuracies go to standard error.
 
---json writes an object for each input line: log_probability and tokens (a number) per line; lists named token and
-log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are null.""",
+--json writes an object for each input line: log_probability and tokens (a number) per line, of an ELMo also forward and backward;
+lists named token and log_probability per token; lists named word, surprisal, rank, entropy, tokens per word. Infinite numbers are
+null.""",
     examples=(
         ("Write the log-probability of each line:", "nlptools score lm/ < candidates.txt"),
         ("Measure the perplexity of a text:", "nlptools score lm/ --per total held-out.txt"),

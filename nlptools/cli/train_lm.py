@@ -25,7 +25,8 @@ manifest.json (sizes and SHA-256 sums),
 checkpoints/ and data/ (token ids, to continue from). An n-gram model (--arch ngram) is counted in one pass: model.safetensors
 holds its tables, counts.safetensors the counts (--keep-counts), and a tokenizer without --vocab gets a vocabulary of all
 tokens of the text. With --valid the saved weights are those with the lowest validation loss, otherwise the last ones; --average
-can replace them by the mean of several. Nothing is written to standard output.""",
+can replace them by the mean of several. An ELMo (--arch elmo) reads words as their bytes, up to 48 of each; its --valid
+perplexity is that of the mean of both directions. Nothing is written to standard output.""",
     examples=(
         (
             "Train a small Transformer on a text file, with held-out text for validation:",

@@ -51,7 +51,7 @@ class MaskedScorer:
         """
         name = display(str(loaded.path))
         if "masked" not in loaded.heads:
-            if loaded.family in (registry.LANGUAGE, registry.NGRAM):
+            if loaded.family in (registry.LANGUAGE, registry.BIDIRECTIONAL, registry.NGRAM):
                 raise UsageError(f"--masked: {name} is a language model", hint="score it without --masked")
             what = "the head that predicts masked tokens is not in its directory" if loaded.is_encoder else "no encoder"
             raise UsageError(

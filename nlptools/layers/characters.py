@@ -22,7 +22,7 @@ from nlptools.layers.pooling import pool
 from nlptools.layers.sentence import Bidirectional
 
 _WIDTH = 3  # characters in a window
-_AT_ONCE = 512  # words of similar length that are computed together
+_AT_ONCE = 128  # words of similar length that are computed together
 
 
 class CharacterConvolution(nn.Module):

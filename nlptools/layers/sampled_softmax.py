@@ -24,7 +24,7 @@ def summed_sampled_loss(hidden_ND: Tensor, weight_VD: Tensor, bias_V: Tensor, ta
     kept = targets_N >= 0
     hidden, targets = hidden_ND[kept], targets_N[kept]
     V = len(bias_V)
-    drawn = _draw(draws, V, hidden.device).unique()  # type: ignore[no-untyped-call]
+    drawn = torch.unique(_draw(draws, V, hidden.device))
     own = (
         (hidden * F.embedding(targets, weight_VD)).sum(1).float()
         + bias_V[targets].float()
