@@ -19,11 +19,12 @@ from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.layers import layers
+from nlptools.configs.layers import MIX_FILES, layers
 from nlptools.configs.tasks import TASKS, check_options, scratch_entry
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.errors import DataError, UsageError
-from nlptools.files import streams
+from nlptools.files import artifacts, streams
+from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
@@ -268,8 +269,12 @@ class _Finetuning:
             "max_length": self.options.max_length,
             "layers": "mix" if which.kind == "mix" else self.options.layers,
         }
-        if "layer_mix.weight" in weights:  # for `embed --layers mix:FILE`
-            task["layer_weights"] = [round(float(w), 6) for w in weights["layer_mix.weight"]]
+        for name, file in MIX_FILES.items():
+            mix = mix_in(weights, name)
+            if mix is not None:
+                artifacts.write_json(directory / file, mix.as_json())
+                if name == "layer_mix":
+                    task["layer_weights"] = [round(weight, 6) for weight in mix.weights]
         self.reader.save(directory, model, weights, record, {**self.task.label_settings(), "nlptools": {"task": task}})
 
     def advice(self, name: str) -> str:
