@@ -307,6 +307,13 @@ def _holds_vectors(path: str | Path) -> bool:
 
 def _embedder(opened: Opened, settings: Embed | None, compute: Compute) -> Embedder:
     from nlptools.compute import backend
+
+    if opened.bundle.family == registry.BIDIRECTIONAL:
+        from nlptools.inference.embedding.elmo_embedder import ElmoEmbedder
+
+        return ElmoEmbedder(opened.bundle, backend.Backend.detect(compute), settings)
+    if settings is not None and settings.stateful:
+        raise UsageError("--stateful goes with an ELMo: other models begin each line anew")
     from nlptools.inference.embedding.text_embedder import TextEmbedder
 
     backend.expect_new_shapes()
