@@ -272,7 +272,7 @@ def _load(path: Path) -> Bundle:
         return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))
     check_tokenizer(path, tokenizer, config)
-    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER):
+    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER, registry.WORD_READER):
         return Bundle(path, arch, model, tokenizer, config, training)
     from nlptools.text.text_boundaries import end_tokens, first_token
 

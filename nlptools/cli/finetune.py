@@ -8,6 +8,7 @@ from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.tasks import check_options
 from nlptools.configs.text_classifiers import PRESETS, Scratch, described
+from nlptools.configs.word_taggers import FEATURES_PRESETS
 from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
 
 
@@ -18,8 +19,8 @@ from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
     Files,
     FinetuneTraining,
     Compute,
-    presets={**PRESETS, **TAG_PRESETS},
-    preset_options=("task", "scratch"),
+    presets={**PRESETS, **TAG_PRESETS, **FEATURES_PRESETS},
+    preset_options=("task", "scratch", "features"),
     formats="""Published files are read unchanged. A table has fields between tabs, or is CSV (.csv), Parquet (.parquet) or JSON
 lines (.jsonl); names in the first line (keys in JSON) tell texts and labels apart, or --text-column and --label-column name
 them. Tabs in the examples below are written as \\t.

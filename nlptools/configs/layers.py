@@ -64,6 +64,11 @@ class Mix(NamedTuple):
         powers = [math.exp(s - max(self.numbers)) for s in self.numbers]
         return [self.gamma * power / sum(powers) for power in powers]
 
+    def described(self) -> str:
+        """For a message: `s 0.12 -0.05 0.31, gamma 1.08`."""
+        numbers = " ".join(f"{number:.4g}" for number in self.numbers)
+        return f"weights {numbers}" if self.gamma is None else f"s {numbers}, gamma {self.gamma:.4g}"
+
     def as_json(self) -> Any:
         """The content of a file for `read_mix`."""
         numbers = [round(number, 6) for number in self.numbers]

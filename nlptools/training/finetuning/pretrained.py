@@ -18,6 +18,7 @@ from nlptools.configs.finetuning import Finetune, frozen
 from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.loading import open_model
+from nlptools.models import registry
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.language.gpt import GPT
 from nlptools.models.tasks.gpt import GPTWithHeads
@@ -33,6 +34,10 @@ def opened(settings: Finetune) -> Pretrained:
     """The pretrained model. Raises UsageError, InputError, BundleError."""
     assert settings.model is not None
     base = open_model(settings.model).bundle
+    if base.family == registry.BIDIRECTIONAL:
+        raise UsageError(
+            f"{display(settings.model)} is an ELMo: --features says where its vectors go", hint="--features input"
+        )
     if type(base.model) is not GPT and not isinstance(base.model, TaskHeads):  # a Modern is a GPT that no heads fit yet
         raise BundleError(
             f"{display(settings.model)}: not an encoder or a GPT", hint="finetune takes a BERT, an ELECTRA or a GPT"
