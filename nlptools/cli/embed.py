@@ -41,6 +41,10 @@ empty one.""",
             "nlptools embed bert/ --unit word --layers concat:-4: --to jsonl < lines.txt",
         ),
         (
+            "Write all layers of an ELMo for each word, as `allennlp elmo` does:",
+            "nlptools embed elmo/ --unit word --layers all --to hdf5 -o lines.hdf5 lines.txt",
+        ),
+        (
             "Rate how similar two texts are, and compare with the ratings of people:",
             "cut -f 1,2 sts.tsv | nlptools embed minilm/ --pairs > cosines; "
             "cut -f 3 sts.tsv | nlptools evaluate -m spearman cosines -r -",
@@ -62,7 +66,7 @@ def command(
 ) -> None:
     """Turn lines, words or tokens into vectors.
 
-    MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model or a language model, or a file of word
+    MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model, an ELMo or a language model, or a file of word
     vectors. The vector of a line does not depend on the lines that are read with it, except for rounding: up to about
     3e-7 per component in fp32 and 4e-3 in bf16, of vectors of length 1. Word vectors are the same to the last bit.
     """
