@@ -1,7 +1,7 @@
 """What the features of an ELMo add to the same network: six tasks without and with them, and the layers of one.
 
-    NLPTOOLS_DATA=DIR python benchmarks/elmo_gains.py ELMO [--task ner,sst,sick,roles,qamr,gap,layers] [--seeds 1] [--keep DIR]
-        [--vectors FILE] [-- OPTIONS of finetune]
+    NLPTOOLS_DATA=DIR python benchmarks/elmo_gains.py --model ELMO [--task ner,sst,sick,roles,qamr,gap,layers]
+        [--seeds 1] [--keep DIR] [--vectors FILE] [-- OPTIONS of finetune]
 
 ELMO is a directory of train-lm --arch elmo. DIR holds published files in conll2003, sst2, sick, up_ewt_srl, qamr and gap;
 where there is one file, its last tenth is held out. Each network is trained by `finetune --features none` and `--features
@@ -12,7 +12,6 @@ baseline. layers: named entities with the learned mix, and with the last layer a
 
 from __future__ import annotations
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import records
+from finetuning_quality import arguments, parsed
 from side_by_side import machine, nlptools, published
 from tasks_beside_baselines import Files, gap_files, qamr_files, role_files, sick_files, sst_files
 
@@ -61,14 +61,9 @@ JOBS = {
 
 def main() -> None:
     """Train, measure, print a table that grows."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("elmo", type=Path)
-    parser.add_argument("--task", default=",".join(JOBS))
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--keep", type=Path)
+    parser = arguments(__doc__, "1")
     parser.add_argument("--vectors", type=Path)
-    parser.add_argument("rest", nargs="*", metavar="OPTION", help="after --, of finetune")
-    options = parser.parse_args()
+    options = parsed(parser, JOBS)
     print(machine(), flush=True)
     rest = [*options.rest, *(["--vectors", str(options.vectors)] if options.vectors else [])]
     table = [f"{'':<44}{'without':>9}{'with':>9}{'gain':>8}{'of errors':>11}  seeds"]
@@ -79,7 +74,7 @@ def main() -> None:
             job, seeds = JOBS[name], options.seeds.split(",")
             files = job.files(scratch)
             values = [
-                [measured(f"{name}-{side}", job, how, seed, files, scratch, options.elmo, rest) for seed in seeds]
+                [measured(f"{name}-{side}", job, how, seed, files, scratch, options.model, rest) for seed in seeds]
                 for side, how in zip(("without", "with"), job.sides, strict=True)
             ]
             without, beside = map(statistics.mean, values)
