@@ -34,6 +34,7 @@ from nlptools.tasks import outputs, readers
 from nlptools.tasks.task import Task
 from nlptools.text import spelling
 from nlptools.text.builtin import NamedTokenizer
+from nlptools.text.byte_spelling import COLUMNS, count_cut
 from nlptools.text.lexicon import Lexicon
 from nlptools.training.finetuning.tagger import Learned, learned_words
 from nlptools.training.objective import Objective
@@ -143,6 +144,12 @@ class ReaderTraining:
             raise UsageError("--features trains in one process")
         model, known = self._model, None
         assert model is not None
+        cut = 0 if model.elmo is None else count_cut(model.lexicon.words)
+        if cut:
+            words = messages.counted(cut, "word is", "different words are")
+            messages.warn(
+                f"{words} longer than {COLUMNS - 2} bytes, the ELMo does not see their ends", kind="long words"
+            )
         if model.elmo is not None and not self.options.train_all:
             wide = (model.config.num_hidden_layers + 1) * 2 * model.config.elmo.hidden_size
             if 4 * wide * len(features.rows.ids) <= _MOST_BYTES:

@@ -177,6 +177,13 @@ def test_every_task_is_learned(
     assert predicted(tmp_path / "out", valid, layout=layout, window=7, batch_tokens=40) == lines
 
 
+def test_long_words_are_cut_with_a_count(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = table(tmp_path / "a.tsv", [*texts(20), ("x" * 49, "good")])
+    for features, expected in (("input", 1), ("none", 0)):
+        train(tmp_path, path, task="classify", features=features, epochs=1.0, force=True)
+        assert capsys.readouterr().err.count("1 word is longer than 48 bytes, the ELMo") == expected
+
+
 def test_what_does_not_go_together_is_refused(tmp_path: Path) -> None:
     path = columns(tmp_path / "a.txt", sentences(10))
     for changes, message in (
