@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import BundleError, InputError, display, reading
 from nlptools.files import artifacts, atomic, compression, hub_cache
 
@@ -176,6 +177,8 @@ def save_encoder(
 ) -> None:
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
 
+    The directory may hold mixes of layers already, see `configs.layers.MIX_FILES`.
+
     Args:
         model: with the heads to write, of the architecture `arch`.
         more: more for config.json, such as `id2label`; its entries under "nlptools" are added to ours.
@@ -186,8 +189,10 @@ def save_encoder(
     """
     more = dict(more or {})
     more["nlptools"] = {"arch": arch, **more.pop("nlptools", {})}
-    check_tokenizer(directory, tokenizer, vars(model.config))
-    _save(directory, arch, model.config, weights, more, training, tokenizer.save(directory), heads=model.heads)
+    check_tokenizer(directory, tokenizer, {"vocab_size": model.config.vocab_size})
+    mixes = [name for name in MIX_FILES.values() if (directory / name).is_file()]
+    names = [*mixes, *tokenizer.save(directory)]
+    _save(directory, arch, model.config, weights, more, training, names, heads=model.heads)
 
 
 def _save(
@@ -267,7 +272,7 @@ def _load(path: Path) -> Bundle:
         return Bundle(path, arch, model, source, config, training, target)
     tokenizer = tokenizers.load(str(path))
     check_tokenizer(path, tokenizer, config)
-    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER):
+    if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER, registry.WORD_READER):
         return Bundle(path, arch, model, tokenizer, config, training)
     from nlptools.text.text_boundaries import end_tokens, first_token
 

@@ -43,13 +43,13 @@ def _read_config(ctx: click.Context, param: click.Parameter, value: str | None) 
 def read_preset(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Put the values of a preset into click's default map; callback of each of the options that name it.
 
-    The preset is that of the values of these options with spaces between them, else that of the value of the last one.
+    The preset is that of the values of these options with spaces between them, else that of the last value.
     """
     command: Any = ctx.command
     values = ctx.meta.setdefault("nlptools.preset_values", {})
     values[param.name] = value
-    names = [values.get(name) or "" for name in command.preset_options]
-    known = (command.presets[name] for name in (" ".join(names), names[-1]) if name in command.presets)
+    names = [values[name] for name in command.preset_options if values.get(name)]
+    known = (command.presets[name] for name in (" ".join(names), *names[-1:]) if name in command.presets)
     ctx.meta["nlptools.preset"] = next(known, {})
     _set_defaults(ctx)
     return value

@@ -10,6 +10,7 @@ from nlptools.cli.options import command as make_command
 from nlptools.cli.options import filter_inputs
 from nlptools.configs import Common, Compute, Lines
 from nlptools.configs.embed import Embed, EmbedWords
+from nlptools.errors import UsageError
 
 
 @make_command(
@@ -24,7 +25,9 @@ arrays, one for every window of lines, which neighbors and project read as one. 
 the line and its numbers, separated by tabs. word2vec: the text format of word2vec. --unit token writes {"text", "tokens",
 "vectors"} for each line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all lines are in one array, and
 --index FILE has a line for each vector: line number, number of the token or word in its line (both from 1), and the token or
-word, separated by tabs. Special tokens are left out. --pairs writes a cosine from -1 to 1 per line, and an empty line for an
+word, separated by tabs. Special tokens are left out. hdf5, the layout of `allennlp elmo`: a dataset for each line, named by its
+number from 0, (words, dimensions) or with --layers all (layers, words, dimensions), and sentence_to_index, a JSON object from
+lines to numbers; it needs the extra nlptools[hdf5]. --pairs writes a cosine from -1 to 1 per line, and an empty line for an
 empty one.""",
     examples=(
         ("Write vectors of lines for numpy:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
@@ -36,6 +39,10 @@ empty one.""",
         (
             "Write vectors of words, the concatenation of the last four layers:",
             "nlptools embed bert/ --unit word --layers concat:-4: --to jsonl < lines.txt",
+        ),
+        (
+            "Write all layers of an ELMo for each word, as `allennlp elmo` does:",
+            "nlptools embed elmo/ --unit word --layers all --to hdf5 -o lines.hdf5 lines.txt",
         ),
         (
             "Rate how similar two texts are, and compare with the ratings of people:",
@@ -59,7 +66,7 @@ def command(
 ) -> None:
     """Turn lines, words or tokens into vectors.
 
-    MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model or a language model, or a file of word
+    MODEL is the directory of a BERT, an ELECTRA, a sentence-transformers model, an ELMo or a language model, or a file of word
     vectors. The vector of a line does not depend on the lines that are read with it, except for rounding: up to about
     3e-7 per component in fp32 and 4e-3 in bf16, of vectors of length 1. Word vectors are the same to the last bit.
     """
@@ -94,13 +101,21 @@ def command(
                 array.write(embedder.embed(texts, ready), texts)
                 progress.done(len(texts))
     else:
-        from nlptools.inference.embedding.unit_writer import UnitWriter
-
-        with UnitWriter(*output, embed.unit, dtype=embed.dtype, index=embed.index, **options) as units:
+        with _unit_writer(embed, lines, output, options) as units:
             for texts, ready in prepared(embedder, blocks, size):
                 units.write(embedder.embed_units(texts, ready), texts)
                 progress.done(len(texts))
     embedder.finish()
+
+
+def _unit_writer(embed: Embed, lines: Lines, output: tuple[str, str, int], options: dict[str, Any]) -> Any:
+    if embed.to == "hdf5":
+        from nlptools.inference.embedding.hdf5_writer import Hdf5Writer
+
+        return Hdf5Writer(lines.output)
+    from nlptools.inference.embedding.unit_writer import UnitWriter
+
+    return UnitWriter(*output, embed.unit, dtype=embed.dtype, index=embed.index, **options)
 
 
 def _check_outputs(embed: Embed, lines: Lines) -> None:
@@ -108,6 +123,12 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
     from nlptools.files.compression import SUFFIXES
     from nlptools.vectors.files.formats import check_target
 
+    if embed.to == "hdf5":
+        from nlptools.inference.embedding.hdf5_writer import check_package
+
+        check_package()
+        if lines.output == "-":
+            raise UsageError("--to hdf5 needs --output FILE: it cannot go to standard output")
     has_lines = embed.unit == "sentence" and not lines.output.endswith(SUFFIXES)
     check_target(lines.output, embed.to, lines.force, lines_beside=has_lines, streamed=True)
     if embed.index is not None:

@@ -8,6 +8,7 @@ from nlptools.configs import Common, Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.tasks import check_options
 from nlptools.configs.text_classifiers import PRESETS, Scratch, described
+from nlptools.configs.word_taggers import FEATURES_PRESETS
 from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
 
 
@@ -18,8 +19,8 @@ from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
     Files,
     FinetuneTraining,
     Compute,
-    presets={**PRESETS, **TAG_PRESETS},
-    preset_options=("task", "scratch"),
+    presets={**PRESETS, **TAG_PRESETS, **FEATURES_PRESETS},
+    preset_options=("task", "scratch", "features"),
     formats="""Published files are read unchanged. A table has fields between tabs, or is CSV (.csv), Parquet (.parquet) or JSON
 lines (.jsonl); names in the first line (keys in JSON) tell texts and labels apart, or --text-column and --label-column name
 them. Tabs in the examples below are written as \\t.
@@ -111,6 +112,13 @@ A GPT reads the end-of-text token, a text and, before a second text, the same to
 For roles, the predicate comes before its sentence, and equal words cannot be distinguished. For answers, one more
 end-of-text token after the context represents no answer, yes and no.
 
+An ELMo (train-lm --arch elmo, convert) goes with --features: bidirectional LSTMs read the words, each as its vector beside
+one of its spelling and a mix of the layers of the frozen ELMo, and have the head of the task; that of whole texts sees the
+maximum over the words. Each stretch of words, a sentence, a question or a context, is a text of its own for the ELMo. The
+weights of the mix are a softmax of s times gamma; layer_mix.json has both, as embed --layers mix:FILE reads them
+(output_mix.json: of the mix beside the output). --vectors, --characters and the other options without pretraining apply.
+--features none is the same network without the ELMo.
+
 --scratch trains without an encoder: words are learned from the training texts; with --vectors they start from the vectors of a
 file, whose other words are known as well (--freeze all keeps the vectors unchanged). Two texts are read one by one; the head
 sees both, their difference and their product. bag does what fastText's supervised mode does, in batches; n-grams that do not
@@ -160,6 +168,11 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
         (
             "A frozen encoder with learned weights of its layers (like ELMo):",
             "nlptools finetune --task tag -m bert-base/ --freeze all --layers mix --lr 1e-3 -o mix/ eng.train",
+        ),
+        (
+            "Named entities with the features of an ELMo, and the vectors that the tagger sees:",
+            "nlptools finetune --task tag -m elmo/ --features input --crf --valid eng.testa -o ner/ eng.train && nlptools"
+            " embed elmo/ --unit word --layers mix:ner/layer_mix.json --to jsonl lines.txt",
         ),
         (
             "Parts of speech, from CoNLL-U:",

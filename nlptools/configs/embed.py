@@ -23,8 +23,9 @@ class Embed:
     )
     layers: str = option(
         "last",
-        "Layers of the model: last, N, sum:A:B, mean:A:B, concat:A:B (as slices; `all` for A:B), or mix:FILE, a JSON list"
-        " with a weight for each layer. Layer 0 is the output of the embeddings.",
+        "Layers of the model: last, N, sum:A:B, mean:A:B, concat:A:B (as slices; `all` for A:B), mix:FILE, a JSON list"
+        " with a weight for each layer or a file of finetune, or with --to hdf5 all. Layer 0 is the output of the embeddings, of"
+        " an ELMo the vectors of the words alone.",
         metavar="LAYERS",
         check=layers,
     )
@@ -59,7 +60,11 @@ class Embed:
     max_length: int = option(
         0, "Maximum number of tokens per sequence, including special tokens; 0: that of the model.", low=0, metavar="N"
     )
-    to: str = option("npy", "Format of the output.", choices=STREAMED)
+    stateful: bool = option(
+        False,
+        "ELMo: begin each line with the state after the line before it, as bilm-tf does, not with a new one.",
+    )
+    to: str = option("npy", "Format of the output.", choices=(*STREAMED, "hdf5"))
     dtype: str = option("float32", "Number format of npy.", choices=("float32", "float16"))
     index: str | None = option(
         None,
@@ -77,8 +82,12 @@ class Embed:
             raise UsageError("--pairs writes one number per line: no --unit, --to, --dtype, --index")
         if units and self.pooling is not None:
             raise UsageError(f"--pooling cannot be combined with --unit {self.unit}: it makes one vector per line")
-        if units and self.to not in ("npy", "jsonl"):
+        if units and self.to not in ("npy", "jsonl", "hdf5"):
             raise UsageError(f"--to {self.to} cannot be combined with --unit {self.unit}", hint="use --to jsonl or npy")
+        if self.to == "hdf5" and not units:
+            raise UsageError("--to hdf5 needs --unit token or word")
+        if self.layers == "all" and self.to != "hdf5":
+            raise UsageError("--layers all needs --to hdf5", hint="concat:all puts the layers side by side")
         if units and self.to == "npy" and self.index is None:
             raise UsageError(f"--unit {self.unit} --to npy needs --index FILE, which labels the vectors")
         if self.index is not None and not (units and self.to == "npy"):

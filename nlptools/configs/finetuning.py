@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
-from nlptools.configs import LARGEST_FLOAT, Training, option, redefined, text_classifiers
+from nlptools.configs import LARGEST_FLOAT, Training, option, redefined, text_classifiers, word_taggers
 from nlptools.configs.layers import layers
 from nlptools.configs.tasks import SCRATCH_TASKS, changed, check_options, scratch_entry, task
 from nlptools.errors import UsageError
@@ -104,6 +104,13 @@ class Finetune:
         " (fastText), cnn, lstm, gru, rnn, transformer; tag: the last five. Each has its own defaults.",
         choices=text_classifiers.ARCHITECTURES,
     )
+    features: str | None = option(
+        None,
+        "If --model is an ELMo (train-lm --arch elmo): where its vectors go in bidirectional LSTMs over the words: into their"
+        " input, beside their output, both, or none, the same network without them. Each has defaults of its own.",
+        choices=word_taggers.FEATURES,
+    )
+    train_all: bool = option(False, "Train the weights of the ELMo too, which are frozen otherwise.")
     multi_label: bool = option(False, "classify: an example can have several labels at once, or none.")
     crf: bool = option(False, "tag, roles: also learn which labels follow each other, with a conditional random field.")
     role_spans: str = option(
@@ -202,8 +209,14 @@ class Finetune:
             raise UsageError("--model is empty")
         if (self.model is None) == (self.scratch is None):
             raise UsageError("expected either --model DIR or --scratch ARCH")
+        if layers(self.layers).kind == "all":
+            raise UsageError("--layers all goes with embed", hint="--layers concat:all or mix")
         if self.scratch is not None:
             self._check_scratch()
+        if self.features is not None:
+            self._check_features()
+        elif self.train_all:
+            raise UsageError("--train-all goes with --features")
         if self.folds == 1:
             raise UsageError("--folds 1 leaves nothing to train on")
         if self.folds and self.seeds > 1:
@@ -213,6 +226,19 @@ class Finetune:
         if 0 < self.max_length < 4:
             raise UsageError("--max-length: expected at least 4, three of them special tokens")
         check_options(task(self.task), self)
+
+    def _check_features(self) -> None:
+        """Raises UsageError for options that do not go with an ELMo."""
+        if self.scratch is not None:
+            raise UsageError("--features goes with --model, not --scratch")
+        if self.task == "seq2seq":
+            raise UsageError("--features does not go with --task seq2seq")
+        if self.layer_decay != 1.0 or self.unfreeze or self.encoder_dropout is not None:
+            raise UsageError("--layer-decay, --unfreeze and --encoder-dropout do not go with --features")
+        if self.freeze not in ("0", "all"):
+            raise UsageError(f"--freeze {self.freeze}: with --features, expected all (the word vectors) or 0")
+        if self.train_all and self.features == "none":
+            raise UsageError("--train-all does not go with --features none")
 
     def _check_scratch(self) -> None:
         """Raises UsageError for options that only encoders have."""

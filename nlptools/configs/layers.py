@@ -6,21 +6,23 @@ import json
 import math
 import re
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nlptools.errors import DataError, InputError, UsageError, display, reason
 
 KINDS = ("sum", "mean", "concat")
-_EXPECTED = "last, a number, sum:A:B, mean:A:B or concat:A:B (or `all` for A:B), mix or mix:FILE"
+# the mixes of a model that is fine-tuned, by the names of their weights, and the files of its directory with each
+MIX_FILES = {"layer_mix": "layer_mix.json", "output_mix": "output_mix.json"}
+_EXPECTED = "last, a number, all, sum:A:B, mean:A:B or concat:A:B (or `all` for A:B), mix or mix:FILE"
 
 
 class Layers(NamedTuple):
     """A choice of layers. Layer 0 is the output of the embeddings; negative numbers count from the last, as in a slice."""
 
-    kind: str  # one of KINDS, or mix
+    kind: str  # one of KINDS; mix; all, each layer by itself
     begin: int | None = None
     end: int | None = None
-    file: str | None = None  # mix: a JSON list with a weight per layer, layer 0 included; None: learned weights
+    file: str | None = None  # mix: see `read_mix`; None: learned weights
 
     def count(self, layers: int) -> int:
         """How many of `layers` layers, including layer 0, are used."""
@@ -35,8 +37,8 @@ def layers(text: str) -> Layers:
         number = int(text)
         return Layers("sum", number, number + 1 if number != -1 else None)
     kind, _, which = text.partition(":")
-    if text == "mix":
-        return Layers("mix")
+    if text in ("mix", "all"):
+        return Layers(text)
     if kind == "mix" and which:
         return Layers("mix", file=which)
     if kind in KINDS and which == "all":
@@ -48,16 +50,53 @@ def layers(text: str) -> Layers:
     return Layers(kind, begin, end)
 
 
-def mix_weights(path: str, layers: int) -> list[float]:
-    """Read the weights of a mix of `layers` layers, a JSON list. Raises InputError, DataError, UsageError."""
+class Mix(NamedTuple):
+    """A weighted sum of layers, layer 0 first, in either published form."""
+
+    numbers: tuple[float, ...]  # the weights; or s_j, whose softmax times gamma are the weights
+    gamma: float | None = None  # Peters et al. 2018 (arXiv:1802.05365, equation 1); None: `numbers` are the weights
+
+    @property
+    def weights(self) -> list[float]:
+        """The weight of each layer."""
+        if self.gamma is None:
+            return list(self.numbers)
+        powers = [math.exp(s - max(self.numbers)) for s in self.numbers]
+        return [self.gamma * power / sum(powers) for power in powers]
+
+    def described(self) -> str:
+        """For a message: `s 0.12 -0.05 0.31, gamma 1.08`."""
+        numbers = " ".join(f"{number:.4g}" for number in self.numbers)
+        return f"weights {numbers}" if self.gamma is None else f"s {numbers}, gamma {self.gamma:.4g}"
+
+    def as_json(self) -> Any:
+        """The content of a file for `read_mix`."""
+        numbers = [round(number, 6) for number in self.numbers]
+        return numbers if self.gamma is None else {"s": numbers, "gamma": round(self.gamma, 6)}
+
+
+def read_mix(path: str, layers: int) -> Mix:
+    """Read a mix of `layers` layers: a JSON list of weights, or an object with the list `s` and the number `gamma`.
+
+    Raises InputError, DataError, UsageError.
+    """
     try:
-        weights = json.loads(Path(path).read_bytes())
+        content = json.loads(Path(path).read_bytes())
     except OSError as error:
         raise InputError(f"{display(path)}: {reason(error)}") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON: {error}", path=path) from None
-    if not isinstance(weights, list) or not all(type(x) in (int, float) and math.isfinite(x) for x in weights):
+    numbers, gamma = content, None
+    if isinstance(content, dict):
+        numbers, gamma = content.get("s"), content.get("gamma")
+        if not _is_number(gamma):
+            raise DataError("expected the list s and the number gamma", path=path)
+    if not isinstance(numbers, list) or not all(map(_is_number, numbers)):
         raise DataError("expected a list of numbers, one for each layer", path=path)
-    if len(weights) != layers:
-        raise UsageError(f"--layers: {display(path)} holds {len(weights)} weights, the model has {layers} layers")
-    return [float(x) for x in weights]
+    if len(numbers) != layers:
+        raise UsageError(f"--layers: {display(path)} holds {len(numbers)} weights, the model has {layers} layers")
+    return Mix(tuple(map(float, numbers)), None if gamma is None else float(gamma))
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value)

@@ -6,6 +6,7 @@ from typing import Any
 
 ARCHITECTURES = ("cnn", "lstm", "gru", "rnn", "transformer")
 CHARACTERS = ("cnn", "lstm", "none")
+FEATURES = ("input", "output", "both", "none")  # where the vectors of an ELMo are in a network
 
 _COMMON: dict[str, Any] = {
     "lr": 2e-3,
@@ -24,4 +25,10 @@ PRESETS: dict[str, dict[str, Any]] = {
     "tag rnn": {**_COMMON, "lr": 1e-3, "hidden_size": 200},
     "tag cnn": {**_COMMON, "lr": 1e-3, "hidden_size": 256, "depth": 4, "dropout": 0.3},
     "tag transformer": {**_COMMON, "lr": 5e-4, "warmup": 0.1, "hidden_size": 256, "depth": 2, "dropout": 0.2},
+}
+
+_READER: dict[str, Any] = {**_COMMON, "lr": 1e-3, "epochs": 8.0, "batch_size": 32, "hidden_size": 200, "layers": "mix"}
+# Defaults of options for each --features; of tags as with --scratch lstm, so that they can be compared.
+FEATURES_PRESETS: dict[str, dict[str, Any]] = dict.fromkeys(FEATURES, _READER) | {
+    f"tag {name}": {**PRESETS["tag lstm"], "layers": "mix"} for name in FEATURES
 }

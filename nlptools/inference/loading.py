@@ -50,6 +50,14 @@ if TYPE_CHECKING:
         compute: Compute | None
 
 
+# families that only `predict` takes, and the option of finetune that trains them
+_FOR_PREDICT = {
+    registry.TEXT_CLASSIFIER: "--scratch",
+    registry.WORD_TAGGER: "--scratch",
+    registry.WORD_READER: "--features",
+}
+
+
 @dataclass(frozen=True)
 class Opened:
     """A model directory.
@@ -167,8 +175,8 @@ def load(
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
         return _predictor(first, settings, files, compute)
-    if first.bundle.family in (registry.TEXT_CLASSIFIER, registry.WORD_TAGGER):
-        raise UsageError(f"{display(str(path))} is a model of finetune --scratch", hint="predict takes such models")
+    if how := _FOR_PREDICT.get(first.bundle.family):
+        raise UsageError(f"{display(str(path))} is a model of finetune {how}", hint="predict takes such models")
     embeds = first.steps is not None or (first.bundle.is_encoder and not others)
     if isinstance(settings, Embed) or (settings is None and embeds):
         return _embedder(first, settings, compute)
@@ -307,6 +315,13 @@ def _holds_vectors(path: str | Path) -> bool:
 
 def _embedder(opened: Opened, settings: Embed | None, compute: Compute) -> Embedder:
     from nlptools.compute import backend
+
+    if opened.bundle.family == registry.BIDIRECTIONAL:
+        from nlptools.inference.embedding.elmo_embedder import ElmoEmbedder
+
+        return ElmoEmbedder(opened.bundle, backend.Backend.detect(compute), settings)
+    if settings is not None and settings.stateful:
+        raise UsageError("--stateful goes with an ELMo: other models begin each line anew")
     from nlptools.inference.embedding.text_embedder import TextEmbedder
 
     backend.expect_new_shapes()

@@ -6,11 +6,14 @@ Dimensions: K labels, M names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
 
+from nlptools.configs.layers import Mix
+from nlptools.errors import UsageError
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.linear import Linear
 
@@ -119,17 +122,47 @@ def mean_of_spans(hidden: Tensor, spans: Tensor) -> Tensor:
 class LayerMix(nn.Module):
     """A learned weighted sum of the hidden states of all layers, including the embeddings.
 
-    Peters et al. 2018 (arXiv:1802.05365, equation 1). Departure: plain weights, as `embed --layers mix:FILE` takes them,
-    instead of a softmax times a factor. Initially they are equal and sum to 1.
+    Peters et al. 2018 (arXiv:1802.05365, equation 1): the weights are a softmax times a factor, gamma. Or plain weights, which
+    sum to 1 at first. Initially all layers have the same weight.
     """
 
-    def __init__(self, num_layers: int) -> None:
+    def __init__(self, num_layers: int, softmax: bool = False) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.full((num_layers,), 1 / num_layers))
+        self.weight = nn.Parameter(torch.full((num_layers,), 0.0 if softmax else 1 / num_layers))
+        self.gamma = nn.Parameter(torch.ones(1)) if softmax else None
 
-    def forward(self, states: Sequence[Tensor]) -> Tensor:
+    @property
+    def weights(self) -> Tensor:
+        """(layers,)."""
+        return self.weight if self.gamma is None else self.gamma * self.weight.softmax(0)
+
+    def forward(self, states: Sequence[Tensor] | Tensor) -> Tensor:
         """(..., D) of each layer -> (..., D)."""
-        return torch.stack([w * state for w, state in zip(self.weight, states, strict=True)]).sum(0)
+        return torch.stack([w * state for w, state in zip(self.weights, states, strict=True)]).sum(0)
+
+    @torch.no_grad()
+    def set(self, mix: Mix) -> None:
+        """Take the weights from a mix of either form. Raises UsageError for a weight that a softmax cannot have."""
+        numbers, gamma = list(mix.numbers), mix.gamma
+        if self.gamma is None:
+            numbers = mix.weights
+        else:
+            if gamma is None:
+                if min(numbers) <= 0:
+                    raise UsageError(
+                        f"--layers mix: the weight {min(numbers):g} is not positive, as a softmax needs it"
+                    )
+                numbers, gamma = [math.log(number) for number in numbers], sum(numbers)
+            self.gamma.fill_(gamma)
+        self.weight.copy_(torch.tensor(numbers))
+
+
+def mix_in(weights: Mapping[str, Tensor], name: str) -> Mix | None:
+    """The mix of the `LayerMix` of this name in the weights of a model, if there is one."""
+    if f"{name}.weight" not in weights:
+        return None
+    gamma = weights.get(f"{name}.gamma")
+    return Mix(tuple(weights[f"{name}.weight"].tolist()), None if gamma is None else float(gamma))
 
 
 class Pooler(nn.Module):

@@ -16,7 +16,7 @@ from nlptools.errors import UsageError
 
 
 def choose(states: Sequence[Tensor], which: Layers, weights: Sequence[float] | None = None) -> Tensor:
-    """Combine the layers that `which` names: (B, T, D), or (B, T, k*D) for k layers side by side.
+    """Combine the layers that `which` names: (B, T, D), or (B, T, k*D) for k layers side by side, or (B, T, k, D) for all.
 
     Args:
         states: (B, T, D) each; the first is the output of the embeddings.
@@ -34,6 +34,8 @@ def choose(states: Sequence[Tensor], which: Layers, weights: Sequence[float] | N
     chosen = states[which.begin : which.end]
     if not chosen:
         raise UsageError(f"no such layers: the model has {len(states)}, numbered 0 to {len(states) - 1}")
+    if which.kind == "all":
+        return torch.stack(list(chosen), -2)
     if which.kind == "concat":
         return torch.cat(list(chosen), -1)
     total = chosen[0] if len(chosen) == 1 else torch.stack(list(chosen)).sum(0)

@@ -19,6 +19,7 @@ ENCODER_DECODER = "encoder-decoder"  # contract.EncoderDecoder: train-seq2seq
 ENCODER = "encoder"  # contract.Encoder, with any heads: pretrain-bert
 TASK_DECODER = "task-decoder"  # a language model with heads of tasks in place of its output head: finetune
 TEXT_CLASSIFIER = "text-classifier"  # trained without pretraining: finetune --scratch
+WORD_READER = "word-reader"  # LSTMs over words and the features of an ELMo, for any task: finetune --features
 WORD_TAGGER = "word-tagger"  # labels of words, trained without pretraining: finetune --task tag --scratch
 
 
@@ -75,6 +76,7 @@ ARCHITECTURES = {
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
         _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "gpt2 openai_gpt", "GPTConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
+        _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),
         _row("word-tagger", WORD_TAGGER, "tasks.word_tagger", "WordTagger"),
     )
 }

@@ -1,10 +1,14 @@
-"""The modules of the models that `finetune --scratch` trains, by family: their rows, and the logits of those."""
+"""The modules of the models that `finetune --scratch` and --features train, by family: their rows, and the logits of those."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from nlptools.models import registry
-from nlptools.tasks import classifiers, taggers
+from nlptools.tasks import classifiers, readers, taggers
 
-FAMILIES: dict[str, Any] = {registry.TEXT_CLASSIFIER: classifiers, registry.WORD_TAGGER: taggers}
+FAMILIES: dict[str, Any] = {
+    registry.TEXT_CLASSIFIER: classifiers,
+    registry.WORD_TAGGER: taggers,
+    registry.WORD_READER: readers,
+}

@@ -12,7 +12,7 @@ class Units(NamedTuple):
     """The tokens or words of one line, and their vectors."""
 
     names: list[str]
-    vectors: np.ndarray  # (n, D), float32
+    vectors: np.ndarray  # (n, D), or with --layers all (n, layers, D); float32
 
 
 class Embedder(Protocol):

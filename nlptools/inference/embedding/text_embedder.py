@@ -22,13 +22,13 @@ from torch.nn import functional as F
 from nlptools import bundle, messages
 from nlptools.compute.backend import Backend
 from nlptools.configs.embed import Embed
-from nlptools.configs.layers import Layers, layers, mix_weights
 from nlptools.errors import UsageError, display
 from nlptools.inference.embedding import batching
 from nlptools.inference.embedding.batching import Batch, Cutting, Prepared
 from nlptools.inference.embedding.contract import Units
+from nlptools.inference.embedding.selected_layers import SelectedLayers
 from nlptools.inference.embedding.sentence_steps import SentenceSteps
-from nlptools.layers import packed, pooling
+from nlptools.layers import packed
 from nlptools.layers.linear import ACTIVATIONS
 from nlptools.text.unknown import UnknownTokens
 
@@ -58,7 +58,7 @@ class TextEmbedder:
         self.steps = steps if asks_model and settings.unit == "sentence" else None
         self.kinds = self.steps.pooling if self.steps else (settings.pooling or "mean",)
         count = self.model.config.num_hidden_layers + 1
-        self.layers, self.mix = _resolve(layers(settings.layers), count)
+        self.layers = SelectedLayers.of(settings.layers, count)
         self.cutting = Cutting.of(loaded, steps, settings, self.steps is None or self.steps.include_prompt)
         self.dimensions = self._dimensions()
         self._cut = 0
@@ -122,8 +122,7 @@ class TextEmbedder:
     # -- internals ----------------------------------------------------------------------------------------------
 
     def _dimensions(self) -> int:
-        width: int = self.model.config.hidden_size
-        width *= len(self.layers) if layers(self.settings.layers).kind == "concat" else 1
+        width = self.layers.width(self.model.config.hidden_size)
         width *= len(self.kinds) if self.settings.unit == "sentence" else 1
         for dense in self.steps.dense if self.steps else ():
             if dense.weight.shape[1] != width:
@@ -140,21 +139,18 @@ class TextEmbedder:
         ids, model = self.backend.put(batch.ids), self.model
         states: list[torch.Tensor]
         if self.bundle.is_encoder:
-            states = model.packed(ids, self.backend.put(batch.positions), batch.groups, self.layers)
+            states = model.packed(ids, self.backend.put(batch.positions), batch.groups, self.layers.numbers)
         else:
-            states = packed.by_group(lambda rows: model.states(rows).layers, ids, batch.groups, self.layers)
+            states = packed.by_group(lambda rows: model.states(rows).layers, ids, batch.groups, self.layers.numbers)
         width = model.config.hidden_size
         for state in states:
             if state.shape[-1] != width:
                 raise UsageError(f"--layers: one of these has {state.shape[-1]} units, the last layer {width}")
-        if len(states) == 1 and self.mix is None:
-            return states[0]
-        kind = layers(self.settings.layers).kind
-        return pooling.choose([state.float() for state in states], Layers(kind), self.mix)
+        return self.layers.combine(states)
 
     def _finished(self, vectors: torch.Tensor) -> torch.Tensor:
         """The vectors cut to the requested dimensions, and scaled to length 1 if requested."""
-        vectors = vectors[:, : self.dimensions]
+        vectors = vectors[..., : self.dimensions]
         return F.normalize(vectors, dim=-1) if self.settings.normalize else vectors.contiguous()
 
     def _units(self, line: str, ids: Sequence[int], states: np.ndarray) -> Units:
@@ -178,7 +174,7 @@ class TextEmbedder:
         for token, (place, (begin, end)) in enumerate(zip(places, spans, strict=False)):
             if place >= 0 and end > begin and not text[end - 1].isspace():
                 of_word[place].append(token)
-        rows = np.zeros((len(words), states.shape[1]), np.float32)
+        rows = np.zeros((len(words), *states.shape[1:]), np.float32)
         for row, tokens in zip(rows, of_word, strict=True):
             if tokens:
                 chosen = {"first": tokens[:1], "last": tokens[-1:]}.get(self.settings.subword, tokens)
@@ -197,19 +193,6 @@ def after_pooling(vectors: torch.Tensor, steps: SentenceSteps) -> torch.Tensor:
     for dense in steps.dense:
         vectors = _ACTIVATIONS[dense.activation](F.linear(vectors, dense.weight, dense.bias))
     return F.normalize(vectors, dim=-1) if steps.normalize else vectors
-
-
-def _resolve(which: Layers, count: int) -> tuple[range, list[float] | None]:
-    """The selected layers, in order, of a model with `count` layers; and the weights of a mix of them, or None."""
-    everything = range(count)
-    if which.kind != "mix":
-        chosen = everything[which.begin : which.end]
-        if not chosen:
-            raise UsageError(f"--layers: no such layers: the model has {count}, numbered 0 to {count - 1}")
-        return chosen, None
-    if which.file is None:
-        raise UsageError("--layers mix: expected mix:FILE, with a weight for each layer")
-    return everything, mix_weights(which.file, count)
 
 
 def _join(rows: np.ndarray, prepared: Prepared, count: int) -> np.ndarray:

@@ -162,29 +162,55 @@ class Elmo(nn.Module):
             lengths: (B,) words of each text.
         """
         marks = torch.from_numpy(byte_spelling.boundaries()).to(inverse.device)
-        vectors = self.words(torch.cat([spellings.long(), marks.long()]))
-        begin, end = len(spellings), len(spellings) + 1
-        places = F.pad(inverse, (1, 1), value=begin)
-        places.scatter_(1, lengths[:, None] + 1, end)
-        forward, backward = self.read(vectors, places, lengths + 2)
+        return self.in_context(self.words(torch.cat([spellings.long(), marks.long()])), inverse, lengths)
+
+    def in_context(
+        self, vectors: Tensor, inverse: Tensor, lengths: Tensor, states: list[RecurrentState] | None = None
+    ) -> Tensor:
+        """As `layers`, from the vectors (U, P) of the different words, those of the begin and the end of a text last.
+
+        `states`: see `read`.
+        """
+        places = F.pad(inverse, (1, 1), value=len(vectors) - 2)
+        places.scatter_(1, lengths[:, None] + 1, len(vectors) - 1)
+        forward, backward = self.read(vectors, places, lengths + 2, states)
         first = F.embedding(inverse, vectors)
         both = zip([first, *forward], [first, *backward], strict=True)
         out = torch.stack([torch.cat([a, b], -1) if a is first else torch.cat([a, b], -1)[:, 1:-1] for a, b in both])
         return out * (torch.arange(inverse.shape[1], device=lengths.device) < lengths[:, None])[None, :, :, None]
 
-    def read(self, vectors_UP: Tensor, places_BT: Tensor, lengths_B: Tensor) -> Reading:
+    def read(
+        self,
+        vectors_UP: Tensor,
+        places_BT: Tensor,
+        lengths_B: Tensor,
+        states: list[RecurrentState] | None = None,
+    ) -> Reading:
         """The states of both directions after each word, boundaries included; anything behind the ends of the texts.
 
         Args:
             vectors_UP: of different words.
             places_BT: the number of each word among them.
             lengths_B: words of each text.
+            states: of both directions before the texts, replaced by those after them, for texts of the same length; None:
+                new ones.
         """
         backwards = reversal(lengths_B, places_BT.shape[1])
-        forward = self.directions[FORWARD](F.embedding(places_BT.t(), vectors_UP))
-        backward = self.directions[BACKWARD](F.embedding(places_BT.gather(1, backwards).t(), vectors_UP))
+        before = self.start(len(places_BT), vectors_UP) if states is None else states
+        inputs = places_BT.t(), places_BT.gather(1, backwards).t()
+        read = [
+            direction.steps(F.embedding(places, vectors_UP), state)  # type: ignore[operator]
+            for direction, places, state in zip(self.directions, inputs, before, strict=True)
+        ]
+        forward, backward = (outputs for outputs, _ in read)
+        if states is not None:
+            states[:] = (state for _, state in read)
         turned = backwards.t()[..., None].expand(-1, -1, vectors_UP.shape[1])
         return Reading([x.transpose(0, 1) for x in forward], [x.gather(0, turned).transpose(0, 1) for x in backward])
+
+    def start(self, batch_size: int, like: Tensor) -> list[RecurrentState]:
+        """The states of both directions before a text, with the type and on the device of a tensor (..., P)."""
+        return [direction.start(batch_size, like) for direction in self.directions]  # type: ignore[operator]
 
 
 def reversal(lengths_B: Tensor, length: int) -> Tensor:

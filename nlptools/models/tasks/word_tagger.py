@@ -4,9 +4,8 @@ The input of each word is its vector beside one of its spelling (`layers.charact
 sentence in both directions (`layers.sentence`), a linear map to the labels, and optionally a conditional random field. With
 an LSTM these are the models of Lample et al. 2016 (N16-1030) and Ma & Hovy 2016 (P16-1101).
 The vectors of a word and of its spelling are computed once for each different word of a batch, and then put into its places.
-Departures: dropout drops the same elements for all words of a sentence, as in Reimers & Gurevych 2017 (D17-1035). Of the
-words that occur once in training, only those without a pretrained vector are sometimes read as unknown: an unknown word
-never has one. Words of the vector file that training lacks keep their vectors.
+Departures: dropout drops the same elements for all words of a sentence, as in Reimers & Gurevych 2017 (D17-1035); see also
+`tasks.word_input`.
 Shapes: B batch, T length, U different words of a batch, L longest of them in characters, E word vector, K labels, V words.
 """
 
@@ -16,23 +15,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from nlptools.configs.checks import check_sizes
 from nlptools.configs.text_classifiers import HEADS
 from nlptools.configs.word_taggers import ARCHITECTURES, CHARACTERS
 from nlptools.errors import BundleError
-from nlptools.layers.characters import SPELLINGS
 from nlptools.layers.convolution import GatedConvolution
 from nlptools.layers.crf import Crf
 from nlptools.layers.dropout import Dropout, LockedDropout
 from nlptools.layers.linear import Linear
 from nlptools.layers.sentence import Bidirectional, Convolutions, SelfAttention
 from nlptools.models import registry
-from nlptools.text.spelling import FIRST, MOST_CHARACTERS, PAD
-
-_CHARACTER_SIZE = 30  # Ma & Hovy 2016
-_RARE_DROPOUT = 0.5  # share of the rare words of training that are read as unknown (Lample et al. 2016)
+from nlptools.models.tasks.word_input import WordInput
+from nlptools.text.spelling import MOST_CHARACTERS
 
 
 @dataclass(frozen=True)
@@ -91,12 +87,10 @@ class WordTaggerConfig:
         return self.vocab_size * self.embedding_size
 
 
-class WordTagger(nn.Module):
+class WordTagger(WordInput):
     """See the module's docstring.
 
     Attributes:
-        words: vectors of the words of training.
-        more_words: fixed vectors of other words, or None.
         crf: or None.
     """
 
@@ -104,20 +98,11 @@ class WordTagger(nn.Module):
     family = registry.WORD_TAGGER
 
     def __init__(self, config: WordTaggerConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self.config = config
         self.num_labels = config.num_labels
         self.heads = ("tokens", "crf") if config.crf else ("tokens",)
-        E, more = config.embedding_size, config.vocab_size - config.trained
-        self.words = nn.Embedding(config.trained, E)
-        self.more_words = nn.Embedding(more, E).requires_grad_(False) if more else None
-        self.letters: Any = None
-        self.spelling: Any = None
-        if config.characters in SPELLINGS:
-            self.letters = nn.Embedding(FIRST + len(config.alphabet), _CHARACTER_SIZE)
-            self.spelling = SPELLINGS[config.characters](_CHARACTER_SIZE, config.character_hidden)
-            E += config.character_hidden
-        sizes = E, config.hidden_size, config.num_hidden_layers
+        sizes = self.input_size, config.hidden_size, config.num_hidden_layers
         self.body = _BODIES.get(config.arch, _recurrent)(config, sizes)
         self.dropout = LockedDropout(config.dropout, steps=1)
         self.tokens = Linear(self.body.size, config.num_labels)
@@ -133,27 +118,8 @@ class WordTagger(nn.Module):
         for module in self.body.modules():
             if isinstance(module, (Bidirectional, GatedConvolution)):
                 module.initialize()
-        for table in (self.words, self.more_words, self.letters):
-            if table is not None:
-                bound = (3 / table.embedding_dim) ** 0.5
-                table.weight.uniform_(-bound, bound)
+        self.initialize_words()
         self.tokens.bias.zero_()
-
-    @torch.no_grad()
-    def table(self) -> Tensor:
-        """A copy of the vectors of all words, (V, E)."""
-        return torch.cat([part.weight for part in (self.words, self.more_words) if part is not None])
-
-    @torch.no_grad()
-    def set_vectors(self, table: Tensor) -> None:
-        """Take the vectors of all words from `table` (V, E)."""
-        self.words.weight.copy_(table[: self.config.trained])
-        if self.more_words is not None:
-            self.more_words.weight.copy_(table[self.config.trained :])
-
-    def freeze_words(self) -> None:
-        """Let nothing change the vectors of words."""
-        self.words.weight.requires_grad_(False)
 
     def forward(self, words: Tensor, letters: Tensor, places: Tensor, mask: Tensor) -> Tensor:
         """The different words of a batch, and their places -> the scores of the labels of each place: (B, T, K).
@@ -164,23 +130,8 @@ class WordTagger(nn.Module):
             places: (B, T), which of the U words stands where, any in padding.
             mask: (B, T) True = real, padded on the right.
         """
-        x = self.vectors(words)
-        if self.spelling is not None:
-            x = torch.cat([x, self.spelling(self.letters(letters), letters != PAD)], 1)
-        states = self.body.states(x[places], mask)
+        states = self.body.states(self.spelled_vectors(words, letters)[places], mask)
         return self.tokens(self.dropout(states))
-
-    def vectors(self, words: Tensor) -> Tensor:
-        """(U,) numbers of words -> (U, E), in training with rare words as unknown ones from time to time."""
-        trained = self.config.trained
-        if self.training and self.config.rare < trained:
-            drop = (torch.rand(words.shape, device=words.device) < _RARE_DROPOUT) & (words >= self.config.rare)
-            words = words.masked_fill(drop & (words < trained), self.config.unk)
-        if self.more_words is None:
-            out: Tensor = self.words(words)
-            return out
-        others = self.more_words((words - trained).clamp(min=0))
-        return torch.where((words < trained)[:, None], self.words(words.clamp(max=trained - 1)), others)
 
 
 def _convolutions(config: WordTaggerConfig, sizes: tuple[int, int, int]) -> Convolutions:

@@ -19,11 +19,12 @@ from nlptools.batches.source import Source
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
-from nlptools.configs.layers import layers
+from nlptools.configs.layers import MIX_FILES, layers
 from nlptools.configs.tasks import TASKS, check_options, scratch_entry
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.errors import DataError, UsageError
-from nlptools.files import streams
+from nlptools.files import artifacts, streams
+from nlptools.layers.heads import mix_in
 from nlptools.metrics.criterion import Criterion
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
@@ -185,7 +186,7 @@ class _Finetuning:
 
     def _report_unknown(self, examples: Sequence[Any], rows: Features, tokenizer: Tokenizer) -> None:
         """Raise DataError if most tokens are unknown. A vocabulary learned from the examples omits rare words on purpose."""
-        if self.options.scratch is None:
+        if self.options.scratch is None and self.options.features is None:
             assert tokenizer.vocab is not None
             ids = rows.rows.ids[~np.isin(rows.rows.ids, list(tokenizer.vocab.marks))]
             names = ("texts", "words", "context", "text")
@@ -266,10 +267,16 @@ class _Finetuning:
             **self.task.own_settings(),
             **tuned,
             "max_length": self.options.max_length,
-            "layers": "mix" if which.kind == "mix" else self.options.layers,
         }
-        if "layer_mix.weight" in weights:  # for `embed --layers mix:FILE`
-            task["layer_weights"] = [round(float(w), 6) for w in weights["layer_mix.weight"]]
+        if self.options.features is None:  # else the sizes of the model have them
+            task["layers"] = "mix" if which.kind == "mix" else self.options.layers
+        for name, file in MIX_FILES.items():
+            mix = mix_in(weights, name)
+            if mix is not None:
+                artifacts.write_json(directory / file, mix.as_json())
+                messages.note(f"{file}: {mix.described()}")
+                if name == "layer_mix":
+                    task["layer_weights"] = [round(weight, 6) for weight in mix.weights]
         self.reader.save(directory, model, weights, record, {**self.task.label_settings(), "nlptools": {"task": task}})
 
     def advice(self, name: str) -> str:
@@ -286,13 +293,19 @@ def _trainer(task: str) -> Any:
 
 
 def _reader(settings: Finetune, scratch: Scratch | None, errors: str) -> Any:
-    """The model to train, from scratch or pretrained. Raises UsageError, InputError, BundleError."""
+    """The model to train, from scratch, with features or pretrained. Raises UsageError, InputError, BundleError."""
     if settings.scratch is not None:
         module, name = scratch_entry(settings.task).scratch.split(":")
         scratch = scratch or Scratch()
         scratch.check(settings.scratch)
         check_options(settings.task, scratch)
         return getattr(import_module(module), name)(settings, scratch, errors)
+    if settings.features is not None:
+        from nlptools.training.finetuning.word_reader import ReaderTraining
+
+        scratch = scratch or Scratch()
+        scratch.check("lstm")
+        return ReaderTraining(settings, scratch, errors)
     if scratch is not None and scratch.vectors is not None:
-        raise UsageError("--vectors goes with --scratch", hint="--scratch mean")
+        raise UsageError("--vectors goes with --scratch or --features", hint="--scratch mean")
     return pretrained.opened(settings)

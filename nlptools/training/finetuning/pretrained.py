@@ -15,9 +15,10 @@ from nlptools import bundle, messages
 from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune, frozen
-from nlptools.configs.layers import Layers, layers, mix_weights
+from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.loading import open_model
+from nlptools.models import registry
 from nlptools.models.encoders.bert import BertWithHeads
 from nlptools.models.language.gpt import GPT
 from nlptools.models.tasks.gpt import GPTWithHeads
@@ -33,6 +34,10 @@ def opened(settings: Finetune) -> Pretrained:
     """The pretrained model. Raises UsageError, InputError, BundleError."""
     assert settings.model is not None
     base = open_model(settings.model).bundle
+    if base.family == registry.BIDIRECTIONAL:
+        raise UsageError(
+            f"{display(settings.model)} is an ELMo: --features says where its vectors go", hint="--features input"
+        )
     if type(base.model) is not GPT and not isinstance(base.model, TaskHeads):  # a Modern is a GPT that no heads fit yet
         raise BundleError(
             f"{display(settings.model)}: not an encoder or a GPT", hint="finetune takes a BERT, an ELECTRA or a GPT"
@@ -121,8 +126,8 @@ def new_model(
     task.begin(model)
     missing, _ = model.load_state_dict(_weights(base, task, which), strict=False)
     if which.file is not None:
-        weights = torch.tensor(mix_weights(which.file, config.num_hidden_layers + 1))
-        model.load_state_dict({"layer_mix.weight": weights}, strict=False)
+        assert model.layer_mix is not None
+        model.layer_mix.set(read_mix(which.file, config.num_hidden_layers + 1))
     if any(name.startswith("encoder.pooler") for name in missing):
         messages.note(f"{display(str(base.path))}: has no pooler, trains a new one")
     return model

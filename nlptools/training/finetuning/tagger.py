@@ -28,7 +28,7 @@ from nlptools.models.tasks.word_tagger import WordTagger, WordTaggerConfig
 from nlptools.tasks.task import Task
 from nlptools.text import spelling
 from nlptools.text.builtin import NamedTokenizer
-from nlptools.text.vocab import Vocab
+from nlptools.text.vocab import Vocab, usual_specials
 from nlptools.training.finetuning.scratch import SPECIAL, UNK
 from nlptools.training.objective import Objective
 from nlptools.training.token_vectors import TokenVectors
@@ -76,42 +76,12 @@ class TaggerFromScratch:
             for word, count in counts.items():
                 lowered[word.lower()] += count
             counts = lowered
-        self._learned = self._vocabulary(counts, alphabet)
+        self._learned = learned_words(counts, alphabet, self.scratch, self.vectors)
         return WordEncoding(self._tokenizer(), alphabet, self.options.max_length or MAX_LENGTH, threads)
 
     def _tokenizer(self) -> NamedTokenizer:
         assert self._learned is not None
         return NamedTokenizer("whitespace", self._learned.vocab, self.scratch.lowercase)
-
-    def _vocabulary(self, counts: Counter[str], alphabet: str) -> Learned:
-        for special in SPECIAL:
-            counts.pop(special, None)
-        kept = [word for word, count in counts.items() if count >= self.scratch.min_count]
-        if not kept:
-            raise DataError(
-                f"no word of the training texts occurs {self.scratch.min_count} times", hint="lower --min-count"
-            )
-        known: set[str] = set()
-        more: list[str] = []
-        if self.vectors is not None:
-            known = words_with_vectors(kept, self.vectors)
-            more, unusable = self._more_words(self.vectors)
-            skipped = (
-                f"; {messages.counted(unusable, 'word')} with capitals skipped (--no-lowercase)" if unusable else ""
-            )
-            messages.note(f"vectors: {len(known):,} of {len(kept):,} words of the training texts have one{skipped}")
-        rare = {word for word in kept if counts[word] == 1 and word not in known}
-        kept.sort(key=lambda word: (word in rare, -counts[word], word))
-        words = list(dict.fromkeys((*SPECIAL, *kept, *more)))
-        trained = len(SPECIAL) + len(kept)
-        vocab = Vocab(words, [counts.get(word, 0) for word in words], {"pad": 0, "unk": UNK})
-        return Learned(vocab, trained, trained - len(rare), alphabet)
-
-    def _more_words(self, vectors: Vectors) -> tuple[list[str], int]:
-        """The first words of the vector file, and how many of them are left out, because lower-cased words are looked up."""
-        words = vectors.words.list()[: self.scratch.max_vectors or len(vectors)]
-        usable = [word for word in words if word == word.lower()] if self.scratch.lowercase else words
-        return usable, len(words) - len(usable)
 
     def model(self, task: Task, seed: int) -> WordTagger:
         """See `pretrained.Pretrained`."""
@@ -161,6 +131,44 @@ class TaggerFromScratch:
         """See `pretrained.Pretrained`."""
         tokenizer = self._tokenizer()
         bundle.save_encoder(directory, model, weights, tokenizer, arch="word-tagger", training=training, more=more)
+
+
+def learned_words(
+    counts: Counter[str], alphabet: str, scratch: Scratch, vectors: Vectors | None, special: Sequence[str] = SPECIAL
+) -> Learned:
+    """The words of the training sentences, which occur as often as `counts` says, and of the vector file.
+
+    `special`: the special tokens, the first of the vocabulary. Raises DataError where no word is left.
+    """
+    for token in special:
+        counts.pop(token, None)
+    kept = [word for word, count in counts.items() if count >= scratch.min_count]
+    if not kept:
+        raise DataError(f"no word of the training texts occurs {scratch.min_count} times", hint="lower --min-count")
+    known: set[str] = set()
+    more: list[str] = []
+    if vectors is not None:
+        known = words_with_vectors(kept, vectors)
+        more, unusable = _more_words(vectors, scratch)
+        skipped = f"; {messages.counted(unusable, 'word')} with capitals skipped (--no-lowercase)" if unusable else ""
+        messages.note(f"vectors: {len(known):,} of {len(kept):,} words of the training texts have one{skipped}")
+    rare = {word for word in kept if counts[word] == 1 and word not in known}
+    kept.sort(key=lambda word: (word in rare, -counts[word], word))
+    words = list(dict.fromkeys((*special, *kept, *more)))
+    trained = len(special) + len(kept)
+    vocab = Vocab(
+        words,
+        [counts.get(word, 0) for word in words],
+        usual_specials({token: number for number, token in enumerate(special)}),
+    )
+    return Learned(vocab, trained, trained - len(rare), alphabet)
+
+
+def _more_words(vectors: Vectors, scratch: Scratch) -> tuple[list[str], int]:
+    """The first words of the vector file, and how many of them are left out, because lower-cased words are looked up."""
+    words = vectors.words.list()[: scratch.max_vectors or len(vectors)]
+    usable = [word for word in words if word == word.lower()] if scratch.lowercase else words
+    return usable, len(words) - len(usable)
 
 
 def words_with_vectors(words: Sequence[str], vectors: Vectors) -> set[str]:

@@ -171,6 +171,7 @@ def test_a_mix_begins_as_told_and_ends_in_a_form_that_embed_takes(tmp_path: Path
     assert found.weights()["layer_mix.weight"].tolist() == [0.5, 0, 2]
     task = found.config["nlptools"]["task"]
     assert task["layers"] == "mix" and task["layer_weights"] == [0.5, 0, 2]
+    assert json.loads((tmp_path / "out/layer_mix.json").read_text()) == [0.5, 0, 2]
     (tmp_path / "mix.json").write_text("[0.5, 0]")
     with pytest.raises(UsageError, match="holds 2 weights, the model has 3 layers"):
         train(tmp_path, path, layers=f"mix:{tmp_path / 'mix.json'}", force=True)

@@ -1,0 +1,251 @@
+"""Fine-tuning with the features of an ELMo: `finetune -m ELMO --features`.
+
+The ELMo is frozen unless --train-all: then its features of the training examples are computed once, before training, if
+they fit in memory.
+Shapes: B batch, T length, L layers of the ELMo, P its projection, N words and marks of all rows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nlptools import bundle, messages
+from nlptools.batches.encoder_rows import ranges
+from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
+from nlptools.batches.pairs import cut_batches
+from nlptools.compute.backend import Backend
+from nlptools.configs.finetuning import Finetune
+from nlptools.configs.layers import layers, read_mix
+from nlptools.configs.text_classifiers import Scratch
+from nlptools.errors import BundleError, UsageError, display
+from nlptools.inference.loading import open_model
+from nlptools.models import registry
+from nlptools.models.tasks.word_reader import MARKS, PAD, UNK, WordReader, WordReaderConfig
+from nlptools.tasks import outputs, readers
+from nlptools.tasks.task import Task
+from nlptools.text import spelling
+from nlptools.text.builtin import NamedTokenizer
+from nlptools.text.byte_spelling import COLUMNS, count_cut
+from nlptools.text.lexicon import Lexicon
+from nlptools.training.finetuning.tagger import Learned, learned_words
+from nlptools.training.objective import Objective
+from nlptools.training.token_vectors import TokenVectors
+from nlptools.vectors.files import formats
+
+_MOST_BYTES = 1 << 30  # of features that are kept
+_WORDS = 4096  # of a batch that features are computed of
+
+
+class ReaderTraining:
+    """A network to train; see `pretrained.Pretrained`. `encoding` sets its vocabulary, its alphabet and its lexicon."""
+
+    def __init__(self, settings: Finetune, scratch: Scratch, errors: str = "strict") -> None:
+        """Raises UsageError for settings that do not go together, InputError, BundleError for an invalid ELMo or vectors."""
+        assert settings.model is not None
+        self.options, self.scratch = settings, scratch
+        base = open_model(settings.model).bundle
+        if base.family != registry.BIDIRECTIONAL:
+            raise BundleError(
+                f"{display(settings.model)}: not an ELMo", hint="--features goes with train-lm --arch elmo"
+            )
+        self.base = base
+        which, count = layers(settings.layers), base.model.config.num_hidden_layers + 1
+        if which.kind == "concat" or not which.count(count):
+            raise UsageError(f"--layers {settings.layers}: expected one vector of layers 0 to {count - 1}")
+        self.mix = None if which.file is None else read_mix(which.file, count)
+        self.characters = scratch.characters or "cnn"
+        self.vectors = None if scratch.vectors is None else formats.load(scratch.vectors, errors=errors)
+        self._learned: Learned | None = None
+        self._lexicon: Lexicon | None = None
+        self._model: WordReader | None = None
+
+    def settings(self) -> dict[str, Any]:
+        """See `pretrained.Pretrained`."""
+        return asdict(self.scratch)
+
+    def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
+        """How texts become rows, with the vocabulary and the alphabet of the training texts."""
+        kind = "whitespace" if self.options.task in ("tag", "roles") else self.scratch.tokenizer
+        if kind in ("char", "bytes"):
+            raise UsageError(f"--tokenizer {kind} does not split texts into words")
+        rows = NamedTokenizer(kind).tokens_lines(_texts(examples), threads)
+        counts = Counter(chain.from_iterable(rows))
+        alphabet = "" if self.characters == "none" else spelling.alphabet(counts)
+        if self.scratch.lowercase:
+            lowered: Counter[str] = Counter()
+            for word, count in counts.items():
+                lowered[word.lower()] += count
+            counts = lowered
+        self._learned = learned_words(counts, alphabet, self.scratch, self.vectors, MARKS)
+        self._tokenizer = NamedTokenizer(kind, self._learned.vocab, self.scratch.lowercase)
+        encoding, self._lexicon = readers.new_encoding(self._tokenizer, self.options.max_length, threads)
+        return encoding
+
+    def model(self, task: Task, seed: int) -> WordReader:
+        """See `pretrained.Pretrained`."""
+        learned, scratch, options = self._learned, self.scratch, self.options
+        assert learned is not None and self._lexicon is not None and options.features is not None
+        used = options.features != "none"
+        config = WordReaderConfig(
+            vocab_size=len(learned.vocab),
+            trained=learned.trained,
+            rare=learned.rare,
+            embedding_size=scratch.dim if self.vectors is None else self.vectors.dimensions,
+            num_labels=task.num_labels,
+            heads=(task.head, *task.extra_heads),
+            state_size=scratch.hidden_size,
+            depth=scratch.depth,
+            dropout=scratch.dropout,
+            characters=self.characters,
+            character_hidden=scratch.char_dim,
+            alphabet=learned.alphabet,
+            unk=UNK,
+            features=options.features,
+            layers="mix" if layers(options.layers).kind == "mix" else options.layers,
+            elmo=replace(self.base.model.config, softmax=False) if used else None,
+            elmo_lowercase=self.base.tokenizer.lowercase,
+        )
+        model = WordReader(config)
+        torch.manual_seed(seed)
+        model.initialize()
+        if self.vectors is not None:
+            table = torch.zeros(config.vocab_size, config.embedding_size)
+            TokenVectors(learned.vocab, self.vectors, any_case=True).place(table)
+            model.input.set_vectors(table)
+        if options.freeze == "all":
+            model.input.freeze_words()
+        if model.elmo is not None:
+            weights = self.base.weights()
+            model.elmo.load_state_dict({name: weights[name] for name in model.elmo.state_dict()})
+            model.elmo.requires_grad_(options.train_all)
+            for mix in (model.layer_mix, model.output_mix):
+                if mix is not None and self.mix is not None:
+                    mix.set(self.mix)
+        task.begin(model)
+        model.lexicon, self._model = self._lexicon, model
+        return model
+
+    def objective(self, model: WordReader, task: Task) -> ReaderLoss:
+        """See `pretrained.Pretrained`."""
+        return ReaderLoss(model, task)
+
+    def source(self, features: Features, batch_size: int, seed: int, backend: Backend) -> ReaderBatches:
+        """See `pretrained.Pretrained`."""
+        if backend.world_size > 1:
+            raise UsageError("--features trains in one process")
+        model, known = self._model, None
+        assert model is not None
+        cut = 0 if model.elmo is None else count_cut(model.lexicon.words)
+        if cut:
+            words = messages.counted(cut, "word is", "different words are")
+            messages.warn(
+                f"{words} longer than {COLUMNS - 2} bytes, the ELMo does not see their ends", kind="long words"
+            )
+        if model.elmo is not None and not self.options.train_all:
+            wide = (model.config.num_hidden_layers + 1) * 2 * model.config.elmo.hidden_size
+            if 4 * wide * len(features.rows.ids) <= _MOST_BYTES:
+                known = known_features(model, features, backend)
+            else:
+                messages.note(
+                    "ELMo: the features of the training examples are larger than 1 GiB, computed in each epoch"
+                )
+        return ReaderBatches(features, batch_size, seed=seed, pad=PAD, known=known)
+
+    def save(
+        self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
+    ) -> None:
+        """See `pretrained.Pretrained`."""
+        options: dict[str, Any] = {"arch": "word-reader", "training": training, "more": more}
+        bundle.save_encoder(directory, model, weights, self._tokenizer, **options)
+
+
+def _texts(examples: Sequence[Any]) -> list[str]:
+    """The different texts of examples of any task; the words of a sentence have spaces between them."""
+    texts: list[str] = []
+    for example in examples:
+        for name in ("words", "texts", "text", "question", "context", "endings"):
+            value = getattr(example, name, ())
+            if name == "words":
+                value = " ".join(value)
+            texts += [value] if isinstance(value, str) else value
+    return list(dict.fromkeys(texts))
+
+
+@torch.inference_mode()
+def known_features(model: WordReader, features: Features, backend: Backend) -> np.ndarray:
+    """(N, (L + 1) 2 P) float32: the features of all rows, end to end."""
+    model.eval()
+    order = np.argsort(-features.lengths, kind="stable")
+    bounds = cut_batches(features.lengths[order], _WORDS)
+    width = (model.config.num_hidden_layers + 1) * 2 * model.config.elmo.hidden_size
+    out = np.empty((len(features.rows.ids), width), np.float32)
+    for begin, end in pairwise(bounds):
+        rows = order[begin:end]
+        batch = features.rows.batch(rows, PAD)
+        states = model.features(backend.put(batch.ids), backend.put(batch.mask))  # (L + 1, B, T, 2 P)
+        places = ranges(features.rows.bounds[rows], features.lengths[rows])
+        out[places] = states.permute(1, 2, 0, 3).flatten(2)[backend.put(batch.mask)].float().cpu().numpy()
+    return out
+
+
+@dataclass(frozen=True)
+class ReaderBatch(FeatureBatch):
+    """A batch with the features (B, T, (L + 1) 2 P) of its words, or (0,) where the model is to compute them."""
+
+    known: np.ndarray
+
+
+class ReaderBatches(FeatureBatches):
+    """See `FeatureBatches`; the batches are `ReaderBatch`es."""
+
+    def __init__(self, features: Features, batch_size: int, *, seed: int, pad: int, known: np.ndarray | None) -> None:
+        super().__init__(features, batch_size, seed=seed, pad=pad)
+        self.known = known
+
+    def _batch(self, plan: list[np.ndarray], position: int) -> ReaderBatch:
+        batch = super()._batch(plan, position)
+        known = np.zeros(0, np.float32)
+        if self.known is not None:
+            known = np.zeros((*batch.mask.shape, self.known.shape[1]), np.float32)
+            rows = self.features.rows
+            known[batch.mask] = self.known[ranges(rows.bounds[batch.rows], rows.lengths[batch.rows])]
+        return ReaderBatch(batch.rows, batch.ids, batch.mask, batch.types, batch.targets, batch.weight, known)
+
+
+class ReaderLoss(Objective):
+    """The loss of a network's head, as a weighted sum."""
+
+    trains_in_16_bits = False
+
+    def __init__(self, model: WordReader, task: Task) -> None:
+        super().__init__(model)
+        self.task = task
+
+    def counts(self, batch: ReaderBatch) -> dict[str, float]:
+        """The divisor of the loss: the sum of the weights."""
+        return {"loss": batch.weight}
+
+    def arrays(self, batch: ReaderBatch) -> tuple[np.ndarray, ...]:
+        """The arguments of `forward`, to be put on the device."""
+        return batch.ids, batch.mask, batch.types, batch.known, *batch.targets
+
+    def forward(self, ids: Tensor, mask: Tensor, types: Tensor, known: Tensor, *targets: Tensor) -> dict[str, Tensor]:
+        """The arrays of `arrays` -> the sum of the losses."""
+        states = None
+        if known.dim() == 3:
+            count = self.model.config.num_hidden_layers + 1
+            states = known.view(*ids.shape, count, -1).permute(2, 0, 1, 3)
+        spans = None
+        if self.task.head in outputs.OF_SPANS:
+            spans, targets = targets[0].view(len(ids), -1, 2), targets[1:]
+        logits = self.model.logits(ids, mask, types, spans, states)
+        return {"loss": self.task.loss(logits.float(), *targets, **self.task.layers_of(self.model))}
