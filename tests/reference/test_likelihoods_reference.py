@@ -93,3 +93,32 @@ def test_pairs(folder: Path, theirs: tuple[Any, Any], batch_tokens: int) -> None
         value, greedy = loglikelihood(model, context, continuation)
         assert np.isclose(each.log_probability, value, atol=1e-4), pair
         assert (each.tokens, each.greedy) == (len(continuation), greedy), pair
+
+
+def rolling_windows(ids: list[int], prefix: int, most: int) -> list[tuple[list[int], list[int]]]:
+    """`get_rolling_token_windows` with context_len 1, and `make_disjoint_window`: (context, continuation) of each."""
+    predicted = min(most, len(ids))
+    windows = [([prefix, *ids[: predicted - 1]], ids[:predicted])]
+    while predicted < len(ids):
+        count = min(len(ids) - predicted, most)
+        end = predicted + count
+        windows.append((ids[end - most - 1 : end - 1], ids[end - count : end]))
+        predicted += count
+    return [(seen[: len(seen) - (len(new) - 1)], new) for seen, new in windows]
+
+
+def test_rolling(folder: Path, theirs: tuple[Any, Any]) -> None:
+    import nlptools
+    from nlptools.configs.scoring import Score
+
+    model, tokenizer = theirs
+    texts = ["the cat", "the cat sat on the mat and " * 12, "a long log: " * 9 + "the end", ""]
+    ours = nlptools.load(folder, precision="fp32", threads=1).score(texts, Score(eos=False))
+    lengths = []
+    for text, each in zip(texts, ours, strict=True):
+        ids = tokenizer.encode(text)
+        windows = rolling_windows(ids, tokenizer.eos_token_id, model.config.n_positions) if ids else []
+        value = sum(loglikelihood(model, *window)[0] for window in windows)
+        assert np.isclose(each.logprob, value, atol=1e-3), text
+        lengths.append(len(ids))
+    assert max(lengths) > 2 * model.config.n_positions and max(lengths) % model.config.n_positions
