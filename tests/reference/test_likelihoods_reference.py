@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import ROOT
 
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
 
@@ -122,3 +126,38 @@ def test_rolling(folder: Path, theirs: tuple[Any, Any]) -> None:
         assert np.isclose(each.logprob, value, atol=1e-3), text
         lengths.append(len(ids))
     assert max(lengths) > 2 * model.config.n_positions and max(lengths) % model.config.n_positions
+
+
+def test_the_class_for_lm_evaluation_harness(
+    folder: Path, theirs: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """examples/lm_eval.py, where that package need not be installed; test_lm_eval.py is with it."""
+    model, registry = ModuleType("lm_eval.api.model"), ModuleType("lm_eval.api.registry")
+    model.LM = type("LM", (), {})  # type: ignore[attr-defined]
+    registry.register_model = lambda name: lambda registered: registered  # type: ignore[attr-defined]
+    for name, module in {"lm_eval": ModuleType("lm_eval"), "lm_eval.api": ModuleType("lm_eval.api")}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "lm_eval.api.model", model)
+    monkeypatch.setitem(sys.modules, "lm_eval.api.registry", registry)
+    ours = runpy.run_path(str(ROOT / "examples/lm_eval.py"))["Nlptools"](
+        path=str(folder), precision="fp32", threads="1"
+    )
+    gpt, tokenizer = theirs
+
+    def requests(*arguments: Any) -> list[Any]:
+        return [SimpleNamespace(args=each) for each in arguments]
+
+    expected = [loglikelihood(gpt, *encode_pair(tokenizer, *pair)) for pair in PAIRS]
+    for (value, greedy), each in zip(ours.loglikelihood(requests(*PAIRS)), expected, strict=True):
+        assert (value, greedy) == (pytest.approx(each[0], abs=1e-4), each[1])
+    text = "the cat sat on the mat"
+    windows = rolling_windows(tokenizer.encode(text), tokenizer.eos_token_id, gpt.config.n_positions)
+    value = sum(loglikelihood(gpt, *window)[0] for window in windows)
+    assert ours.loglikelihood_rolling(requests((text,))) == [pytest.approx(value, abs=1e-4)]
+    prompt = torch.tensor([tokenizer.encode("the cat")])
+    new = gpt.generate(prompt, max_new_tokens=6, do_sample=False, pad_token_id=0)[0, prompt.shape[1] :]
+    whole = tokenizer.decode(new, skip_special_tokens=True)
+    arguments = {"max_gen_toks": 6, "until": []}
+    stopped = {**arguments, "until": [whole[2:4]]}
+    answers = ours.generate_until(requests(("the cat", stopped), ("the cat", arguments)))
+    assert answers == [whole[: whole.find(whole[2:4])], whole]
