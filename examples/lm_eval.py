@@ -3,8 +3,8 @@
 
     examples/lm_eval.py run --model nlptools --model_args path=gpt2,precision=fp32 --tasks hellaswag,wikitext
 
-Model arguments are `path` (what `nlptools generate` takes), `precision`, `threads` and `batch_tokens`. Values are those of its own
-backend `hf` for the same directory, and do not depend on the batch; models of train-lm, whose texts begin with a start token, get
+Model arguments are `path` (what `nlptools generate` takes), `precision`, `threads` and `batch_tokens`. Values are those of the
+backend `hf` for the same directory, and do not depend on the batch. Models of train-lm, whose texts begin with a start token, get
 one. Also a module: importing it registers the model.
 """
 # ruff: noqa: E402
@@ -45,7 +45,7 @@ class Nlptools(LM):
     ) -> None:
         super().__init__()
         self.path, self.batch_tokens = path, int(batch_tokens)
-        device = "auto" if device in (None, "cuda") else device  # cuda is its default, where there is no GPU as well
+        device = "auto" if device in (None, "cuda", "cuda:0") else device  # its default, even without a GPU
         where = {"device": device, "precision": precision, "threads": int(threads)}
         self.model = nlptools.load(path, settings=Generate(), **where)
 
