@@ -193,7 +193,11 @@ class Score:
     dynamic_segment: int = option(
         20, "Tokens from one update of --dynamic to the next.", low=1, metavar="N", **_ADAPTATION
     )
-    eos: bool = option(True, "Count the end-of-text token as part of each line.")
+    eos: bool = option(
+        True,
+        "Score the end-of-text token as part of each line or document. With --no-eos and without --stride, values are those of"
+        " loglikelihood_rolling in lm-evaluation-harness.",
+    )
     batch_tokens: int = option(4096, "Tokens per batch, padding included.", low=1, metavar="N")
     memory_length: int | None = option(
         None,
@@ -216,8 +220,8 @@ class Score:
 
     def check(self) -> None:
         """Raise UsageError for options that cannot be combined."""
-        if self.per == "total" and not self.eos:
-            raise UsageError("--no-eos does not go with --per total, which counts an end of text after each document")
+        if self.per == "total" and not self.eos and self.one_stream:
+            raise UsageError("--no-eos with --per total does not go with --carry: documents of a stream have an end")
         if self.per == "word" and not self.eos:
             raise UsageError("--no-eos does not go with --per word, which never writes the end of text")
         if self.per != "total" and self.document:

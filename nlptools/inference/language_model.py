@@ -81,8 +81,10 @@ class LanguageModel:
         """The scores of lines that are computed together. With `settings.carry`, they continue those of the call before."""
         ids = self.tokenizer.encode_lines(lines, self.backend.threads)
         self.unknown.count(lines, ids)
-        left = 0 if settings.eos else 1  # the end-of-text token
-        whole = [[*row, self.bundle.eos] for row in ids]
+        # in a stream, the end of text is context of the next line, whether it counts or not
+        ends = [self.bundle.eos] if settings.eos or settings.one_stream else []
+        left = 0 if settings.eos else len(ends)
+        whole = [[*row, *ends] for row in ids]
         scores = self._scores(whole, settings)
         return [
             LineScore([token_name(self.vocab, i) for i in row[: len(row) - left]], s[: len(row) - left].tolist())
@@ -209,6 +211,7 @@ class LanguageModel:
                 "start": self.bundle.start,
                 "stride": settings.stride,
                 "batch_tokens": settings.batch_tokens,
+                "score_ends": settings.eos,
             }
             scored = scoring.score_stream(self.model, encoded, self.backend, eos=eos, **how)
         assert scored is not None
@@ -218,11 +221,12 @@ class LanguageModel:
             **perplexities(total, counts),
             **vars(counts),
             "protocol": {
+                "name": None if settings.eos or settings.stride else scoring.ROLLING,
                 **self._context(settings),
                 "memory": vars(self.model.config).get("inference_memory"),
                 "document": document,
                 "before_first_token": token_name(self.vocab, self.bundle.start),
-                "end_of_text_counted": True,
+                "end_of_text_counted": settings.eos,
                 "words": "separated by white space in the text as given",
                 "unknown_tokens": "scored as the unknown token" if self.vocab.unk is not None else "none possible",
                 "logarithm": "natural",

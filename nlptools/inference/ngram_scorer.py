@@ -15,6 +15,7 @@ from nlptools import bundle
 from nlptools.configs.scoring import Score
 from nlptools.corpora import token_file
 from nlptools.corpora.token_file import TextCounts
+from nlptools.errors import UsageError
 from nlptools.files.streams import Block
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
@@ -123,6 +124,8 @@ class NGramScorer:
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
         """Perplexities of a text, and the protocol: which tokens count, in which context, unknown words included."""
         settings = settings or Score(per="total")
+        if not settings.eos:
+            raise UsageError("--no-eos with --per total does not go with n-gram models: their sentences have an end")
         document = settings.document or self.bundle.document
         total, counts = total_score(
             self.model,

@@ -7,7 +7,7 @@ explicit. All logarithms are natural.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
 
 UNLIMITED_WINDOW = 1024  # tokens at a time for models without a longest context
+ROLLING = "loglikelihood_rolling (lm-evaluation-harness)"  # what no stride and no end of text amount to
 
 Stop = Callable[[], bool]
 # (documents, stop) -> the log-probability of each token of each document; None when `stop()` turned true
@@ -247,13 +248,15 @@ def score_stream(
     stride: int = 0,
     batch_tokens: int = 4096,
     carry: bool = False,
+    score_ends: bool = True,
     stop: Stop | None = None,
 ) -> tuple[float, TextCounts] | None:
     """(log-probability, counts) of a text given as chunks of ids in which `eos` ends each document.
 
     Documents are scored one by one, each from the token `start` (None: `eos`); those of a chunk side by side, and ranks share
     the work.
-    With `carry` they are one stream, see `CarriedScores`, which every rank scores, and the first one's result counts.
+    With `carry` they are one stream, see `CarriedScores`, which every rank scores, and the first one's result counts. Without
+    `score_ends`, the model does not read the ends of documents, and they do not count as tokens.
     """
     start = eos if start is None else start
     if carry:
@@ -265,7 +268,8 @@ def score_stream(
         mine = documents[backend.rank :: backend.world_size]
         return document_scores(model, mine, backend, start=start, stride=stride, batch_tokens=batch_tokens, stop=stop)
 
-    result = total(shared, whole_documents(encoded, eos), stop)
+    pieces = whole_documents(encoded, eos)
+    result = total(shared, pieces if score_ends else _without_ends(pieces), stop)
     return None if result is None else (backend.sum([result[0]])[0], result[1])
 
 
@@ -305,3 +309,11 @@ def whole_documents(
     if rest:
         documents.append(np.concatenate(rest))
     yield documents, counts
+
+
+def _without_ends(
+    pieces: Iterable[tuple[list[np.ndarray], TextCounts]],
+) -> Iterator[tuple[list[np.ndarray], TextCounts]]:
+    """The documents without the end-of-text token of each, and the counts of the chunks without these."""
+    for documents, counts in pieces:
+        yield [ids[:-1] for ids in documents], replace(counts, tokens=counts.tokens - len(documents))

@@ -11,6 +11,8 @@ import pytest
 from conftest import Run
 from tiny_bundles import bytes_bundle, words_bundle
 
+from nlptools.inference import scoring
+
 ODD = b"\xef\xbb\xbfw1 w2.\r\n\r\nw3\x00 w4\xe2\x80\xa8w5 \xc2\x85 w6\n\n  \nw7 nowhere\nlast w8"
 
 
@@ -113,6 +115,17 @@ def test_without_the_end_of_text(call: Run, words: Path) -> None:
     values = [[float(row.split("\t")[1]) for row in part if row] for part in (kept, bare)]
     assert values[0] == pytest.approx(values[1], abs=1e-3)
     assert rows(call("score", words, "--no-eos", stdin=text).lines)[1] == (0.0, 0)
+
+
+def test_a_text_without_its_ends(call: Run, words: Path, letters: Path, lstm: Path) -> None:
+    text = " ".join(f"w{i % 44}" for i in range(60)) + "\nw3\n\nw1 w2\n"
+    for model in (words, letters, lstm):
+        found = total(call, model, "--no-eos", "--document", "line", stdin=text)
+        lines = rows(call("score", model, "--no-eos", stdin=text).lines)
+        assert found["log_probability"] == pytest.approx(sum(score for score, _ in lines), abs=1e-3)
+        assert found["tokens"] == sum(tokens for _, tokens in lines)
+        assert (found["protocol"]["name"], found["protocol"]["end_of_text_counted"]) == (scoring.ROLLING, False)
+    assert total(call, words, "--no-eos", "--stride", 5, stdin=text)["protocol"]["name"] is None
 
 
 def test_a_line_longer_than_the_context(call: Run, words: Path, letters: Path) -> None:
@@ -280,7 +293,12 @@ def test_lines_of_a_stream(call: Run, kind: str, request: pytest.FixtureRequest)
         (("MODEL", "--per", "letter"), b"", 2, "'letter' is not one of"),
         (("MODEL", "--stride", "-1"), b"", 2, "--stride"),
         (("MODEL", "--batch-tokens", "0"), b"", 2, "--batch-tokens"),
-        (("MODEL", "--per", "total", "--no-eos"), b"", 2, "--no-eos does not go with --per total"),
+        (
+            ("MODEL", "--per", "total", "--no-eos", "--carry"),
+            b"",
+            2,
+            "--no-eos with --per total does not go with --carry",
+        ),
         (("MODEL", "--document", "line"), b"", 2, "--document goes with --per total"),
         (("MODEL", "-o", "bad.txt"), b"w1\n", 73, "bad.txt: exists"),
         (("MODEL", "-o", "nowhere/x"), b"w1\n", 73, "nowhere/x: no such file or directory"),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from conftest import ROOT
 
 pytestmark = [pytest.mark.reference, pytest.mark.filterwarnings("ignore")]
 
@@ -93,3 +97,67 @@ def test_pairs(folder: Path, theirs: tuple[Any, Any], batch_tokens: int) -> None
         value, greedy = loglikelihood(model, context, continuation)
         assert np.isclose(each.log_probability, value, atol=1e-4), pair
         assert (each.tokens, each.greedy) == (len(continuation), greedy), pair
+
+
+def rolling_windows(ids: list[int], prefix: int, most: int) -> list[tuple[list[int], list[int]]]:
+    """`get_rolling_token_windows` with context_len 1, and `make_disjoint_window`: (context, continuation) of each."""
+    predicted = min(most, len(ids))
+    windows = [([prefix, *ids[: predicted - 1]], ids[:predicted])]
+    while predicted < len(ids):
+        count = min(len(ids) - predicted, most)
+        end = predicted + count
+        windows.append((ids[end - most - 1 : end - 1], ids[end - count : end]))
+        predicted += count
+    return [(seen[: len(seen) - (len(new) - 1)], new) for seen, new in windows]
+
+
+def test_rolling(folder: Path, theirs: tuple[Any, Any]) -> None:
+    import nlptools
+    from nlptools.configs.scoring import Score
+
+    model, tokenizer = theirs
+    texts = ["the cat", "the cat sat on the mat and " * 12, "a long log: " * 9 + "the end", ""]
+    ours = nlptools.load(folder, precision="fp32", threads=1).score(texts, Score(eos=False))
+    lengths = []
+    for text, each in zip(texts, ours, strict=True):
+        ids = tokenizer.encode(text)
+        windows = rolling_windows(ids, tokenizer.eos_token_id, model.config.n_positions) if ids else []
+        value = sum(loglikelihood(model, *window)[0] for window in windows)
+        assert np.isclose(each.logprob, value, atol=1e-3), text
+        lengths.append(len(ids))
+    assert max(lengths) > 2 * model.config.n_positions and max(lengths) % model.config.n_positions
+
+
+def test_the_class_for_lm_evaluation_harness(
+    folder: Path, theirs: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """examples/lm_eval.py, where that package need not be installed; test_lm_eval.py is with it."""
+    model, registry = ModuleType("lm_eval.api.model"), ModuleType("lm_eval.api.registry")
+    model.LM = type("LM", (), {})  # type: ignore[attr-defined]
+    registry.register_model = lambda name: lambda registered: registered  # type: ignore[attr-defined]
+    for name, module in {"lm_eval": ModuleType("lm_eval"), "lm_eval.api": ModuleType("lm_eval.api")}.items():
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(sys.modules, "lm_eval.api.model", model)
+    monkeypatch.setitem(sys.modules, "lm_eval.api.registry", registry)
+    ours = runpy.run_path(str(ROOT / "examples/lm_eval.py"))["Nlptools"](
+        path=str(folder), precision="fp32", threads="1"
+    )
+    gpt, tokenizer = theirs
+
+    def requests(*arguments: Any) -> list[Any]:
+        return [SimpleNamespace(args=each) for each in arguments]
+
+    expected = [loglikelihood(gpt, *encode_pair(tokenizer, *pair)) for pair in PAIRS]
+    for (value, greedy), each in zip(ours.loglikelihood(requests(*PAIRS)), expected, strict=True):
+        assert (value, greedy) == (pytest.approx(each[0], abs=1e-4), each[1])
+    text = "the cat sat on the mat"
+    windows = rolling_windows(tokenizer.encode(text), tokenizer.eos_token_id, gpt.config.n_positions)
+    value = sum(loglikelihood(gpt, *window)[0] for window in windows)
+    assert ours.loglikelihood_rolling(requests((text,))) == [pytest.approx(value, abs=1e-4)]
+    prompt = torch.tensor([tokenizer.encode("the cat")])
+    new = gpt.generate(prompt, max_new_tokens=6, do_sample=False, pad_token_id=0)[0, prompt.shape[1] :]
+    whole = tokenizer.decode(new, skip_special_tokens=True)
+    arguments = {"max_gen_toks": 6, "until": []}
+    stopped = {**arguments, "until": [whole[2:4]]}
+    answers = ours.generate_until(requests(("the cat", stopped), ("the cat", arguments)))
+    assert answers == [whole[: whole.find(whole[2:4])], whole]
