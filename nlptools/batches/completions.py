@@ -84,6 +84,7 @@ class PackedBatch:
         targets: (R, T) int64, NO_TARGET where there is none.
         segments: (R, T) int64, the place in `sequences` of the sequence of each token, -1 in padding.
         of_sequences: (N,) the targets of the sequences themselves, by name.
+        of_tokens: (R, T) the other targets of tokens, by name, 0 in padding.
     """
 
     sequences: np.ndarray
@@ -91,6 +92,7 @@ class PackedBatch:
     targets: np.ndarray
     segments: np.ndarray
     of_sequences: Mapping[str, np.ndarray]
+    of_tokens: Mapping[str, np.ndarray]
 
     @property
     def num_targets(self) -> int:
@@ -114,8 +116,14 @@ def packed_batch(features: Features, sequences: np.ndarray, counts: bool = True)
     if counts:
         targets.flat[places] = features.targets[NEXT][tokens]
     segments.flat[places] = np.repeat(order, lengths[order])
-    rest = {name: np.array(array[sequences]) for name, array in features.targets.items() if name != NEXT}
-    return PackedBatch(sequences, ids, targets, segments, rest)
+    of_sequences, of_tokens = {}, {}
+    for name, array in features.targets.items():
+        if name not in features.per_token:
+            of_sequences[name] = np.array(array[sequences])
+        elif name != NEXT:
+            of_tokens[name] = np.zeros(shape, array.dtype)
+            of_tokens[name].flat[places] = array[tokens]
+    return PackedBatch(sequences, ids, targets, segments, of_sequences, of_tokens)
 
 
 class PackedBatches(EpochSource[PackedBatch, np.ndarray]):

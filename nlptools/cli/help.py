@@ -25,8 +25,9 @@ def command(topic: str | None, common: object) -> None:
 
     Without an argument, shows the page of nlptools itself, which lists the commands.
 
-    Topics: encoders (BERT, vectors of lines, fine-tuning), evaluation, formats (what the commands read and write),
-    language-models, pipelines, training (stopping, continuing, clusters), translation (and summaries), word-vectors.
+    Topics: alignment (instructions, preferences), encoders (BERT, vectors of lines, fine-tuning), evaluation, formats (what the
+    commands read and write), language-models, pipelines, training (stopping, continuing, clusters), translation (and
+    summaries), word-vectors.
     """
     from nlptools.cli import COMMANDS, group
 

@@ -17,9 +17,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
+from os.path import splitext
 from typing import Any
 
 from nlptools.errors import DataError, shown
+from nlptools.files.compression import without_suffix
 from nlptools.formats import records
 from nlptools.formats.examples import Demonstration, Judgement, Place, Ranking, Turn, Turns
 from nlptools.formats.layouts import layout_of
@@ -67,6 +69,22 @@ def read_preferences(path: str, options: Options, errors: str = "strict") -> Ite
             yield Judgement(*_prompt_and_response(record), record.flag("label"), record.place)
         else:
             yield _ranking(record, True)
+
+
+def read_prompts(path: str, errors: str = "strict") -> Iterator[tuple[Turns, Place]]:
+    """The prompts of a file: under `prompt` in JSON lines or Parquet, by suffix; else lines of plain text.
+
+    Raises:
+        DataError: an object without prompt; and the errors of `streams.blocks`.
+    """
+    layout = records.SUFFIXES.get(splitext(without_suffix(path))[1])
+    if layout in ("jsonl", "parquet"):
+        for record in _records("preference", path, Options(layout=layout), errors):
+            yield record.text("prompt"), record.place
+    else:
+        lines = Lines(path, errors)
+        for number, line in lines:
+            yield (Turn("", line),), lines.place(number)
 
 
 @dataclass(frozen=True)

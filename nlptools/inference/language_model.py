@@ -355,9 +355,7 @@ class LanguageModel:
 
     def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:
         """What `new` adds to the text of `prompt`, the space between them included."""
-        prompt = [i for i in prompt if i not in (self.bundle.eos, self.bundle.start)]
-        before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *new])
-        return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(new)
+        return continuation_text(self.bundle, prompt, new)
 
     def _prompt_ids(self, prompt: str, settings: Generate) -> list[int]:
         ids = self._started(self.tokenizer.encode(prompt))
@@ -390,3 +388,11 @@ class LanguageModel:
         places = [0, *(min(len(each), end) for each in texts[:-1]), end]
         top = [{token_name(self.vocab, i): value for i, value in best} for best in new.top]
         return Generated(text[:end], finish, tokens, new.logprobs, usage, top, [text[a:b] for a, b in pairwise(places)])
+
+
+def continuation_text(loaded: bundle.Bundle, prompt: Sequence[int], new: Sequence[int]) -> str:
+    """What `new` adds to the text of `prompt`, the space between them included."""
+    tokenizer = loaded.tokenizer
+    prompt = [i for i in prompt if i not in (loaded.eos, loaded.start)]
+    before, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *new])
+    return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(new)

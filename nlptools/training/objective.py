@@ -29,6 +29,7 @@ class Objective(nn.Module, ABC):
     """
 
     trains_in_16_bits: ClassVar[bool] = True  # False: training computes in float32 on every device
+    over = False  # set to end the training before its last step
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -48,6 +49,10 @@ class Objective(nn.Module, ABC):
 
     def restore_carry(self, tensors: dict[str, Tensor]) -> None:
         """Restore the state that `carry` returned."""
+
+    def report(self) -> dict[str, float]:
+        """More numbers about the last steps, for the log; by default none."""
+        return {}
 
     def adjust_gradients(self) -> None:
         """Change the gradients of the parameters before they are measured and clipped; by default not at all."""

@@ -17,7 +17,7 @@ from nlptools.batches.source import Source
 from nlptools.batches.windows import Batch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Interval, Training, duration, interval
-from nlptools.errors import Diverged
+from nlptools.errors import Diverged, NlptoolsError
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
@@ -227,10 +227,10 @@ class _Loop:
         state.working.train()
         if progress.valid_pending:
             self._validate()
-        while progress.step < state.total and not self._patience_is_over():
+        while progress.step < state.total and not self._is_over():
             if self._stop_everywhere():
                 break
-            row = state.step()
+            row = self._step()
             last = progress.step >= state.total
             self._check(row)
             if self.due["log"].now() or last or progress.step == 1:
@@ -241,7 +241,7 @@ class _Loop:
                 if self.evaluate is None:
                     self._hold()
                 state.save()
-        done = progress.step >= state.total or self._patience_is_over()
+        done = progress.step >= state.total or self._is_over()
         if done and self.evaluate is None:
             self._hold()
         state.save()
@@ -249,9 +249,17 @@ class _Loop:
         finished = done and not progress.valid_pending
         return Result(progress, None if finished else self.stop.reason or "another process", finished, average)
 
-    def _patience_is_over(self) -> bool:
+    def _step(self) -> dict[str, float]:
+        """A step; a batch that cannot be had ends the run with a checkpoint of the step before."""
+        try:
+            return self.state.step()
+        except NlptoolsError:
+            self.state.save()
+            raise
+
+    def _is_over(self) -> bool:
         patience = self.state.run.patience
-        return patience > 0 and self.state.progress.since_best >= patience
+        return self.state.working.over or (patience > 0 and self.state.progress.since_best >= patience)
 
     def _stop_everywhere(self) -> bool:
         """Whether any process was asked to stop: all processes stop after the same step."""
@@ -286,6 +294,7 @@ class _Loop:
                     unit: progress.tokens,
                     f"{unit}_per_second": (progress.tokens - tokens) / max(1e-9, now - begin),
                     "seconds": round(progress.seconds, 3),
+                    **self.state.working.report(),
                 }
             )
 

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from nlptools import bundle
-from nlptools.batches.completions import CompletionEncoding, PackedBatch, in_order, packed_batch
+from nlptools.batches.completions import NEXT, CompletionEncoding, PackedBatch, in_order, packed_batch
 from nlptools.batches.features import Features
+from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
 from nlptools.inference.loading import open_model
@@ -24,6 +25,7 @@ from nlptools.models import registry
 from nlptools.models.language.gpt import GPT
 
 _BATCH_TOKENS = 4096  # without gradients
+_PLACE = "place"  # of each token among all
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,44 @@ def packed_hidden(model: Any, ids: Tensor, targets: Tensor, segments: Tensor) ->
 
 
 @torch.inference_mode()
+def token_numbers(
+    read: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, ...]],
+    features: Features,
+    backend: Backend,
+    stop: Callable[[], bool] | None = None,
+) -> list[np.ndarray] | None:
+    """What `read` computes for the targets, at the place of each in `features.rows.ids`, float32; 0 where there is none.
+
+    None when `stop()` turned true. `read`: (R, T) ids, targets and segments -> (P,) tensors.
+    """
+    places = np.arange(len(features.rows.ids))
+    placed = replace(features, targets={NEXT: features.targets[NEXT], _PLACE: places}, per_token=(NEXT, _PLACE))
+    out: list[np.ndarray] = []
+    for sequences in in_order(features, _BATCH_TOKENS):
+        if stop is not None and stop():
+            return None
+        batch = packed_batch(placed, sequences)
+        parts = read(*(backend.put(array) for array in arrays(batch)))
+        out = out or [np.zeros(len(places), np.float32) for _ in parts]
+        for whole, part in zip(out, parts, strict=True):
+            whole[batch.of_tokens[_PLACE][batch.targets != NO_TARGET]] = part.float().cpu().numpy()
+    return out
+
+
+def token_log_probabilities(
+    model: Any, features: Features, backend: Backend, stop: Callable[[], bool] | None = None
+) -> np.ndarray | None:
+    """The log-probability of each target, in nats; see `token_numbers`."""
+
+    def read(ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor]:
+        hidden, chosen, _ = packed_hidden(model, ids, targets, segments)
+        values: Tensor = model.output.log_probabilities(hidden, chosen)
+        return (values,)
+
+    numbers = token_numbers(read, features, backend, stop)
+    return None if numbers is None else numbers[0]
+
+
 def log_probabilities(
     model: Any, features: Features, backend: Backend, stop: Callable[[], bool] | None = None
 ) -> np.ndarray | None:
@@ -88,16 +128,14 @@ def log_probabilities(
 
     None when `stop()` turned true.
     """
-    out = np.zeros((len(features), 2))
-    for sequences in in_order(features, _BATCH_TOKENS):
-        if stop is not None and stop():
-            return None
-        batch = packed_batch(features, sequences)
-        hidden, targets, segments = packed_hidden(model, *(backend.put(array) for array in arrays(batch)))
-        values = model.output.log_probabilities(hidden, targets).double().cpu().numpy()
-        owner = sequences[segments.cpu().numpy()]
-        np.add.at(out, owner, np.stack([values, np.ones_like(values)], 1))
-    return out
+    values = token_log_probabilities(model, features, backend, stop)
+    return None if values is None else sums(features, values, features.targets[NEXT] != NO_TARGET)
+
+
+def sums(features: Features, *values: np.ndarray) -> np.ndarray:
+    """(N, K) float64: the sum over the tokens of each sequence of K arrays, none of the sequences empty."""
+    starts = features.rows.bounds[:-1]
+    return np.stack([np.add.reduceat(each.astype(np.float64), starts) for each in values], 1)
 
 
 def arrays(batch: PackedBatch) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,108 @@
+"""Settings of reinforcement learning from rewards."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass
+from typing import ClassVar
+
+from nlptools.configs import Training, option, redefined
+from nlptools.errors import UsageError
+
+
+@dataclass(frozen=True)
+class TrainPPO:
+    """Task options"""
+
+    policy: str = option(
+        MISSING,
+        "Directory of the language model to train, which is its own reference: a GPT-2, a LLaMA, or one of train-lm or finetune"
+        " --task instruct.",
+        metavar="DIR",
+    )
+    reward: str = option(
+        MISSING,
+        "Directory of finetune --task reward; or a command for the shell, which reads JSON lines of prompt, completion and ended,"
+        " and writes a number for each.",
+        metavar="DIR|COMMAND",
+    )
+    algorithm: str = option(
+        "ppo",
+        "ppo has a value for each token (Schulman et al. 2017); grpo (Shao et al. 2024) and rloo (Ahmadian et al. 2024) compare"
+        " the samples of a prompt.",
+        choices=("ppo", "grpo", "rloo"),
+    )
+    samples: int = option(0, "Samples of each prompt; 0: 1 for ppo, else 4.", low=0, high=1024, metavar="K")
+    rollouts: int = option(64, "Prompts that are sampled before the model is updated.", low=1, metavar="N")
+    passes: int = option(4, "Passes over the samples before new ones are drawn.", low=1, high=100, metavar="N")
+    max_new_tokens: int = option(53, "Maximum number of tokens of a sample.", low=1, metavar="N")
+    missing_end: float = option(
+        0.0, "Subtract X from the reward of a sample without end-of-text token.", low=0, metavar="X"
+    )
+    kl: float = option(
+        0.05,
+        "Weight of the divergence from the reference: of each token it lowers the reward; grpo: part of the loss.",
+        low=0,
+        metavar="X",
+    )
+    kl_target: float = option(
+        0.0,
+        "Adapt --kl so that a sample diverges by X nats from the reference (Ziegler et al. 2019); 0: --kl is fixed.",
+        low=0,
+        metavar="X",
+    )
+    kl_limit: float = option(
+        0.0, "End the training where samples diverge by more than X nats on average; 0: no limit.", low=0, metavar="X"
+    )
+    clip_ratio: float = option(
+        0.2, "Clip changes of probabilities, and of values, beyond this fraction.", low=0, high=10, metavar="X"
+    )
+    critic: str = option(
+        "shared",
+        "ppo: the values come from the layers of the policy, or from separate ones, which start as a copy.",
+        choices=("shared", "separate"),
+    )
+    value_weight: float = option(0.1, "ppo: weight of the loss of the values.", low=0, metavar="X")
+    discount: float = option(1.0, "ppo: discount of the reward for each token before it.", low=0, high=1, metavar="X")
+    trace: float = option(
+        0.95, "ppo: decay of generalized advantage estimation (Schulman et al. 2016).", low=0, high=1, metavar="X"
+    )
+    mix: str | None = option(
+        None,
+        "Also train on the lines of this text, so that the model forgets less (PPO-ptx, Ouyang et al. 2022).",
+        metavar="FILE",
+    )
+    mix_weight: float = option(1.0, "Weight of the loss on --mix.", low=0, metavar="X")
+
+    @property
+    def group(self) -> int:
+        """Samples of each prompt."""
+        return self.samples or (1 if self.algorithm == "ppo" else 4)
+
+    def check(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        if not self.policy or not self.reward:
+            raise UsageError("--policy and --reward: expected a directory")
+        if self.algorithm != "ppo":
+            if self.group < 2:
+                raise UsageError(f"--algorithm {self.algorithm} compares samples: expected --samples 2 or more")
+            for name in ("critic", "value_weight", "discount", "trace"):
+                if getattr(self, name) != self.__dataclass_fields__[name].default:
+                    raise UsageError(f"--{name.replace('_', '-')} goes with --algorithm ppo")
+
+
+@dataclass(frozen=True)
+class PPOTraining(Training):
+    """Training options"""
+
+    batch_size: int = option(32, "Samples per step.", low=1, metavar="N")
+    epochs: float = option(1.0, "Passes over the prompts, unless --steps is given.", low=0, metavar="X")
+    lr: float = redefined(Training, "lr", 1e-5)
+    warmup: float = redefined(Training, "warmup", 0.0)
+    schedule: str = redefined(Training, "schedule", "constant")
+    weight_decay: float = redefined(Training, "weight_decay", 0.0)
+    # not options here: there is no validation, and nothing of fixed size to compile
+    valid: ClassVar[None] = None  # type: ignore[misc]
+    valid_every: ClassVar[str] = "never"  # type: ignore[misc]
+    average: ClassVar[int] = 1  # type: ignore[misc]
+    patience: ClassVar[int] = 0  # type: ignore[misc]
+    compile: ClassVar[bool] = False  # type: ignore[misc]

@@ -1,0 +1,40 @@
+"""A language model that is trained by rewards, with a value for each token.
+
+Schulman et al. 2017 (arXiv:1707.06347). Values are a linear map of the hidden states of the policy, or of a separate model that
+starts as its copy. Shapes: R rows of a batch, T length, P targets, D hidden.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from nlptools.layers.output import chosen_log_probabilities
+from nlptools.models.language.gpt import GPT
+from nlptools.training.preferences.policy import packed_hidden
+
+
+class ActorCritic(nn.Module):
+    """See the module's docstring. Without values (GRPO, RLOO) they are 0."""
+
+    def __init__(self, policy: GPT, values: bool, critic: GPT | None = None) -> None:
+        super().__init__()
+        self.policy, self.critic = policy, critic
+        size = policy.token_embedding.weight.shape[1]
+        self.value = nn.Linear(size, 1) if values else None
+        if self.value is not None:
+            nn.init.zeros_(self.value.weight)
+            nn.init.zeros_(self.value.bias)
+
+    def read(self, ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """(R, T) ids, targets and segments -> (P,) the log-probability of each target, the entropy of the distribution that it
+        comes from, in nats, and the value before it.
+        """
+        hidden, chosen, _ = packed_hidden(self.policy, ids, targets, segments)
+        logs, entropies = chosen_log_probabilities(self.policy.output, hidden, chosen)
+        if self.value is None:
+            return logs, entropies, torch.zeros_like(logs)
+        if self.critic is not None:
+            hidden, _, _ = packed_hidden(self.critic, ids, targets, segments)
+        values: Tensor = self.value(hidden)
+        return logs, entropies, values.squeeze(1)

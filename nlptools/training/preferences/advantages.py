@@ -1,0 +1,59 @@
+"""How much better a sampled token is than expected, from the rewards of samples.
+
+Generalized advantage estimation: Schulman et al. 2016 (arXiv:1506.02438), equation 16. Groups of samples of a prompt: GRPO, Shao
+et al. 2024 (arXiv:2402.03300), section 4.1.2; RLOO, Ahmadian et al. 2024 (arXiv:2402.14740), equation 8. The weight of the
+divergence adapts as in Ziegler et al. 2019 (arXiv:1909.08593), section 2.2.
+Shapes: N samples, T tokens of a sample, P tokens of all samples.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+_HORIZON = 10_000  # samples
+_LEAST = 1e-8  # deviation that is divided by
+
+
+def generalized(rewards_T: np.ndarray, values_T: np.ndarray, discount: float, trace: float) -> np.ndarray:
+    """(T,) advantages of the tokens of a sample; nothing follows its last token."""
+    advantages = np.zeros_like(rewards_T)
+    following, after = 0.0, 0.0
+    for t in reversed(range(len(rewards_T))):
+        surprise = rewards_T[t] + discount * following - values_T[t]
+        after = surprise + discount * trace * after
+        advantages[t], following = after, values_T[t]
+    return advantages
+
+
+def grpo(rewards_N: np.ndarray, group: int) -> np.ndarray:
+    """(N,) rewards, standardized within groups of `group` consecutive samples."""
+    groups = rewards_N.reshape(-1, group)
+    centered = groups - groups.mean(1, keepdims=True)
+    standardized: np.ndarray = centered / (groups.std(1, ddof=1, keepdims=True) + 1e-4)
+    return standardized.reshape(-1)
+
+
+def rloo(rewards_N: np.ndarray, group: int) -> np.ndarray:
+    """(N,) rewards, each less the mean of the others of its group of `group` consecutive samples."""
+    groups = rewards_N.reshape(-1, group)
+    others = (groups.sum(1, keepdims=True) - groups) / (group - 1)
+    compared: np.ndarray = groups - others
+    return compared.reshape(-1)
+
+
+def whitened(values_P: np.ndarray) -> np.ndarray:
+    """The values with mean 0 and standard deviation 1."""
+    scaled: np.ndarray = (values_P - values_P.mean()) / max(float(values_P.std()), _LEAST)
+    return scaled
+
+
+def explained_variance(values_P: np.ndarray, returns_P: np.ndarray) -> float:
+    """The share of the variance of returns that values predict: 1 is all of it, 0 that of their mean."""
+    variance = float(returns_P.var())
+    return 1 - float((returns_P - values_P).var()) / variance if variance > _LEAST else 0.0
+
+
+def adapted(weight: float, divergence: float, target: float, samples: int) -> float:
+    """The weight of the divergence after `samples` more samples, which diverged by `divergence` nats on average."""
+    error = min(max(divergence / target - 1, -0.2), 0.2)
+    return weight * (1 + error * samples / _HORIZON)

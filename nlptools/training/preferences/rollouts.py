@@ -1,0 +1,246 @@
+"""Samples of the model that is being trained, with rewards and advantages, as a source of batches.
+
+A rollout is a set of prompts with samples of each, drawn at temperature 1 from the whole distribution: a truncated one would
+diverge from the model, and make its divergence from the reference look negative (trl issues 417 and 1098). Log-probabilities and
+values come from the forward pass of training, so that the first ratio is exactly 1. The samples of a rollout are the
+batches of several passes; then new ones are drawn.
+Shapes: N samples, P tokens of all samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nlptools.batches.completions import NEXT, PackedBatch, PackedBatches, packed_batch
+from nlptools.batches.encoder_rows import Rows, bounds_of
+from nlptools.batches.features import Features
+from nlptools.batches.windows import NO_TARGET
+from nlptools.compute.backend import Backend
+from nlptools.configs.generation import Generate
+from nlptools.configs.ppo import TrainPPO
+from nlptools.inference.generation import decoding
+from nlptools.inference.generation.continuation import Continuation
+from nlptools.inference.language_model import continuation_text
+from nlptools.training.preferences import advantages
+from nlptools.training.preferences.actor_critic import ActorCritic
+from nlptools.training.preferences.policy import Policy, sums, token_log_probabilities, token_numbers
+from nlptools.training.preferences.prompts import Prompts
+from nlptools.training.preferences.rewards import Reward, Sample
+
+# Targets of tokens: of the model that drew them the log-probability and the value, the log-probability under the reference
+OLD, VALUE, REFERENCE, ADVANTAGE, RETURN = "old", "value", "reference", "advantage", "return"
+OF_TOKENS = (NEXT, OLD, VALUE, REFERENCE, ADVANTAGE, RETURN)
+
+
+@dataclass(frozen=True)
+class RolloutBatch:
+    """Some samples, and texts to train on beside them.
+
+    Attributes:
+        facts: measures of the rollout, for the log.
+        weight: of the divergence, where it is part of the loss.
+    """
+
+    samples: PackedBatch
+    mix: PackedBatch | None
+    facts: Mapping[str, float]
+    weight: float
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """Samples with targets for each token, and their measures."""
+
+    features: Features
+    facts: dict[str, float]
+
+    def state(self) -> dict[str, Any]:
+        """All of it as plain numbers."""
+        arrays = {"ids": self.features.rows.ids, "bounds": self.features.rows.bounds, **self.features.targets}
+        return {"facts": self.facts, "arrays": {name: array.tolist() for name, array in arrays.items()}}
+
+    @classmethod
+    def restored(cls, state: Mapping[str, Any]) -> Rollout:
+        """The rollout of a `state()`."""
+        lists = dict(state["arrays"])
+        ids, bounds = np.array(lists.pop("ids"), np.int32), np.array(lists.pop("bounds"), np.int64)
+        targets = {name: np.array(values, np.int32 if name == NEXT else np.float32) for name, values in lists.items()}
+        features = Features(Rows(ids, np.zeros(len(ids), np.uint8), bounds), targets, OF_TOKENS)
+        return cls(features, dict(state["facts"]))
+
+
+class Rollouts:
+    """See the module's docstring; a `Source`. The samples are part of its state: the model that drew them no longer exists."""
+
+    rate = 1.0
+
+    def __init__(
+        self,
+        policy: Policy,
+        prompts: Prompts,
+        settings: TrainPPO,
+        batch_size: int,
+        seed: int,
+        model: ActorCritic,
+        reward: Reward,
+        backend: Backend,
+    ) -> None:
+        """`model`: the model that is trained. The reference is the model of `policy`."""
+        self.policy, self.prompts, self.settings, self.batch_size, self.seed = (
+            policy,
+            prompts,
+            settings,
+            batch_size,
+            seed,
+        )
+        self.model, self.reward, self.backend = model, reward, backend
+        self.reference = backend.for_inference(policy.base.model)  # not a third copy of the weights
+        size = min(settings.rollouts, len(prompts.ids)) * settings.group
+        self.batches_per_rollout = settings.passes * -(-size // batch_size)
+        self.batches_per_epoch = len(prompts.ids) * settings.group / size * self.batches_per_rollout
+        self.mix = None if prompts.mix is None else PackedBatches(prompts.mix, batch_size, seed=seed)
+        self.number, self.position, self.weight = 0, 0, settings.kl
+        self.rollout: Rollout | None = None
+
+    @property
+    def epoch(self) -> float:
+        """Passes over the prompts, with their fraction."""
+        return (self.number * self.batches_per_rollout + self.position) / self.batches_per_epoch
+
+    def __iter__(self) -> Iterator[RolloutBatch]:
+        mix = None if self.mix is None else iter(self.mix)
+        while True:
+            if self.rollout is None:
+                self.rollout = self._draw()
+            features = self.rollout.features
+            for samples in self._plan(len(features))[self.position :]:
+                self.position += 1
+                texts = None if mix is None else next(mix)
+                yield RolloutBatch(packed_batch(features, samples), texts, self.rollout.facts, self.weight)
+            if self.settings.kl_target:
+                divergence = self.rollout.facts["kl"]
+                self.weight = advantages.adapted(self.weight, divergence, self.settings.kl_target, len(features))
+            self.number, self.position, self.rollout = self.number + 1, 0, None
+
+    def state(self) -> dict[str, Any]:
+        """See `Source`."""
+        rollout = None if self.rollout is None else self.rollout.state()
+        mix = None if self.mix is None else self.mix.state()
+        return {"number": self.number, "position": self.position, "weight": self.weight, "rollout": rollout, "mix": mix}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `Source`."""
+        self.number, self.position, self.weight = int(state["number"]), int(state["position"]), float(state["weight"])
+        self.rollout = None if state["rollout"] is None else Rollout.restored(state["rollout"])
+        if self.mix is not None:
+            self.mix.restore(state["mix"])
+
+    def _plan(self, count: int) -> list[np.ndarray]:
+        """The samples of each batch of this rollout."""
+        batches: list[np.ndarray] = []
+        for number in range(self.settings.passes):
+            order = np.random.default_rng([self.seed, self.number, number]).permutation(count)
+            batches += np.split(order, range(self.batch_size, count, self.batch_size))
+        return batches
+
+    def _chosen(self) -> list[int]:
+        """The prompts of this rollout, in random order of an epoch."""
+        total = len(self.prompts.ids)
+        size = min(self.settings.rollouts, total)
+        places = range(self.number * size, (self.number + 1) * size)
+        orders = {
+            epoch: np.random.default_rng([self.seed, epoch]).permutation(total)
+            for epoch in {p // total for p in places}
+        }
+        return [int(orders[place // total][place % total]) for place in places]
+
+    def _draw(self) -> Rollout:
+        """New samples, judged. Raises as `Reward`."""
+        settings, loaded = self.settings, self.policy.base
+        chosen = self._chosen()
+        vocab = loaded.tokenizer.vocab
+        done = decoding.generate(
+            self.model.policy,
+            [self.prompts.ids[i] for i in chosen],
+            Generate(max_new_tokens=settings.max_new_tokens, num_samples=settings.group),
+            self.backend,
+            eos=loaded.eos,
+            seed=self.seed,
+            first=self.number * len(chosen),
+            forbidden=() if vocab is None else range(len(vocab), self.model.policy.output.vocab_size),
+        )
+        pairs = [(i, sample) for i, samples in zip(chosen, done, strict=True) for sample in samples]
+        samples = [
+            Sample(
+                self.prompts.texts[i],
+                continuation_text(loaded, self.prompts.ids[i], sample.ids),
+                sample.finish == "eos",
+            )
+            for i, sample in pairs
+        ]
+        rewards = np.array(self.reward(samples), np.float64)
+        features = _sequences([self.prompts.ids[i] for i, _ in pairs], [sample for _, sample in pairs], loaded.eos)
+        penalty = settings.missing_end * np.array([not sample.ended for sample in samples])
+        return self._judged(features, rewards, rewards - penalty)
+
+    def _judged(self, features: Features, rewards: np.ndarray, penalized: np.ndarray) -> Rollout:
+        """The samples with log-probabilities, values, advantages and returns."""
+        numbers = token_numbers(self.model.read, features, self.backend)
+        reference = token_log_probabilities(self.reference, features, self.backend)
+        assert numbers is not None and reference is not None
+        old, _, value = numbers
+        real = features.targets[NEXT] != NO_TARGET
+        divergence, length = sums(features, old - reference, real).T
+        advantage, returns = self._advantages(features, penalized, old - reference, value)
+        facts = {
+            "reward": float(rewards.mean()),
+            "kl": float(divergence.mean()),
+            "kl_weight": self.weight,
+            "length": float(length.mean()),
+        }
+        if self.settings.algorithm == "ppo":
+            facts["explained_variance"] = advantages.explained_variance(value[real], returns[real])
+        arrays = {OLD: old, VALUE: value, REFERENCE: reference, ADVANTAGE: advantage, RETURN: returns}
+        targets = {NEXT: features.targets[NEXT], **{name: array.astype(np.float32) for name, array in arrays.items()}}
+        return Rollout(replace(features, targets=targets, per_token=OF_TOKENS), facts)
+
+    def _advantages(
+        self, features: Features, rewards: np.ndarray, divergence: np.ndarray, value: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(P,) advantages and returns of tokens, from the rewards (N,) of samples."""
+        settings = self.settings
+        advantage, returns = np.zeros(len(value)), np.zeros(len(value))
+        real = features.targets[NEXT] != NO_TARGET
+        if settings.algorithm != "ppo":
+            if settings.algorithm == "rloo":
+                of_samples = advantages.rloo(rewards - self.weight * sums(features, divergence)[:, 0], settings.group)
+            else:
+                of_samples = advantages.grpo(rewards, settings.group)
+            advantage[real] = np.repeat(of_samples, features.lengths)[real]
+            return advantage, returns
+        for number, (start, end) in enumerate(zip(features.rows.bounds, features.rows.bounds[1:])):
+            places = start + np.flatnonzero(real[start:end])
+            each = -self.weight * divergence[places].astype(np.float64)
+            each[-1] += rewards[number]
+            advantage[places] = advantages.generalized(each, value[places], settings.discount, settings.trace)
+        returns[real] = advantage[real] + value[real]
+        advantage[real] = advantages.whitened(advantage[real])
+        return advantage, returns
+
+
+def _sequences(prompts: list[list[int]], samples: list[Continuation], eos: int) -> Features:
+    """Prompts and what was sampled after them, with the next token of each as target, where it was sampled."""
+    ids: list[int] = []
+    targets: list[int] = []
+    lengths = []
+    for prompt, sample in zip(prompts, samples, strict=True):
+        new = [*sample.ids, eos] if sample.finish == "eos" else sample.ids
+        ids += [*prompt, *new[:-1]]
+        targets += [*[NO_TARGET] * (len(prompt) - 1), *new]
+        lengths.append(len(prompt) + len(new) - 1)
+    rows = Rows(np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64)))
+    return Features(rows, {NEXT: np.array(targets, np.int32)}, (NEXT,))

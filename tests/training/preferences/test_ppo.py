@@ -1,0 +1,151 @@
+"""Training by rewards: rewards rise, the first ratio is 1, a stopped run goes on exactly, bad rewards leave a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from nlptools import bundle
+from nlptools.configs.ppo import PPOTraining, TrainPPO
+from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.training.engine.job import Trained
+from nlptools.training.preferences import ppo
+from nlptools.training.preferences.rewards import RewardCommand, Sample
+from tests.running import rows
+from tests.tasks.reward.test_task import preferences
+from tests.tasks.tiny_tasks import FP32, gpt, stopped_at
+from tests.tasks.tiny_tasks import train as finetune
+from tests.training.preferences.toys import lines
+
+COUNT_W3 = "awk '{print gsub(/w3/, \"\")}'"  # how often a line says w3
+
+
+def train(tmp_path: Path, **changes: Any) -> Trained:
+    """`train-ppo` of the tiny model in `tmp_path`/base, made if need be, into `tmp_path`/out; each line of prompts is one."""
+    if not (tmp_path / "base").is_dir():
+        gpt(tmp_path / "base")
+        (tmp_path / "prompts.txt").write_text("".join(f"w{i} w{i + 1}\n" for i in range(4, 16)))
+    names = {name for name in changes if name in PPOTraining.__dataclass_fields__}
+    how: dict[str, Any] = {
+        "lr": 3e-3,
+        "steps": 16,
+        "output": str(tmp_path / "out"),
+        "save_every": "never",
+        "log_every": "1",
+    }
+    run = PPOTraining(**{**how, "batch_size": 16, **{name: changes.pop(name) for name in names}})
+    task = {"policy": str(tmp_path / "base"), "reward": COUNT_W3, "rollouts": 12, "max_new_tokens": 6, "samples": 4}
+    return ppo.train_ppo([str(tmp_path / "prompts.txt")], TrainPPO(**{**task, **changes}), run, FP32)
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo", "rloo"])
+def test_rewards_rise(tmp_path: Path, algorithm: str) -> None:
+    train(tmp_path, algorithm=algorithm, steps=72, kl=0.01)
+    log = rows(tmp_path / "out", "train")
+    assert log[0]["kl"] == pytest.approx(0, abs=1e-4) and log[0]["clip_fraction"] == 0  # old and new are the same model
+    assert log[-1]["reward"] > 4 * log[0]["reward"] and log[-1]["kl"] > 0.5
+    assert log[-1]["entropy"] < log[0]["entropy"] and 1 <= log[-1]["length"] <= 6
+    assert ("explained_variance" in log[0]) == (algorithm == "ppo")
+    assert bundle.load(tmp_path / "out").arch == "transformer"
+
+
+def test_reward_model_separate_critic_and_mix(tmp_path: Path) -> None:
+    gpt(tmp_path / "encoder")
+    finetune(
+        tmp_path, lines(tmp_path / "pairs.jsonl", preferences(100)), task="reward", output=str(tmp_path / "reward")
+    )
+    (tmp_path / "text.txt").write_text("w1 w2 w3\n" * 20)
+    train(tmp_path, reward=str(tmp_path / "reward"), critic="separate", mix=str(tmp_path / "text.txt"), kl_target=3.0)
+    log = rows(tmp_path / "out", "train")
+    assert log[-1]["reward"] > log[0]["reward"] and log[-1]["kl_weight"] != log[0]["kl_weight"]
+
+
+@pytest.mark.parametrize("call", [3, 17])  # within a rollout, and before a new one
+def test_stop_and_go_on(tmp_path: Path, call: int) -> None:
+    (tmp_path / "text.txt").write_text("w1 w2\nw3\nw4\n")
+    how: dict[str, Any] = {"steps": 20, "passes": 4, "kl_target": 3.0, "mix": str(tmp_path / "text.txt")}
+    whole = train(tmp_path, output=str(tmp_path / "whole"), **how)
+    with stopped_at(call):
+        train(tmp_path, **how)
+    assert train(tmp_path, **how).steps == whole.steps == 20
+    one, other = (dict(bundle.load(tmp_path / name).weights()) for name in ("whole", "out"))
+    assert all(torch.equal(tensor, other[name]) for name, tensor in one.items())
+
+
+def test_stops_at_the_limit(tmp_path: Path) -> None:
+    done = train(tmp_path, steps=200, kl_limit=0.3, kl=0.0)
+    log = rows(tmp_path / "out", "train")
+    assert done.steps < 200 and log[-1]["kl"] > 0.3 and all(row["kl"] <= 0.3 for row in log[:-1])
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        ("echo oh no >&2; exit 3", "ended with status 3: 'oh no'"),
+        ("head -n 5 | sed 's/.*/1/'", "wrote 5 lines for 48 samples"),
+        ("sed 's/.*/nan/'", "line 1 is 'nan', expected a finite number"),
+    ],
+)
+def test_bad_rewards_stop_with_a_checkpoint(tmp_path: Path, command: str, message: str) -> None:
+    flag = tmp_path / "flag"
+    once = f"if [ -e {flag} ]; then {command}; else touch {flag}; {COUNT_W3}; fi"
+    with pytest.raises(DataError) as error:
+        train(tmp_path, reward=once)
+    assert message in str(error.value) and "\n" not in str(error.value)
+    assert (tmp_path / "out" / "checkpoints" / "step-000012").is_dir()  # all of the first rollout
+    flag.unlink()
+    train(tmp_path, reward=once, steps=14)
+
+
+def test_surrogate_by_its_formula() -> None:
+    settings = TrainPPO(policy="-", reward="-", value_weight=0.5)
+
+    class Fixed(torch.nn.Module):
+        def read(self, *_: Any) -> tuple[torch.Tensor, ...]:
+            return torch.tensor([-1.0, -2.0, -0.5]), torch.ones(3), torch.tensor([0.9, 0.0, 0.1])
+
+    objective = ppo.ClippedSurrogate(Fixed(), settings)  # type: ignore[arg-type]
+    targets = torch.tensor([[5, -1, 6, 7]])
+    old, value, advantage, returned = (
+        torch.tensor([row]) for row in ([-1.0, 9, -3, -0.4], [0.5, 9, 0, 0], [1.0, 9, 2, -1], [1.0, 9, 1, 1])
+    )
+    loss = objective(targets, targets, targets, old, value, old, advantage, returned)["loss"].item()
+    policy = -(1.0 * 1 + 1.2 * 2 + np.exp(-0.1) * -1)  # the second ratio, e, is clipped
+    squares = 0.5 * np.array([max(0.1**2, 0.3**2), 1.0, max(0.9**2, 0.9**2)])
+    assert loss == pytest.approx(policy + 0.5 * squares.sum(), rel=1e-5)
+    report = objective.report()
+    assert report["clip_fraction"] == pytest.approx(1 / 3) and report["entropy"] == 1
+
+
+def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logits exist for a chunk of tokens at a time, in rollouts and in training."""
+    monkeypatch.setattr("nlptools.layers.output._CHUNK", 100)
+    sizes = []
+    wanted = torch.Tensor.log_softmax
+
+    def watched(self: torch.Tensor, *dim: Any) -> torch.Tensor:
+        sizes.append(len(self))
+        return wanted(self, *dim)
+
+    monkeypatch.setattr(torch.Tensor, "log_softmax", watched)
+    train(tmp_path, steps=2)
+    assert sizes and max(sizes) <= 100 // 24 + 1
+
+
+def test_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="compares samples"):
+        train(tmp_path, algorithm="rloo", samples=1)
+    with pytest.raises(UsageError, match="--critic goes with --algorithm ppo"):
+        train(tmp_path, algorithm="grpo", critic="separate")
+    with pytest.raises(BundleError, match="not a model for a task"):
+        train(tmp_path, reward=str(tmp_path / "base"))
+    with pytest.raises(UsageError, match="the context of the model has 24"):
+        train(tmp_path, max_new_tokens=24)
+    (tmp_path / "prompts.txt").write_text("")
+    with pytest.raises(DataError, match="no prompts"):
+        train(tmp_path)
+    assert RewardCommand("cat > /dev/null; echo 2.5")([Sample("a", "b", True)]) == [2.5]
