@@ -94,6 +94,7 @@ def command(
     with streams.Output(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
+        from nlptools.errors import UsageError
         from nlptools.inference.language_model import LanguageModel
         from nlptools.inference.loading import load
 
@@ -105,6 +106,8 @@ def command(
             for number, requests in _batches(blocks, partial(_requests, generate=generate), size):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return
+        if generate.constrains_text:
+            raise UsageError("--match, --force-words and --ban-words need a language model")
         translate.check_decoding(generate)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"

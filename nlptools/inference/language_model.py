@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +27,7 @@ from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation, cut
+from nlptools.inference.generation.matching import Spelling, TextConstraint
 from nlptools.inference.generation.stop_texts import TextWatch, stop_at
 from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name
@@ -333,6 +335,10 @@ class LanguageModel:
         watch = None
         if settings.stop or on_text or ended:
             watch = TextWatch(text_of, settings.stop, on_text, ended and (lambda row: ended(row // settings.drawn)))
+        constraint = None
+        if settings.constrains_text:
+            at_start = [not self.tokenizer.decode(self._shown(row)) for row in ids]
+            constraint = TextConstraint(settings, self._spelling, self.bundle.eos, at_start)
         continuations = decoding.generate(
             self.model,
             ids,
@@ -343,17 +349,28 @@ class LanguageModel:
             seeds=seeds,
             watch=watch,
             forbidden=self.vocab.never_generated(self.bundle.eos, self.model.output.vocab_size),
+            constraint=constraint,
         )
+        if constraint is not None:
+            constraint.report(continuations)
         if watch is not None and settings.drawn == 1:
             for number, (only,) in enumerate(continuations):
                 watch.finish(number, only)
         return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, continuations, strict=True)]
 
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self.tokenizer)
+
     def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:
         """What `new` adds to the text of `prompt`, the space between them included."""
-        prompt = [i for i in prompt if i not in (self.bundle.eos, self.bundle.start)]
+        prompt = self._shown(prompt)
         before, whole = self.tokenizer.decode(prompt), self.tokenizer.decode([*prompt, *new])
         return whole[len(before) :] if whole.startswith(before) else self.tokenizer.decode(new)
+
+    def _shown(self, prompt: Sequence[int]) -> list[int]:
+        """The tokens of a prompt that are text."""
+        return [i for i in prompt if i not in (self.bundle.eos, self.bundle.start)]
 
     def _prompt_ids(self, prompt: str, settings: Generate) -> list[int]:
         ids = self._started(self.tokenizer.encode(prompt))
