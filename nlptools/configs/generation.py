@@ -106,6 +106,12 @@ class Generate:
         False,
         'Read JSON lines with the prompt under "prompt", or the source under "source". A line may have options of its own.',
     )
+    chat: str | None = option(
+        None,
+        "Chat template for conversations, see --json-input: a model directory, or a known format such as chatml. Default: the"
+        " model's own.",
+        metavar="NAME",
+    )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
         None,

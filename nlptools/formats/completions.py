@@ -114,7 +114,10 @@ def _conversation(messages: Any, render: Callable[[Messages], str] | None) -> st
             _text(message, key)
     if render is None:
         raise UsageError('"messages" needs a model with a chat template')
-    return render(messages)
+    try:
+        return render(messages)
+    except DataError as error:  # the template does not take such a conversation
+        raise UsageError(str(error)) from None
 
 
 def _value(key: str, value: Any) -> Any:

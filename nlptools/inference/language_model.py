@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -26,9 +24,10 @@ from nlptools.formats.completions import Request
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import decoding
-from nlptools.inference.generation.continuation import Continuation, cut
+from nlptools.inference.generation.continuation import cut
+from nlptools.inference.generation.generated import Generated, as_text
 from nlptools.inference.generation.matching import Spelling, TextConstraint
-from nlptools.inference.generation.stop_texts import TextWatch, stop_at
+from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
@@ -37,20 +36,6 @@ from nlptools.inference.words import WordScore, WordScorer
 from nlptools.layers.output import Measure
 from nlptools.models import contract
 from nlptools.text.unknown import UnknownTokens
-
-
-@dataclass(frozen=True)
-class Generated:
-    """A continuation as text; it continues the prompt as it is, with the space between them."""
-
-    text: str
-    finish: str  # length, eos, stop
-    tokens: list[str]
-    logprobs: list[float]  # natural logs; only with `Generate.logprobs`
-    usage: tuple[int, int] = (0, 0)  # tokens of the prompt, and new ones
-    # only with `Generate.top_logprobs`: the likeliest tokens at each place, and their log-probabilities
-    top: list[dict[str, float]] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)  # only with `Generate.logprobs`: what each token adds to the text
 
 
 class LanguageModel:
@@ -356,7 +341,10 @@ class LanguageModel:
         if watch is not None and settings.drawn == 1:
             for number, (only,) in enumerate(continuations):
                 watch.finish(number, only)
-        return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, continuations, strict=True)]
+        return [
+            [as_text(new, partial(self.continuation_text, prompt), len(prompt), settings, self.vocab) for new in row]
+            for prompt, row in zip(ids, continuations, strict=True)
+        ]
 
     @cached_property
     def _spelling(self) -> Spelling:
@@ -390,16 +378,3 @@ class LanguageModel:
         count = messages.counted(lost, "token")
         text = f"prompt cut by {count} on the left to fit the context of {self.model.max_context}"
         messages.warn(text, kind="prompt cut")
-
-    def _generated(self, prompt: Sequence[int], new: Continuation, settings: Generate) -> Generated:
-        text = self.continuation_text(prompt, new.ids)
-        end = stop_at(text, settings.stop)
-        finish = "stop" if end < len(text) else new.finish
-        tokens = [token_name(self.vocab, i) for i in new.ids]
-        usage = len(prompt), len(new.ids) + (new.finish == "eos")
-        if not settings.logprobs:
-            return Generated(text[:end], finish, tokens, [], usage)
-        texts = [self.continuation_text(prompt, new.ids[: i + 1]).rstrip("\ufffd") for i in range(len(new.ids))]
-        places = [0, *(min(len(each), end) for each in texts[:-1]), end]
-        top = [{token_name(self.vocab, i): value for i, value in best} for best in new.top]
-        return Generated(text[:end], finish, tokens, new.logprobs, usage, top, [text[a:b] for a, b in pairwise(places)])
