@@ -1,10 +1,12 @@
 """New tokens per second of greedy generation, beside `generate` of transformers with the same weights.
 
-    python benchmarks/generation_speed.py [--rounds N] [--single N]
+    python benchmarks/generation_speed.py [--rounds N] [--single N] [--mixed N] [--layers N]
 
 GPT-2 124M shape with random weights, 32 prompts of 16 tokens, 64 new tokens each: both in batches of 32, and the prompts one
 after the other as a naive pipe would run transformers, beside ours, which reads what the pipe has delivered and decodes it
-together. Tokens are compared in fp32: they must be the same.
+together. Tokens are compared in fp32: they must be the same. Then prompts of 8 to 128 tokens, of which a pipe delivers 64 at
+once: transformers pads all of them on the left; and with answers of 8 to 64 tokens, ours fills the places of those that have
+ended.
 """
 
 from __future__ import annotations
@@ -52,19 +54,25 @@ def transformers_side(directory: str, dtype: torch.dtype, batch: int, count: int
     return once
 
 
-def our_side(directory: str, precision: str) -> Callable[[], float]:
-    """New tokens per second of our decoding."""
+def our_model(directory: str, precision: str) -> tuple[Any, Any]:
+    """The model in the directory, and the backend that it computes on."""
     from nlptools import bundle
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
-    from nlptools.configs.generation import Generate
     from nlptools.files import artifacts
-    from nlptools.inference.generation import decoding
 
     backend = Backend.detect(Compute(precision=precision))
     path = Path(directory)
     _, loaded = bundle.load_model(path, artifacts.read_json(path / "config.json"))
-    model: Any = backend.for_inference(loaded)
+    return backend.for_inference(loaded), backend
+
+
+def our_side(directory: str, precision: str) -> Callable[[], float]:
+    """New tokens per second of our decoding."""
+    from nlptools.configs.generation import Generate
+    from nlptools.inference.generation import decoding
+
+    model, backend = our_model(directory, precision)
     settings = Generate(temperature=0, max_new_tokens=NEW)
 
     def once() -> float:
@@ -76,20 +84,72 @@ def our_side(directory: str, precision: str) -> Callable[[], float]:
     return once
 
 
-def make_model(directory: str) -> None:
+def mixed(count: int) -> tuple[list[list[int]], list[int]]:
+    """Prompts of 8 to 128 tokens, and how many new tokens each is to have, 8 to 64."""
+    rng = np.random.default_rng(1)
+    prompts = [rng.integers(0, 50256, length).tolist() for length in rng.integers(8, 129, count)]
+    return prompts, rng.integers(8, NEW + 1, count).tolist()
+
+
+def mixed_transformers(directory: str, dtype: torch.dtype, count: int, ragged: bool) -> Callable[[], float]:
+    """New tokens per second of all mixed prompts in one batch, padded on the left; rows end when all have ended."""
+    from transformers import GPT2LMHeadModel
+
+    model: Any = GPT2LMHeadModel.from_pretrained(directory, dtype=dtype).eval()
+    model.generation_config.eos_token_id = None
+    prompts, lengths = mixed(count)
+    longest = max(map(len, prompts))
+    ids = torch.tensor([[0] * (longest - len(prompt)) + prompt for prompt in prompts])
+    mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+
+    def once() -> float:
+        begin = time.perf_counter()
+        out = model.generate(ids, attention_mask=mask, max_new_tokens=NEW, do_sample=False, pad_token_id=0)
+        np.save(f"{directory}/mixed-transformers-{dtype}.npy", out[:, longest:].numpy())
+        return (sum(lengths) if ragged else count * NEW) / (time.perf_counter() - begin)
+
+    return once
+
+
+def mixed_nlptools(directory: str, precision: str, count: int, ragged: bool) -> Callable[[], float]:
+    """New tokens per second of all mixed prompts by our decoding."""
+    from nlptools.configs.generation import Generate
+    from nlptools.inference.generation import decoding
+
+    model, backend = our_model(directory, precision)
+    prompts, lengths = mixed(count)
+    settings = Generate(temperature=0, max_new_tokens=NEW)
+
+    def once() -> float:
+        begin = time.perf_counter()
+        watch = (lambda row, new: len(new.ids) >= lengths[row]) if ragged else None
+        out = decoding.generate(model, prompts, settings, backend, eos=-1, watch=watch)
+        took = time.perf_counter() - begin
+        if not ragged:
+            np.save(f"{directory}/mixed-nlptools-{precision}.npy", np.array([row[0].ids for row in out]))
+        return sum(len(row[0].ids) for row in out) / took
+
+    return once
+
+
+def make_model(directory: str, layers: int) -> None:
     """A GPT-2 directory with random weights, wide enough apart that greedy choices have no ties."""
     from transformers import GPT2Config, GPT2LMHeadModel
 
     torch.manual_seed(0)
-    GPT2LMHeadModel(GPT2Config(initializer_range=0.05)).save_pretrained(directory)
+    GPT2LMHeadModel(GPT2Config(initializer_range=0.05, n_layer=layers)).save_pretrained(directory)
 
 
 def worker(directory: str, side: str, count: int) -> None:
     """Serve one side."""
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16}
-    name, precision = side.split("-")
-    if name == "nlptools":
+    name, precision, *job = side.split("-")
+    if job and name == "nlptools":
+        side_by_side.serve(mixed_nlptools(directory, precision, count, job == ["ragged"]))
+    elif job:
+        side_by_side.serve(mixed_transformers(directory, dtypes[precision], count, job == ["ragged"]))
+    elif name == "nlptools":
         side_by_side.serve(our_side(directory, precision))
     else:
         batch, number = (PROMPTS, PROMPTS) if name == "batch" else (1, count)
@@ -100,6 +160,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--single", type=int, default=4, help="prompts that transformers does one by one")
+    parser.add_argument("--mixed", type=int, default=64, help="prompts of mixed length; 0: leave these jobs out")
+    parser.add_argument("--layers", type=int, default=12, help="layers of the model")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
@@ -112,7 +174,7 @@ def main() -> None:
     print(side_by_side.machine())
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
     with tempfile.TemporaryDirectory() as directory:
-        make_model(directory)
+        make_model(directory, arguments.layers)
         for title, batch in (("batches of 32", "batch"), ("transformers one prompt at a time", "single")):
             sides = {
                 f"transformers, {p}": f"{batch}-{p}" for p in precisions if batch == "batch" or p == precisions[-1]
@@ -128,6 +190,20 @@ def main() -> None:
                 theirs = np.load(f"{directory}/transformers-torch.float32.npy")
                 same = (theirs == np.load(f"{directory}/nlptools-fp32.npy")).all(1).mean()
                 print(f"  the same tokens in fp32: {same:.0%} of the prompts")
+
+        for job in ("mixed", "ragged") if arguments.mixed else ():
+            sides = {f"transformers, {p}": f"batch-{p}-{job}" for p in precisions}
+            sides.update({f"nlptools, {p}": f"nlptools-{p}-{job}" for p in precisions})
+            workers = {n: side_by_side.Worker(__file__, directory, s, str(arguments.mixed)) for n, s in sides.items()}
+            new = "64 new tokens" if job == "mixed" else "8 to 64 new tokens"
+            title = f"greedy generation, GPT-2 124M shape, {arguments.mixed} prompts of 8 to 128, {new}"
+            side_by_side.compare(title, "new tokens/s", dict(workers), arguments.rounds)
+            for process in workers.values():
+                process.close()
+        if arguments.mixed:
+            theirs = np.load(f"{directory}/mixed-transformers-torch.float32.npy")
+            same = (theirs == np.load(f"{directory}/mixed-nlptools-fp32.npy")).all(1).mean()
+            print(f"  mixed prompts, the same tokens in fp32: {same:.0%} of the prompts")
 
 
 if __name__ == "__main__":

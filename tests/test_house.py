@@ -69,6 +69,7 @@ MODULES = {
     "sklearn": ("vectors/maps/reduction.py",),
     "pyarrow": ("formats/records.py",),
     "jinja2": ("text/chat_templates.py",),
+    "interegular": ("inference/generation/automaton.py",),
     "umap": ("vectors/maps/reduction.py",),
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("inference/onnx_export.py",)),
     **dict.fromkeys(("pickle", "cPickle", "joblib", "dill", "shelve", "marshal", "cloudpickle"), ()),

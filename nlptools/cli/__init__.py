@@ -37,6 +37,7 @@ COMMANDS = {
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers, tags, answers, choices."),
     "prompt": ("Using models", "Write prompts for language models from labelled data."),
     "generate": ("Using models", "Continue prompts with a language model, or translate."),
+    "chat": ("Using models", "Talk to a language model."),
     "serve": ("Using models", "Answer requests over HTTP as OpenAI's API does."),
     "score": (
         "Using models",

@@ -17,7 +17,7 @@ from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Block, Output
-    from nlptools.formats.completions import Request
+    from nlptools.formats.completions import Messages, Request
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.translation import Translator
 
@@ -50,6 +50,7 @@ tokens, at least half a context; after each half context of new tokens this wind
             "Sample three continuations, the same on every run:",
             "nlptools generate lm/ --num-samples 3 --seed 7 < prompts.txt",
         ),
+        ("Generate a date:", "echo 'Born on' | nlptools generate lm/ --match ' [0-9]{4}-[0-9]{2}-[0-9]{2}'"),
         ("Write the most likely continuation as JSON:", "nlptools generate lm/ --beam 4 --json < prompts.txt"),
         ("Translate, and score the translations:", "nlptools generate en-de/ < test.en | nlptools bleu test.de"),
         (
@@ -94,17 +95,22 @@ def command(
     with streams.Output(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
+        from nlptools.errors import UsageError
         from nlptools.inference.language_model import LanguageModel
         from nlptools.inference.loading import load
+        from nlptools.text import chat_templates
 
         loaded = load(model, *more, compute=compute, settings=generate)
         blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
-            for number, requests in _batches(blocks, partial(_requests, generate=generate), size):
+            render = chat_templates.renderer(generate.chat or model) if generate.json_input else None
+            for number, requests in _batches(blocks, partial(_requests, generate=generate, render=render), size):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return
+        if generate.constrains_text:
+            raise UsageError("--match, --force-words and --ban-words need a language model")
         translate.check_decoding(generate)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"
@@ -171,7 +177,7 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
         yield item
 
 
-def _requests(block: Block, generate: Generate) -> Iterator[Request]:
+def _requests(block: Block, generate: Generate, render: Callable[[Messages], str] | None) -> Iterator[Request]:
     """The request of each line: its prompt, and the options that it has. Raises DataError as `completions.request` does."""
     from nlptools.files.line_records import parse_json_object
     from nlptools.formats.completions import Request, request
@@ -179,7 +185,7 @@ def _requests(block: Block, generate: Generate) -> Iterator[Request]:
     for number, line in enumerate(block.lines, block.start):
         if generate.json_input:
             record = parse_json_object(line, block.path, number)
-            yield request(record, generate, path=block.path, line=number)
+            yield request(record, generate, render, block.path, number)
         else:
             yield Request(line, generate, {"prompt": line})
 

@@ -88,6 +88,14 @@ class Generate:
     )
     nbest: int = option(1, "Best hypotheses of the beam to write, separated by tabs.", low=1, metavar="K")
     stop: tuple[str, ...] = option((), "End a continuation before any of these texts.", metavar="TEXT,...")
+    match: str | None = option(
+        None,
+        "Generate a text that matches this regular expression from its beginning to its end, the space that it may begin with"
+        " included.",
+        metavar="REGEX",
+    )
+    force_words: tuple[str, ...] = option((), "Generate a text that contains each of these.", metavar="TEXT,...")
+    ban_words: tuple[str, ...] = option((), "Generate a text that contains none of these.", metavar="TEXT,...")
     stream: bool = option(False, "Write text as it is generated, one prompt after the other.")
     logprobs: bool = option(False, "With --json: write the log-probability of each token.")
     top_logprobs: int = option(
@@ -97,6 +105,12 @@ class Generate:
     json_input: bool = option(
         False,
         'Read JSON lines with the prompt under "prompt", or the source under "source". A line may have options of its own.',
+    )
+    chat: str | None = option(
+        None,
+        "Chat template for conversations, see --json-input: a model directory, or a known format such as chatml. Default: the"
+        " model's own.",
+        metavar="NAME",
     )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
     batch_size: int | None = option(
@@ -140,6 +154,11 @@ class Generate:
         return max(self.num_samples, self.best_of)
 
     @property
+    def constrains_text(self) -> bool:
+        """Whether there are constraints on the text as a whole."""
+        return self.match is not None or bool(self.force_words or self.ban_words)
+
+    @property
     def samples(self) -> bool:
         """Whether a sampling option is given."""
         plain = (self.temperature, self.top_k, self.top_p, self.min_p, self.typical, self.top_n_sigma)
@@ -156,6 +175,8 @@ class Generate:
                 raise UsageError(f"--{name.replace('_', '-')} {getattr(self, name)} is more than --beam {self.beam}")
         if self.nbest > 1 and self.beam == 0:
             raise UsageError("--nbest needs --beam", hint="--num-samples writes several samples")
+        if any(not text for text in (*self.force_words, *self.ban_words)):
+            raise UsageError("--force-words and --ban-words expect texts that are not empty")
         if self.best_of and self.beam:
             raise UsageError("--best-of does not go with --beam", hint="--nbest writes several hypotheses of a beam")
         if self.best_of and self.best_of < self.num_samples:

@@ -25,8 +25,12 @@ _OPTIONS = {
         name: name for name in ("max_new_tokens", "min_new_tokens", "temperature", "top_k", "top_p", "min_p", "typical")
     },
     **{name: name for name in ("top_n_sigma", "repetition_penalty", "presence_penalty", "frequency_penalty")},
-    **{name: name for name in ("no_repeat_ngram", "num_samples", "best_of", "stop")},
+    **{
+        name: name
+        for name in ("no_repeat_ngram", "num_samples", "best_of", "stop", "match", "force_words", "ban_words")
+    },
 }
+_TEXTS = ("stop", "force_words", "ban_words")
 _FIELDS = {each.name: each for each in fields(Generate)}
 _MOST_TOP = 20  # top_logprobs, as in OpenAI's API
 
@@ -110,15 +114,22 @@ def _conversation(messages: Any, render: Callable[[Messages], str] | None) -> st
             _text(message, key)
     if render is None:
         raise UsageError('"messages" needs a model with a chat template')
-    return render(messages)
+    try:
+        return render(messages)
+    except DataError as error:  # the template does not take such a conversation
+        raise UsageError(str(error)) from None
 
 
 def _value(key: str, value: Any) -> Any:
     """The value of an option, checked against its type and its bounds. Raises UsageError."""
-    if key == "stop":
+    if key == "match":
+        if not isinstance(value, str):
+            raise UsageError('expected a regular expression under "match"')
+        return value
+    if key in _TEXTS:
         texts = [value] if isinstance(value, str) else value
         if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
-            raise UsageError('expected a text, or a list of texts, under "stop"')
+            raise UsageError(f'expected a text, or a list of texts, under "{key}"')
         return tuple(texts)
     field = _FIELDS[_OPTIONS[key]]
     limits = bounds(field)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +24,10 @@ from nlptools.formats.completions import Request
 from nlptools.formats.examples import Place
 from nlptools.inference import adaptation, likelihoods, scoring
 from nlptools.inference.generation import decoding
-from nlptools.inference.generation.continuation import Continuation, cut
-from nlptools.inference.generation.stop_texts import TextWatch, stop_at
+from nlptools.inference.generation.continuation import cut
+from nlptools.inference.generation.generated import Generated, as_text, continuation_text, text_ids
+from nlptools.inference.generation.matching import Spelling, TextConstraint
+from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name
 from nlptools.inference.perplexity import perplexities
@@ -35,20 +36,6 @@ from nlptools.inference.words import WordScore, WordScorer
 from nlptools.layers.output import Measure
 from nlptools.models import contract
 from nlptools.text.unknown import UnknownTokens
-
-
-@dataclass(frozen=True)
-class Generated:
-    """A continuation as text; it continues the prompt as it is, with the space between them."""
-
-    text: str
-    finish: str  # length, eos, stop
-    tokens: list[str]
-    logprobs: list[float]  # natural logs; only with `Generate.logprobs`
-    usage: tuple[int, int] = (0, 0)  # tokens of the prompt, and new ones
-    # only with `Generate.top_logprobs`: the likeliest tokens at each place, and their log-probabilities
-    top: list[dict[str, float]] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)  # only with `Generate.logprobs`: what each token adds to the text
 
 
 class LanguageModel:
@@ -332,11 +319,15 @@ class LanguageModel:
         ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
 
         def text_of(row: int, new: Sequence[int]) -> str:
-            return self.continuation_text(ids[row // settings.drawn], new)
+            return continuation_text(self.bundle, ids[row // settings.drawn], new)
 
         watch = None
         if settings.stop or on_text or ended:
             watch = TextWatch(text_of, settings.stop, on_text, ended and (lambda row: ended(row // settings.drawn)))
+        constraint = None
+        if settings.constrains_text:
+            at_start = [not self.tokenizer.decode(text_ids(self.bundle, row)) for row in ids]
+            constraint = TextConstraint(settings, self._spelling, self.bundle.eos, at_start)
         continuations = decoding.generate(
             self.model,
             ids,
@@ -347,15 +338,24 @@ class LanguageModel:
             seeds=seeds,
             watch=watch,
             forbidden=self.vocab.never_generated(self.bundle.eos, self.model.output.vocab_size),
+            constraint=constraint,
         )
+        if constraint is not None:
+            constraint.report(continuations)
         if watch is not None and settings.drawn == 1:
             for number, (only,) in enumerate(continuations):
                 watch.finish(number, only)
-        return [[self._generated(p, c, settings) for c in row] for p, row in zip(ids, continuations, strict=True)]
+        return [
+            [
+                as_text(new, partial(continuation_text, self.bundle, prompt), len(prompt), settings, self.vocab)
+                for new in row
+            ]
+            for prompt, row in zip(ids, continuations, strict=True)
+        ]
 
-    def continuation_text(self, prompt: Sequence[int], new: Sequence[int]) -> str:
-        """What `new` adds to the text of `prompt`, the space between them included."""
-        return continuation_text(self.bundle, prompt, new)
+    @cached_property
+    def _spelling(self) -> Spelling:
+        return Spelling(self.tokenizer)
 
     def _prompt_ids(self, prompt: str, settings: Generate) -> list[int]:
         ids = self._started(self.tokenizer.encode(prompt))
@@ -375,24 +375,3 @@ class LanguageModel:
         count = messages.counted(lost, "token")
         text = f"prompt cut by {count} on the left to fit the context of {self.model.max_context}"
         messages.warn(text, kind="prompt cut")
-
-    def _generated(self, prompt: Sequence[int], new: Continuation, settings: Generate) -> Generated:
-        text = self.continuation_text(prompt, new.ids)
-        end = stop_at(text, settings.stop)
-        finish = "stop" if end < len(text) else new.finish
-        tokens = [token_name(self.vocab, i) for i in new.ids]
-        usage = len(prompt), len(new.ids) + (new.finish == "eos")
-        if not settings.logprobs:
-            return Generated(text[:end], finish, tokens, [], usage)
-        texts = [self.continuation_text(prompt, new.ids[: i + 1]).rstrip("\ufffd") for i in range(len(new.ids))]
-        places = [0, *(min(len(each), end) for each in texts[:-1]), end]
-        top = [{token_name(self.vocab, i): value for i, value in best} for best in new.top]
-        return Generated(text[:end], finish, tokens, new.logprobs, usage, top, [text[a:b] for a, b in pairwise(places)])
-
-
-def continuation_text(loaded: bundle.Bundle, prompt: Sequence[int], new: Sequence[int]) -> str:
-    """What `new` adds to the text of `prompt`, the space between them included."""
-    tokenizer = loaded.tokenizer
-    prompt = [i for i in prompt if i not in (loaded.eos, loaded.start)]
-    before, whole = tokenizer.decode(prompt), tokenizer.decode([*prompt, *new])
-    return whole[len(before) :] if whole.startswith(before) else tokenizer.decode(new)

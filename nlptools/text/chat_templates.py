@@ -99,6 +99,16 @@ def has_chat_template(name: str) -> bool:
     return path.is_dir() and _source(path, _config(path / "tokenizer_config.json")) is not None
 
 
+def renderer(name: str) -> Callable[[Sequence[Message]], str] | None:
+    """Makes a prompt of a conversation, up to the beginning of the assistant's turn, by the chat template of a model directory,
+    or the known one of this name; None for a directory without one. Raises as `chat_template`.
+    """
+    if name not in FORMATS and not has_chat_template(name):
+        return None
+    conversation = chat_template(name)
+    return lambda messages: conversation(messages, True)
+
+
 def _config(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 

@@ -34,6 +34,7 @@ def bans(
     forbidden: Sequence[int],
     prefixes: Sequence[Sequence[int]] | None = None,
     ends: Sequence[int] = (),
+    constraint: Ban | None = None,
 ) -> list[Ban]:
     """The constraints of `settings`.
 
@@ -41,6 +42,7 @@ def bans(
         forbidden: tokens that are never chosen: unknown, padding, ...
         prefixes: the tokens that the output of each input has to begin with.
         ends: further end tokens.
+        constraint: what the text as a whole may be, see `matching`.
     """
     out: list[Ban] = []
     if ends:
@@ -49,6 +51,8 @@ def bans(
         out.append(_never(forbidden))
     if settings.no_repeat_ngram:
         out.append(_no_repeat(settings.no_repeat_ngram))
+    if constraint is not None:
+        out.append(constraint)
     if settings.min_new_tokens:
         out.append(_not_before(settings.min_new_tokens, eos))  # last, because it depends on what the others forbid
     if prefixes is not None and any(prefixes):

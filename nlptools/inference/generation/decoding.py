@@ -15,7 +15,7 @@ import torch
 from nlptools.compute.backend import Backend
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.beam import BeamSearch
-from nlptools.inference.generation.constraints import bans
+from nlptools.inference.generation.constraints import Ban, bans
 from nlptools.inference.generation.continuation import Continuation, Watch, cut, prefill, read_sources
 from nlptools.inference.generation.samples import Samples
 from nlptools.models.contract import EncoderDecoder, LanguageModel
@@ -39,6 +39,7 @@ def generate(
     seeds: Sequence[tuple[int, int]] | None = None,
     watch: Watch | None = None,
     forbidden: Sequence[int] = (),
+    constraint: Ban | None = None,
 ) -> list[list[Continuation]]:
     """`settings.count` continuations of each prompt, which `eos`, or one of `ends`, ends. Prompts must not be empty: they begin
     with the start token.
@@ -49,7 +50,7 @@ def generate(
     """
     kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     seeds = [(seed, first + i) for i in range(len(kept))] if seeds is None else seeds
-    rules = bans(settings, eos, forbidden, None, ends)
+    rules = bans(settings, eos, forbidden, None, ends, constraint)
     if settings.beam:
         out: list[list[Continuation]] = []
         for begin in range(0, len(kept), settings.batch):

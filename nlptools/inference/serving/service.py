@@ -16,7 +16,8 @@ from nlptools.formats import completions
 from nlptools.inference.embedding.contract import Embedder
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.embedding.word_embedder import WordEmbedder
-from nlptools.inference.language_model import Generated, LanguageModel
+from nlptools.inference.generation.generated import Generated
+from nlptools.inference.language_model import LanguageModel
 from nlptools.inference.loading import load
 from nlptools.inference.ngram_scorer import NGramScorer
 from nlptools.inference.serving.worker import Job
@@ -58,7 +59,7 @@ class Service:
             embedder = None
             if hasattr(loaded.model.config, "num_hidden_layers"):
                 embedder = TextEmbedder(loaded.bundle, None, loaded.backend, Embed(pooling="last"))
-            return cls(name, loaded, embedder, _render(settings.chat or path))
+            return cls(name, loaded, embedder, chat_templates.renderer(settings.chat or path))
         if isinstance(loaded, TextEmbedder | WordEmbedder):
             return cls(name, None, loaded)
         raise UsageError(
@@ -94,14 +95,6 @@ class Service:
         """The number of tokens of a text that was embedded."""
         tokenizer = getattr(getattr(self.embedder, "bundle", None), "tokenizer", None)
         return len(tokenizer.encode(text)) if tokenizer is not None else len(text.split())
-
-
-def _render(name: str) -> Callable[[completions.Messages], str] | None:
-    """Makes prompts of conversations by a chat template; None for a directory without one."""
-    if name not in chat_templates.FORMATS and not chat_templates.has_chat_template(name):
-        return None
-    conversation = chat_templates.chat_template(name)
-    return lambda messages: conversation(messages, True)
 
 
 def _pass(job: Job, text: str) -> None:

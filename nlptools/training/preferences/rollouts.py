@@ -24,7 +24,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.ppo import TrainPPO
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
-from nlptools.inference.language_model import continuation_text
+from nlptools.inference.generation.generated import continuation_text
 from nlptools.training.preferences import advantages
 from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.policy import Policy, sums, token_log_probabilities, token_numbers

@@ -1,0 +1,87 @@
+"""A conversation with a language model: a history of messages, and answers to the last one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nlptools import messages
+from nlptools.configs.chat import Chat
+from nlptools.errors import DataError
+from nlptools.inference.generation.generated import Generated
+from nlptools.inference.language_model import LanguageModel
+from nlptools.text import chat_templates
+
+_MARK = "\u241f"  # stands for an answer, to see what the template writes after it
+
+
+class Conversation:
+    """The messages so far, and the model that answers.
+
+    Attributes:
+        history: "role" and "content" of each message.
+    """
+
+    def __init__(self, model: LanguageModel, template: chat_templates.Conversation, settings: Chat, seed: int) -> None:
+        """Args:
+        template: makes a text of messages.
+        seed: of the whole conversation; every answer has random numbers of its own.
+        """
+        self.model, self.template, self.seed = model, template, seed
+        self.settings = settings.generation(_end_of_turn(template))
+        self._first = [] if settings.system is None else [{"role": "system", "content": settings.system}]
+        self._answers = 0
+        self.history: list[dict[str, Any]] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the messages, except for the system message."""
+        self.history = list(self._first)
+
+    def ask(self, content: str, on_text: Callable[[str], None] | None = None) -> Generated:
+        """The answer to a message of the user, which becomes part of the history.
+
+        Args:
+            on_text: called with the text of the answer as it grows, piece by piece.
+
+        Raises:
+            DataError: the message alone is longer than the context, or the template does not take it.
+        """
+        asked = [*self.history, {"role": "user", "content": content}]
+        asked, prompt = self._fitting(asked)
+        if on_text is None:
+            rows = self.model.generate_batch([prompt], self.settings, seed=self.seed, first=self._answers)
+        else:
+            rows = self.model.generate_batch(
+                [prompt], self.settings, seed=self.seed, first=self._answers, on_text=on_text
+            )
+        answer = rows[0][0]
+        self._answers += 1
+        self.history = [*asked, {"role": "assistant", "content": answer.text}]
+        return answer
+
+    def _fitting(self, asked: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], str]:
+        """The messages without the oldest questions and answers that leave no room in the context, and their text."""
+        begin, context = len(self._first), self.model.model.max_context
+        dropped = 0
+        while True:
+            prompt = self.template(asked, True)
+            length = len(self.model.tokenizer.encode(prompt)) + 1
+            if context is None or length + min(self.settings.room, context // 2) <= context:
+                break
+            if len(asked) <= begin + 1:
+                raise DataError(f"the message has {length} tokens, and the context of the model is {context}")
+            asked = [*asked[:begin], *asked[begin + 2 :]]
+            dropped += 1
+        if dropped:
+            messages.warn(
+                f"the oldest {messages.counted(dropped, 'question')} left the context", kind="left the context"
+            )
+        return asked, prompt
+
+
+def _end_of_turn(template: chat_templates.Conversation) -> tuple[str, ...]:
+    """The text that the template writes after an answer, as a stop text; special tokens in it end an answer by themselves."""
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
+    end = template(turns, False).rpartition(_MARK)[2].strip()
+    return (end,) if end else ()

@@ -1,0 +1,62 @@
+"""Continuations as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from nlptools.bundle import Bundle
+from nlptools.configs.generation import Generate
+from nlptools.inference.generation.continuation import Continuation
+from nlptools.inference.generation.stop_texts import stop_at
+from nlptools.inference.line_score import token_name
+from nlptools.text.vocab import Vocab
+
+
+@dataclass(frozen=True)
+class Generated:
+    """A continuation as text; it continues the prompt as it is, with the space between them."""
+
+    text: str
+    finish: str  # length, eos, stop
+    tokens: list[str]
+    logprobs: list[float]  # natural logs; only with `Generate.logprobs`
+    usage: tuple[int, int] = (0, 0)  # tokens of the prompt, and new ones
+    # only with `Generate.top_logprobs`: the likeliest tokens at each place, and their log-probabilities
+    top: list[dict[str, float]] = field(default_factory=list)
+    pieces: list[str] = field(default_factory=list)  # only with `Generate.logprobs`: what each token adds to the text
+
+
+def as_text(
+    new: Continuation, text_of: Callable[[Sequence[int]], str], prompt_length: int, settings: Generate, vocab: Vocab
+) -> Generated:
+    """A continuation as text, up to the first stop text.
+
+    Args:
+        text_of: what new tokens add to the text of the prompt.
+        prompt_length: number of tokens of the prompt.
+    """
+    text = text_of(new.ids)
+    end = stop_at(text, settings.stop)
+    finish = "stop" if end < len(text) else new.finish
+    tokens = [token_name(vocab, i) for i in new.ids]
+    usage = prompt_length, len(new.ids) + (new.finish == "eos")
+    if not settings.logprobs:
+        return Generated(text[:end], finish, tokens, [], usage)
+    texts = [text_of(new.ids[: i + 1]).rstrip("\ufffd") for i in range(len(new.ids))]
+    places = [0, *(min(len(each), end) for each in texts[:-1]), end]
+    top = [{token_name(vocab, i): value for i, value in best} for best in new.top]
+    return Generated(text[:end], finish, tokens, new.logprobs, usage, top, [text[a:b] for a, b in pairwise(places)])
+
+
+def continuation_text(loaded: Bundle, prompt: Sequence[int], new: Sequence[int]) -> str:
+    """What `new` adds to the text of `prompt`, the space between them included."""
+    decode, before = loaded.tokenizer.decode, text_ids(loaded, prompt)
+    text, whole = decode(before), decode([*before, *new])
+    return whole[len(text) :] if whole.startswith(text) else decode(new)
+
+
+def text_ids(loaded: Bundle, prompt: Sequence[int]) -> list[int]:
+    """The tokens of a prompt that are text."""
+    return [i for i in prompt if i not in (loaded.eos, loaded.start)]
