@@ -25,7 +25,8 @@ is over.""",
     examples=(
         ("Serve a language model to this machine:", "nlptools serve lm/ --port 8000"),
         (
-            "Ask it:",
+            "Serve it, and ask it:",
+            "nlptools serve lm/ & sleep 5; "
             'curl -s localhost:8000/v1/completions -d \'{"prompt": "The import statement", "max_tokens": 20}\'',
         ),
         ("Serve sentence vectors:", "nlptools serve minilm/ --name all-minilm-l6-v2"),
