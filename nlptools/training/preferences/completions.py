@@ -6,19 +6,21 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from nlptools import messages
 from nlptools.batches.completions import NEXT, Segment
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
-from nlptools.configs import Training
-from nlptools.configs.finetuning import Files, Finetune
+from nlptools.configs import Compute, Training
+from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, refuse_other_options
 from nlptools.corpora.counts import Counts
-from nlptools.errors import DataError
+from nlptools.errors import DataError, UsageError
+from nlptools.files import streams
 from nlptools.formats.readers import read
 from nlptools.tasks.task import reading_options
+from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.spooled import SpooledTask
 from nlptools.training.preferences.policy import Policy
 
@@ -69,6 +71,8 @@ class CompletionTask(SpooledTask[Completions]):
     files: Files
     encoding_errors: str
 
+    own_options: ClassVar[tuple[str, ...]]  # fields of `Finetune` that the task has
+    bests: ClassVar[tuple[str, ...]]  # values of --best
     unit = "examples"
 
     @abstractmethod
@@ -105,3 +109,30 @@ class CompletionTask(SpooledTask[Completions]):
 
     def advice(self, name: str) -> str:
         return f"echo 'A prompt' | nlptools generate {name}"
+
+
+def finetune(
+    kind: type[CompletionTask],
+    inputs: Sequence[str],
+    settings: Finetune,
+    run: FinetuneTraining,
+    compute: Compute,
+    files: Files,
+    *,
+    encoding_errors: str = "strict",
+    invocation: Mapping[str, Any] | None = None,
+) -> Trained:
+    """Train the language model in `settings.model` on a task of this kind.
+
+    Raises:
+        UsageError: an option of another task.
+        BundleError: the model is not a Transformer language model. And the errors of `run_job`.
+    """
+    refuse_other_options(settings, settings.task, kind.own_options)
+    refuse_other_options(files, settings.task, ("layout",))
+    if settings.best not in kind.bests:
+        raise UsageError(f"--best {settings.best}: expected {', '.join(kind.bests[:-1])} or {kind.bests[-1]}")
+    inputs = streams.check_inputs(inputs, run.held_out)
+    policy = Policy.open(str(settings.model))
+    task: Any = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)  # a whole `Task`
+    return run_job(task, run, compute, invocation)

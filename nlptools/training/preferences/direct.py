@@ -8,9 +8,9 @@ Shapes: N examples of a batch, S = 2 N sequences, R rows, T length.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -22,53 +22,24 @@ from nlptools.batches.completions import PackedBatch, PackedBatches, Segment
 from nlptools.batches.conversations import response
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, refuse_other_options
-from nlptools.errors import UsageError
-from nlptools.files import streams
 from nlptools.formats.examples import Judgement, Ranking
 from nlptools.layers.output import chosen_log_probabilities
 from nlptools.metrics.criterion import Criterion
-from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled
 from nlptools.training.objective import Objective
-from nlptools.training.preferences import losses
+from nlptools.training.preferences import completions, losses
 from nlptools.training.preferences.completions import REFERENCE, Completions, CompletionTask
-from nlptools.training.preferences.policy import Policy, arrays, log_probabilities, packed_hidden
+from nlptools.training.preferences.policy import arrays, log_probabilities, packed_hidden
 
-_OPTIONS = ("task", "model", "best", "max_length", "loss", "beta")
 GOOD = "good"  # the target that says whether a sequence is the response of a good example
-
-
-def finetune(
-    inputs: Sequence[str],
-    settings: Finetune,
-    run: FinetuneTraining,
-    compute: Compute,
-    files: Files,
-    *,
-    encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
-) -> Trained:
-    """Train the language model in `settings.model` on preferences.
-
-    Raises:
-        UsageError: an option of another task.
-        BundleError: the model is not a Transformer language model. And the errors of `run_job`.
-    """
-    refuse_other_options(settings, "preference", _OPTIONS)
-    refuse_other_options(files, "preference", ("layout",))
-    if settings.best not in ("auto", "accuracy", "loss"):
-        raise UsageError(f"--best {settings.best}: expected auto, accuracy or loss")
-    inputs = streams.check_inputs(inputs, run.held_out)
-    policy = Policy.open(str(settings.model))
-    task = _Preference(settings, run, inputs, compute.seed, policy, files, encoding_errors)
-    return run_job(task, run, compute, invocation)
 
 
 class _Preference(CompletionTask):
     """Preferences, as `training.engine.job.Task`."""
+
+    own_options = ("task", "model", "best", "max_length", "loss", "beta")
+    bests = ("auto", "accuracy", "loss")
 
     @cached_property
     def criterion(self) -> Criterion:
@@ -207,3 +178,6 @@ def _judgements(example: Ranking | Judgement) -> list[Judgement]:
         Judgement(example.prompt, turns, rank == best, example.place)
         for turns, rank in zip(example.responses, example.ranks, strict=True)
     ]
+
+
+finetune = partial(completions.finetune, _Preference)

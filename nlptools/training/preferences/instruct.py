@@ -6,7 +6,8 @@ token. A step is the mean over the tokens of the answers of its examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,51 +16,22 @@ from torch import Tensor
 from nlptools.batches.completions import PackedBatch, PackedBatches, Segment
 from nlptools.batches.conversations import demonstration
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute
-from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, refuse_other_options
-from nlptools.errors import UsageError
-from nlptools.files import streams
 from nlptools.formats.examples import Demonstration
 from nlptools.inference.perplexity import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
-from nlptools.training.engine.job import Trained, run_job
 from nlptools.training.engine.loop import Evaluate
 from nlptools.training.engine.spooled import Spooled
 from nlptools.training.objective import Objective
+from nlptools.training.preferences import completions
 from nlptools.training.preferences.completions import Completions, CompletionTask
-from nlptools.training.preferences.policy import Policy, arrays, log_probabilities
-
-_OPTIONS = ("task", "model", "best", "max_length", "encoder_dropout")
-
-
-def finetune(
-    inputs: Sequence[str],
-    settings: Finetune,
-    run: FinetuneTraining,
-    compute: Compute,
-    files: Files,
-    *,
-    encoding_errors: str = "strict",
-    invocation: Mapping[str, Any] | None = None,
-) -> Trained:
-    """Train the language model in `settings.model` on demonstrations.
-
-    Raises:
-        UsageError: an option of another task.
-        BundleError: the model is not a Transformer language model. And the errors of `run_job`.
-    """
-    refuse_other_options(settings, "instruct", _OPTIONS)
-    refuse_other_options(files, "instruct", ("layout",))
-    if settings.best not in ("auto", "loss"):
-        raise UsageError(f"--best {settings.best}: expected auto or loss")
-    inputs = streams.check_inputs(inputs, run.held_out)
-    policy = Policy.open(str(settings.model))
-    task = _Instruct(settings, run, inputs, compute.seed, policy, files, encoding_errors)
-    return run_job(task, run, compute, invocation)
+from nlptools.training.preferences.policy import arrays, log_probabilities
 
 
 class _Instruct(CompletionTask):
     """Answers to prompts, as `training.engine.job.Task`."""
+
+    own_options = ("task", "model", "best", "max_length", "encoder_dropout")
+    bests = ("auto", "loss")
 
     unit = "tokens"
     criterion: Criterion = LOSS
@@ -108,3 +80,6 @@ class Answers(Objective):
         """(R, T) each -> the sum of the losses."""
         hidden, _ = self.model(ids, segments=segments)
         return {"loss": self.model.output.summed_loss(hidden.flatten(0, 1), targets.flatten())}
+
+
+finetune = partial(completions.finetune, _Instruct)
