@@ -15,20 +15,20 @@ class TrainPPO:
 
     policy: str = option(
         MISSING,
-        "Directory of the language model to train, which is its own reference: a GPT-2, a LLaMA, or one of train-lm or finetune"
-        " --task instruct.",
+        "Directory of the language model to train, which is also the reference: a GPT-2, a LLaMA, or a model of train-lm or"
+        " finetune --task instruct.",
         metavar="DIR",
     )
     reward: str = option(
         MISSING,
-        "Directory of finetune --task reward; or a command for the shell, which reads JSON lines of prompt, completion and ended,"
-        " and writes a number for each.",
+        "Directory of a model of finetune --task reward, or a shell command. The command reads JSON lines with prompt, completion"
+        " and ended, and writes a number for each.",
         metavar="DIR|COMMAND",
     )
     algorithm: str = option(
         "ppo",
-        "ppo has a value for each token (Schulman et al. 2017); grpo (Shao et al. 2024) and rloo (Ahmadian et al. 2024) compare"
-        " the samples of a prompt.",
+        "ppo estimates a value for each token (Schulman et al. 2017); grpo (Shao et al. 2024) and rloo (Ahmadian et al. 2024)"
+        " compare the samples of a prompt.",
         choices=("ppo", "grpo", "rloo"),
     )
     samples: int = option(0, "Samples of each prompt; 0: 1 for ppo, else 4.", low=0, high=1024, metavar="K")
@@ -40,7 +40,8 @@ class TrainPPO:
     )
     kl: float = option(
         0.05,
-        "Weight of the divergence from the reference: of each token it lowers the reward; grpo: part of the loss.",
+        "Weight of the divergence from the reference. ppo, rloo: it is subtracted from the reward of each token; grpo: it is"
+        " added to the loss.",
         low=0,
         metavar="X",
     )
