@@ -6,8 +6,9 @@ Trains on TEXT, tokens separated by spaces (default: the English novels and the 
 19.7M words), with modified Kneser-Ney smoothing, and scores its first 100,000 lines. Training is whole commands, from text to
 the model on disk: without and with an ARPA file, and within --memory; beside `lmplz` where it is on the path. Scoring is beside
 the Python package `kenlm`, sentence by sentence, where it is installed (neither comes with nlptools); it reads the ARPA file
-that `train-lm` has written, and the scores are compared. Both have their tables in memory from the second round on. Whole
-commands, which load the model and score those lines once, have a table of their own. Prints words per second of wall clock, in
+that `train-lm` has written, and the scores are compared. Both have their tables in memory: ours, which a model makes when it has
+looked up half as many n-grams as it holds, are made by scoring the lines twice before. Whole commands, which load the model and
+score those lines once, have a table of their own. Prints words per second of wall clock, in
 turns, and the peak of resident memory of each command.
 """
 
@@ -32,6 +33,7 @@ import nlptools
 from nlptools.configs.scoring import Score
 
 _SCORED = 100_000  # lines
+_SCORINGS = 5  # rounds at least: two seconds each, and noisy
 
 
 def main() -> None:
@@ -143,7 +145,9 @@ def scoring(lines: list[str], place: Path, rounds: int) -> None:
         scores = [score / np.log(10) for score, _ in ours.totals(some, Score())]
         np.testing.assert_allclose(scores, expected, atol=1e-3)
         sides["kenlm"] = timed(lambda: [theirs.score(line) for line in lines])
-    compare(f"scores of {len(lines):,} lines, {words:,} words", "words/s", sides, rounds)
+    for _ in range(2):
+        ours.totals(lines, Score())
+    compare(f"scores of {len(lines):,} lines, {words:,} words", "words/s", sides, max(rounds, _SCORINGS))
     text, peaks = place / "scored", dict[str, int]()
     text.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     command = [sys.executable, "-m", "nlptools", "score", "-q", str(place / "lm"), "--per"]
