@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
+
 from nlptools import messages
-from nlptools.batches.completions import NEXT, Segment
+from nlptools.batches.completions import NEXT, PackedBatches, Segment
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
@@ -21,8 +23,9 @@ from nlptools.files import streams
 from nlptools.formats.readers import read
 from nlptools.tasks.task import reading_options
 from nlptools.training.engine.job import Trained, run_job
-from nlptools.training.engine.spooled import SpooledTask
-from nlptools.training.preferences.policy import Policy
+from nlptools.training.engine.loop import Evaluate
+from nlptools.training.engine.spooled import Spooled, SpooledTask
+from nlptools.training.preferences.policy import Policy, log_probabilities
 
 REFERENCE = (
     "reference"  # the target with the log-probability of a sequence under the reference, computed from the others
@@ -78,6 +81,27 @@ class CompletionTask(SpooledTask[Completions]):
     @abstractmethod
     def texts(self, examples: Sequence[Any]) -> list[list[Segment]]:
         """The texts of the sequences of some examples."""
+
+    @abstractmethod
+    def values(self, model: Any, scored: np.ndarray, features: Features) -> dict[str, float]:
+        """The measures of a validation from the log-probability of each sequence and its number of targets, (S, 2)."""
+
+    def source(self, data: Spooled[Completions], model: Any, backend: Backend) -> PackedBatches:
+        """Batches of sequences that are packed into rows."""
+        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
+        return PackedBatches(data.train.features, self.run.batch_size, **where)
+
+    def evaluate(self, data: Spooled[Completions], backend: Backend) -> Evaluate | None:
+        """The validation of a model; None without held-out examples."""
+        if data.valid is None:
+            return None
+        features = data.valid.features
+
+        def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
+            scored = log_probabilities(model, features, backend, stop if backend.world_size == 1 else None)
+            return None if scored is None else self.values(model, scored, features)
+
+        return evaluate
 
     def features(self, examples: Sequence[Any], backend: Backend) -> Features:
         """The sequences of examples; by default one for each."""

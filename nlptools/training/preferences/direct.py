@@ -18,18 +18,16 @@ import torch
 from torch import Tensor
 
 from nlptools import messages
-from nlptools.batches.completions import PackedBatch, PackedBatches, Segment
+from nlptools.batches.completions import PackedBatch, Segment
 from nlptools.batches.conversations import response
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.formats.examples import Judgement, Ranking
 from nlptools.layers.output import chosen_log_probabilities
 from nlptools.metrics.criterion import Criterion
-from nlptools.training.engine.loop import Evaluate
-from nlptools.training.engine.spooled import Spooled
 from nlptools.training.objective import Objective
 from nlptools.training.preferences import completions, losses
-from nlptools.training.preferences.completions import REFERENCE, Completions, CompletionTask
+from nlptools.training.preferences.completions import REFERENCE, CompletionTask
 from nlptools.training.preferences.policy import arrays, log_probabilities, packed_hidden
 
 GOOD = "good"  # the target that says whether a sequence is the response of a good example
@@ -85,26 +83,13 @@ class _Preference(CompletionTask):
     def objective(self, model: Any) -> PreferenceLoss:
         return PreferenceLoss(model, self.options.loss, self.options.beta)
 
-    def source(self, data: Spooled[Completions], model: Any, backend: Backend) -> PackedBatches:
-        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
-        return PackedBatches(data.train.features, self.run.batch_size, **where)
-
-    def evaluate(self, data: Spooled[Completions], backend: Backend) -> Evaluate | None:
-        if data.valid is None:
-            return None
-        features = data.valid.features
-
-        def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
-            scored = log_probabilities(model, features, backend, stop if backend.world_size == 1 else None)
-            if scored is None:
-                return None
-            objective = self.objective(model)
-            total, length = (torch.from_numpy(scored[:, i]).float() for i in range(2))
-            good, reference = (torch.from_numpy(np.array(features.targets[name])) for name in (GOOD, REFERENCE))
-            each = objective.losses(total, length, reference, good.bool())
-            return {"loss": float(each.mean()), **objective.measures(scored, features)}
-
-        return evaluate
+    def values(self, model: Any, scored: np.ndarray, features: Features) -> dict[str, float]:
+        """See `CompletionTask`."""
+        objective = self.objective(model)
+        total, length = (torch.from_numpy(scored[:, i]).float() for i in range(2))
+        good, reference = (torch.from_numpy(np.array(features.targets[name])) for name in (GOOD, REFERENCE))
+        each = objective.losses(total, length, reference, good.bool())
+        return {"loss": float(each.mean()), **objective.measures(scored, features)}
 
 
 class PreferenceLoss(Objective):

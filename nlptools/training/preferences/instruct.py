@@ -6,25 +6,23 @@ token. A step is the mean over the tokens of the answers of its examples.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
-from nlptools.batches.completions import PackedBatch, PackedBatches, Segment
+from nlptools.batches.completions import PackedBatch, Segment
 from nlptools.batches.conversations import demonstration
-from nlptools.compute.backend import Backend
+from nlptools.batches.features import Features
 from nlptools.formats.examples import Demonstration
 from nlptools.inference.perplexity import perplexity
 from nlptools.metrics.criterion import LOSS, Criterion
-from nlptools.training.engine.loop import Evaluate
-from nlptools.training.engine.spooled import Spooled
 from nlptools.training.objective import Objective
 from nlptools.training.preferences import completions
-from nlptools.training.preferences.completions import Completions, CompletionTask
-from nlptools.training.preferences.policy import arrays, log_probabilities
+from nlptools.training.preferences.completions import CompletionTask
+from nlptools.training.preferences.policy import arrays
 
 
 class _Instruct(CompletionTask):
@@ -46,23 +44,11 @@ class _Instruct(CompletionTask):
     def objective(self, model: Any) -> Objective:
         return Answers(model)
 
-    def source(self, data: Spooled[Completions], model: Any, backend: Backend) -> PackedBatches:
-        where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
-        return PackedBatches(data.train.features, self.run.batch_size, **where)
-
-    def evaluate(self, data: Spooled[Completions], backend: Backend) -> Evaluate | None:
-        if data.valid is None:
-            return None
-        features = data.valid.features
-
-        def evaluate(model: Any, stop: Callable[[], bool]) -> dict[str, float] | None:
-            scored = log_probabilities(model, features, backend, stop if backend.world_size == 1 else None)
-            if scored is None:
-                return None
-            total, count = scored.sum(0)
-            return {"loss": -total / max(1.0, count), "perplexity": perplexity(-total / max(1.0, count))}
-
-        return evaluate
+    def values(self, model: Any, scored: np.ndarray, features: Features) -> dict[str, float]:
+        """See `CompletionTask`."""
+        total, count = scored.sum(0)
+        loss = -total / max(1.0, count)
+        return {"loss": loss, "perplexity": perplexity(loss)}
 
 
 class Answers(Objective):
