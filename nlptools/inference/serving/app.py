@@ -113,8 +113,8 @@ class _Api:
         jobs = self._submit([(EMBED, text) for text in texts])
         rows = await self._results(request, jobs)
         encode = _base64 if encoding == "base64" else (lambda row: [float(x) for x in row])
-        count = sum(self.service.tokens(text) for text in texts)
-        data = [{"object": "embedding", "index": i, "embedding": encode(row)} for i, row in enumerate(rows)]
+        count = sum(tokens for _, tokens in rows)
+        data = [{"object": "embedding", "index": i, "embedding": encode(row)} for i, (row, _) in enumerate(rows)]
         usage = {"prompt_tokens": count, "total_tokens": count}
         return JSONResponse({"object": "list", "data": data, "model": self.service.name, "usage": usage})
 

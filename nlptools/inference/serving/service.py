@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,12 +69,13 @@ class Service:
         )
 
     def compute(self, jobs: Sequence[Job]) -> list[Any]:
-        """The results of jobs with one key: vectors, or continuations."""
+        """The results of jobs with one key: vectors and their numbers of tokens, or continuations."""
         return self._embed(jobs) if jobs[0].key == EMBED else self._generate(jobs)
 
     def _embed(self, jobs: Sequence[Job]) -> list[Any]:
         assert self.embedder is not None
-        return list(self.embedder.embed([job.item for job in jobs]))
+        texts = [job.item for job in jobs]
+        return list(zip(self.embedder.embed(texts), map(self._tokens, texts), strict=True))
 
     def _generate(self, jobs: Sequence[Job]) -> list[list[Generated]]:
         assert self.generator is not None
@@ -83,7 +85,7 @@ class Service:
         results = self.generator.answer(
             requests,
             first=first,
-            on_text=lambda number, text: _pass(jobs[number], text),
+            on_text=partial(_pass, jobs) if any(job.on_text for job in jobs) else None,
             ended=lambda number: jobs[number].unwanted,
         )
         return [
@@ -91,12 +93,14 @@ class Service:
             for job, row in zip(jobs, results, strict=True)
         ]
 
-    def tokens(self, text: str) -> int:
-        """The number of tokens of a text that was embedded."""
-        tokenizer = getattr(getattr(self.embedder, "bundle", None), "tokenizer", None)
-        return len(tokenizer.encode(text)) if tokenizer is not None else len(text.split())
+    def _tokens(self, text: str) -> int:
+        """The number of tokens of a text that is embedded; of word vectors, the words between spaces."""
+        if isinstance(self.embedder, TextEmbedder):
+            return len(self.embedder.bundle.tokenizer.encode(text))
+        return len(text.split())
 
 
-def _pass(job: Job, text: str) -> None:
-    if job.on_text is not None:
-        job.on_text(text)
+def _pass(jobs: Sequence[Job], number: int, text: str) -> None:
+    on_text = jobs[number].on_text
+    if on_text is not None:
+        on_text(text)
