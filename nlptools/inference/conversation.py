@@ -49,13 +49,9 @@ class Conversation:
         """
         asked = [*self.history, {"role": "user", "content": content}]
         asked, prompt = self._fitting(asked)
-        if on_text is None:
-            rows = self.model.generate_batch([prompt], self.settings, seed=self.seed, first=self._answers)
-        else:
-            rows = self.model.generate_batch(
-                [prompt], self.settings, seed=self.seed, first=self._answers, on_text=on_text
-            )
-        answer = rows[0][0]
+        [[answer]] = self.model.generate_batch(
+            [prompt], self.settings, seed=self.seed, first=self._answers, on_text=on_text
+        )
         self._answers += 1
         self.history = [*asked, {"role": "assistant", "content": answer.text}]
         return answer
