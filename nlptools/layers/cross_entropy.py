@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nlptools.compute.kernels.cross_entropy import CrossEntropy, RDrop, chunk_rows
+from nlptools.compute.kernels.cross_entropy import CrossEntropy, RDrop, chunk_rows, log_sum_exp
 
 
 def summed_cross_entropy(
@@ -63,9 +63,9 @@ def log_probabilities(
     size = chunk_rows(weight_VD)
     for start in range(0, len(hidden_ND), size):
         rows = slice(start, start + size)
-        logits = (hidden_ND[rows] @ weight_VD[:vocab_size].t()).float()
+        logits = hidden_ND[rows] @ weight_VD[:vocab_size].t()
         if bias_V is not None:
-            logits += bias_V[:vocab_size]
-        target_logits = logits.gather(1, targets_N[rows, None]).squeeze(1)
-        out[rows] = target_logits - torch.logsumexp(logits, 1)
+            logits = logits.float().add_(bias_V[:vocab_size])
+        target_logits = logits.gather(1, targets_N[rows, None]).float()
+        out[rows] = (target_logits - log_sum_exp(logits)).squeeze(1)
     return out
