@@ -47,3 +47,8 @@ class Linear(Packable, nn.Linear):
         """`residual` (..., D) plus the map of x (..., E) -> (..., D)."""
         out = self._packed.sum(residual, x, self.weight, self.bias)
         return residual + linear(x, self.weight, self.bias) if out is None else out
+
+    def times(self, gate: Tensor, x: Tensor) -> Tensor:
+        """`gate` (..., D) times the map of x (..., E) -> (..., D)."""
+        out = self._packed.gated(gate, x, self.weight, self.bias)
+        return gate * linear(x, self.weight, self.bias) if out is None else out

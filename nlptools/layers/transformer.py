@@ -59,7 +59,7 @@ class GatedFeedForward(FeedForward):
 
     def inner(self, x: Tensor) -> Tensor:
         """See `FeedForward`."""
-        return self.dropout(self.gate(x, self.activation) * self.up(x))
+        return self.dropout(self.up.times(self.gate(x, self.activation), x))
 
 
 # The slots of a block: a name in a configuration, and the class that it stands for.

@@ -50,3 +50,20 @@ def test_a_residual_inside_the_product_is_at_least_as_exact_as_one_added_after_i
     learning = Linear(24, 40)
     (learning.add_to(torch.zeros(9, 40), torch.ones(9, 24)).sum()).backward()
     assert learning.weight.grad is not None and torch.equal(learning.weight.grad, torch.full((40, 24), 9.0))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_gate_inside_the_product_is_the_factor_after_it(dtype: torch.dtype, bias: bool) -> None:
+    torch.manual_seed(12)
+    layer = Linear(24, 40, bias=bias).to(dtype)
+    for shape in ((3, 24), (50, 24), (2, 30, 24)):
+        x, gate = torch.randn(shape, dtype=dtype), torch.randn(*shape[:-1], 40, dtype=dtype)
+        expected = (gate * F.linear(x, layer.weight, layer.bias)).detach()
+        for frozen in (False, True):
+            layer.requires_grad_(not frozen)
+            found = layer.times(gate, x).detach()
+            assert torch.allclose(found, expected, atol=1e-5 if dtype == torch.float32 else 0.1)
+    learning = Linear(24, 40)
+    learning.times(torch.full((9, 40), 2.0), torch.ones(9, 24)).sum().backward()
+    assert learning.weight.grad is not None and torch.equal(learning.weight.grad, torch.full((40, 24), 18.0))

@@ -70,9 +70,16 @@ class PackedWeight:
 
     def sum(self, residual: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         """`residual` (..., D) plus x (..., E) times weight^T (E, D), plus bias -> (..., D)."""
+        return self._combined("add", residual, x, weight, bias)
+
+    def gated(self, gate: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
+        """`gate` (..., D) times the map of x (..., E) by weight^T (E, D) and bias -> (..., D)."""
+        return self._combined("mul", gate, x, weight, bias)
+
+    def _combined(self, how: str, other: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
         if not self._prepare(x, weight):
             return None
-        out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, residual, self.packed, bias, "add")
+        out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, self.packed, bias, how)
         return out
 
     def _prepare(self, x: Tensor, weight: Tensor) -> bool:
