@@ -5,8 +5,8 @@
 Trains each family on the training text of the Penn Treebank (Mikolov's split, 10,000 words, `<unk>` an ordinary word) with the
 shipped command and the options below, and scores the validation text. Perplexity is per token, the end of each line counted.
 Families whose state runs over the text (recurrent ones, Transformer-XL) carry it from line to line in training and in scoring.
-FAMILY: only these rows. --share 0.1 trains each for a tenth of its epochs, to try the script. --keep DIR keeps the models, and a
-family that DIR has already is not trained again.
+FAMILY: only these rows; each is recorded when it is measured, so that the table can grow in several runs. --share 0.1 trains each
+for a tenth of its epochs, to try the script. --keep DIR keeps the models, and a family that DIR has already is not trained again.
 """
 
 from __future__ import annotations
@@ -72,7 +72,11 @@ def main() -> None:
         if not vocabulary.exists():
             nlptools("build-vocab", "-t", "whitespace", "-o", vocabulary, train)
         for name in options.family or FAMILIES:
-            figures[f"nlptools {name}"] = measured(name, place, vocabulary, train, valid, options.share)
+            side = f"nlptools {name}"
+            figures[side] = measured(name, place, vocabulary, train, valid, options.share)
+            for column, figure in figures[side].items():
+                less = column in ("perplexity", "parameters", "seconds of training")
+                records.record(TITLE, column, {side: figure}, less=less)
     report(figures)
 
 
@@ -114,14 +118,11 @@ def unfinished(folder: Path) -> bool:
 
 
 def report(figures: dict[str, dict[str, float]]) -> None:
-    """Print one table, and record a measurement per column."""
+    """Print one table."""
     columns = list(next(iter(figures.values())))
     print(f"\n{'':<40}" + "".join(f"{column.split(',')[0]:>22}" for column in columns))
     for name, row in figures.items():
         print(f"{name:<40}" + "".join(f"{row[column]:>22,.2f}" for column in columns))
-    for column in columns:
-        less = column in ("perplexity", "parameters", "seconds of training")
-        records.record(TITLE, column, {name: row[column] for name, row in figures.items()}, less=less)
 
 
 if __name__ == "__main__":

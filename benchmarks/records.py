@@ -128,7 +128,10 @@ def render(results: Path = FOLDER / "results") -> str:
         parts.append(f"## {title(file.stem)}\n\n`benchmarks/run {file.stem}`\n")
         parts += [textwrap.fill(row["note"], 130, break_on_hyphens=False) + "\n" for row in rows if "note" in row]
         jobs = dict.fromkeys(row["job"] for row in rows if "job" in row)
-        parts += [table(job, [row for row in rows if row.get("job") == job]) for job in jobs]
+        for job in jobs:
+            of_job = [row for row in rows if row.get("job") == job]
+            units = {row["unit"] for row in of_job}
+            parts.append(table(job, of_job) if len(units) == 1 else wide_table(job, of_job))
     return "\n".join(parts)
 
 
@@ -148,6 +151,18 @@ def table(job: str, rows: list[dict[str, Any]]) -> str:
         cells = [cell(name, latest[name, place]) if (name, place) in latest else "" for place in columns]
         shown = f"**{name}**" if name.startswith("nlptools") else name
         out.append(f"| {shown} | {' | '.join(cells)} |")
+    return "\n".join(out) + "\n"
+
+
+def wide_table(job: str, rows: list[dict[str, Any]]) -> str:
+    """A table of a job that is measured in several units, a column each: the last record of each figure, and its processor."""
+    units = list(dict.fromkeys(row["unit"] for row in rows))
+    latest = {(name, column(row), row["unit"]): row for row in rows for name in row["sides"]}
+    out = [f"### {job}\n", f"| | {' | '.join(units)} | processor |", "|---|" + "---|" * (len(units) + 1)]
+    for name, place in sorted({(name, place): None for name, place, _ in latest}, key=lambda key: key[1]):
+        figures = [latest.get((name, place, unit)) for unit in units]
+        cells = ["" if row is None else cell(name, row) for row in figures]
+        out.append(f"| **{name}** | {' | '.join(cells)} | {place} |")
     return "\n".join(out) + "\n"
 
 
