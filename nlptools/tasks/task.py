@@ -242,8 +242,8 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: boo
     if loaded.is_encoder:
         types = int(model.config.type_vocab_size)
         return Encoding(loaded.tokenizer, marks_of(loaded.tokenizer), longest, types, threads)
-    ours = loaded.config.get("nlptools", {}).get("arch") == loaded.arch
-    marks = marks_of_gpt(loaded.tokenizer, loaded.eos, training or ours)
+    ours = training or loaded.config.get("nlptools", {}).get("arch") == loaded.arch
+    marks = marks_of_gpt(loaded.tokenizer, loaded.eos, loaded.start if ours else loaded.bos, ours)
     return Encoding(loaded.tokenizer, marks, longest, 1, threads)
 
 
