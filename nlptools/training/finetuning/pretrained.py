@@ -23,6 +23,7 @@ from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, T
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
+from nlptools.text import chat_templates
 from nlptools.training.finetuning import rates
 from nlptools.training.objective import Objective
 
@@ -42,6 +43,9 @@ def opened(settings: Finetune) -> Pretrained:
             f"{display(settings.model)}: not an encoder or a GPT",
             hint="finetune takes a BERT, an ELECTRA, a GPT or a LLaMA",
         )
+    if settings.chat is not None and base.is_encoder:
+        raise UsageError(f"--chat goes with language models, {display(settings.model)} is an encoder")
+    chat_templates.for_training(settings.model, settings.chat)
     sizes = base.model.config
     which = layers(settings.layers)
     if not which.count(sizes.num_hidden_layers + 1):
@@ -66,7 +70,8 @@ class Pretrained:
     def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
         """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
         encoding: Encoding = tasks.encoding(self.base, self.options.max_length, threads, training=True)
-        return encoding
+        chat = self.options.chat
+        return encoding if chat is None else replace(encoding, chat=chat_templates.FORMATS[chat])
 
     def model(self, task: Task, seed: int) -> TaskHeads:
         """The initial model, on the CPU in float32, with a new head, or with its own head if that is for the same labels."""
@@ -93,6 +98,7 @@ class Pretrained:
         """Write the model directory, with `more` in its config.json."""
         base = self.base
         if not base.is_encoder:
+            chat_templates.keep(directory, str(base.path), self.options.chat)
             # transformers finds the last token of a row by the padding
             more = {"bos_token_id": base.start, "eos_token_id": base.eos, "pad_token_id": base.eos, **more}
         arch = _WITH_HEADS.get(base.arch, base.arch)
