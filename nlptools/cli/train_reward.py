@@ -38,7 +38,8 @@ rewards are shifted so that the best responses of that file have 0 on average. S
             "nlptools train-reward -m bert-base/ --seeds 5 --valid dev.jsonl -o reward/ pairs.jsonl",
         ),
         (
-            "Then a language model learns from the rewards of its own answers:",
+            "Then the language model learns from the rewards of its own answers:",
+            "nlptools train-reward -m assistant/ -o reward/ pairs.jsonl\n"
             "nlptools train-ppo --policy assistant/ --reward reward/ -o aligned/ prompts.jsonl",
         ),
     ),

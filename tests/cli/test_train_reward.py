@@ -12,7 +12,7 @@ from tests.tasks.reward.test_task import preferences
 from tests.tasks.tiny_tasks import gpt
 from tests.training.preferences.toys import lines
 
-HOW = ("--batch-size", 8, "--epochs", 1, "--lr", "1e-3", "--precision", "fp32", "--valid", "b.jsonl", "a.jsonl")
+HOW = ("--batch-size", 8, "--epochs", 1, "--lr", "1e-3", "--valid", "b.jsonl", "a.jsonl")
 
 
 def test_the_same_model_as_finetune(run, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
