@@ -177,7 +177,7 @@ def save_encoder(
 ) -> None:
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
 
-    The directory may hold mixes of layers already, see `configs.layers.MIX_FILES`.
+    The directory may hold mixes of layers (`configs.layers.MIX_FILES`) and a chat template (`chat_templates.keep`) already.
 
     Args:
         model: with the heads to write, of the architecture `arch`.
@@ -187,11 +187,13 @@ def save_encoder(
         BundleError: the tokenizer has more tokens than the model.
         StreamError: disk full or another write error.
     """
+    from nlptools.text import chat_templates
+
     more = dict(more or {})
     more["nlptools"] = {"arch": arch, **more.pop("nlptools", {})}
     check_tokenizer(directory, tokenizer, {"vocab_size": model.config.vocab_size})
-    mixes = [name for name in MIX_FILES.values() if (directory / name).is_file()]
-    names = [*mixes, *tokenizer.save(directory)]
+    kept = [name for name in (*MIX_FILES.values(), *chat_templates.FILES) if (directory / name).is_file()]
+    names = [*kept, *tokenizer.save(directory)]
     _save(directory, arch, model.config, weights, more, training, names, heads=model.heads)
 
 

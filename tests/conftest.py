@@ -39,7 +39,17 @@ Run = Callable[..., Finished]
 # Tests of bf16 ask for it.
 EXACT = {
     f"NLPTOOLS_{command}_PRECISION": "fp32"
-    for command in ("TRAIN_LM", "TRAIN_SEQ2SEQ", "PRETRAIN_BERT", "FINETUNE", "PREDICT", "GENERATE", "SCORE", "EMBED")
+    for command in (
+        "TRAIN_LM",
+        "TRAIN_SEQ2SEQ",
+        "PRETRAIN_BERT",
+        "FINETUNE",
+        "TRAIN_REWARD",
+        "PREDICT",
+        "GENERATE",
+        "SCORE",
+        "EMBED",
+    )
 }
 
 

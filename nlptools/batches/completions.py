@@ -1,8 +1,9 @@
 """Prompts and the responses to them as rows of tokens, of which only those of responses are targets, and packed batches.
 
 A row is `<start> prompt response <end>`; of a conversation, `<start> text response <end> text response <end> ...`: a response
-ends with the end-of-text token, so that a model learns to stop. Prompts and responses are tokenized one by one, as they are
-when the model generates. Rows that are too long lose tokens of the first text at its beginning, then of the end of the row.
+ends with the end-of-text token, so that a model learns to stop, except where a chat template ends it otherwise. Prompts and
+responses are tokenized one by one, as they are when the model generates. Rows that are too long lose tokens of the first text
+at its beginning, then of the end of the row.
 A batch packs several sequences into each row of tokens (Krell et al. 2021, arXiv:2107.02027); none sees another one, see
 `GPT.forward`.
 Shapes: N sequences, P tokens of all sequences, R rows of a batch, T length.
@@ -20,6 +21,8 @@ from nlptools.batches.features import Features
 from nlptools.batches.packing import pack
 from nlptools.batches.source import EpochSource
 from nlptools.batches.windows import NO_TARGET
+from nlptools.text.chat_templates import Conversation
+from nlptools.text.text_boundaries import started
 from nlptools.text.tokenizer import Tokenizer
 
 NEXT = "next"  # the target of each token: the token after it, or NO_TARGET where that is not part of a response
@@ -27,21 +30,32 @@ NEXT = "next"  # the target of each token: the token after it, or NO_TARGET wher
 
 @dataclass(frozen=True)
 class Segment:
-    """A text of a sequence, and whether it is a response."""
+    """A text of a sequence.
+
+    Attributes:
+        learned: whether it is a response.
+        ended: whether the end-of-text token follows the response, unless it ends with this token by itself.
+    """
 
     text: str
     learned: bool
+    ended: bool = True
 
 
 @dataclass(frozen=True)
 class CompletionEncoding:
-    """How prompts and responses become sequences of at most `max_length` tokens."""
+    """How prompts and responses become sequences of at most `max_length` tokens.
+
+    Attributes:
+        chat: how messages become text, see `conversations`.
+    """
 
     tokenizer: Tokenizer
     start: int
     end: int
     max_length: int
     threads: int = 1
+    chat: Conversation | None = None
 
     def sequences(self, examples: Sequence[Sequence[Segment]]) -> Features:
         """A row for each example. `Features.cut` counts those that lost tokens."""
@@ -51,7 +65,7 @@ class CompletionEncoding:
         targets: list[int] = []
         lengths, cut = [], 0
         for example in examples:
-            tokens, learned, lost = self._sequence([(next(encoded), segment.learned) for segment in example])
+            tokens, learned, lost = self._sequence([(next(encoded), segment) for segment in example])
             ids += tokens[:-1]
             targets += [token if counts else NO_TARGET for token, counts in zip(tokens[1:], learned[1:])]
             lengths.append(len(tokens) - 1)
@@ -59,16 +73,23 @@ class CompletionEncoding:
         rows = Rows(np.array(ids, np.int32), np.zeros(len(ids), np.uint8), bounds_of(np.array(lengths, np.int64)))
         return Features(rows, {NEXT: np.array(targets, np.int32)}, (NEXT,), cut=cut)
 
-    def _sequence(self, segments: Sequence[tuple[Sequence[int], bool]]) -> tuple[list[int], list[bool], bool]:
+    def started(self, ids: list[int]) -> list[int]:
+        """The tokens of a text that a sequence begins with, the start token first."""
+        return started(ids, self.start, self.end)
+
+    def _sequence(self, segments: Sequence[tuple[list[int], Segment]]) -> tuple[list[int], list[bool], bool]:
         """The tokens of a sequence, which of them are learned, and whether it lost some. The model reads all but the last."""
-        tokens, learned = [self.start], [False]
-        for ids, is_response in segments:
-            tokens += [*ids, self.end] if is_response else ids
-            learned += [is_response] * (len(ids) + is_response)
+        opening, rest = ([], segments) if segments[0][1].learned else (segments[0][0], segments[1:])
+        tokens = self.started(opening)
+        learned, first = [False] * len(tokens), len(tokens) - 1
+        for ids, segment in rest:
+            if segment.learned and segment.ended and ids[-1:] != [self.end]:
+                ids = [*ids, self.end]
+            tokens += ids
+            learned += [segment.learned] * len(ids)
         excess = len(tokens) - 1 - self.max_length
         if excess <= 0:
             return tokens, learned, False
-        first = 0 if segments[0][1] else len(segments[0][0])
         left = min(excess, max(0, first - 1))
         keep = slice(1 + left, len(tokens) - (excess - left))
         return [self.start, *tokens[keep]], [False, *learned[keep]], True

@@ -1,8 +1,8 @@
 """Rows of tokens for an encoder, `[CLS] a [SEP]` or `[CLS] a [SEP] b [SEP]`, one after another in flat arrays.
 
-For a GPT they are `<eos> a` or `<eos> a <eos> b` (Radford et al. 2018, "Improving language understanding by generative
-pre-training": start, delimiter, and the last token for the row). Departure: no mark at the end, so that transformers, which
-takes the last token that is not padding, finds the same one.
+For a GPT they are `<eos> a` or `<eos> a <eos> b`, for a LLaMA `<s> a` or `<s> a </s> b` (Radford et al. 2018, "Improving
+language understanding by generative pre-training": start, delimiter, and the last token for the row). Departure: no mark at
+the end, so that transformers, which takes the last token that is not padding, finds the same one.
 
 Rows are joined from segments, each a slice of some flat array of pieces, for all rows at once; padding is added per batch.
 Thus 100,000 rows of any lengths take five bytes per token.
@@ -131,16 +131,17 @@ def marks_of(tokenizer: Tokenizer) -> Marks:
     return Marks(**ids)
 
 
-def marks_of_gpt(tokenizer: Tokenizer, eos: int, ours: bool = True) -> Marks:
-    """The special tokens of rows for a GPT: its end-of-text token in all places.
+def marks_of_gpt(tokenizer: Tokenizer, eos: int, start: int | None, ours: bool = True) -> Marks:
+    """The special tokens of rows for a GPT: `start` at the beginning, the end-of-text token in all other places.
 
     Args:
-        ours: rows as described in the module; else as in transformers, whose tokenizers of GPT-2 add no special tokens and
+        start: the token before a text; None: there is none. In models of ours, the end-of-text token.
+        ours: rows as described in the module; else as in transformers, whose tokenizers add no other special tokens and
             which represents a word by its first piece, as for an encoder.
     """
     unk = tokenizer.vocab.unk if tokenizer.vocab is not None else None
     given: dict[str, Any] = {"pad": eos, "unk": eos if unk is None else unk, "closes": False, "before_word": " "}
-    return Marks(eos, eos, causal=True, **given) if ours else Marks(None, None, **given)
+    return Marks(start, eos, causal=True, **given) if ours else Marks(start, None, **given)
 
 
 def encode_once(tokenizer: Tokenizer, texts: Sequence[str], threads: int = 1) -> tuple[Pieces, np.ndarray]:

@@ -19,6 +19,7 @@ from nlptools.batches.encoder_rows import Marks, Pieces, Rows, Segment, encode_o
 from nlptools.batches.source import EpochSource
 from nlptools.batches.windows import NO_TARGET
 from nlptools.corpora.array_files import ArrayFiles, open_arrays
+from nlptools.text.chat_templates import Conversation
 from nlptools.text.tokenizer import Tokenizer
 
 WEIGHT = "weight"  # the target with the weight of an example, or a token, in the loss
@@ -33,6 +34,7 @@ class Encoding:
         marks: the special tokens.
         max_length: most tokens of a row, special tokens included.
         types: how many segment types the model has.
+        chat: how messages become text, see `conversations`.
     """
 
     tokenizer: Tokenizer
@@ -40,6 +42,7 @@ class Encoding:
     max_length: int
     types: int = 2
     threads: int = 1
+    chat: Conversation | None = None
 
     def rows(self, texts: Sequence[Sequence[str]]) -> Features:
         """One row for each element, which is one text or two; all have as many.

@@ -33,6 +33,7 @@ COMMANDS = {
     "train-seq2seq": ("Training", "Train a translation or summarization model on pairs of texts."),
     "pretrain-bert": ("Training", "Train a BERT or an ELECTRA on text."),
     "finetune": ("Training", "Train an encoder or a GPT for a task: labels, tags, answers, choices from examples."),
+    "train-reward": ("Training", "Train a reward model on responses that people ranked."),
     "train-ppo": ("Training", "Train a language model by rewards of what it generates."),
     "predict": ("Using models", "Answer with a fine-tuned model: labels, numbers, tags, answers, choices."),
     "prompt": ("Using models", "Write prompts for language models from labelled data."),

@@ -78,8 +78,9 @@ A man sleeps.\\tEin Mann schläft.
 
 instruct: prompts and the answers to them, as JSON lines: `prompt` and `completion`, Alpaca's `instruction`, `input` and `output`,
 or `messages`. A language model learns the answers, and to stop after them; -m is a GPT-2, a LLaMA, or a directory of train-lm
---arch transformer or modern. A prompt is read as it is; a conversation as \\n\\nHuman: ... \\n\\nAssistant: ... Prompts that
-are too long lose their beginning, and are counted.
+--arch transformer or modern. A prompt is read as it is; messages by the chat template of the model, or the known one that
+--chat names and the output keeps, as chat and serve read them; without a template as \\n\\nHuman: ... \\n\\nAssistant: ... The
+loss is that of the answers. Prompts that are too long lose their beginning, and are counted.
 
 \b
 {"prompt": "Name a color.", "completion": " Blue."}
@@ -89,7 +90,7 @@ reward: ranked responses to prompts, as JSON lines: `prompt`, `chosen` and `reje
 `responses` and their `ranking`, where 1 is the best. Texts may be lists of messages. Without `prompt` it is what both responses
 begin with in common. -m is an encoder or a GPT. With --valid, accuracy over pairs is reported beside that of always
 preferring the longer response (accuracy_longer), the correlation of rewards with lengths, and the error of calibration; and the
-rewards of predict are shifted so that the best responses of that file have 0 on average.
+rewards of predict are shifted so that the best responses of that file have 0 on average. train-reward is the same command.
 
 \b
 {"prompt": "Name a color.", "chosen": " Blue.", "rejected": " Ann."}
@@ -103,12 +104,14 @@ instruct. With --valid, accuracy says how often the better response gains more p
 {"prompt": "Name a color.", "completion": " Ann.", "label": false}
 
 The output is a directory that Hugging Face opens as BertForSequenceClassification, BertForTokenClassification,
-BertForQuestionAnswering or BertForMultipleChoice, as Electra's or as GPT2ForSequenceClassification and its like, with the same
-logits; it ignores the weights of --crf (crf.*, named as in pytorch-crf), of yes and no, of coreference and of a GPT for choices
+BertForQuestionAnswering or BertForMultipleChoice, as Electra's, or as GPT2ForSequenceClassification,
+LlamaForSequenceClassification and their like, with the same logits; it ignores the weights of --crf (crf.*, named as in
+pytorch-crf), of yes and no, of coreference and of a GPT for choices
 (nlptools.*). training.json is the training record, log.jsonl has one JSON object per report. With --valid the saved weights are
 the best by --best, otherwise the last. A label that is only in the --valid file is an error. Standard output stays empty.
 
-A GPT reads the end-of-text token, a text and, before a second text, the same token again; the last token represents the row.
+A GPT reads its start token (often the end-of-text token), a text and, before a second text, the end-of-text token; the last
+token represents the row.
 For roles, the predicate comes before its sentence, and equal words cannot be distinguished. For answers, one more
 end-of-text token after the context represents no answer, yes and no.
 
@@ -153,7 +156,7 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
             "nlptools finetune --task classify --scratch lstm --vectors vectors.txt --valid dev.tsv -o lstm/ train.tsv",
         ),
         (
-            "On top of a language model of train-lm, or GPT-2:",
+            "On top of a language model of train-lm, GPT-2 or LLaMA:",
             "nlptools finetune --task classify -m gpt2/ --valid dev.tsv -o classifier/ train.tsv",
         ),
         ("GLUE's RTE:", "nlptools finetune --task glue/rte -m bert-base/ --valid dev.tsv -o rte/ train.tsv"),
@@ -195,6 +198,10 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
             "A language model that answers instructions, and continues them:",
             "nlptools finetune --task instruct -m gpt2/ --valid dev.jsonl -o assistant/ train.jsonl\n"
             "echo 'Name a color.' | nlptools generate assistant/",
+        ),
+        (
+            "Conversations in the format chatml, for a model without a chat template:",
+            "nlptools finetune --task instruct --chat chatml -m gpt2/ -o assistant/ messages.jsonl && nlptools chat assistant/",
         ),
         (
             "Small data: cross-validation, with lower learning rates for lower layers:",

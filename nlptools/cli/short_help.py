@@ -16,6 +16,7 @@ MAIN = {
     "train-seq2seq": "tokenizer output source target valid valid_source valid_target arch preset lr epochs max_time init",
     "pretrain-bert": "tokenizer output valid objective preset layers batch_size lr steps max_time init",
     "finetune": "task model scratch output valid epochs lr batch_size layout label_column seeds force",
+    "train-reward": "model output valid epochs lr batch_size max_length chat layout seeds force",
     "train-ppo": "policy reward algorithm output samples rollouts max_new_tokens kl kl_limit mix steps max_time",
     "predict": "columns probabilities top_k submission to label_column max_length text output force device",
     "prompt": "template description examples shots json choices task chat words text output",

@@ -14,7 +14,8 @@ from nlptools.configs.ppo import PPOTraining, TrainPPO
     PPOTraining,
     Compute,
     formats="""Input is a prompt per line; or with the suffix .jsonl or .parquet objects with a `prompt`, which is text or a list
-of messages. Prompts that leave no room for --max-new-tokens lose their beginning, and are counted.
+of messages for the chat template of the policy. Prompts that leave no room for --max-new-tokens lose their beginning, and are
+counted.
 
 A reward command runs once for the samples of each rollout. It reads a JSON object per sample and writes a number for each:
 
@@ -30,7 +31,7 @@ over the last rollout; entropy and clip_fraction are means over the steps since 
         (
             "The three steps of Ouyang et al. 2022: demonstrations, rewards, reinforcement learning:",
             "nlptools finetune --task instruct -m gpt2/ -o assistant/ demonstrations.jsonl\n"
-            "nlptools finetune --task reward -m assistant/ --valid dev.jsonl -o reward/ pairs.jsonl\n"
+            "nlptools train-reward -m assistant/ --valid dev.jsonl -o reward/ pairs.jsonl\n"
             "nlptools train-ppo --policy assistant/ --reward reward/ --kl-target 6 -o aligned/ prompts.jsonl",
         ),
         (

@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from nlptools.configs import option, redefined
 from nlptools.configs.generation import Generate
 
+FORMATS = (
+    "chatml",
+    "gemma",
+    "llama-3",
+    "phi-3",
+    "zephyr",
+)  # chat templates that are known by name, see `text.chat_templates`
+
 
 @dataclass(frozen=True)
 class Chat:

@@ -8,6 +8,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
 from nlptools.configs import LARGEST_FLOAT, Training, option, redefined, text_classifiers, word_taggers
+from nlptools.configs.chat import FORMATS
 from nlptools.configs.layers import layers
 from nlptools.configs.tasks import SCRATCH_TASKS, changed, check_options, scratch_entry, task
 from nlptools.errors import UsageError
@@ -93,8 +94,8 @@ class Finetune:
     )
     model: str | None = option(
         None,
-        "Directory of the pretrained model: a BERT, an ELECTRA or a GPT (GPT-2, train-lm --arch transformer); seq2seq: a model"
-        " of train-seq2seq; instruct: a language model (GPT-2, LLaMA, train-lm --arch transformer or modern).",
+        "Directory of the pretrained model: a BERT, an ELECTRA or a GPT (GPT-2, LLaMA, train-lm --arch transformer or modern);"
+        " seq2seq: a model of train-seq2seq; instruct, preference: such a GPT.",
         short="-m",
         metavar="DIR",
     )
@@ -180,6 +181,11 @@ class Finetune:
         "preference: how close the model stays to --model, its reference; orpo: weight of the odds ratio.",
         low=1e-6,
         metavar="X",
+    )
+    chat: str | None = option(
+        None,
+        "instruct, reward, preference: chat template for messages, if the directory of --model has none; the output keeps it.",
+        choices=FORMATS,
     )
     class_weights: str = option(
         "none",

@@ -21,7 +21,7 @@ class TrainPPO:
     )
     reward: str = option(
         MISSING,
-        "Directory of a model of finetune --task reward, or a shell command. The command reads JSON lines with prompt, completion"
+        "Directory of a model of train-reward, or a shell command. The command reads JSON lines with prompt, completion"
         " and ended, and writes a number for each.",
         metavar="DIR|COMMAND",
     )

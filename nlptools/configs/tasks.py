@@ -75,11 +75,13 @@ TASKS = {
     "coreference": TaskEntry(
         "nlptools.tasks.coreference.task:PronounResolution", "mentions", ("gap",), ("submission",)
     ),
-    "reward": TaskEntry("nlptools.tasks.reward.task:RewardModel", "sequence", _OBJECTS),
+    "reward": TaskEntry("nlptools.tasks.reward.task:RewardModel", "sequence", _OBJECTS, ("chat",)),
     "seq2seq": TaskEntry(options=("columns",), trainer="nlptools.training.finetuning.seq2seq:finetune"),
-    "instruct": TaskEntry(layouts=_OBJECTS, trainer="nlptools.training.preferences.instruct:finetune"),
+    "instruct": TaskEntry(
+        layouts=_OBJECTS, options=("chat",), trainer="nlptools.training.preferences.instruct:finetune"
+    ),
     "preference": TaskEntry(
-        layouts=_OBJECTS, options=("loss", "beta"), trainer="nlptools.training.preferences.direct:finetune"
+        layouts=_OBJECTS, options=("chat", "loss", "beta"), trainer="nlptools.training.preferences.direct:finetune"
     ),
 }
 SCRATCH_TASKS = tuple(name for name, entry in TASKS.items() if entry.scratch)

@@ -12,8 +12,6 @@ from nlptools.inference.generation.generated import Generated
 from nlptools.inference.language_model import LanguageModel
 from nlptools.text import chat_templates
 
-_MARK = "\u241f"  # stands for an answer, to see what the template writes after it
-
 
 class Conversation:
     """The messages so far, and the model that answers.
@@ -28,7 +26,8 @@ class Conversation:
         seed: of the whole conversation; every answer has random numbers of its own.
         """
         self.model, self.template, self.seed = model, template, seed
-        self.settings = settings.generation(_end_of_turn(template))
+        end = chat_templates.end_of_turn(template)  # special tokens in it end an answer by themselves
+        self.settings = settings.generation((end,) if end else ())
         self._first = [] if settings.system is None else [{"role": "system", "content": settings.system}]
         self._answers = 0
         self.history: list[dict[str, Any]] = []
@@ -74,10 +73,3 @@ class Conversation:
                 f"the oldest {messages.counted(dropped, 'question')} left the context", kind="left the context"
             )
         return asked, prompt
-
-
-def _end_of_turn(template: chat_templates.Conversation) -> tuple[str, ...]:
-    """The text that the template writes after an answer, as a stop text; special tokens in it end an answer by themselves."""
-    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
-    end = template(turns, False).rpartition(_MARK)[2].strip()
-    return (end,) if end else ()

@@ -35,6 +35,7 @@ from nlptools.inference.token_details import TokenDetails
 from nlptools.inference.words import WordScore, WordScorer
 from nlptools.layers.output import Measure
 from nlptools.models import contract
+from nlptools.text.text_boundaries import started
 from nlptools.text.unknown import UnknownTokens
 
 
@@ -368,8 +369,12 @@ class LanguageModel:
 
     def _started(self, ids: list[int]) -> list[int]:
         """`ids` with the start token before them, if they need one and do not have it, as texts of chat templates do."""
+        if not ids:
+            return [self.bundle.start]
         has_bos = self.bundle.bos is not None and ids[:1] == [self.bundle.bos]
-        return [self.bundle.start, *ids] if (self.bundle.prepends_start and not has_bos) or not ids else ids
+        if has_bos or not self.bundle.prepends_start:
+            return ids
+        return started(ids, self.bundle.start, self.bundle.eos)
 
     def _warn_cut(self, lost: int) -> None:
         count = messages.counted(lost, "token")

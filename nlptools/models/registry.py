@@ -75,6 +75,7 @@ ARCHITECTURES = {
         _row("seq2seq-convolution", ENCODER_DECODER, "translation.convolutional", "Convolution"),
         _row("bert", ENCODER, "encoders.bert", "BertWithHeads", "bert", "EncoderConfig"),
         _row("gpt-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "gpt2 openai_gpt", "GPTConfig"),
+        _row("modern-tasks", TASK_DECODER, "tasks.gpt", "GPTWithHeads", "llama", "ModernConfig"),
         _row("text-classifier", TEXT_CLASSIFIER, "tasks.text_classifiers", "TextClassifier"),
         _row("word-reader", WORD_READER, "tasks.word_reader", "WordReader"),
         _row("word-tagger", WORD_TAGGER, "tasks.word_tagger", "WordTagger"),

@@ -29,6 +29,7 @@ from nlptools.formats.reading_options import Options
 from nlptools.metrics.criterion import Criterion
 from nlptools.models.tasks.heads import LAYER_HEADS
 from nlptools.tasks.without_pretraining import FAMILIES
+from nlptools.text.chat_templates import own_template
 
 T = TypeVar("T")
 AUTO = "auto"
@@ -242,9 +243,9 @@ def encoding(loaded: bundle.Bundle, max_length: int, threads: int, training: boo
     if loaded.is_encoder:
         types = int(model.config.type_vocab_size)
         return Encoding(loaded.tokenizer, marks_of(loaded.tokenizer), longest, types, threads)
-    ours = loaded.config.get("nlptools", {}).get("arch") == loaded.arch
-    marks = marks_of_gpt(loaded.tokenizer, loaded.eos, training or ours)
-    return Encoding(loaded.tokenizer, marks, longest, 1, threads)
+    ours = training or loaded.config.get("nlptools", {}).get("arch") == loaded.arch
+    marks = marks_of_gpt(loaded.tokenizer, loaded.eos, loaded.start if ours else loaded.bos, ours)
+    return Encoding(loaded.tokenizer, marks, longest, 1, threads, own_template(str(loaded.path)))
 
 
 def saved_setting(config: Mapping[str, Any], key: str, default: Any) -> Any:

@@ -1,7 +1,8 @@
 """Chat templates: conversations as the text that a model was trained on.
 
 A model directory brings its own, in the language of Jinja: it runs in Jinja's sandbox, where it sees the messages and the
-special tokens, and nothing else. Some published formats are known by name and need no package.
+special tokens, and nothing else. Some published formats are known by name and need no package, also where a directory has what
+`Format.source` writes.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nlptools.errors import BundleError, DataError, InputError, Unavailable, display, reading
+from nlptools.errors import BundleError, DataError, InputError, Unavailable, UsageError, display, reading
+from nlptools.files import atomic
 from nlptools.files.artifacts import read_json
 from nlptools.files.hub_cache import locate
 
 Message = Mapping[str, Any]  # "role" (system, user, assistant) and "content"
 # (messages, whether the beginning of the assistant's next turn follows) -> text
 Conversation = Callable[[Sequence[Message], bool], str]
+
+_TEMPLATE, _CONFIG = FILES = ("chat_template.jinja", "tokenizer_config.json")  # which `keep` may write
+_MARK = "\u241f"  # stands for an answer, to see what a template writes after it
+_NO_SYSTEM = "this chat template has no system messages"
 
 
 @dataclass(frozen=True)
@@ -46,13 +53,35 @@ class Format:
         parts = [self.begin]
         for message in messages:
             if message["role"] == "system" and not self.system:
-                raise DataError("this chat template has no system messages")
+                raise DataError(_NO_SYSTEM)
             content = message["content"].strip() if self.strip else message["content"]
             parts += [self._before(message["role"]), content, self.after]
         return "".join([*parts, self._before("assistant") if generation else ""])
 
     def _before(self, role: str) -> str:
         return self.before.replace("{role}", (self.roles or {}).get(role, role))
+
+    @property
+    def source(self) -> str:
+        """The same in the language of Jinja, which other programs read."""
+        first, after_role = self.before.split("{role}")
+        begin, one, two, after, assistant, refusal = map(
+            json.dumps, (self.begin, first, after_role, self.after, self._before("assistant"), _NO_SYSTEM)
+        )
+        refuse = (
+            ""
+            if self.system
+            else f"{{% if message['role'] == 'system' %}}{{{{ raise_exception({refusal}) }}}}{{% endif %}}"
+        )
+        role = (
+            f"{json.dumps(dict(self.roles))}.get(message['role'], message['role'])" if self.roles else "message['role']"
+        )
+        content = "message['content'] | trim" if self.strip else "message['content']"
+        return (
+            f"{{{{ {begin} }}}}{{% for message in messages %}}{refuse}"
+            f"{{{{ {one} + {role} + {two} + {content} + {after} }}}}{{% endfor %}}"
+            f"{{% if add_generation_prompt %}}{{{{ {assistant} }}}}{{% endif %}}"
+        )
 
 
 FORMATS = {
@@ -81,22 +110,73 @@ def chat_template(name: str) -> Conversation:
         raise InputError(
             f"{display(name)}: no such directory", hint=f"a model, or one of the known formats: {', '.join(FORMATS)}"
         )
-    tokenizer = _config(path / "tokenizer_config.json")
+    tokenizer = _config(path / _CONFIG)
     source = _source(path, tokenizer)
     if source is None:
         raise BundleError(
             f"{display(name)}: has no chat template",
             hint=f"--chat takes a known format, too: {', '.join(FORMATS)}; and --template other prompts",
         )
-    tokens = {**_config(path / "special_tokens_map.json"), **tokenizer}
-    special = {key: _token(tokens[key]) for key in tokens if key.endswith("_token") and _token(tokens[key]) is not None}
-    return _Jinja(name, source, special)
+    known = next((form for form in FORMATS.values() if form.source == source), None)
+    return known or _Jinja(name, source, _special_tokens(path, tokenizer))
 
 
 def has_chat_template(name: str) -> bool:
     """Whether the model directory has a chat template."""
     path = locate(name)
-    return path.is_dir() and _source(path, _config(path / "tokenizer_config.json")) is not None
+    return path.is_dir() and _source(path, _config(path / _CONFIG)) is not None
+
+
+def own_template(name: str) -> Conversation | None:
+    """The chat template of a model directory, which is read at its first use; None for a directory without one. Raises as
+    `chat_template`, at its first use.
+    """
+    if not has_chat_template(name):
+        return None
+    loaded = cache(lambda: chat_template(name))
+    return lambda messages, generation: loaded()(messages, generation)
+
+
+def for_training(directory: str, chat: str | None) -> Conversation | None:
+    """The chat template of a model in training: its own, else the known one `chat`; None: neither. Raises UsageError for both."""
+    if chat is None:
+        return own_template(directory)
+    path = locate(directory)
+    if _source(path, _config(path / _CONFIG)) not in (None, FORMATS[chat].source):
+        raise UsageError(f"--chat {chat}: {display(directory)} has a chat template of its own")
+    return FORMATS[chat]
+
+
+def keep(directory: Path, base: str, chat: str | None) -> list[str]:
+    """Write the chat template of `for_training`, if there is one, into the model directory `directory`. Returns the names of the
+    files; some tokenizers write the same files later, with more in them.
+
+    Raises:
+        StreamError: disk full or another write error.
+    """
+    path = locate(base)
+    tokenizer = _config(path / _CONFIG)
+    source = _source(path, tokenizer) if chat is None else FORMATS[chat].source
+    if source is None:
+        return []
+    special = _special_tokens(path, tokenizer)
+    texts = {_TEMPLATE: source, **({_CONFIG: json.dumps(special, indent=2) + "\n"} if special else {})}
+    for name, text in texts.items():
+        atomic.write_whole(directory / name, text)
+    return list(texts)
+
+
+def continued(chat: Conversation, turns: Sequence[Message], answer: str) -> tuple[str, str]:
+    """The text of a conversation up to the assistant's next turn, and what follows it for this turn."""
+    prompt = chat(turns, True)
+    whole = chat([*turns, {"role": "assistant", "content": answer}], False)
+    return prompt, whole[len(prompt) :] if whole.startswith(prompt) else answer
+
+
+def end_of_turn(chat: Conversation) -> str:
+    """The text behind an answer, without white space around it."""
+    turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
+    return chat(turns, False).rpartition(_MARK)[2].strip()
 
 
 def renderer(name: str) -> Callable[[Sequence[Message]], str] | None:
@@ -113,6 +193,13 @@ def _config(path: Path) -> dict[str, Any]:
     return read_json(path) if path.is_file() else {}
 
 
+def _special_tokens(path: Path, tokenizer: Mapping[str, Any]) -> dict[str, str]:
+    """The special tokens that a template may name, such as bos_token. `tokenizer`: the content of tokenizer_config.json."""
+    tokens = {**_config(path / "special_tokens_map.json"), **tokenizer}
+    texts = {key: _token(value) for key, value in tokens.items() if key.endswith("_token")}
+    return {key: text for key, text in texts.items() if text is not None}
+
+
 def _token(value: Any) -> str | None:
     value = value.get("content") if isinstance(value, dict) else value
     return value if isinstance(value, str) else None
@@ -120,9 +207,9 @@ def _token(value: Any) -> str | None:
 
 def _source(path: Path, tokenizer: Mapping[str, Any]) -> str | None:
     """The Jinja source: in a file of its own, or in tokenizer_config.json, where several have names."""
-    if (path / "chat_template.jinja").is_file():
-        with reading(path / "chat_template.jinja"):
-            return (path / "chat_template.jinja").read_text(encoding="utf-8")
+    if (path / _TEMPLATE).is_file():
+        with reading(path / _TEMPLATE):
+            return (path / _TEMPLATE).read_text(encoding="utf-8")
     template = _config(path / "chat_template.json").get("chat_template", tokenizer.get("chat_template"))
     if isinstance(template, list):
         named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
@@ -133,7 +220,7 @@ def _source(path: Path, tokenizer: Mapping[str, Any]) -> str | None:
 class _Jinja:
     """A template in the dialect of the `transformers` package."""
 
-    def __init__(self, name: str, source: str, special: Mapping[str, str | None]) -> None:
+    def __init__(self, name: str, source: str, special: Mapping[str, str]) -> None:
         try:
             from jinja2 import TemplateError, nodes
             from jinja2.ext import Extension, loopcontrols

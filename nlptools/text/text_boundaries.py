@@ -13,6 +13,13 @@ from nlptools.text.huggingface import HuggingFace, read_config
 from nlptools.text.tokenizer import Tokenizer
 
 
+def started(ids: list[int], start: int, end: int) -> list[int]:
+    """`ids` with the token `start` before them, unless they begin with it, as texts of chat templates may. Where it is also the
+    token at the end of texts, it is put before any.
+    """
+    return ids if start != end and ids[:1] == [start] else [start, *ids]
+
+
 def first_token(tokenizer: Tokenizer, directory: Path) -> int | None:
     """The id of the token that a tokenizer puts before each text; None: there is none.
 

@@ -7,16 +7,12 @@ import pytest
 import torch
 
 from nlptools.batches.completions import NEXT, CompletionEncoding, PackedBatches, Segment, in_order, packed_batch
-from nlptools.batches.conversations import demonstration, prompt_text, response, response_text
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
-from nlptools.formats.examples import Demonstration, Place, Turn
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
 from tests.tasks.tiny_tasks import GPT_WORDS
 from tests.tiny_models import tiny
-
-PLACE = Place("-", 1)
 
 
 def encoding(max_length: int = 24) -> CompletionEncoding:
@@ -42,23 +38,6 @@ def test_sequences() -> None:
     assert cut.cut == 1 and cut.rows.ids.tolist() == [1, 6, 7, 9, 10] and cut.targets[NEXT].tolist()[-3:] == [9, 10, 0]
     short = encoding(3).sequences([[prompt, Segment("w5 w6 w7 w8", True)]])
     assert short.rows.ids.tolist() == [1, 7, 9] and short.targets[NEXT].tolist() == [NO_TARGET, 9, 10]
-
-
-def test_conversations() -> None:
-    turns = (Turn("system", "s"), Turn("user", "a"), Turn("assistant", "b"), Turn("user", "c"), Turn("assistant", "d"))
-    whole = demonstration(Demonstration(turns, 0, PLACE))
-    assert [segment.text for segment in whole] == [
-        "s\n\nHuman: a\n\nAssistant:",
-        " b",
-        "\n\nHuman: c\n\nAssistant:",
-        " d",
-    ]
-    assert [segment.learned for segment in whole] == [False, True, False, True]
-    last = demonstration(Demonstration(turns, 4, PLACE))
-    assert [segment.text for segment in last] == ["s\n\nHuman: a\n\nAssistant: b\n\nHuman: c\n\nAssistant:", " d"]
-    assert response(turns[:4], turns[4:]) == last
-    assert prompt_text(turns[:4]) == last[0].text and response_text(turns[4:]) == last[1].text
-    assert prompt_text((Turn("", "a"),)) == "a" and response_text((Turn("", " b"),)) == " b"
 
 
 def test_every_token_once() -> None:

@@ -164,7 +164,7 @@ def test_rows_of_a_gpt_by_hand() -> None:
 
 def test_what_a_gpt_makes_rows_with() -> None:
     vocab = Vocab(["<unk>", "</s>", "a"])
-    marks = marks_of_gpt(NamedTokenizer("whitespace", vocab), 1)
+    marks = marks_of_gpt(NamedTokenizer("whitespace", vocab), 1, 1)
     assert (marks.cls, marks.sep, marks.pad, marks.unk, marks.causal) == (1, 1, 1, 0, True)
-    theirs = marks_of_gpt(NamedTokenizer("whitespace", Vocab(["<|endoftext|>"])), 0, ours=False)
+    theirs = marks_of_gpt(NamedTokenizer("whitespace", Vocab(["<|endoftext|>"])), 0, None, ours=False)
     assert (theirs.cls, theirs.sep, theirs.pad, theirs.unk, theirs.causal) == (None, None, 0, 0, False)

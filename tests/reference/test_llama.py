@@ -102,7 +102,7 @@ def test_a_tied_model_with_a_stored_output_matrix_and_a_bare_one_open(tmp_path: 
     [
         ({"model_type": "gemma2"}, "the family 'gemma2' are not supported; the nearest that is: 'llama'"),
         ({"model_type": "mixtral"}, "the family 'mixtral' are not supported; the nearest that is: 'mistral'"),
-        ({"architectures": ["LlamaForSequenceClassification"]}, "LlamaForSequenceClassification is not supported"),
+        ({"architectures": ["LlamaForSequenceClassification"]}, "no weight score.weight"),
         ({"hidden_act": "mish"}, "activation 'mish' is not supported"),
         ({"num_key_value_heads": 3}, "4 attention heads are not a multiple of 3 key-value heads"),
         ({"head_dim": 7}, "heads of an even size, not of 7"),

@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from nlptools.errors import BundleError, DataError, InputError, Unavailable
-from nlptools.text.chat_templates import FORMATS, chat_template
+from nlptools.configs import chat as options
+from nlptools.errors import BundleError, DataError, InputError, Unavailable, UsageError
+from nlptools.text.chat_templates import (
+    FORMATS,
+    chat_template,
+    continued,
+    end_of_turn,
+    for_training,
+    keep,
+    own_template,
+)
 
 TALK = [
     {"role": "user", "content": " Hello\nyou "},
@@ -109,3 +118,65 @@ def test_refusals(tmp_path, monkeypatch):
         chat_template(path)
     assert ".[chat]" in str(raised.value.hint)
     assert chat_template("chatml")(TALK[:1], True).startswith("<|im_start|>user")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_source_of_a_known_format_writes_the_same(name, tmp_path, monkeypatch):
+    pytest.importorskip("jinja2")
+    form = FORMATS[name]
+    theirs = chat_template(folder(tmp_path / "m", form.source + "{# not known by its text #}"))
+    assert theirs is not form
+    for messages in (TALK, TALK[:2], *([[SYSTEM, *TALK]] if form.system else [])):
+        for generation in (True, False):
+            assert theirs(messages, generation) == form(messages, generation)
+    if not form.system:
+        with pytest.raises(DataError, match="no system messages"):
+            theirs([SYSTEM], True)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    assert chat_template(folder(tmp_path / "m", form.source)) is form, "by its text, without a package"
+
+
+def test_the_option_names_the_formats():
+    assert tuple(FORMATS) == options.FORMATS
+
+
+def test_the_template_of_a_model_in_training(tmp_path):
+    none, own = (
+        folder(tmp_path / "none", None),
+        folder(tmp_path / "own", "{{ bos_token }}{{ messages|length }}", bos_token="<s>"),
+    )
+    assert for_training(none, None) is None and own_template(none) is None
+    assert for_training(none, "chatml") is FORMATS["chatml"]
+    with pytest.raises(UsageError, match=r"--chat chatml: .* has a chat template of its own"):
+        for_training(own, "chatml")
+    again = folder(tmp_path / "again", FORMATS["chatml"].source)
+    assert for_training(again, "chatml") is FORMATS["chatml"]
+    broken = for_training(folder(tmp_path / "broken", "{% if %}"), None)
+    assert broken is not None, "read at its first use"
+    pytest.importorskip("jinja2")
+    with pytest.raises(BundleError, match="not a valid chat template"):
+        broken(TALK, True)
+
+
+def test_a_saved_directory_keeps_the_template(tmp_path):
+    pytest.importorskip("jinja2")
+    source = "{{ bos_token }}{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+    own = folder(tmp_path / "own", source, bos_token="<s>", pad_token=None)
+    (tmp_path / "own" / "special_tokens_map.json").write_text('{"eos_token": {"content": "</s>"}}')
+    (tmp_path / "out").mkdir()
+    assert keep(tmp_path / "out", own, None) == ["chat_template.jinja", "tokenizer_config.json"]
+    assert chat_template(str(tmp_path / "out"))(TALK, False) == chat_template(own)(TALK, False)
+    (tmp_path / "chatml").mkdir()
+    assert keep(tmp_path / "chatml", folder(tmp_path / "none", None), "chatml") == ["chat_template.jinja"]
+    assert chat_template(str(tmp_path / "chatml")) is FORMATS["chatml"]
+    (tmp_path / "plain").mkdir()
+    assert keep(tmp_path / "plain", str(tmp_path / "none"), None) == [] and not list((tmp_path / "plain").iterdir())
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_answer_and_its_end(name):
+    form = FORMATS[name]
+    prompt, answer = continued(form, TALK[:1], "Hi.")
+    assert prompt == form(TALK[:1], True) and prompt + answer == form(TALK[:2], False)
+    assert answer.rstrip() == "Hi." + end_of_turn(form)
+    assert continued(lambda turns, generation: "x" if generation else "y", TALK[:1], "Hi.") == ("x", "Hi.")

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from nlptools.errors import BundleError
 from nlptools.layers.output import ROWS
+from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
 
 ACTIVATIONS = {  # in configurations: here
     "gelu": "gelu",
@@ -35,6 +36,11 @@ CRF = {  # as the package pytorch-crf names them; transformers ignores them
     "crf.begins": "crf.start_transitions",
     "crf.ends": "crf.end_transitions",
 }
+
+
+def is_of_a_head(name: str) -> bool:
+    """Whether a weight, by our name, belongs to a head of a task."""
+    return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)
 
 
 def built(kind: Any, values: Mapping[str, Any]) -> Any:

@@ -120,7 +120,7 @@ def weights_to_hf(weights: Mapping[str, Tensor], config: GPTConfig) -> dict[str,
         if name.removeprefix("encoder.") == "token_embedding.weight":
             tensor = tensor[: config.vocab_size]
         theirs, transposed = _name(name)
-        prefix = "" if _is_of_a_head(name) else "transformer."
+        prefix = "" if checks.is_of_a_head(name) else "transformer."
         out[prefix + theirs] = (tensor.t() if transposed else tensor).contiguous()
     return out
 
@@ -145,7 +145,7 @@ def _name(name: str) -> tuple[str, bool]:
     """(GPT-2's name of a weight of ours, whether it is stored transposed)."""
     if name in checks.CRF:
         return checks.CRF[name], False
-    if _is_of_a_head(name):
+    if checks.is_of_a_head(name):
         part, kind = name.rsplit(".", 1)
         return f"{_HEADS[part]}.{kind}", False
     name = name.removeprefix("encoder.")
@@ -155,8 +155,3 @@ def _name(name: str) -> tuple[str, bool]:
         layer, part = in_block.groups()
         return f"h.{layer}.{_BLOCK[part]}.{kind}", kind == "weight" and not part.endswith("norm")
     return f"{_TOP[part]}.{kind}", False
-
-
-def _is_of_a_head(name: str) -> bool:
-    """Whether a weight, by our name, belongs to a head."""
-    return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)

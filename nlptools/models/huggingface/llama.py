@@ -1,13 +1,14 @@
 """Directories of LLaMA and its relatives: Mistral, Qwen2, Qwen3 (SmolLM and many others are LLaMA).
 
-Queries, keys and values have matrices of their own there, and one here. config.json is read in both spellings, of transformers
-before version 5 (rope_theta, rope_scaling) and since (rope_parameters); it is written in the earlier one, which both read.
+Queries, keys and values have matrices of their own there, and one here; heads of tasks are stored alike. config.json is read
+in both spellings, of transformers before version 5 (rope_theta, rope_scaling) and since (rope_parameters); it is written in
+the earlier one, which both read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,6 +17,7 @@ from torch import Tensor
 from nlptools.errors import BundleError
 from nlptools.models.huggingface import checks
 from nlptools.models.language.modern import ModernConfig
+from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
 
 MODEL_TYPES = ("llama", "mistral", "qwen2", "qwen3")
 _CLASSES = {"llama": "Llama", "mistral": "Mistral", "qwen2": "Qwen2", "qwen3": "Qwen3"}
@@ -31,6 +33,20 @@ _BLOCK = {
 }
 _PROJECTIONS = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
 _TOP = {"token_embedding": "model.embed_tokens", "norm": "model.norm", "output_matrix": "lm_head"}
+_HEADS = {
+    "sequence.output": "score",
+    "tokens": "score",  # of the two, a model has one
+    "spans": "qa_outputs",
+    "choice.output": "nlptools.choice.output",
+    **checks.OUR_HEADS,
+}
+_TASK_CLASSES = {
+    "sequence": "ForSequenceClassification",
+    "tokens": "ForTokenClassification",
+    "spans": "ForQuestionAnswering",
+}
+_TASKS = "modern-tasks"  # our name of the architecture with heads of tasks
+_OF_HEADS = ("score.", "qa_outputs.", "nlptools.", "crf.")  # beginnings of names
 _IGNORED = re.compile(r"(model\.)?layers\.\d+\.self_attn\.rotary_emb\.inv_freq|(model\.)?rotary_emb\.inv_freq")
 _SAME = (  # fields of one name here and there
     "vocab_size",
@@ -58,12 +74,32 @@ _QWENS_WINDOW, _QWENS_WINDOW_LAYERS = 4096, 28
 
 
 def architecture(data: Mapping[str, Any]) -> str:
-    """See `directories.Family`. Raises BundleError for a model with a head of a task."""
-    names = data.get("architectures")
+    """See `directories.Family`. Raises BundleError for a model with a head that is not known."""
+    ours, names = data.get("nlptools"), data.get("architectures")
+    has_task = isinstance(ours, dict) and ours.get("arch") == _TASKS
     for name in names if isinstance(names, list) else ():
-        if isinstance(name, str) and not name.endswith(("ForCausalLM", "Model")):
-            raise BundleError(f"config.json: {name:.80} is not supported, expected a language model (...ForCausalLM)")
-    return "modern"
+        has_task |= bool(_named([name]))
+        if isinstance(name, str) and not name.endswith(("ForCausalLM", "Model", *_TASK_CLASSES.values())):
+            known = ", ".join(f"...{end}" for end in ("ForCausalLM", *_TASK_CLASSES.values()))
+            raise BundleError(f"config.json: {name:.80} is not supported, expected {known}")
+    return _TASKS if has_task else "modern"
+
+
+def _named(architectures: Sequence[Any]) -> list[str]:
+    """The heads that "architectures" in a config.json names."""
+    names = tuple(name for name in architectures if isinstance(name, str))
+    return [head for head, end in _TASK_CLASSES.items() if any(name.endswith(end) for name in names)]
+
+
+def heads_in(weights: Mapping[str, Tensor], config: ModernConfig, architectures: Sequence[str] = ()) -> tuple[str, ...]:
+    """The heads that a directory's weights hold, or that its config.json names, in the order of TASK_HEADS."""
+    names = {checks.plain(name, "") for name in weights}
+    heads = {ours.split(".")[0] for ours, theirs in _HEADS.items() if f"{theirs}.weight" in names}
+    heads -= {"sequence" if "score.bias" in names else "tokens"}  # both are stored as "score"
+    heads |= set(_named(architectures))
+    if "crf.transitions" in names:
+        heads.add("crf")
+    return tuple(name for name in (*TASK_HEADS, *BESIDE_HEADS) if name in heads)
 
 
 # -- configurations -----------------------------------------------------------------------------------------------------
@@ -88,12 +124,13 @@ def _family(config: ModernConfig) -> str | None:
 
 
 def config_to_hf(config: ModernConfig, heads: tuple[str, ...] = ()) -> dict[str, Any]:
-    """The content of config.json."""
+    """The content of config.json: of a language model, or with the `heads` of tasks."""
     family = _family(config)
     assert family is not None
+    named = [end for head, end in _TASK_CLASSES.items() if head in heads]
     out: dict[str, Any] = {
         "model_type": family,
-        "architectures": [f"{_CLASSES[family]}ForCausalLM"],
+        "architectures": [_CLASSES[family] + (named[0] if named else "Model" if heads else "ForCausalLM")],
         **{name: getattr(config, name) for name in _SAME},
         "hidden_act": "silu" if config.activation == "swish" else config.activation,
         "rope_theta": config.rope_theta,
@@ -174,10 +211,14 @@ def _window(family: str, data: Mapping[str, Any]) -> dict[str, Any]:
 def weights_to_hf(weights: Mapping[str, Tensor], config: ModernConfig) -> dict[str, Tensor]:
     """The model's weights under the names and in the layout of LLaMA."""
     out: dict[str, Tensor] = {}
+    spans = any(name.startswith("spans.") for name in weights)
+    base = (
+        "transformer." if spans and _family(config) != "mistral" else "model."
+    )  # their class of readers has another name
     for name, tensor in weights.items():
-        if name in ("token_embedding.weight", "output_matrix.weight"):
+        if name.removeprefix("encoder.") in ("token_embedding.weight", "output_matrix.weight"):
             tensor = tensor[: config.vocab_size]
-        names = _names(name)
+        names = [re.sub(r"^model\.", base, theirs) for theirs in _names(name)]
         parts = torch.split(tensor, _rows(config)) if len(names) > 1 else [tensor]
         out |= {theirs: part.contiguous() for theirs, part in zip(names, parts, strict=True)}
     return out
@@ -194,7 +235,8 @@ def weights_from_hf(
     for name, target in wanted.items():
         names = _names(name)
         tensors = [checks.taken(left, theirs) for theirs in names]
-        if name in ("token_embedding.weight", "output_matrix.weight"):
+        ours = name.removeprefix("encoder.")
+        if ours in ("token_embedding.weight", "output_matrix.weight"):
             checks.check_rows(names[0], tensors[0], target, config.vocab_size)
         if len(names) > 1:
             for theirs, tensor, rows in zip(names, tensors, _rows(config), strict=True):
@@ -204,14 +246,15 @@ def weights_from_hf(
                         f" config.json says {(rows, *target.shape[1:])}"
                     )
         tensor = tensors[0] if len(names) == 1 else torch.cat(tensors)
-        out[name] = checks.fitted(name, names[0], tensor, target)
+        out[name] = checks.fitted(ours, names[0], tensor, target)
     checks.refuse_unknown([name for name in left if not _IGNORED.fullmatch(name)])
     return out
 
 
 def _with_prefix(name: str) -> str:
-    """A weight's name with the prefix that a model saved without its output head lacks."""
-    return name if name.startswith(("model.", "lm_head.")) else f"model.{name}"
+    """A weight's name with the prefix that a model saved without any head lacks, and a reader has as "transformer."."""
+    name = re.sub(r"^transformer\.", "model.", name)
+    return name if name.startswith(("model.", "lm_head.", *_OF_HEADS)) else f"model.{name}"
 
 
 def _rows(config: ModernConfig) -> list[int]:
@@ -222,7 +265,11 @@ def _rows(config: ModernConfig) -> list[int]:
 
 def _names(name: str) -> list[str]:
     """The names in LLaMA of a weight of ours: three of them for the joint matrix."""
-    part, kind = name.rsplit(".", 1)
+    if name in checks.CRF:
+        return [checks.CRF[name]]
+    part, kind = name.removeprefix("encoder.").rsplit(".", 1)
+    if checks.is_of_a_head(name):
+        return [f"{_HEADS[part]}.{kind}"]
     in_block = re.fullmatch(r"blocks\.(\d+)\.(.+)", part)
     if not in_block:
         return [f"{_TOP[part]}.{kind}"]

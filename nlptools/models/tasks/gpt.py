@@ -1,4 +1,4 @@
-"""A GPT with heads of tasks in place of its output head.
+"""A GPT, or a decoder of the LLaMA family, with heads of tasks in place of its output head.
 
 Radford et al. 2018, "Improving language understanding by generative pre-training": the hidden state of the
 last token represents a whole row, and a linear layer without a bias classifies it. For rows see `batches.encoder_rows`.
@@ -9,6 +9,7 @@ Shapes: B batch, T length, N tokens of all sequences, D hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from nlptools.layers import packed
 from nlptools.layers.packed import Group
 from nlptools.models.contract import Hidden
 from nlptools.models.language.gpt import GPT, GPTConfig
+from nlptools.models.language.modern import Modern, ModernConfig
 from nlptools.models.tasks.heads import TaskHeads
 
 
@@ -25,11 +27,18 @@ class GPTWithHeads(TaskHeads):
     last_speaks = True
 
     def __init__(
-        self, config: GPTConfig, heads: tuple[str, ...] = (), num_labels: int = 2, concatenated: int = 1
+        self,
+        config: GPTConfig | ModernConfig,
+        heads: tuple[str, ...] = (),
+        num_labels: int = 2,
+        concatenated: int = 1,
     ) -> None:
         """`num_labels`, `concatenated`: see `TaskHeads`."""
         super().__init__(config, heads, num_labels, concatenated)
-        self.encoder = GPT(config)
+        if isinstance(config, ModernConfig):
+            self.encoder = Modern(replace(config, tie_word_embeddings=True))  # there is no output head with a matrix
+        else:
+            self.encoder = GPT(config)
         self.add_heads(bias=False)
 
     def states(self, ids: Tensor, mask: Tensor | None = None, types: Tensor | None = None) -> Hidden:

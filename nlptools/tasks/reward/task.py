@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import starmap
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,8 +60,7 @@ class RewardModel(Task):
     def features(self, examples: Sequence[Ranking], encoding: Encoding, labelled: bool) -> Features:
         if encoding.marks.causal:  # text goes on after the prompt, as it does where it is generated
             encoding = replace(encoding, marks=replace(encoding.marks, sep=None))
-        texts = [(prompt_text(e.prompt), tuple(map(response_text, e.responses)), None, e.place) for e in examples]
-        features = choice_features(list(starmap(Choice, texts)), encoding)
+        features = choice_features([self._texts(e, encoding) for e in examples], encoding)
         if not labelled:
             return features
         counts = np.array([len(e.responses) for e in examples])
@@ -73,6 +71,17 @@ class RewardModel(Task):
             WEIGHT: np.repeat((1 / counts).astype(np.float32), counts),
         }
         return replace(features, targets=targets)
+
+    def _texts(self, example: Ranking, encoding: Encoding) -> Choice:
+        """The texts of a prompt and its responses. A start token that a chat template writes is left out: rows have one."""
+        prompt, chat, place = example.prompt, encoding.chat, example.place
+        before = prompt_text(prompt, chat, place)
+        start, end, vocab = encoding.marks.cls, encoding.marks.pad, encoding.tokenizer.vocab
+        if chat is not None and start not in (None, end) and vocab is not None:
+            before = before.removeprefix(vocab.token(start))
+        return Choice(
+            before, tuple(response_text(prompt, turns, chat, place) for turns in example.responses), None, place
+        )
 
     # -- training and prediction --------------------------------------------------------------------------------------
 
@@ -94,7 +103,7 @@ class RewardModel(Task):
         """Accuracy and loss over all pairs; the calibration of the probability that a response is better; the correlation of
         rewards with the number of characters; and how accurate it were to prefer the longer response.
         """
-        lengths = [np.array([len(response_text(turns)) for turns in e.responses]) for e in examples]
+        lengths = [np.array([sum(len(turn.content) for turn in turns) for turns in e.responses]) for e in examples]
         gaps = np.concatenate(list(_gaps(predictions, examples)))
         longer = np.concatenate(list(_gaps(lengths, examples)))
         margins = np.concatenate([np.full(len(e.pairs), e.margin) for e in examples])

@@ -19,15 +19,15 @@ from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
-from nlptools.models.encoders.bert import BertWithHeads
-from nlptools.models.language.gpt import GPT
-from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
+from nlptools.text import chat_templates
 from nlptools.training.finetuning import rates
 from nlptools.training.objective import Objective
+
+_WITH_HEADS = {"transformer": "gpt-tasks", "modern": "modern-tasks"}  # language models: the same with heads of tasks
 
 
 def opened(settings: Finetune) -> Pretrained:
@@ -38,10 +38,14 @@ def opened(settings: Finetune) -> Pretrained:
         raise UsageError(
             f"{display(settings.model)} is an ELMo: --features says where its vectors go", hint="--features input"
         )
-    if type(base.model) is not GPT and not isinstance(base.model, TaskHeads):  # a Modern is a GPT that no heads fit yet
+    if base.arch not in _WITH_HEADS and not isinstance(base.model, TaskHeads):
         raise BundleError(
-            f"{display(settings.model)}: not an encoder or a GPT", hint="finetune takes a BERT, an ELECTRA or a GPT"
+            f"{display(settings.model)}: not an encoder or a GPT",
+            hint="finetune takes a BERT, an ELECTRA, a GPT or a LLaMA",
         )
+    if settings.chat is not None and base.is_encoder:
+        raise UsageError(f"--chat goes with language models, {display(settings.model)} is an encoder")
+    chat_templates.for_training(settings.model, settings.chat)
     sizes = base.model.config
     which = layers(settings.layers)
     if not which.count(sizes.num_hidden_layers + 1):
@@ -66,7 +70,8 @@ class Pretrained:
     def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
         """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
         encoding: Encoding = tasks.encoding(self.base, self.options.max_length, threads, training=True)
-        return encoding
+        chat = self.options.chat
+        return encoding if chat is None else replace(encoding, chat=chat_templates.FORMATS[chat])
 
     def model(self, task: Task, seed: int) -> TaskHeads:
         """The initial model, on the CPU in float32, with a new head, or with its own head if that is for the same labels."""
@@ -91,12 +96,13 @@ class Pretrained:
         self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
     ) -> None:
         """Write the model directory, with `more` in its config.json."""
-        arch = "bert"
-        if not self.base.is_encoder:
+        base = self.base
+        if not base.is_encoder:
+            chat_templates.keep(directory, str(base.path), self.options.chat)
             # transformers finds the last token of a row by the padding
-            eos, arch = self.base.eos, "gpt-tasks"
-            more = {"bos_token_id": eos, "eos_token_id": eos, "pad_token_id": eos, **more}
-        bundle.save_encoder(directory, model, weights, self.base.tokenizer, arch=arch, training=training, more=more)
+            more = {"bos_token_id": base.start, "eos_token_id": base.eos, "pad_token_id": base.eos, **more}
+        arch = _WITH_HEADS.get(base.arch, base.arch)
+        bundle.save_encoder(directory, model, weights, base.tokenizer, arch=arch, training=training, more=more)
 
 
 def new_model(
@@ -115,12 +121,10 @@ def new_model(
     sees = which.count(config.num_hidden_layers + 1)
     if dropout is not None:
         config = replace(config, **{name: dropout for name in vars(config) if name.endswith("_dropout")})
-    model: TaskHeads
-    if base.is_encoder:
-        pooled = task.head in ("sequence", "choice") and config.family == "bert"
-        model = BertWithHeads(config, ("pooler", *heads) if pooled else heads, task.num_labels, sees)
-    else:
-        model = GPTWithHeads(config, heads, task.num_labels, sees)
+    if base.is_encoder and task.head in ("sequence", "choice") and config.family == "bert":
+        heads = ("pooler", *heads)
+    kind = registry.model_class(_WITH_HEADS.get(base.arch, base.arch))
+    model: TaskHeads = kind(config, heads, task.num_labels, sees)
     torch.manual_seed(seed)
     model.initialize()
     task.begin(model)

@@ -149,7 +149,7 @@ def finetune(
     """Train the language model in `settings.model` on a task of this kind.
 
     Raises:
-        UsageError: an option of another task.
+        UsageError: an option of another task, or --chat for a model with another chat template.
         BundleError: the model is not a Transformer language model. And the errors of `run_job`.
     """
     refuse_other_options(settings, settings.task, kind.own_options)
@@ -157,6 +157,6 @@ def finetune(
     if settings.best not in kind.bests:
         raise UsageError(f"--best {settings.best}: expected {', '.join(kind.bests[:-1])} or {kind.bests[-1]}")
     inputs = streams.check_inputs(inputs, run.held_out)
-    policy = Policy.open(str(settings.model))
+    policy = Policy.open(str(settings.model), settings.chat)
     task: Any = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)  # a whole `Task`
     return run_job(task, run, compute, invocation)

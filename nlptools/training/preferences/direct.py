@@ -36,7 +36,7 @@ GOOD = "good"  # the target that says whether a sequence is the response of a go
 class _Preference(CompletionTask):
     """Preferences, as `training.engine.job.Task`."""
 
-    own_options = ("task", "model", "best", "max_length", "loss", "beta")
+    own_options = ("task", "model", "chat", "best", "max_length", "loss", "beta")
     bests = ("auto", "accuracy", "loss")
 
     @cached_property
@@ -53,8 +53,11 @@ class _Preference(CompletionTask):
         """The two sequences of each example, see the module."""
         if self.options.loss == "kto":
             following = zip(examples, [*examples[1:], examples[0]], strict=True)
-            return [response(e.prompt, turns) for e, other in following for turns in (e.response, other.response)]
-        return [response(e.prompt, turns) for e in examples for turns in e.responses]
+            pairs = [(e, turns) for e, other in following for turns in (e.response, other.response)]
+        else:
+            pairs = [(e, turns) for e in examples for turns in e.responses]
+        chat = self.policy.template
+        return [response(e.prompt, turns, chat, e.place) for e, turns in pairs]
 
     def features(self, examples: Sequence[Any], backend: Backend) -> Features:
         """The sequences of `texts`, with their log-probabilities under the reference. Raises DataError."""

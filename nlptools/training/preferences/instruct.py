@@ -28,7 +28,7 @@ from nlptools.training.preferences.policy import arrays
 class _Instruct(CompletionTask):
     """Answers to prompts, as `training.engine.job.Task`."""
 
-    own_options = ("task", "model", "best", "max_length", "encoder_dropout")
+    own_options = ("task", "model", "chat", "best", "max_length", "encoder_dropout")
     bests = ("auto", "loss")
 
     unit = "tokens"
@@ -36,7 +36,7 @@ class _Instruct(CompletionTask):
     measures: tuple[str, ...] = ("loss", "perplexity")
 
     def texts(self, examples: Sequence[Demonstration]) -> list[list[Segment]]:
-        return [demonstration(example) for example in examples]
+        return [demonstration(example, self.policy.template) for example in examples]
 
     def model(self) -> Any:
         return self.policy.model(self.options.encoder_dropout)

@@ -23,6 +23,7 @@ from nlptools.errors import BundleError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
 from nlptools.models.language.gpt import GPT
+from nlptools.text import chat_templates
 
 _BATCH_TOKENS = 4096  # without gradients
 _PLACE = "place"  # of each token among all
@@ -30,26 +31,41 @@ _PLACE = "place"  # of each token among all
 
 @dataclass(frozen=True)
 class Policy:
-    """A model directory to train, and where the result is saved."""
+    """A model directory to train, and where the result is saved.
+
+    Attributes:
+        path: the directory.
+        chat: the name of the chat template of messages, None: that of the directory, if it has one.
+    """
 
     base: bundle.Bundle
+    path: str
+    chat: str | None = None
 
     @classmethod
-    def open(cls, path: str) -> Policy:
-        """The model directory `path`. Raises InputError, BundleError, also for a model that cannot be aligned."""
+    def open(cls, path: str, chat: str | None = None) -> Policy:
+        """The model directory `path`. Raises InputError, BundleError, also for a model that cannot be aligned; UsageError for
+        a directory with another template than `chat`.
+        """
         opened = open_model(path).bundle
         if not isinstance(opened.model, GPT):
             raise BundleError(
                 f"{display(path)}: not a Transformer language model",
                 hint="a GPT-2, a LLaMA, or a directory of train-lm --arch transformer or modern",
             )
-        return cls(opened)
+        chat_templates.for_training(path, chat)
+        return cls(opened, path, chat)
+
+    @property
+    def template(self) -> chat_templates.Conversation | None:
+        """How messages become text; None: see `batches.conversations`."""
+        return chat_templates.for_training(self.path, self.chat)
 
     def encoding(self, max_length: int, threads: int) -> CompletionEncoding:
         """How prompts and responses become rows of at most `max_length` tokens, 0 for the model's limit."""
         limit = int(self.base.model.max_context or 0)
         longest = min(max_length or limit, limit)
-        return CompletionEncoding(self.base.tokenizer, self.base.start, self.base.eos, longest, threads)
+        return CompletionEncoding(self.base.tokenizer, self.base.start, self.base.eos, longest, threads, self.template)
 
     def model(self, dropout: float | None) -> GPT:
         """A copy of the model, on the CPU in float32. `dropout`: None for those of the directory."""
@@ -61,7 +77,7 @@ class Policy:
         return model
 
     def save(self, directory: Path, model: GPT, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
-        """Write the model directory. Raises StreamError."""
+        """Write the model directory, which keeps the chat template. Raises StreamError."""
         bundle.save(
             directory,
             self.base.arch,
@@ -72,6 +88,7 @@ class Policy:
             start=self.base.start,
             document=self.base.document,
             training=record,
+            files=chat_templates.keep(directory, self.path, self.chat),
         )
 
 

@@ -54,13 +54,14 @@ def spool(path: Path, names: Sequence[str], mix: str | None, encoding: Completio
     Raises:
         DataError: no prompts, or a malformed one; and the errors of `streams.blocks`.
     """
-    texts = [prompt_text(turns) for name in names for turns, _ in read_prompts(name, errors)]
+    texts = [prompt_text(turns, encoding.chat, place) for name in names for turns, place in read_prompts(name, errors)]
     if not texts:
         raise DataError("no prompts", path=names[0])
     encoded = encoding.tokenizer.encode_lines(texts, encoding.threads)
+    whole = [encoding.started(row) for row in encoded]
     most = encoding.max_length - 1
-    ids = [[encoding.start, *row[max(0, len(row) - most) :]] for row in encoded]
-    cut = sum(len(row) > most for row in encoded)
+    ids = [[encoding.start, *row[1:][max(0, len(row) - 1 - most) :]] for row in whole]
+    cut = sum(len(row) - 1 > most for row in whole)
     if mix is not None:
         lines = [line for block in streams.blocks(mix, errors) for line in block.lines if line]
         if not lines:

@@ -1,4 +1,4 @@
-"""Rewards of samples: by a model of `finetune --task reward`, or by a command."""
+"""Rewards of samples: by a model of `train-reward`, or by a command."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from nlptools.batches.features import Encoding
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Predict
 from nlptools.errors import DataError, UsageError, display, shown
 from nlptools.formats.examples import Place, Ranking, Turn
 from nlptools.inference.loading import load
 from nlptools.inference.prediction import Predictor
+from nlptools.text.chat_templates import end_of_turn
 
 _HINT = "a checkpoint is saved: the same command continues"
 
@@ -44,18 +46,21 @@ def reward(where: str, compute: Compute) -> Reward:
 
 
 class RewardModel:
-    """A directory of `finetune --task reward`."""
+    """A directory of `train-reward`."""
 
     def __init__(self, path: str, compute: Compute) -> None:
         loaded = load(path, settings=Predict(), compute=compute)
         if not isinstance(loaded, Predictor) or loaded.task.name != "reward":
-            raise UsageError(f"--reward {display(path)}: not a model of finetune --task reward")
+            raise UsageError(f"--reward {display(path)}: not a model of train-reward")
         self.predictor = loaded
+        chat = loaded.encoding.chat if isinstance(loaded.encoding, Encoding) else None
+        self.end = "" if chat is None else end_of_turn(chat)  # which is text where the tokenizer has no token for it
 
     def __call__(self, samples: Sequence[Sample]) -> list[float]:
         """See `Reward`."""
         place = Place("samples", 0)
-        examples = [Ranking((Turn("", s.prompt),), ((Turn("", s.completion),),), (), place) for s in samples]
+        texts = [(s.prompt, s.completion.removesuffix(self.end)) for s in samples]
+        examples = [Ranking((Turn("", prompt),), ((Turn("", text),),), (), place) for prompt, text in texts]
         return [float(reward[0]) for _, rewards in self.predictor.predictions(examples) for reward in rewards]
 
 

@@ -1,0 +1,52 @@
+"""Settings of reward models: those of `finetune --task reward`."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, dataclass, fields
+
+from nlptools.configs import option, redefined
+from nlptools.configs.finetuning import Files, Finetune
+
+
+@dataclass(frozen=True)
+class TrainReward:
+    """Task options"""
+
+    model: str = redefined(
+        Finetune,
+        "model",
+        MISSING,
+        "Directory of the pretrained model: a GPT-2, a LLaMA, a model of train-lm or finetune --task instruct, a BERT or an"
+        " ELECTRA.",
+    )
+    layout: str = redefined(Files, "layout", "auto", "Layout of the files: jsonl, parquet; auto: by the name.")
+    best: str = option(
+        "auto", "Validation metric that selects the weights. auto: accuracy.", choices=("auto", "accuracy", "loss")
+    )
+    max_length: int = redefined(
+        Finetune,
+        "max_length",
+        0,
+        "Maximum length of a prompt with a response in tokens; longer ones are cut and counted. 0: the model's limit.",
+    )
+    chat: str | None = redefined(
+        Finetune, "chat", None, "Chat template for messages, if the directory of --model has none; the output keeps it."
+    )
+    encoder_dropout: float | None = redefined(Finetune, "encoder_dropout", None)
+    freeze: str = redefined(Finetune, "freeze", "0")
+    layers: str = redefined(Finetune, "layers", "last")
+    layer_decay: float = redefined(Finetune, "layer_decay", 1.0)
+    unfreeze: float = redefined(Finetune, "unfreeze", 0.0)
+    seeds: int = redefined(Finetune, "seeds", 1)
+    folds: int = redefined(Finetune, "folds", 0)
+
+    def finetune(self) -> Finetune:
+        """The same as settings of `finetune`. Raises UsageError for options that do not go together."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "layout"}
+        settings = Finetune(task="reward", **own)
+        settings.check()
+        return settings
+
+    def files(self) -> Files:
+        """How files are read."""
+        return Files(layout=self.layout)
