@@ -7,10 +7,8 @@ and manifest.json; how such files are written and read is in `artifacts`.
 
 from __future__ import annotations
 
-import glob
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
@@ -345,24 +343,13 @@ def load_arpa(path: str | Path) -> Bundle:
 def check_directory(path: Path) -> None:
     """Raise InputError or BundleError unless `path` is a model directory."""
     if not (path / "config.json").is_file():
-        _refuse_tensorflow(path)
+        artifacts.refuse_tensorflow(path)
     if not path.exists():
         raise InputError(f"{display(str(path))}: no such model directory")
     if not path.is_dir():
         raise BundleError(f"{display(str(path))}: is a file, expected a model directory")
     if not (path / "config.json").is_file():
         raise BundleError(f"{display(str(path))}: no config.json: not a model directory")
-
-
-def _refuse_tensorflow(path: Path) -> None:
-    """Raise BundleError for a checkpoint as Google published BERT: a directory of it, or the beginning of its names."""
-    stem = "*" if path.is_dir() else glob.escape(re.split(r"\.(?:index|meta|data-)", path.name)[0])
-    folder = path if path.is_dir() else path.parent
-    if folder.is_dir() and any(next(folder.glob(stem + end), None) for end in (".ckpt*.index", ".index")):
-        raise BundleError(
-            f"{display(str(path))}: a TensorFlow checkpoint, expected config.json and model.safetensors",
-            hint="transformers converts it: BertForPreTraining.from_pretrained(..., from_tf=True).save_pretrained(...)",
-        )
 
 
 def _check_ours(path: Path, config: Mapping[str, Any]) -> None:

@@ -6,10 +6,12 @@ allocated.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -89,6 +91,17 @@ def weight_files(directory: Path) -> list[Path]:
         f"{display(str(directory))}: no model.safetensors" + (f" (found {pickles[0]})" if pickles else ""),
         hint=hint if pickles else None,
     )
+
+
+def refuse_tensorflow(path: Path) -> None:
+    """Raise BundleError for a checkpoint as Google published BERT: a directory of it, or the beginning of its names."""
+    stem = "*" if path.is_dir() else glob.escape(re.split(r"\.(?:index|meta|data-)", path.name)[0])
+    folder = path if path.is_dir() else path.parent
+    if folder.is_dir() and any(next(folder.glob(stem + end), None) for end in (".ckpt*.index", ".index")):
+        raise BundleError(
+            f"{display(str(path))}: a TensorFlow checkpoint, expected config.json and model.safetensors",
+            hint="transformers converts it: BertForPreTraining.from_pretrained(..., from_tf=True).save_pretrained(...)",
+        )
 
 
 def load_tensors(path: Path) -> dict[str, Any]:
