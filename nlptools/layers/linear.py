@@ -47,3 +47,7 @@ class Linear(Packable, nn.Linear):
         """`residual` (..., D) plus the map of x (..., E) -> (..., D)."""
         out = self._packed.sum(residual, x, self.weight, self.bias)
         return residual + linear(x, self.weight, self.bias) if out is None else out
+
+    def part(self, x: Tensor, rows: slice) -> Tensor:
+        """x (..., E) -> those of the D numbers of the map that `rows` chooses."""
+        return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])
