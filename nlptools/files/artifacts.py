@@ -93,6 +93,13 @@ def weight_files(directory: Path) -> list[Path]:
     )
 
 
+def weights_digest(directory: Path) -> str:
+    """SHA-256 of each file of weights, from the manifest if there is one. Raises BundleError."""
+    listed = read_json(directory / MANIFEST).get("files", {}) if (directory / MANIFEST).is_file() else {}
+    files = weight_files(directory)
+    return " ".join(str(listed[f.name]["sha256"]) if f.name in listed else sha256(f) for f in files)
+
+
 def refuse_tensorflow(path: Path) -> None:
     """Raise BundleError for a checkpoint as Google published BERT: a directory of it, or the beginning of its names."""
     stem = "*" if path.is_dir() else glob.escape(re.split(r"\.(?:index|meta|data-)", path.name)[0])

@@ -61,7 +61,9 @@ class LowRankLinear(Linear):
         if not self.active:
             return out
         low = F.linear(self.dropout(x), self.lora_A)
-        up = self.lora_B if len(self.rows) == 1 else torch.block_diag(*self.lora_B.split(self.rows))  # (D, P R)
+        up = self.lora_B
+        if len(self.rows) > 1:  # (D, P R)
+            up = torch.block_diag(*torch.split(up, self.rows))  # type: ignore[no-untyped-call,assignment]
         flat = torch.addmm(out.flatten(0, -2), low.flatten(0, -2), up[rows].t(), alpha=self.scale)
         return flat.view(out.shape)
 
