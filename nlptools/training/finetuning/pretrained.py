@@ -20,12 +20,14 @@ from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
 from nlptools.models.encoders.bert import BertWithHeads
+from nlptools.models.huggingface import peft
 from nlptools.models.language.gpt import GPT
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
+from nlptools.training import lora
 from nlptools.training.finetuning import rates
 from nlptools.training.objective import Objective
 
@@ -46,7 +48,7 @@ def opened(settings: Finetune) -> Pretrained:
     which = layers(settings.layers)
     if not which.count(sizes.num_hidden_layers + 1):
         raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
-    return Pretrained(base, settings)
+    return Pretrained(base, settings, lora.adapter(settings, base, settings.model))
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,16 @@ class Pretrained:
 
     base: bundle.Bundle
     options: Finetune
+    adapter: peft.Adapter | None = None  # None: all weights are trained
+
+    @property
+    def arch(self) -> str:
+        """The architecture of the model with heads."""
+        return "bert" if self.base.is_encoder else "gpt-tasks"
 
     def settings(self) -> dict[str, Any]:
         """The settings besides `Finetune`; a continued run must have the same."""
-        return {}
+        return {} if self.adapter is None else {"base": self.adapter.digest}
 
     def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
         """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
@@ -71,7 +79,10 @@ class Pretrained:
     def model(self, task: Task, seed: int) -> TaskHeads:
         """The initial model, on the CPU in float32, with a new head, or with its own head if that is for the same labels."""
         options = self.options
-        model = new_model(self.base, task, seed, layers(options.layers), options.encoder_dropout)
+        which = layers(options.layers)
+        model = new_model(self.base, task, seed, which, options.encoder_dropout)
+        if self.adapter is not None:
+            lora.adapt(model, self.arch, self.adapter.settings, seed, _weights(self.base, task, which))
         rates.freeze(model, frozen(options.freeze))
         return model
 
@@ -91,12 +102,12 @@ class Pretrained:
         self, directory: Path, model: Any, weights: Mapping[str, Any], training: Mapping[str, Any], more: dict[str, Any]
     ) -> None:
         """Write the model directory, with `more` in its config.json."""
-        arch = "bert"
         if not self.base.is_encoder:
             # transformers finds the last token of a row by the padding
-            eos, arch = self.base.eos, "gpt-tasks"
+            eos = self.base.eos
             more = {"bos_token_id": eos, "eos_token_id": eos, "pad_token_id": eos, **more}
-        bundle.save_encoder(directory, model, weights, self.base.tokenizer, arch=arch, training=training, more=more)
+        how: dict[str, Any] = {"arch": self.arch, "training": training, "more": more, "adapter": self.adapter}
+        bundle.save_encoder(directory, model, weights, self.base.tokenizer, **how)
 
 
 def new_model(

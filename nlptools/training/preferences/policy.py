@@ -22,7 +22,9 @@ from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
+from nlptools.models.huggingface import peft
 from nlptools.models.language.gpt import GPT
+from nlptools.training import lora
 
 _BATCH_TOKENS = 4096  # without gradients
 _PLACE = "place"  # of each token among all
@@ -33,23 +35,40 @@ class Policy:
     """A model directory to train, and where the result is saved."""
 
     base: bundle.Bundle
+    adapter: peft.Adapter | None = None  # None: all weights are trained
 
     @classmethod
-    def open(cls, path: str) -> Policy:
-        """The model directory `path`. Raises InputError, BundleError, also for a model that cannot be aligned."""
+    def open(cls, path: str, settings: Any) -> Policy:
+        """The model directory `path`, to be trained with the adapters of `settings`, if any.
+
+        Raises:
+            InputError, BundleError: no such model, or one that cannot be aligned.
+            UsageError: see `lora.adapter`.
+        """
         opened = open_model(path).bundle
         if not isinstance(opened.model, GPT):
             raise BundleError(
                 f"{display(path)}: not a Transformer language model",
                 hint="a GPT-2, a LLaMA, or a directory of train-lm --arch transformer or modern",
             )
-        return cls(opened)
+        return cls(opened, lora.adapter(settings, opened, path))
+
+    def settings(self) -> dict[str, Any]:
+        """What must be the same when a run continues."""
+        return {} if self.adapter is None else {"base": self.adapter.digest}
 
     def encoding(self, max_length: int, threads: int) -> CompletionEncoding:
         """How prompts and responses become rows of at most `max_length` tokens, 0 for the model's limit."""
         limit = int(self.base.model.max_context or 0)
         longest = min(max_length or limit, limit)
         return CompletionEncoding(self.base.tokenizer, self.base.start, self.base.eos, longest, threads)
+
+    def trained(self, dropout: float | None, seed: int) -> GPT:
+        """The model to train: `model`, with new adapters if there are to be any. `seed`: of these."""
+        model = self.model(dropout)
+        if self.adapter is not None:
+            lora.adapt(model, self.base.arch, self.adapter.settings, seed, self.base.weights())
+        return model
 
     def model(self, dropout: float | None) -> GPT:
         """A copy of the model, on the CPU in float32. `dropout`: None for those of the directory."""
@@ -72,6 +91,7 @@ class Policy:
             start=self.base.start,
             document=self.base.document,
             training=record,
+            adapter=self.adapter,
         )
 
 
