@@ -19,16 +19,17 @@ class LoRA:
 
     lora: int = option(
         0,
-        "Train adapters of rank R beside the weights of each layer, which stay as they are, and the head (Hu et al. 2021). The"
-        " result is a small directory in the layout of PEFT, which needs that of the model. Adapters learn with about ten"
-        " times the learning rate: --lr 5e-4. 0: train all weights.",
+        "Train low-rank adapters of rank R beside the weights of each layer, which stay as they are, and the head (Hu et al."
+        " 2021). The result is a small directory in the layout of PEFT, which needs that of the model. Adapters learn with"
+        " about ten times the learning rate: --lr 5e-4. 0: train all weights.",
+        low=0,
         high=1024,
         metavar="R",
         section=_SECTION,
     )
     lora_alpha: float = option(
         16.0,
-        "The adapters count X / R times. With X fixed, as in the paper, a learning rate serves for any rank.",
+        "Adapters are scaled by X / R. With the same X, as in the paper, a learning rate serves for any rank.",
         low=1e-6,
         metavar="X",
         section=_SECTION,
@@ -38,8 +39,8 @@ class LoRA:
     )
     lora_targets: str = option(
         "all",
-        "The maps of each layer that have adapters: all, or those of attention (queries, keys, values, output), half as many"
-        " weights.",
+        "Maps of each layer that have adapters: all, or those of attention (queries, keys, values, output), which are about"
+        " half as many weights.",
         choices=TARGETS,
         section=_SECTION,
     )
