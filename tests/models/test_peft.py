@@ -46,7 +46,6 @@ def change(path: Path, **values: Any) -> None:
     """Change adapter_config.json, as another program might have written it."""
     data = json.loads((path / peft.CONFIG).read_text()) | values
     (path / peft.CONFIG).write_text(json.dumps(data))
-    (path / artifacts.MANIFEST).unlink(missing_ok=True)
 
 
 LAYOUTS: dict[str, tuple[Any, str, list[str], dict[str, tuple[int, int]]]] = {

@@ -13,6 +13,7 @@ from nlptools import bundle
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Predict
 from nlptools.inference import merging
+from nlptools.inference.description import describe
 from nlptools.inference.prediction import Predictor
 from nlptools.tasks import outputs
 from tests.llama_folders import written
@@ -108,6 +109,9 @@ def test_their_llama_opens_here(tmp_path: Path, more: dict[str, Any]) -> None:
     with torch.inference_mode():
         assert torch.allclose(ours.output.logits(ours(ids)[0]), logits(model, input_ids=ids), atol=1e-4)
     assert not loaded.prepends_start and loaded.eos == 1
+    assert describe(tmp_path / "theirs")["adapter"] | {"targets": None} == {
+        "base": str(tmp_path / "base"), "rank": 2, "alpha": 6, "targets": None
+    }  # fmt: skip
     merging.convert(str(tmp_path / "theirs"), str(tmp_path / "merged"))
     merged = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "merged")
     assert torch.allclose(logits(merged, input_ids=ids), logits(model, input_ids=ids), atol=1e-4)

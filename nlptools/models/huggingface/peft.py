@@ -25,7 +25,7 @@ from nlptools.models import registry
 if TYPE_CHECKING:
     from torch import Tensor
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+CONFIG, WEIGHTS = artifacts.ADAPTER, "adapter_model.safetensors"
 _PREFIX = "base_model.model."
 _TASKS = {"sequence": "SEQ_CLS", "tokens": "TOKEN_CLS", "spans": "QUESTION_ANS"}  # a head here: the type of task there
 _GPTS = ("gpt2", "openai-gpt")  # their linear maps within layers are stored as (in, out)
