@@ -7,10 +7,8 @@ and manifest.json; how such files are written and read is in `artifacts`.
 
 from __future__ import annotations
 
-import glob
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
@@ -20,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import BundleError, InputError, display, reading
 from nlptools.files import artifacts, atomic, compression, hub_cache
+from nlptools.models.huggingface import peft
 
 if TYPE_CHECKING:
     from nlptools.models.contract import EncoderDecoder, LanguageModel
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _NGRAM = "nlptools-ngram"  # in config.json
+_WEIGHTS = "model.safetensors"
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,13 @@ def save(
     training: Mapping[str, Any],
     files: Sequence[str] = (),
     start: int | None = None,
+    adapter: peft.Adapter | None = None,
 ) -> None:
     """Write the bundle of a language model; the manifest last, with the `files` that are in the directory already.
 
-    `start`: the token before the first one of a text; None: `eos`.
+    Args:
+        start: the token before the first one of a text; None: `eos`.
+        adapter: of a model with adapters; the other weights are left out.
 
     Raises:
         StreamError: disk full or another write error.
@@ -127,7 +130,7 @@ def save(
     special = {"bos_token_id": eos if start is None else start, "eos_token_id": eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
     names = [*files, *tokenizer.save(directory)]
-    _save(directory, arch, model.config, weights, more, training, names, special)
+    _save(directory, arch, model.config, weights, more, training, names, special, adapter=adapter)
 
 
 def save_pair(
@@ -174,6 +177,7 @@ def save_encoder(
     arch: str = "bert",
     training: Mapping[str, Any],
     more: Mapping[str, Any] | None = None,
+    adapter: peft.Adapter | None = None,
 ) -> None:
     """Write the bundle of a model that reads whole texts, with the heads that it has; the manifest last.
 
@@ -182,6 +186,7 @@ def save_encoder(
     Args:
         model: with the heads to write, of the architecture `arch`.
         more: more for config.json, such as `id2label`; its entries under "nlptools" are added to ours.
+        adapter: see `save`.
 
     Raises:
         BundleError: the tokenizer has more tokens than the model.
@@ -194,7 +199,7 @@ def save_encoder(
     check_tokenizer(directory, tokenizer, {"vocab_size": model.config.vocab_size})
     kept = [name for name in (*MIX_FILES.values(), *chat_templates.FILES) if (directory / name).is_file()]
     names = [*kept, *tokenizer.save(directory)]
-    _save(directory, arch, model.config, weights, more, training, names, heads=model.heads)
+    _save(directory, arch, model.config, weights, more, training, names, heads=model.heads, adapter=adapter)
 
 
 def _save(
@@ -207,22 +212,27 @@ def _save(
     files: list[str],
     generation: Mapping[str, Any] | None = None,
     heads: tuple[str, ...] = (),
+    adapter: peft.Adapter | None = None,
 ) -> None:
     """Write all but the `files` of the tokenizers, which exist already, and the manifest of all. `more` of config.json."""
     from nlptools.models import registry
 
-    names = ["config.json", "model.safetensors", "training.json", *files]
+    names = ["config.json", "training.json", *files]
     if registry.find(arch).family == registry.NGRAM:
         config = {"model_type": _NGRAM, **asdict(sizes), **more}
         from nlptools.corpora import columns
 
-        columns.save(directory / "model.safetensors", weights)
+        columns.save(directory / _WEIGHTS, weights)
+        names.append(_WEIGHTS)
     else:
         from nlptools.models.huggingface import directories
 
         config = {**directories.config_to_hf(arch, sizes, heads), **more}
-        tensors = directories.weights_to_hf(arch, weights, sizes)
-        artifacts.save_tensors(directory / "model.safetensors", tensors)
+        if adapter is None:
+            artifacts.save_tensors(directory / _WEIGHTS, directories.weights_to_hf(arch, weights, sizes))
+            names.append(_WEIGHTS)
+        else:
+            names += peft.save(directory, adapter, arch, weights, sizes, config)
     atomic.write_whole(directory / "config.json", json.dumps(config, indent=2) + "\n")
     if generation is not None:
         atomic.write_whole(directory / "generation_config.json", json.dumps(generation, indent=2) + "\n")
@@ -259,7 +269,7 @@ def load(directory: str | Path) -> Bundle:
 
 def _load(path: Path) -> Bundle:
     """See `load`; the files are those of the manifest."""
-    config = artifacts.read_json(path / "config.json")
+    config = peft.read_config(path)
     _check_ours(path, config)
     arch, model = load_model(path, config)
     training = artifacts.read_json(path / "training.json") if (path / "training.json").is_file() else {}
@@ -272,14 +282,15 @@ def _load(path: Path) -> Bundle:
         source, target = tokenizer_pairs.load_pair(path)
         _check_pair(path, source, target, model.config)
         return Bundle(path, arch, model, source, config, training, target)
-    tokenizer = tokenizers.load(str(path))
+    of_tokenizer = peft.home(path, tokenizers.BUNDLE_FILES)
+    tokenizer = tokenizers.load(str(of_tokenizer))
     check_tokenizer(path, tokenizer, config)
     if family in (registry.ENCODER, registry.TEXT_CLASSIFIER, registry.WORD_TAGGER, registry.WORD_READER):
         return Bundle(path, arch, model, tokenizer, config, training)
     from nlptools.text.text_boundaries import end_tokens, first_token
 
-    config["eos_token_id"], *ends = end_tokens(path, config, tokenizer)
-    bos = None if "nlptools" in config else first_token(tokenizer, path)
+    config["eos_token_id"], *ends = end_tokens(peft.home(path, ["config.json"]), config, tokenizer)
+    bos = None if "nlptools" in config else first_token(tokenizer, of_tokenizer)
     return Bundle(path, arch, model, tokenizer, config, training, bos=bos, ends=tuple(ends))
 
 
@@ -294,7 +305,7 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
     from nlptools.models.huggingface import directories
 
     arch, sizes = directories.config_from_hf(config)
-    tensors = artifacts.load_weights(path)
+    tensors = peft.load_weights(path)
     _check_size(sizes.least_weights(), tensors)
     with empty_weights():
         model = registry.model_class(arch)(sizes, **directories.heads_in(arch, tensors, sizes, config))
@@ -307,6 +318,8 @@ def load_model(path: Path, config: Mapping[str, Any]) -> tuple[str, Any]:
 
 def is_ngram(path: Path) -> bool:
     """Whether a model directory holds an n-gram model, which needs no PyTorch."""
+    if not (path / "config.json").is_file():  # adapters of a published model
+        return False
     with open(path / "config.json", "rb") as stream:  # which may be damaged or huge: `artifacts.verify` refuses that
         return _NGRAM.encode() in stream.read(1 << 16)
 
@@ -324,7 +337,7 @@ def ngram_config(config: Mapping[str, Any]) -> NGramConfig:
 def _load_ngrams(path: Path, config: Mapping[str, Any]) -> NGrams:
     from nlptools.models.language.ngram import NGrams
 
-    return NGrams.from_arrays(ngram_config(config), artifacts.load_arrays(path / "model.safetensors"))
+    return NGrams.from_arrays(ngram_config(config), artifacts.load_arrays(path / _WEIGHTS))
 
 
 def is_arpa(path: str | Path) -> bool:
@@ -346,25 +359,15 @@ def load_arpa(path: str | Path) -> Bundle:
 
 def check_directory(path: Path) -> None:
     """Raise InputError or BundleError unless `path` is a model directory."""
-    if not (path / "config.json").is_file():
-        _refuse_tensorflow(path)
+    described = (path / "config.json").is_file() or peft.is_adapter(path)
+    if not described:
+        artifacts.refuse_tensorflow(path)
     if not path.exists():
         raise InputError(f"{display(str(path))}: no such model directory")
     if not path.is_dir():
         raise BundleError(f"{display(str(path))}: is a file, expected a model directory")
-    if not (path / "config.json").is_file():
+    if not described:
         raise BundleError(f"{display(str(path))}: no config.json: not a model directory")
-
-
-def _refuse_tensorflow(path: Path) -> None:
-    """Raise BundleError for a checkpoint as Google published BERT: a directory of it, or the beginning of its names."""
-    stem = "*" if path.is_dir() else glob.escape(re.split(r"\.(?:index|meta|data-)", path.name)[0])
-    folder = path if path.is_dir() else path.parent
-    if folder.is_dir() and any(next(folder.glob(stem + end), None) for end in (".ckpt*.index", ".index")):
-        raise BundleError(
-            f"{display(str(path))}: a TensorFlow checkpoint, expected config.json and model.safetensors",
-            hint="transformers converts it: BertForPreTraining.from_pretrained(..., from_tf=True).save_pretrained(...)",
-        )
 
 
 def _check_ours(path: Path, config: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""nlptools convert: word vectors from one format to another, and published ELMo weights."""
+"""nlptools convert: word vectors from one format to another, published ELMo weights, and adapters with their base."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ the mean cosine to the float32 vectors and the share of the ten nearest words th
 default) and 64% in 29 (--subvectors 25). Every command reads such directories. N-grams are left out.
 
 An ELMo as AllenNLP published it is a folder with options.json and weights.hdf5, whose names may have a prefix (needs the extra
-hdf5). TARGET becomes a model directory with features only, for embed and finetune.""",
+hdf5). TARGET becomes a model directory with features only, for embed and finetune.
+
+A directory of low-rank adapters (finetune --lora, or PEFT's) becomes a model directory with the sum of base and adapters, in
+float32, which transformers opens without PEFT.""",
     examples=(
         ("Text for other tools:", "nlptools convert GoogleNews-vectors-negative300.bin.gz google.txt"),
         ("A copy that opens at once:", "nlptools convert glove.840B.300d.txt glove840/"),
@@ -43,6 +46,7 @@ hdf5). TARGET becomes a model directory with features only, for embed and finetu
         ("The words and vectors of a fastText model:", "nlptools convert model.bin model.vec"),
         ("The embeddings of a language model:", "nlptools convert lm/ embeddings.txt"),
         ("An ELMo of AllenNLP, for embed:", "nlptools convert elmo_2x1024_128_2048cnn_1xhighway/ elmo/"),
+        ("Low-rank adapters and their base as one model:", "nlptools convert adapters/ model/"),
         ("Through a pipe:", "nlptools convert model.bin - | head -3"),
     ),
     exit_codes=(0, 2, 66, 69, 73, 74, 78, 130, 141, 143),
@@ -53,8 +57,8 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
     """Convert word vectors from one format to another.
 
     Reads the file or directory SOURCE and writes TARGET; - is standard input or output. SOURCE may also be the directory of a
-    language model: its tokens and their input embeddings; or a folder with the options and weights of an ELMo of AllenNLP,
-    which becomes a model directory.
+    language model: its tokens and their input embeddings; or a folder with the options and weights of an ELMo of AllenNLP, or
+    with low-rank adapters, which becomes a model directory.
     """
     import glob
     import os
@@ -65,6 +69,12 @@ def command(source: str, target: str, convert: Convert, common: Common) -> None:
 
         convert.check_model()
         allennlp.convert(source, target, force=convert.force)
+        return
+    if os.path.isfile(os.path.join(source, "adapter_config.json")):
+        from nlptools.inference import merging
+
+        convert.check_model()
+        merging.convert(source, target, force=convert.force)
         return
     from nlptools.vectors.files import formats
 

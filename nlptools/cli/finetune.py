@@ -110,6 +110,12 @@ pytorch-crf), of yes and no, of coreference and of a GPT for choices
 (nlptools.*). training.json is the training record, log.jsonl has one JSON object per report. With --valid the saved weights are
 the best by --best, otherwise the last. A label that is only in the --valid file is an error. Standard output stays empty.
 
+With --lora R, the directory holds low-rank adapters and the head, in the layout of PEFT: adapter_config.json, which names the
+base by its path, and adapter_model.safetensors. Each map of the model of Hugging Face has its own adapter (queries, keys and
+values, too, where they have three matrices), so that PEFT computes the same. Every command opens the directory, and those that
+PEFT writes (LoRA, without variants such as DoRA), if the base is there. If it has moved, correct base_model_name_or_path in
+adapter_config.json: an absolute path, or one from that directory. `convert` makes one model of both, which --lora adapts again.
+
 A GPT reads its start token (often the end-of-text token), a text and, before a second text, the end-of-text token; the last
 token represents the row.
 For roles, the predicate comes before its sentence, and equal words cannot be distinguished. For answers, one more
@@ -184,6 +190,11 @@ spelled without its middle, a sentence of more than 512 words is read in overlap
         (
             "Answers to questions, some of which have none:",
             "nlptools finetune --task answer -m bert-base/ --valid dev-v2.0.json -o squad/ train-v2.0.json",
+        ),
+        (
+            "Low-rank adapters, and one model of them and their base:",
+            "nlptools finetune --task instruct -m gpt2/ --lora 8 --lr 5e-4 -o adapters/ train.jsonl && nlptools convert"
+            " adapters/ assistant/",
         ),
         (
             "Preferences without a reward model, on top of a model that answers:",

@@ -26,7 +26,10 @@ If it fails, writes too few lines, or something that is not a finite number, the
 
 The output is a model directory like that of --policy, with training.json (the training record) and log.jsonl: reward, kl (the
 divergence of a sample from the reference, in nats), kl_weight, length and, for ppo, explained_variance of the values are means
-over the last rollout; entropy and clip_fraction are means over the steps since the last report. Standard output stays empty.""",
+over the last rollout; entropy and clip_fraction are means over the steps since the last report. Standard output stays empty.
+
+With --lora R, low-rank adapters of the policy learn, and of separate values; the output is a directory of the policy's adapters,
+see finetune.""",
     examples=(
         (
             "The three steps of Ouyang et al. 2022: demonstrations, rewards, reinforcement learning:",

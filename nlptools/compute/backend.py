@@ -166,7 +166,11 @@ class Backend:
         if self.precision == "fp16":
             raise Unavailable("training in fp16 is not supported", hint="use --precision bf16 or fp32")
         _choose_float32_products()
-        return module if self.precision == "fp32" else copy.deepcopy(module).to(self.dtype)
+        if self.precision == "fp32":
+            return module
+        # frozen weights are not copied before they change their type
+        frozen = {id(p): torch.nn.Parameter(p.detach(), False) for p in module.parameters() if not p.requires_grad}
+        return copy.deepcopy(module, frozen).to(self.dtype)
 
     def for_inference(self, module: Any) -> Any:
         """`module` on the device, in the working type, without gradients."""

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
-from nlptools.configs import LARGEST_FLOAT, Training, option, redefined, text_classifiers, word_taggers
+from nlptools.configs import LARGEST_FLOAT, Training, lora, option, redefined, text_classifiers, word_taggers
 from nlptools.configs.chat import FORMATS
 from nlptools.configs.layers import layers
+from nlptools.configs.lora import LoRA
 from nlptools.configs.tasks import SCRATCH_TASKS, changed, check_options, scratch_entry, task
 from nlptools.errors import UsageError
 
@@ -170,6 +171,10 @@ class Finetune:
         low=0,
         metavar="X",
     )
+    lora: int = redefined(LoRA, "lora", 0)
+    lora_alpha: float = redefined(LoRA, "lora_alpha", 16.0)
+    lora_dropout: float = redefined(LoRA, "lora_dropout", 0.0)
+    lora_targets: str = redefined(LoRA, "lora_targets", "all")
     loss: str = option(
         "dpo",
         "preference: the loss: dpo (Rafailov et al. 2023), ipo (Azar et al. 2023), kto (Ethayarajh et al. 2024), orpo (Hong et"
@@ -231,6 +236,9 @@ class Finetune:
             raise UsageError("--unfreeze does not go with --freeze")
         if 0 < self.max_length < 4:
             raise UsageError("--max-length: expected at least 4, three of them special tokens")
+        lora.check(self)
+        if self.lora and (self.scratch is not None or self.features is not None or self.freeze != "0"):
+            raise UsageError("--lora does not go with --scratch, --features and --freeze")
         check_options(task(self.task), self)
 
     def _check_features(self) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass
 from typing import ClassVar
 
-from nlptools.configs import Training, option, redefined
+from nlptools.configs import Training, lora, option, redefined
+from nlptools.configs.lora import LoRA
 from nlptools.errors import UsageError
 
 
@@ -73,6 +74,9 @@ class TrainPPO:
         metavar="FILE",
     )
     mix_weight: float = option(1.0, "Weight of the loss on --mix.", low=0, metavar="X")
+    lora: int = redefined(LoRA, "lora", 0)  # without dropout, which would change the ratios of probabilities
+    lora_alpha: float = redefined(LoRA, "lora_alpha", 16.0)
+    lora_targets: str = redefined(LoRA, "lora_targets", "all")
 
     @property
     def group(self) -> int:
@@ -83,6 +87,7 @@ class TrainPPO:
         """Raises UsageError for options that do not go together."""
         if not self.policy or not self.reward:
             raise UsageError("--policy and --reward: expected a directory")
+        lora.check(self)
         if self.algorithm != "ppo":
             if self.group < 2:
                 raise UsageError(f"--algorithm {self.algorithm} compares samples: expected --samples 2 or more")

@@ -6,6 +6,7 @@ from dataclasses import MISSING, dataclass, fields
 
 from nlptools.configs import option, redefined
 from nlptools.configs.finetuning import Files, Finetune
+from nlptools.configs.lora import LoRA
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class TrainReward:
     layers: str = redefined(Finetune, "layers", "last")
     layer_decay: float = redefined(Finetune, "layer_decay", 1.0)
     unfreeze: float = redefined(Finetune, "unfreeze", 0.0)
+    lora: int = redefined(LoRA, "lora", 0)
+    lora_alpha: float = redefined(LoRA, "lora_alpha", 16.0)
+    lora_dropout: float = redefined(LoRA, "lora_dropout", 0.0)
+    lora_targets: str = redefined(LoRA, "lora_targets", "all")
     seeds: int = redefined(Finetune, "seeds", 1)
     folds: int = redefined(Finetune, "folds", 0)
 

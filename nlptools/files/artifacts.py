@@ -6,10 +6,12 @@ allocated.
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +22,9 @@ from nlptools.files import atomic
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+ADAPTER = (
+    "adapter_config.json"  # of low-rank adapters; it may be edited when their base moves, so its sum is not checked
+)
 _JSON_BYTES = 64 << 20
 
 
@@ -91,6 +96,24 @@ def weight_files(directory: Path) -> list[Path]:
     )
 
 
+def weights_digest(directory: Path) -> str:
+    """SHA-256 of each file of weights, from the manifest if there is one. Raises BundleError."""
+    listed = read_json(directory / MANIFEST).get("files", {}) if (directory / MANIFEST).is_file() else {}
+    files = weight_files(directory)
+    return " ".join(str(listed[f.name]["sha256"]) if f.name in listed else sha256(f) for f in files)
+
+
+def refuse_tensorflow(path: Path) -> None:
+    """Raise BundleError for a checkpoint as Google published BERT: a directory of it, or the beginning of its names."""
+    stem = "*" if path.is_dir() else glob.escape(re.split(r"\.(?:index|meta|data-)", path.name)[0])
+    folder = path if path.is_dir() else path.parent
+    if folder.is_dir() and any(next(folder.glob(stem + end), None) for end in (".ckpt*.index", ".index")):
+        raise BundleError(
+            f"{display(str(path))}: a TensorFlow checkpoint, expected config.json and model.safetensors",
+            hint="transformers converts it: BertForPreTraining.from_pretrained(..., from_tf=True).save_pretrained(...)",
+        )
+
+
 def load_tensors(path: Path) -> dict[str, Any]:
     """The tensors of a safetensors file. Raises BundleError if it is damaged."""
     from safetensors.torch import load_file
@@ -146,6 +169,8 @@ def verify(directory: Path) -> dict[str, str]:
             raise BundleError(f"{display(str(directory / MANIFEST))}: not a plain file name: {name!r}")
         if not path.is_file():
             raise BundleError(f"{display(str(path))}: missing, but listed in {MANIFEST}")
+        if name == ADAPTER:
+            continue
         if path.stat().st_size != entry.get("size"):
             raise BundleError(
                 f"{display(str(path))}: damaged: {path.stat().st_size} bytes, {MANIFEST} says {entry.get('size')}"

@@ -11,7 +11,8 @@ from nlptools import bundle
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, hub_cache
 from nlptools.inference import mixture_directory
-from nlptools.text.tokenizer import Tokenizer
+from nlptools.models.huggingface import peft
+from nlptools.text.tokenizer import BUNDLE_FILES, Tokenizer
 from nlptools.vectors.table import Vectors
 
 _SOME = 10  # words or tokens that are shown
@@ -21,7 +22,8 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
     """Properties in sections.
 
     A model directory has the sections model, task (if it has labels or finetune wrote it), tokenizer, training and files; an
-    encoder-decoder with two tokenizers has source tokenizer and target tokenizer. A directory of vectors has vectors, training
+    encoder-decoder with two tokenizers has source tokenizer and target tokenizer. One of low-rank adapters also has adapter, and
+    the weights of the section model are theirs. A directory of vectors has vectors, training
     (if train-w2v wrote it) and files; one of a mixture has mixture (the weight of each model) and files. Directories of models
     are not loaded. A file of vectors, in any format that convert reads, has the section vectors; a tokenizer or a vocabulary,
     a file or a directory, has tokenizer.
@@ -32,14 +34,14 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
     path = hub_cache.locate(source)
     if path.is_file() or _is_tokenizer(path):
         return _alone(str(source))
-    if (path / "training.json").is_file() and not (path / "config.json").is_file():
+    if (path / "training.json").is_file() and not (path / "config.json").is_file() and not peft.is_adapter(path):
         raise BundleError(
             f"{display(str(path))}: no config.json: a training run without a model",
             hint="nlptools plot draws its training curves",
         )
     bundle.check_directory(path)
     verified = artifacts.verify(path)
-    config = artifacts.read_json(path / "config.json")
+    config = peft.read_config(path)
     files = _files(path, verified)
     if mixture_directory.is_saved(path):
         parts, weights = mixture_directory.read(path)
@@ -50,8 +52,9 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
         return {"vectors": _vectors(path, config), **trained, "files": files}
     return {
         "model": _model(path, config),
+        **({"adapter": _adapter(path)} if peft.is_adapter(path) else {}),
         **_task(config, training),
-        **_tokenizers(path, config),
+        **_tokenizers(peft.home(path, BUNDLE_FILES), config),
         "training": _training(training),
         "files": files,
     }
@@ -59,9 +62,7 @@ def describe(source: str | Path) -> dict[str, dict[str, Any]]:
 
 def _is_tokenizer(path: Path) -> bool:
     """Whether a directory has the files of a tokenizer, and none of a model."""
-    from nlptools.text.tokenizer import BUNDLE_FILES
-
-    model = any((path / name).exists() for name in ("config.json", "model.safetensors", "training.json"))
+    model = any((path / name).exists() for name in ("config.json", peft.CONFIG, "model.safetensors", "training.json"))
     return not model and any((path / name).is_file() for name in BUNDLE_FILES)
 
 
@@ -119,7 +120,8 @@ def _table(vectors: Vectors) -> dict[str, Any]:
 
 
 def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
-    tensors = [tensor for file in artifacts.weight_files(path) for tensor in _tensors(file)]
+    files = [path / peft.WEIGHTS] if peft.is_adapter(path) else artifacts.weight_files(path)
+    tensors = [tensor for file in files for tensor in _tensors(file)]
     sizes = {k: v for k, v in config.items() if isinstance(v, (int, float)) and not isinstance(v, bool)}
     ours = config.get("nlptools")
     arch = ours.get("arch") if isinstance(ours, dict) else None
@@ -130,6 +132,13 @@ def _model(path: Path, config: dict[str, Any]) -> dict[str, Any]:
         "types": sorted({dtype for _, dtype in tensors}),
         **sizes,
     }
+
+
+def _adapter(path: Path) -> dict[str, Any]:
+    """The base of low-rank adapters, and their sizes."""
+    data = peft.read(path)
+    names = {"base_model_name_or_path": "base", "r": "rank", "lora_alpha": "alpha", "target_modules": "targets"}
+    return {ours: data.get(theirs) for theirs, ours in names.items()}
 
 
 def _task(config: dict[str, Any], training: dict[str, Any]) -> dict[str, dict[str, Any]]:

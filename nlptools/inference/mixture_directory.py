@@ -16,6 +16,7 @@ from nlptools import bundle
 from nlptools.configs.scoring import mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, atomic, hub_cache, whole_directory
+from nlptools.models.huggingface import peft
 
 _TYPE = "nlptools-mixture"  # in config.json
 _SUFFIXES = (".json", ".safetensors", ".model", ".txt", ".tsv", ".jinja")  # files of models that have no manifest
@@ -55,7 +56,7 @@ def check_target(path: str, force: bool) -> None:
 def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[float]) -> None:
     """Write a mixture.
 
-    Files of models are hard links, where the file system permits, else copies. ARPA files become model directories.
+    Files of models are hard links, where the file system permits, else copies. ARPA files and adapters become model directories.
 
     Raises:
         OutputError: see `whole_directory.replacing`.
@@ -68,6 +69,10 @@ def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[floa
             (folder / name).mkdir()
             if bundle.is_arpa(loaded.path):
                 _save_ngrams(folder / name, loaded)
+            elif peft.is_adapter(loaded.path):
+                from nlptools.inference import merging  # imports PyTorch
+
+                merging.save(folder / name, loaded)
             else:
                 _link(hub_cache.locate(loaded.path), folder / name)
             entries.append({"path": name, "weight": float(weight), "name": str(loaded.path)})

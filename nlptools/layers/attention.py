@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from nlptools.compute.kernels.attention import attention, cross_attention, self_attention
 from nlptools.layers.cache import KeyValues, all_in_order
@@ -59,9 +58,9 @@ class SelfAttention(nn.Module):
     def heads_at(self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (M, D): what `heads` computes for the wanted positions, where attention is not causal."""
         (B, T, D), heads = x.shape, (self.num_heads, self.head_size)
-        weight, bias = self.query_key_value.weight, self.query_key_value.bias
-        query_BQHK = F.linear(positions.queries(x), weight[:D], bias[:D]).view(B, -1, *heads)
-        key_value_BT2HK = F.linear(x, weight[D:], bias[D:]).view(B, T, 2, *heads)
+        project = self.query_key_value.part
+        query_BQHK = project(positions.queries(x), slice(0, D)).view(B, -1, *heads)
+        key_value_BT2HK = project(x, slice(D, 3 * D)).view(B, T, 2, *heads)
         if mask is not None and mask.shape[2] > 1:
             mask = positions.queries(mask.squeeze(1))[:, None]
         attended = cross_attention(query_BQHK, key_value_BT2HK, mask, self._dropout)

@@ -52,3 +52,7 @@ class Linear(Packable, nn.Linear):
         """`gate` (..., D) times the map of x (..., E) -> (..., D)."""
         out = self._packed.gated(gate, x, self.weight, self.bias)
         return gate * linear(x, self.weight, self.bias) if out is None else out
+
+    def part(self, x: Tensor, rows: slice) -> Tensor:
+        """x (..., E) -> those of the D numbers of the map that `rows` chooses."""
+        return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])

@@ -82,6 +82,9 @@ ARCHITECTURES = {
     )
 }
 
+# language models: the same with heads of tasks
+WITH_HEADS = {"transformer": "gpt-tasks", "modern": "modern-tasks"}
+
 
 def names(*families: str) -> tuple[str, ...]:
     """The architectures of some families, in the order of the table."""

@@ -12,9 +12,8 @@ from nlptools import bundle
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.seq2seq import TrainSeq2Seq
 from nlptools.errors import UsageError
-from nlptools.files import artifacts
 from nlptools.models import registry
-from nlptools.models.huggingface import directories
+from nlptools.models.huggingface import directories, peft
 from nlptools.text import tokenizer as tokenizers
 from nlptools.text.tokenizer import Tokenizer
 from nlptools.text.vocab import Vocab
@@ -43,7 +42,7 @@ def given_config(init: str, arch: str, options: TrainLM | TrainSeq2Seq) -> Any:
         UsageError: a model of another architecture than `arch`.
     """
     bundle.check_directory(Path(init))
-    name, config = directories.config_from_hf(artifacts.read_json(Path(init) / "config.json"))
+    name, config = directories.config_from_hf(peft.read_config(Path(init)))
     if name != arch:
         found, wanted = (f"{row.family} model {row.option}" for row in map(registry.find, (name, arch)))
         raise UsageError(f"--init {init}: {found}, expected {wanted}")

@@ -11,6 +11,7 @@ import nlptools
 from nlptools.batches.completions import NEXT
 from nlptools.batches.conversations import demonstration, prompt_text
 from nlptools.batches.windows import NO_TARGET
+from nlptools.configs.finetuning import Finetune
 from nlptools.configs.generation import Generate
 from nlptools.formats.examples import Demonstration, Place, Turn
 from nlptools.text.chat_templates import FORMATS
@@ -49,7 +50,7 @@ def test_tokens_and_their_spans_are_those_of_transformers(tmp_path: Path, bos: b
     path = lines(tmp_path / "a.jsonl", [{"messages": TALK}] * 2)
     align(tmp_path, "instruct", path, epochs=1.0)
     for directory in (tmp_path / "base", tmp_path / "out"):
-        policy = Policy.open(str(directory))
+        policy = Policy.open(str(directory), Finetune(task="instruct"))
         features = policy.encoding(0, 1).sequences(
             [demonstration(Demonstration(TURNS, 0, Place("-", 1)), policy.template)]
         )

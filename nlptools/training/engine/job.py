@@ -189,7 +189,7 @@ class _Job:
             seconds = time.perf_counter() - begin
             unit = self.task.unit
             messages.note(
-                f"dry run: {_num_weights(model):,} weights, {state.total} steps of {row['targets']:.0f} {unit},"
+                f"dry run: {_num_weights(model)}, {state.total} steps of {row['targets']:.0f} {unit},"
                 f" {row['targets'] / seconds:,.0f} {unit}/s, about {messages.clock(seconds * state.total)} in all,"
                 f" peak memory {backend.peak_memory() / 2**30:.1f} GiB on {backend.device} ({backend.precision})"
             )
@@ -205,7 +205,7 @@ class _Job:
         if backend.is_main:
             checkpoints.clean()
             messages.note(
-                f"model: {_num_weights(model):,} weights on {backend.device} in {backend.precision},"
+                f"model: {_num_weights(model)} on {backend.device} in {backend.precision},"
                 f" {messages.counted(round(source.batches_per_epoch), 'batch', 'batches')} per epoch"
             )
             if self.run.warmup >= max(2, total_steps(source, self.run)):
@@ -255,9 +255,9 @@ class _Job:
         if main:
             weights = model.state_dict()
             if taken is not None:
-                weights = taken.weights
+                weights = {**weights, **taken.weights}
             elif progress.best is not None:
-                weights = checkpoints.weights(progress.best_step)
+                weights = {**weights, **checkpoints.weights(progress.best_step)}
             record.update(status="finished" if result.finished else "stopped", metrics=metrics)
             self.task.save(self.directory, model, weights, record)
         if result.stopped is not None:
@@ -308,5 +308,8 @@ def _describe_average(average: Average, progress: Progress, criterion: str) -> s
     )
 
 
-def _num_weights(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
+def _num_weights(model: nn.Module) -> str:
+    """How many weights a model has, and how many of them are trained, for a message."""
+    total = sum(p.numel() for p in model.parameters())
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    return f"{total:,} weights" + (f", {trained:,} of them trained," if trained < total else "")

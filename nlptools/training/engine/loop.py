@@ -18,6 +18,7 @@ from nlptools.batches.windows import Batch
 from nlptools.compute.backend import Backend
 from nlptools.configs import Interval, Training, duration, interval
 from nlptools.errors import Diverged, NlptoolsError
+from nlptools.layers import lora
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
@@ -56,12 +57,13 @@ class Fit:
         self.checkpoints = checkpoints
         self.progress = Progress()
         self.optimizer = objective.optimizer(run, backend.dtype)
-        self.masters = list(objective.parameters())
+        self.masters = [p for p in objective.parameters() if p.requires_grad]
         self.working = backend.for_training(objective)
-        self.copies = list(self.working.parameters())
+        self.copies = [p for p in self.working.parameters() if p.requires_grad]
         self.forward = backend.compiled(self.working) if run.compile else self.working
         self.batches: Iterator[Batch] = iter(source)
         self.total = total_steps(source, run)
+        self.base = lora.frozen(objective.model)  # weights that are not in checkpoints
 
     def step(self) -> dict[str, float]:
         """One update with the gradient of the mean loss over all targets of all accumulated batches and all processes.
@@ -114,7 +116,7 @@ class Fit:
         record = {"progress": vars(self.progress), "source": self.source.state(), "updates": self.optimizer.steps}
         with self.averages():
             state.update(self.optimizer.state())
-            weights = dict(self.objective.model.state_dict())
+            weights = {n: t for n, t in self.objective.model.state_dict().items() if n not in self.base}
             self.checkpoints.save(self.progress.step, weights, state, record, self.progress.held)
 
     @contextlib.contextmanager
@@ -160,9 +162,10 @@ class Fit:
         progress.best_valid = before.get("best_valid", {})
 
     def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Load `weights` into the model, and into the copy that training computes with."""
-        self.objective.model.load_state_dict(weights)
-        self.backend.refresh(self.masters, self.copies)
+        """Load `weights`, or those of adapters, into the model, and into the copy that training computes with."""
+        own = self.objective.model.state_dict()
+        self.objective.model.load_state_dict({**{name: own[name] for name in self.base}, **weights})
+        self.backend.refresh(list(self.objective.parameters()), list(self.working.parameters()))
 
     def run_seed(self, record: dict[str, Any]) -> int:
         """The seed of the other processes (dropout), whose random states are not in the checkpoint."""

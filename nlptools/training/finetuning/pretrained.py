@@ -19,15 +19,15 @@ from nlptools.configs.layers import Layers, layers, read_mix
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
+from nlptools.models.huggingface import peft
 from nlptools.models.tasks.heads import BESIDE_HEADS, LAYER_HEADS, TASK_HEADS, TaskHeads
 from nlptools.tasks import outputs
 from nlptools.tasks import task as tasks
 from nlptools.tasks.task import Task
 from nlptools.text import chat_templates
+from nlptools.training import lora
 from nlptools.training.finetuning import rates
 from nlptools.training.objective import Objective
-
-_WITH_HEADS = {"transformer": "gpt-tasks", "modern": "modern-tasks"}  # language models: the same with heads of tasks
 
 
 def opened(settings: Finetune) -> Pretrained:
@@ -38,7 +38,7 @@ def opened(settings: Finetune) -> Pretrained:
         raise UsageError(
             f"{display(settings.model)} is an ELMo: --features says where its vectors go", hint="--features input"
         )
-    if base.arch not in _WITH_HEADS and not isinstance(base.model, TaskHeads):
+    if base.arch not in registry.WITH_HEADS and not isinstance(base.model, TaskHeads):
         raise BundleError(
             f"{display(settings.model)}: not an encoder or a GPT",
             hint="finetune takes a BERT, an ELECTRA, a GPT or a LLaMA",
@@ -50,7 +50,7 @@ def opened(settings: Finetune) -> Pretrained:
     which = layers(settings.layers)
     if not which.count(sizes.num_hidden_layers + 1):
         raise UsageError(f"--layers {settings.layers}: the model has layers 0 to {sizes.num_hidden_layers}")
-    return Pretrained(base, settings)
+    return Pretrained(base, settings, lora.adapter(settings, base, settings.model))
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,16 @@ class Pretrained:
 
     base: bundle.Bundle
     options: Finetune
+    adapter: peft.Adapter | None = None  # None: all weights are trained
+
+    @property
+    def arch(self) -> str:
+        """The architecture of the model with heads."""
+        return registry.WITH_HEADS.get(self.base.arch, self.base.arch)
 
     def settings(self) -> dict[str, Any]:
         """The settings besides `Finetune`; a continued run must have the same."""
-        return {}
+        return {} if self.adapter is None else {"base": self.adapter.digest}
 
     def encoding(self, examples: Sequence[Any], threads: int) -> Encoding:
         """How texts become rows, which may depend on the training examples; the argument of `Task.features`."""
@@ -76,7 +82,10 @@ class Pretrained:
     def model(self, task: Task, seed: int) -> TaskHeads:
         """The initial model, on the CPU in float32, with a new head, or with its own head if that is for the same labels."""
         options = self.options
-        model = new_model(self.base, task, seed, layers(options.layers), options.encoder_dropout)
+        which = layers(options.layers)
+        model = new_model(self.base, task, seed, which, options.encoder_dropout)
+        if self.adapter is not None:
+            lora.adapt(model, self.arch, self.adapter.settings, seed, _weights(self.base, task, which))
         rates.freeze(model, frozen(options.freeze))
         return model
 
@@ -101,8 +110,8 @@ class Pretrained:
             chat_templates.keep(directory, str(base.path), self.options.chat)
             # transformers finds the last token of a row by the padding
             more = {"bos_token_id": base.start, "eos_token_id": base.eos, "pad_token_id": base.eos, **more}
-        arch = _WITH_HEADS.get(base.arch, base.arch)
-        bundle.save_encoder(directory, model, weights, base.tokenizer, arch=arch, training=training, more=more)
+        how: dict[str, Any] = {"arch": self.arch, "training": training, "more": more, "adapter": self.adapter}
+        bundle.save_encoder(directory, model, weights, base.tokenizer, **how)
 
 
 def new_model(
@@ -123,7 +132,7 @@ def new_model(
         config = replace(config, **{name: dropout for name in vars(config) if name.endswith("_dropout")})
     if base.is_encoder and task.head in ("sequence", "choice") and config.family == "bert":
         heads = ("pooler", *heads)
-    kind = registry.model_class(_WITH_HEADS.get(base.arch, base.arch))
+    kind = registry.model_class(registry.WITH_HEADS.get(base.arch, base.arch))
     model: TaskHeads = kind(config, heads, task.num_labels, sees)
     torch.manual_seed(seed)
     model.initialize()

@@ -15,7 +15,7 @@ from nlptools.batches.completions import NEXT, PackedBatches, Segment
 from nlptools.batches.features import Features
 from nlptools.batches.windows import NO_TARGET
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute, Training
+from nlptools.configs import Compute, Training, lora
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining, refuse_other_options
 from nlptools.corpora.counts import Counts
 from nlptools.errors import DataError, UsageError
@@ -86,6 +86,9 @@ class CompletionTask(SpooledTask[Completions]):
     def values(self, model: Any, scored: np.ndarray, features: Features) -> dict[str, float]:
         """The measures of a validation from the log-probability of each sequence and its number of targets, (S, 2)."""
 
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self.policy.settings()}
+
     def source(self, data: Spooled[Completions], model: Any, backend: Backend) -> PackedBatches:
         """Batches of sequences that are packed into rows."""
         where = {"seed": self.seed, "rank": backend.rank, "world_size": backend.world_size}
@@ -152,11 +155,11 @@ def finetune(
         UsageError: an option of another task, or --chat for a model with another chat template.
         BundleError: the model is not a Transformer language model. And the errors of `run_job`.
     """
-    refuse_other_options(settings, settings.task, kind.own_options)
+    refuse_other_options(settings, settings.task, (*kind.own_options, *lora.NAMES))
     refuse_other_options(files, settings.task, ("layout",))
     if settings.best not in kind.bests:
         raise UsageError(f"--best {settings.best}: expected {', '.join(kind.bests[:-1])} or {kind.bests[-1]}")
     inputs = streams.check_inputs(inputs, run.held_out)
-    policy = Policy.open(str(settings.model), settings.chat)
+    policy = Policy.open(str(settings.model), settings, settings.chat)
     task: Any = kind(settings, run, inputs, compute.seed, policy, files, encoding_errors)  # a whole `Task`
     return run_job(task, run, compute, invocation)

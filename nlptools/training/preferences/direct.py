@@ -74,14 +74,14 @@ class _Preference(CompletionTask):
             messages.note(
                 f"computing the log-probabilities of {messages.counted(len(rows), 'response')} by the reference"
             )
-            model = backend.for_model(self.policy.base.model).for_inference(self.model())
+            model = backend.for_model(self.policy.base.model).for_inference(self.policy.model(dropout=0.0))
             computed = log_probabilities(model, rows, backend)
             assert computed is not None
             reference = computed[:, 0].astype(np.float32)
         return replace(rows, targets={**rows.targets, GOOD: good, REFERENCE: reference}, examples=bounds)
 
     def model(self) -> Any:
-        return self.policy.model(dropout=0.0)
+        return self.policy.trained(0.0, self.seed)
 
     def objective(self, model: Any) -> PreferenceLoss:
         return PreferenceLoss(model, self.options.loss, self.options.beta)

@@ -39,7 +39,7 @@ class _Instruct(CompletionTask):
         return [demonstration(example, self.policy.template) for example in examples]
 
     def model(self) -> Any:
-        return self.policy.model(self.options.encoder_dropout)
+        return self.policy.trained(self.options.encoder_dropout, self.seed)
 
     def objective(self, model: Any) -> Objective:
         return Answers(model)

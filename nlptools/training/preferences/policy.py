@@ -22,8 +22,10 @@ from nlptools.compute.backend import Backend
 from nlptools.errors import BundleError, display
 from nlptools.inference.loading import open_model
 from nlptools.models import registry
+from nlptools.models.huggingface import peft
 from nlptools.models.language.gpt import GPT
 from nlptools.text import chat_templates
+from nlptools.training import lora
 
 _BATCH_TOKENS = 4096  # without gradients
 _PLACE = "place"  # of each token among all
@@ -41,11 +43,15 @@ class Policy:
     base: bundle.Bundle
     path: str
     chat: str | None = None
+    adapter: peft.Adapter | None = None  # None: all weights are trained
 
     @classmethod
-    def open(cls, path: str, chat: str | None = None) -> Policy:
-        """The model directory `path`. Raises InputError, BundleError, also for a model that cannot be aligned; UsageError for
-        a directory with another template than `chat`.
+    def open(cls, path: str, settings: Any, chat: str | None = None) -> Policy:
+        """The model directory `path`, to be trained with the adapters of `settings`, if any.
+
+        Raises:
+            InputError, BundleError: no such model, or one that cannot be aligned.
+            UsageError: a directory with another template than `chat`; see also `lora.adapter`.
         """
         opened = open_model(path).bundle
         if not isinstance(opened.model, GPT):
@@ -54,18 +60,29 @@ class Policy:
                 hint="a GPT-2, a LLaMA, or a directory of train-lm --arch transformer or modern",
             )
         chat_templates.for_training(path, chat)
-        return cls(opened, path, chat)
+        return cls(opened, path, chat, lora.adapter(settings, opened, path))
 
     @property
     def template(self) -> chat_templates.Conversation | None:
         """How messages become text; None: see `batches.conversations`."""
         return chat_templates.for_training(self.path, self.chat)
 
+    def settings(self) -> dict[str, Any]:
+        """What must be the same when a run continues."""
+        return {} if self.adapter is None else {"base": self.adapter.digest}
+
     def encoding(self, max_length: int, threads: int) -> CompletionEncoding:
         """How prompts and responses become rows of at most `max_length` tokens, 0 for the model's limit."""
         limit = int(self.base.model.max_context or 0)
         longest = min(max_length or limit, limit)
         return CompletionEncoding(self.base.tokenizer, self.base.start, self.base.eos, longest, threads, self.template)
+
+    def trained(self, dropout: float | None, seed: int) -> GPT:
+        """The model to train: `model`, with new adapters if there are to be any. `seed`: of these."""
+        model = self.model(dropout)
+        if self.adapter is not None:
+            lora.adapt(model, self.base.arch, self.adapter.settings, seed, self.base.weights())
+        return model
 
     def model(self, dropout: float | None) -> GPT:
         """A copy of the model, on the CPU in float32. `dropout`: None for those of the directory."""
@@ -89,6 +106,7 @@ class Policy:
             document=self.base.document,
             training=record,
             files=chat_templates.keep(directory, self.path, self.chat),
+            adapter=self.adapter,
         )
 
 

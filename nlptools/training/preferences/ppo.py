@@ -59,7 +59,7 @@ def train_ppo(
     run.check()
     compute = compute or Compute()
     names = streams.check_inputs(inputs)
-    policy = Policy.open(settings.policy)
+    policy = Policy.open(settings.policy, settings)
     context = int(policy.base.model.max_context or 0)
     if settings.max_new_tokens >= context:
         raise UsageError(f"--max-new-tokens {settings.max_new_tokens}: the context of the model has {context} tokens")
@@ -82,6 +82,9 @@ class _PPO(SpooledTask[Prompts]):
     criterion: Criterion = LOSS
     measures: tuple[str, ...] = ()
 
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings(), **self.policy.settings()}
+
     def encode(self, path: Path, backend: Backend, held_out: bool) -> Prompts:
         if backend.world_size > 1:
             raise UsageError("train-ppo runs in one process")
@@ -98,8 +101,8 @@ class _PPO(SpooledTask[Prompts]):
 
     def model(self) -> ActorCritic:
         values = self.options.algorithm == "ppo"
-        critic = self.policy.model(dropout=0.0) if values and self.options.critic == "separate" else None
-        return ActorCritic(self.policy.model(dropout=0.0), values, critic)
+        critic = self.policy.trained(0.0, self.seed) if values and self.options.critic == "separate" else None
+        return ActorCritic(self.policy.trained(0.0, self.seed), values, critic)
 
     def objective(self, model: ActorCritic) -> ClippedSurrogate:
         return ClippedSurrogate(model, self.options)

@@ -25,6 +25,7 @@ from nlptools.configs.ppo import TrainPPO
 from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.generated import continuation_text
+from nlptools.layers import lora
 from nlptools.training.preferences import advantages
 from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.policy import Policy, sums, token_log_probabilities, token_numbers
@@ -89,7 +90,9 @@ class Rollouts:
         reward: Reward,
         backend: Backend,
     ) -> None:
-        """`model`: the model that is trained. The reference is the model of `policy`."""
+        """`model`: the model that is trained. The reference is the model of `policy`; that is `model` without its adapters, if it
+        has any.
+        """
         self.policy, self.prompts, self.settings, self.batch_size, self.seed = (
             policy,
             prompts,
@@ -98,7 +101,8 @@ class Rollouts:
             seed,
         )
         self.model, self.reward, self.backend = model, reward, backend
-        self.reference = backend.for_inference(policy.base.model)  # not a third copy of the weights
+        # not one more copy of the weights
+        self.reference = model.policy if policy.adapter else backend.for_inference(policy.base.model)
         size = min(settings.rollouts, len(prompts.ids)) * settings.group
         self.batches_per_rollout = settings.passes * -(-size // batch_size)
         self.batches_per_epoch = len(prompts.ids) * settings.group / size * self.batches_per_rollout
@@ -190,7 +194,8 @@ class Rollouts:
     def _judged(self, features: Features, rewards: np.ndarray, penalized: np.ndarray) -> Rollout:
         """The samples with log-probabilities, values, advantages and returns."""
         numbers = token_numbers(self.model.read, features, self.backend)
-        reference = token_log_probabilities(self.reference, features, self.backend)
+        with lora.switched_off(self.reference):
+            reference = token_log_probabilities(self.reference, features, self.backend)
         assert numbers is not None and reference is not None
         old, _, value = numbers
         real = features.targets[NEXT] != NO_TARGET

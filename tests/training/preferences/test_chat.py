@@ -14,6 +14,7 @@ from nlptools import bundle
 from nlptools.batches.completions import NEXT
 from nlptools.batches.windows import NO_TARGET
 from nlptools.configs.chat import Chat
+from nlptools.configs.finetuning import Finetune
 from nlptools.configs.generation import Generate
 from nlptools.errors import UsageError
 from nlptools.formats.readers import read
@@ -72,7 +73,7 @@ def test_prompts_are_those_of_chat(tmp_path: Path, taught: Path) -> None:
     conversation.ask("c")
     ids = model._prompt_ids(seen[0], Generate(max_new_tokens=1))
 
-    policy = Policy.open(str(taught))
+    policy = Policy.open(str(taught), Finetune(task="instruct"))
     path = lines(tmp_path / "prompts.jsonl", [{"prompt": TALK[:3]}])
     spooled = prompts.spool(tmp_path / "spool", [str(path)], None, policy.encoding(200, 1), "strict")
     assert spooled.texts == seen and spooled.ids == [ids], "train-ppo samples from what chat answers"

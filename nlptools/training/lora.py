@@ -1,0 +1,65 @@
+"""Low-rank adapters for a model that is trained, and the freezing of all else; see `layers.lora`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from nlptools import bundle
+from nlptools.configs import lora
+from nlptools.configs.lora import LoRA
+from nlptools.errors import UsageError, display
+from nlptools.files import artifacts, hub_cache
+from nlptools.layers.linear import Linear
+from nlptools.layers.lora import LowRankLinear
+from nlptools.models.huggingface import peft
+
+
+def adapter(settings: Any, base: bundle.Bundle, name: str) -> peft.Adapter | None:
+    """The adapters that the options of a command ask for; None: all weights are trained.
+
+    Args:
+        name: what the command calls the model `base`.
+
+    Raises:
+        UsageError: the base has adapters itself.
+    """
+    chosen = lora.of(settings)
+    if chosen is None:
+        return None
+    if peft.is_adapter(base.path):
+        raise UsageError(
+            f"--lora: {display(name)} has adapters already, which are not trained further",
+            hint=f"nlptools convert {name} MODEL, then --lora on MODEL; or train all weights, without --lora",
+        )
+    by_name = not Path(name).exists() and base.path == hub_cache.locate(name)
+    return peft.Adapter(chosen, name if by_name else str(base.path.resolve()), artifacts.weights_digest(base.path))
+
+
+def adapt(model: Any, arch: str, settings: LoRA, seed: int, weights: Mapping[str, Tensor]) -> None:
+    """Give the linear maps of the blocks of a model adapters, and freeze all other weights but those of heads.
+
+    Args:
+        weights: what the model was initialized with, by name; frozen weights become these tensors, not copies of them.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    for name, module in list(model.named_modules()):
+        if type(module) is not Linear or ".blocks." not in f".{name}":
+            continue
+        if settings.lora_targets == "attention" and ".attention." not in name:
+            continue
+        parts, _ = peft.modules(arch, name, module.out_features, model.config)
+        sizes = settings.lora, settings.lora_alpha, settings.lora_dropout
+        adapted = LowRankLinear(module, list(parts.values()), *sizes)
+        adapted.initialize(generator)
+        parent, _, own = name.rpartition(".")
+        setattr(model.get_submodule(parent), own, adapted)
+    for name, parameter in model.named_parameters():
+        learns = name.endswith((".lora_A", ".lora_B")) or peft.is_whole(arch, name)
+        parameter.requires_grad_(learns)
+        if not learns and name in weights:
+            parameter.data = weights[name]

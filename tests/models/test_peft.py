@@ -1,0 +1,167 @@
+"""Directories of adapters: the names and shapes that PEFT has, the sum of base and adapters by hand, what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from nlptools import bundle
+from nlptools.configs.lora import LoRA
+from nlptools.errors import BundleError
+from nlptools.files import artifacts
+from nlptools.models.huggingface import peft
+from nlptools.training import lora
+from tests.tasks.tiny_tasks import encoder, gpt
+from tests.tiny_bundles import words_bundle
+
+
+def adapters(tmp_path: Path, base: Path, **settings: Any) -> Path:
+    """A directory of random adapters for the model in `base`."""
+    loaded = bundle.load(base)
+    chosen = LoRA(**{"lora": 2, "lora_alpha": 3.0, **settings})
+    model: Any = loaded.model
+    lora.adapt(model, loaded.arch, chosen, 0, {})
+    for module in model.modules():
+        if hasattr(module, "lora_B"):
+            torch.nn.init.normal_(module.lora_B, std=0.1)
+    adapter, out = peft.Adapter(chosen, str(base.resolve()), ""), tmp_path / "adapters"
+    out.mkdir()
+    how: dict[str, Any] = {"training": {}, "adapter": adapter}
+    if loaded.is_encoder:
+        bundle.save_encoder(out, model, model.state_dict(), loaded.tokenizer, **how)
+    else:
+        bundle.save(
+            out, loaded.arch, model, model.state_dict(), loaded.tokenizer, eos=loaded.eos, document="line", **how
+        )
+    return out
+
+
+def change(path: Path, **values: Any) -> None:
+    """Change adapter_config.json, as another program might have written it."""
+    data = json.loads((path / peft.CONFIG).read_text()) | values
+    (path / peft.CONFIG).write_text(json.dumps(data))
+
+
+LAYOUTS: dict[str, tuple[Any, str, list[str], dict[str, tuple[int, int]]]] = {
+    "bert": (
+        encoder,
+        "bert.encoder.layer.1.",
+        ["attention.output.dense", "intermediate.dense", "key", "output.dense", "query", "value"],
+        {"attention.self.query": (32, 32), "attention.self.value": (32, 32), "intermediate.dense": (32, 64),
+         "output.dense": (64, 32)},
+    ),
+    "gpt2": (
+        gpt,
+        "transformer.h.1.",
+        ["attn.c_proj", "c_attn", "c_fc", "mlp.c_proj"],
+        {"attn.c_attn": (32, 96), "attn.c_proj": (32, 32), "mlp.c_fc": (32, 64), "mlp.c_proj": (64, 32)},
+    ),
+    "llama": (
+        lambda path: words_bundle(path, "modern"),
+        "model.layers.1.",
+        ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"],
+        {"self_attn.q_proj": (32, 32), "self_attn.k_proj": (32, 16), "self_attn.v_proj": (32, 16),
+         "mlp.gate_proj": (32, 48), "mlp.down_proj": (48, 32)},
+    ),
+}  # fmt: skip
+
+
+def inside(layer: str) -> str:
+    """The name of a layer in a model without heads, as the encoders here are: BertModel."""
+    return layer.removeprefix("bert.")
+
+
+@pytest.mark.parametrize("family", LAYOUTS)
+def test_layout(tmp_path: Path, family: str) -> None:
+    make, layer, targets, shapes = LAYOUTS[family]
+    path = adapters(tmp_path, make(tmp_path / "base"))
+    tensors = artifacts.load_tensors(path / "adapter_model.safetensors")
+    for name, (inputs, outputs) in shapes.items():
+        assert tuple(tensors[f"base_model.model.{inside(layer)}{name}.lora_A.weight"].shape) == (2, inputs)
+        assert tuple(tensors[f"base_model.model.{inside(layer)}{name}.lora_B.weight"].shape) == (outputs, 2)
+    data = artifacts.read_json(path / "adapter_config.json")
+    assert data["target_modules"] == targets and data["fan_in_fan_out"] == (family == "gpt2")
+    assert (data["peft_type"], data["r"], data["lora_alpha"], data["bias"]) == ("LORA", 2, 3, "none")
+    assert data["base_model_name_or_path"] == str((tmp_path / "base").resolve())
+    assert data["task_type"] == ("FEATURE_EXTRACTION" if family == "bert" else "CAUSAL_LM")
+    assert not (path / "model.safetensors").exists() and artifacts.verify(path)
+
+
+def test_targets_of_attention(tmp_path: Path) -> None:
+    path = adapters(tmp_path, gpt(tmp_path / "base"), lora_targets="attention")
+    assert artifacts.read_json(path / "adapter_config.json")["target_modules"] == ["attn.c_proj", "c_attn"]
+    tensors = artifacts.load_tensors(path / "adapter_model.safetensors")
+    assert len(tensors) == 2 * 2 * 2 and not any("mlp" in name for name in tensors)
+
+
+@pytest.mark.parametrize("family", LAYOUTS)
+@pytest.mark.parametrize("rslora", [False, True])
+def test_sum_by_hand(tmp_path: Path, family: str, rslora: bool) -> None:
+    make, layer, _, shapes = LAYOUTS[family]
+    path = adapters(tmp_path, make(tmp_path / "base"))
+    change(path, use_rslora=rslora)
+    base, tensors = artifacts.load_weights(tmp_path / "base"), artifacts.load_tensors(path / peft.WEIGHTS)
+    whole = peft.load_weights(path)
+    assert whole.keys() == base.keys()
+    for name in shapes:
+        up, down = (tensors[f"base_model.model.{inside(layer)}{name}.lora_{which}.weight"] for which in "BA")
+        product = up @ down * (3 / math.sqrt(2) if rslora else 3 / 2)
+        product = product.t() if family == "gpt2" else product
+        torch.testing.assert_close(whole[f"{layer}{name}.weight"], base[f"{layer}{name}.weight"] + product)
+    changed = {name for name in base if not torch.equal(whole[name], base[name])}
+    assert len(changed) == sum(".lora_A." in name for name in tensors)
+
+
+def test_base_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = adapters(tmp_path, gpt(tmp_path / "base"))
+    expected = bundle.load(path).weights()
+    change(path, base_model_name_or_path="../base")
+    monkeypatch.chdir("/")
+    assert all(torch.equal(expected[name], tensor) for name, tensor in bundle.load(path).weights().items())
+    shutil.move(tmp_path / "base", tmp_path / "moved")
+    with pytest.raises(BundleError, match=r"adapters of '?\.\./base'?, which is not a model directory here"):
+        bundle.load(path)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"peft_type": "IA3"}, "peft_type 'IA3' is not supported, expected LORA"),
+        ({"use_dora": True}, "use_dora is not supported"),
+        ({"alpha_pattern": {"c_attn": 4}}, "alpha_pattern is not supported"),
+        ({"init_lora_weights": "pissa"}, "init_lora_weights 'pissa' is not supported"),
+        ({"lora_alpha": "16"}, "lora_alpha is '16', expected a number"),
+        ({"base_model_name_or_path": None}, "base_model_name_or_path is None, expected a model"),
+    ],
+)
+def test_refused(tmp_path: Path, values: dict[str, Any], message: str) -> None:
+    path = adapters(tmp_path, gpt(tmp_path / "base"))
+    change(path, **values)
+    with pytest.raises(BundleError, match=message):
+        bundle.load(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("transformer.h.0.attn.c_attn.lora_A.weight", (3, 32), "do not belong together"),
+        ("transformer.h.0.attn.c_attn.lora_B.weight", (95, 2), r"for shape \(32, 95\)"),
+        ("transformer.h.9.attn.c_attn.lora_A.weight", (2, 32), "only one of its two matrices"),
+        ("transformer.wte.lora_embedding_A", (2, 32), "lora_embedding_A is not supported"),
+        ("lm_head.weight", (24, 32), "an output matrix of its own"),
+        ("score.bias", (2,), "unknown weight score.bias"),
+    ],
+)
+def test_damaged(tmp_path: Path, name: str, shape: tuple[int, ...], message: str) -> None:
+    path = adapters(tmp_path, gpt(tmp_path / "base"))
+    tensors = artifacts.load_tensors(path / peft.WEIGHTS)
+    (path / artifacts.MANIFEST).unlink()
+    artifacts.save_tensors(path / peft.WEIGHTS, tensors | {f"base_model.model.{name}": torch.zeros(shape)})
+    with pytest.raises(BundleError, match=message):
+        bundle.load(path)
