@@ -12,12 +12,6 @@ from pathlib import Path
 
 import pytest
 from conftest import Run, environment
-from tiny_bundles import words_bundle
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return words_bundle(tmp_path_factory.mktemp("serve") / "words")
 
 
 @pytest.fixture
