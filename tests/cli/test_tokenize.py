@@ -181,15 +181,15 @@ def test_blocks_and_files(call, tmp_path, english):
     assert call("tokenize", "a", "-o", "out", "--force").code == 0
 
 
-def test_a_long_file_is_what_a_pipe_gives(run, model, tmp_path, english):
+def test_a_long_file_is_what_a_pipe_gives(run, call, model, tmp_path, english):
     text = ("\n".join(english) + "\n") * 16  # beyond the size from which two blocks are worked on at a time
     assert len(text) > 5 << 20
     (tmp_path / "long").write_text(text)
     for extra in ((), ("--to", "ids")):
-        done = run("tokenize", "-t", model, *extra, "long")
+        done = call("tokenize", "-t", model, *extra, "long")
         assert done.code == 0 and done.out == run("tokenize", "-t", model, *extra, stdin=text).out
     (tmp_path / "long").write_bytes(text.encode() + b"bad \xff\n")
-    done = run("tokenize", "-t", model, "long")
+    done = call("tokenize", "-t", model, "long")
     assert done.code == 65 and f"long:{len(english) * 16 + 1}: invalid UTF-8" in done.err
     assert done.err.count("\n") == 2
 
