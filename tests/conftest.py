@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -116,45 +120,59 @@ def own_messages() -> Iterator[None]:
     messages.settings = before
 
 
-@pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
-    """As `run`, but inside this process: for commands that load PyTorch, which takes seconds in each new one."""
-    import io
+@contextmanager
+def _streams(data: bytes) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Files in the place of standard output and standard error, as descriptors and as objects; `data` on standard input."""
+    kept = [os.dup(number) for number in range(3)]
+    with ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in kept]
+        files[0].write(data)
+        files[0].seek(0)
+        for number, file in enumerate(files):
+            os.dup2(file.fileno(), number)
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
+        texts = [io.TextIOWrapper(io.FileIO(n, "wb", closefd=False), encoding="utf-8", newline="\n") for n in (1, 2)]
+        patch.setattr(sys, "stdout", texts[0])
+        patch.setattr(sys, "stderr", texts[1])
+        try:
+            yield files[1], files[2]
+        finally:
+            for text in texts:
+                text.flush()
+            for number, descriptor in enumerate(kept):
+                os.dup2(descriptor, number)
+                os.close(descriptor)
 
+
+def within(place: Path, *args: object, stdin: str | bytes = b"", env: dict[str, str] | None = None) -> Finished:
+    """A command in this process with `place` as its working directory: a new process would load PyTorch for seconds."""
     from nlptools import cli, messages
     from nlptools.files import standard, streams
 
-    def call(*args: object, stdin: str | bytes = b"", env: dict[str, str] | None = None) -> Finished:
-        data = stdin.encode() if isinstance(stdin, str) else stdin
-        (tmp_path / ".stdin").write_bytes(data)
-        monkeypatch.chdir(tmp_path)
+    data = stdin.encode() if isinstance(stdin, str) else stdin
+    before, messages.settings = messages.settings, messages.Settings()
+    with pytest.MonkeyPatch.context() as patch, _streams(data) as (out, err):
+        patch.chdir(place)
         for key, value in {**EXACT, **(env or {})}.items():
-            monkeypatch.setenv(key, value)
-        before, messages.settings = messages.settings, messages.Settings()
-        descriptor, kept = os.open(tmp_path / ".stdin", os.O_RDONLY), os.dup(0)
-        os.dup2(descriptor, 0)
-        capfdbinary.readouterr()
-        written = io.TextIOWrapper(open(1, "wb", closefd=False), encoding="utf-8", newline="\n")  # noqa: SIM115
-        shown = io.TextIOWrapper(open(2, "wb", closefd=False), encoding="utf-8", newline="\n")  # noqa: SIM115
-        monkeypatch.setattr(sys, "stdout", written)
-        monkeypatch.setattr(sys, "stderr", shown)
+            patch.setenv(key, value)
         try:
             code = cli.run([str(arg) for arg in args])
             messages.finish()
         finally:
-            written.flush()
-            shown.flush()
-            os.dup2(kept, 0)
-            os.close(kept)
-            os.close(descriptor)
-            (tmp_path / ".stdin").unlink()
             messages.settings = before
             standard.closed.clear()
             streams.limit_lines(streams.MAX_LINE)
-        out, err = capfdbinary.readouterr()
-        return Finished(code, out, err.decode("utf-8", "replace"))
+        sys.stdout.flush()
+        sys.stderr.flush()
+        texts = [os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0) for file in (out, err)]
+    return Finished(code, texts[0], texts[1].decode("utf-8", "replace"))
 
-    return call
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """As `run`, but `within` this process."""
+    monkeypatch.chdir(tmp_path)
+    return partial(within, tmp_path)
 
 
 @pytest.fixture

@@ -8,9 +8,12 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import forks
 import pytest
 from conftest import ROOT, environment
 
@@ -43,8 +46,8 @@ def write_pairs(folder: Path) -> None:
 
 
 @pytest.fixture
-def scratch(tmp_path: Path) -> Path:
-    """A directory with text to train and to measure on, and `nlptools` in a directory of its own."""
+def scratch(tmp_path: Path) -> Iterator[Path]:
+    """A directory with text to train and to measure on, and `nlptools`, by a server, in a directory of its own."""
     work = tmp_path / "work"
     work.mkdir()
     subprocess.run([sys.executable, ROOT / "examples/python_texts"], cwd=work, check=True, capture_output=True)
@@ -54,9 +57,11 @@ def scratch(tmp_path: Path) -> Path:
     write_pairs(work)
     (tmp_path / "bin").mkdir()
     program = tmp_path / "bin/nlptools"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m nlptools "$@"\n')
-    program.chmod(0o755)
-    return tmp_path
+    # a short name: that of a socket may have 100 bytes
+    with tempfile.TemporaryDirectory() as place, forks.server(f"{place}/commands", environment()) as command:
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        program.chmod(0o755)
+        yield tmp_path
 
 
 def test_the_commands_of_readme_and_guides_run(scratch: Path) -> None:

@@ -1,4 +1,4 @@
-"""nlptools build-vocab, as a process: what is learned, that nothing is lost, and that it is the same each time."""
+"""nlptools build-vocab: what is learned, that nothing is lost, and that it is the same each time."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def test_words_of_a_pipe(shell):
 
 
 @pytest.mark.parametrize("kind", [*PIECES, *DIRECTORIES])
-def test_the_same_bytes_again(run, text, tmp_path, kind):
+def test_the_same_bytes_again(call, text, tmp_path, kind):
     size = ["--size", "400"] if kind != "char" else []
     for name, threads, hash_seed in (("a", "1", "1"), ("b", "2", "2"), ("c", "0", "3")):
-        done = run(
+        done = call(
             "build-vocab",
             "--kind",
             kind,
@@ -76,16 +76,18 @@ def test_the_same_bytes_again(run, text, tmp_path, kind):
 
 @pytest.mark.parametrize("kind", DIRECTORIES)
 @pytest.mark.parametrize("lowercase", [False, True])
-def test_transformers_opens_it(run, text, tmp_path, kind, lowercase, monkeypatch):
+def test_transformers_opens_it(call, text, tmp_path, kind, lowercase, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     extra = ["--lowercase"] if lowercase else []
-    assert run("build-vocab", "--kind", kind, "--size", "500", "-o", "tok/", "--special", "<x>", *extra, text).code == 0
+    assert (
+        call("build-vocab", "--kind", kind, "--size", "500", "-o", "tok/", "--special", "<x>", *extra, text).code == 0
+    )
     names = {"wordpiece": {"vocab.txt"}, "byte-bpe": {"vocab.json", "merges.txt"}}[kind]
     assert set(os.listdir(tmp_path / "tok")) == names | {"tokenizer.json", "tokenizer_config.json"}
     transformers = pytest.importorskip("transformers")
     theirs = transformers.AutoTokenizer.from_pretrained(str(tmp_path / "tok"))
     line = "The module <x> isn't Here."
-    ours = run("tokenize", "-t", "tok", "--to", "ids", stdin=line + "\n").text.split()
+    ours = call("tokenize", "-t", "tok", "--to", "ids", stdin=line + "\n").text.split()
     assert theirs(line, add_special_tokens=False)["input_ids"] == [int(id) for id in ours]
     if kind == "wordpiece":
         assert (theirs.pad_token_id, theirs.cls_token, theirs.sep_token) == (0, "[CLS]", "[SEP]")
@@ -95,8 +97,8 @@ def test_transformers_opens_it(run, text, tmp_path, kind, lowercase, monkeypatch
 
 @pytest.mark.parametrize("kind", ["words", *PIECES, *DIRECTORIES])
 @pytest.mark.parametrize("stdin", [b"", b" \n\n"])
-def test_no_training_data(run, tmp_path, kind, stdin):
-    done = run("build-vocab", "--kind", kind, "-o", "out", stdin=stdin)
+def test_no_training_data(call, tmp_path, kind, stdin):
+    done = call("build-vocab", "--kind", kind, "-o", "out", stdin=stdin)
     assert done.code == 65
     assert "no training data" in done.err
     assert done.err.count("\n") == 1
@@ -104,31 +106,31 @@ def test_no_training_data(run, tmp_path, kind, stdin):
 
 
 @pytest.mark.parametrize("kind", [*PIECES, *DIRECTORIES])
-def test_hardly_any_training_data(run, kind):
-    done = run("build-vocab", "--kind", kind, "--size", "2000", "-o", "out", stdin=b"hello world\n")
+def test_hardly_any_training_data(call, kind):
+    done = call("build-vocab", "--kind", kind, "--size", "2000", "-o", "out", stdin=b"hello world\n")
     assert done.code == 0
     assert ("the vocabulary has" in done.err) == (kind != "char")
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", *DIRECTORIES])
-def test_too_small_a_size(run, kind, tmp_path):
-    done = run("build-vocab", "--kind", kind, "--size", "5", "-o", "out", stdin=b"hello world\n" * 5)
+def test_too_small_a_size(call, kind, tmp_path):
+    done = call("build-vocab", "--kind", kind, "--size", "5", "-o", "out", stdin=b"hello world\n" * 5)
     assert done.code == 65
     assert "a vocabulary of 5 is too small" in done.err
     assert os.listdir(tmp_path) == []
 
 
-def test_existing_output(run, text, tmp_path):
+def test_existing_output(call, text, tmp_path):
     for kind, name, file in (("words", "v", "v"), ("char", "c", "c.vocab"), ("char", "d.model", "d.model")):
         (tmp_path / file).write_text("old")
-        assert run("build-vocab", "--kind", kind, "-o", name, text).code == 73
+        assert call("build-vocab", "--kind", kind, "-o", name, text).code == 73
         assert (tmp_path / file).read_text() == "old"
-        assert run("build-vocab", "--kind", kind, "-o", name, "--force", text).code == 0
+        assert call("build-vocab", "--kind", kind, "-o", name, "--force", text).code == 0
     (tmp_path / "dir").mkdir()
-    assert run("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", text).code == 0
-    assert run("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", text).code == 73
-    assert run("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", "--force", text).code == 0
-    assert run("build-vocab", "--kind", "char", "-o", "none/x", text).code == 73
+    assert call("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", text).code == 0
+    assert call("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", text).code == 73
+    assert call("build-vocab", "--kind", "byte-bpe", "-o", "dir", "--size", "300", "--force", text).code == 0
+    assert call("build-vocab", "--kind", "char", "-o", "none/x", text).code == 73
 
 
 @pytest.mark.parametrize(
@@ -142,13 +144,13 @@ def test_existing_output(run, text, tmp_path):
         ["--size", "-1"],
     ],
 )
-def test_usage(run, args):
-    assert run("build-vocab", *args, stdin="a\n").code == 2
+def test_usage(call, args):
+    assert call("build-vocab", *args, stdin="a\n").code == 2
 
 
-def test_long_lines_are_cut_aloud(run, tmp_path):
+def test_long_lines_are_cut_aloud(call, tmp_path):
     stdin = b"short line\n" + b"long words here " * 1000 + b"zebra\n" + "ü".encode() * 5000 + b"\n"
-    done = run("build-vocab", "--kind", "char", "--coverage", "1", "-o", "out", stdin=stdin)
+    done = call("build-vocab", "--kind", "char", "--coverage", "1", "-o", "out", stdin=stdin)
     assert done.code == 0
     assert "cut 2 lines longer than 4192 bytes into shorter ones" in done.err
     pieces = (tmp_path / "out.vocab").read_text(encoding="utf-8")
@@ -157,9 +159,9 @@ def test_long_lines_are_cut_aloud(run, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [*PIECES, *DIRECTORIES])
-def test_nul_and_reserved_characters_lose_no_lines(run, tmp_path, kind):
+def test_nul_and_reserved_characters_lose_no_lines(call, tmp_path, kind):
     stdin = b"hello world\n" * 50 + b"zebra \0 zoo\n" * 20 + "quiz \u2585 quick\n".encode() * 20
-    done = run("build-vocab", "--kind", kind, "--size", "330", "-o", "out", stdin=stdin)
+    done = call("build-vocab", "--kind", kind, "--size", "330", "-o", "out", stdin=stdin)
     assert done.code == 0
     if kind in PIECES:
         assert "in 40 lines, NUL and U+2585" in done.err
@@ -168,33 +170,33 @@ def test_nul_and_reserved_characters_lose_no_lines(run, tmp_path, kind):
         assert "q" in pieces
 
 
-def test_special_symbols(run, text, tmp_path):
+def test_special_symbols(call, text, tmp_path):
     args = ["build-vocab", "--kind", "bpe", "--size", "300", "--special", "<pad>,<mask>,<unk>", "-o", "m"]
-    assert run(*args, text).code == 0
-    done = run("tokenize", "-t", "m.model", stdin="a<mask>b <pad>\n")
+    assert call(*args, text).code == 0
+    done = call("tokenize", "-t", "m.model", stdin="a<mask>b <pad>\n")
     assert "<mask>" in done.text.split()
     assert "<pad>" not in done.text.split()
 
 
-def test_lower_case_stays_in_the_model(run, text, tmp_path):
-    assert run("build-vocab", "--kind", "bpe", "--size", "300", "--lowercase", "-o", "m", text).code == 0
-    upper, lower = (run("tokenize", "-t", "m.model", stdin=line).out for line in ("THE MODULE", "the module"))
+def test_lower_case_stays_in_the_model(call, text, tmp_path):
+    assert call("build-vocab", "--kind", "bpe", "--size", "300", "--lowercase", "-o", "m", text).code == 0
+    upper, lower = (call("tokenize", "-t", "m.model", stdin=line).out for line in ("THE MODULE", "the module"))
     assert upper == lower
 
 
-def test_max_lines(run, text):
+def test_max_lines(call, text):
     args = ["build-vocab", "--max-lines", "50", text, "--seed"]
-    assert run(*args, 1).out == run(*args, 1).out != run(*args, 2).out
+    assert call(*args, 1).out == call(*args, 1).out != call(*args, 2).out
 
 
-def test_bad_input(run, tmp_path):
+def test_bad_input(call, tmp_path):
     for kind in ("words", "unigram", "wordpiece"):
-        done = run("build-vocab", "--kind", kind, "-o", "out", stdin=b"good\nab\xffc\n")
+        done = call("build-vocab", "--kind", kind, "-o", "out", stdin=b"good\nab\xffc\n")
         assert done.code == 65
         assert "<stdin>:2: invalid UTF-8 at byte 3" in done.err
         assert os.listdir(tmp_path) == []
-        assert run("build-vocab", "--kind", kind, "-o", "out", "missing").code == 66
-    assert run("build-vocab", "-o", "/dev/full", stdin="a\n").code == 74
+        assert call("build-vocab", "--kind", kind, "-o", "out", "missing").code == 66
+    assert call("build-vocab", "-o", "/dev/full", stdin="a\n").code == 74
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")

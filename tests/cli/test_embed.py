@@ -22,12 +22,6 @@ TEXT = "the cat sat\n\na mat\nthe cat ate it up and sat on the mat\n"
 LINES = TEXT.removesuffix("\n").split("\n")
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    monkeypatch.setenv("NLPTOOLS_EMBED_THREADS", "1")
-
-
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return encoder_bundle(tmp_path_factory.mktemp("encoder") / "bert")

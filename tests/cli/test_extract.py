@@ -1,4 +1,4 @@
-"""nlptools extract, as a process: one summary for each line, whatever comes in."""
+"""nlptools extract: one summary for each line, whatever comes in."""
 
 from __future__ import annotations
 
@@ -77,14 +77,14 @@ def test_a_summary_stays_one_field(text, number, method):
     assert all(word in there for word in words), "words of the text, in their order"
 
 
-def test_files_in_turn_and_an_output(run, tmp_path):
+def test_files_in_turn_and_an_output(call, tmp_path):
     (tmp_path / "a").write_text("One. Two.\n")
     (tmp_path / "b").write_text("Three. Four.")
-    done = run("extract", "--method", "lead", "a", "-", "b", "-o", "out", stdin="Five. Six.\n")
+    done = call("extract", "--method", "lead", "a", "-", "b", "-o", "out", stdin="Five. Six.\n")
     assert (done.code, done.out) == (0, b"")
     assert (tmp_path / "out").read_text() == "One.\nFive.\nThree.\n"
-    assert run("extract", "a", "-o", "out").code == 73
-    assert run("extract", "a", "-o", "out", "--force", "--line-buffered").code == 0
+    assert call("extract", "a", "-o", "out").code == 73
+    assert call("extract", "a", "-o", "out", "--force", "--line-buffered").code == 0
     assert (tmp_path / "out").read_text() == "One.\n"
 
 

@@ -16,17 +16,6 @@ STDIN = "\n".join(PROMPTS) + "\n"
 SHORT = ("--max-new-tokens", 8)
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    monkeypatch.setenv("NLPTOOLS_GENERATE_THREADS", "1")
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return words_bundle(tmp_path_factory.mktemp("words") / "lm")
-
-
 @pytest.fixture(scope="module")
 def letters(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Bytes of a few characters, some of them halves of one, some of them to be escaped; any order is as likely."""

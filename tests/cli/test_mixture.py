@@ -10,17 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Run, environment
+from conftest import Run, environment, within
 from tiny_bundles import words_bundle
 
 TEXT = "".join(f"w1 w{i % 7} w{i % 5} w2\n" for i in range(40)) + "\nw9 nowhere w1\n"
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    monkeypatch.setenv("NLPTOOLS_SCORE_THREADS", "1")
-    monkeypatch.setenv("NLPTOOLS_GENERATE_THREADS", "1")
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +25,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "text").write_text(TEXT)
     train = ("train-lm", "--arch", "ngram", "-t", "words", "-q")
     for more in (["--order", "3", "-o", "counts", "--arpa", "counts.arpa"], ["--order", "2", "-o", "pairs"]):
-        command = [sys.executable, "-m", "nlptools", *train, *more, "text"]
-        subprocess.run(command, cwd=place, env=environment(), check=True, capture_output=True)
+        assert within(place, *train, *more, "text").code == 0
     return place
 
 

@@ -213,8 +213,7 @@ def test_a_model_for_queries(call: Run, tmp_path: Path) -> None:
     assert call("neighbors", "t.npy", "--model", "v.txt", "--method", "mul").code == 2
 
 
-def test_an_encoder_for_queries(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NLPTOOLS_EMBED_THREADS", "1")
+def test_an_encoder_for_queries(call: Run, tmp_path: Path) -> None:
     model, texts = encoder_bundle(tmp_path / "bert"), ["the cat sat", "a mat", "it ate up the mat"]
     (tmp_path / "texts").write_text("".join(f"{text}\n" for text in texts))
     assert call("embed", model, "texts", "-o", "t.npy").code == 0
@@ -234,9 +233,8 @@ def test_an_encoder_for_queries(call: Run, tmp_path: Path, monkeypatch: pytest.M
     assert wrong.code == 2 and "have 8 dimensions, the vectors of v.txt 2" in wrong.err
 
 
-def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path) -> None:
     """The example of the manual page gives what embed and neighbors give one after the other."""
-    monkeypatch.setenv("NLPTOOLS_EMBED_THREADS", "1")
     encoder_bundle(tmp_path / "minilm")
     texts = ["the cat sat", "a mat", "it ate up the mat", "", "a mat", "tab\there", "the mat"]
     (tmp_path / "notes.txt").write_text("".join(f"{text}\n" for text in texts))

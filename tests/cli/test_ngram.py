@@ -11,19 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment
+from conftest import environment, within
 
 TEXT = "".join(
     f"the {a} {b} the {c}\n" for a in ("small", "big", "old") for b in ("dog saw", "cat ate") for c in ("cat", "mouse")
 )
-
-
-def run(place: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """A command with `place` as its working directory."""
-    command = [sys.executable, "-m", "nlptools", *arguments]
-    return subprocess.run(
-        command, cwd=place, env=environment(), input=stdin, capture_output=True, text=True, check=False
-    )
 
 
 @pytest.fixture(scope="module")
@@ -31,32 +23,32 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("ngram")
     (place / "train.txt").write_text(TEXT * 2)
     (place / "valid.txt").write_text("the small dog ate the mouse\nthe red cat\n")
-    done = run(
+    done = within(
         place,
         *("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "3", "--valid", "valid.txt", "-o", "lm"),
         *("--arpa", "lm.arpa", "train.txt"),
     )
-    assert done.returncode == 0, done.stderr
-    assert "3-grams" in done.stderr and "validation perplexity" in done.stderr
+    assert done.code == 0, done.err
+    assert "3-grams" in done.err and "validation perplexity" in done.err
     return place
 
 
 def total(place: Path, model: str, *more: str) -> dict[str, Any]:
-    done = run(place, "score", model, "--per", "total", "valid.txt", *more)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    done = within(place, "score", model, "--per", "total", "valid.txt", *more)
+    assert done.code == 0, done.err
+    return json.loads(done.text)
 
 
 def test_lines_tokens_and_the_whole_text_agree(trained):
     whole = total(trained, "lm")
     assert (whole["tokens"], whole["unknown"], whole["protocol"]["context"]) == (11, 1, 2)
-    lines = run(trained, "score", "lm", "valid.txt").stdout.split("\n")[:-1]
+    lines = within(trained, "score", "lm", "valid.txt").text.split("\n")[:-1]
     assert sum(float(line.split("\t")[0]) for line in lines) == pytest.approx(whole["log_probability"], abs=1e-3)
-    tokens = run(trained, "score", "lm", "--per", "token", "valid.txt").stdout.split("\n")
+    tokens = within(trained, "score", "lm", "--per", "token", "valid.txt").text.split("\n")
     assert [row.split("\t")[0] for row in tokens[:7]] == ["the", "small", "dog", "ate", "the", "mouse", "</s>"]
     record = json.loads((trained / "lm" / "training.json").read_text())["metrics"]
     assert math.exp(record["valid_loss"]) == pytest.approx(whole["perplexity"])
-    shorter = run(trained, "score", "lm", "--no-eos", "valid.txt").stdout.split("\n")
+    shorter = within(trained, "score", "lm", "--no-eos", "valid.txt").text.split("\n")
     assert [line.split("\t")[1] for line in shorter[:2]] == ["6", "3"]
 
 
@@ -67,9 +59,9 @@ def test_the_arpa_file_is_the_same_model(trained):
 
 @pytest.mark.parametrize("model", ["lm", "lm.arpa"])
 def test_generated_text_follows_the_text(model, trained):
-    done = run(trained, "generate", model, "--temperature", "0", stdin="the small\n")
-    assert done.returncode == 0, done.stderr
-    words = done.stdout.split()
+    done = within(trained, "generate", model, "--temperature", "0", stdin="the small\n")
+    assert done.code == 0, done.err
+    words = done.text.split()
     assert words[:1] in (["dog"], ["cat"]) and words[-1:] in (["cat"], ["mouse"])
 
 
@@ -87,47 +79,47 @@ def test_pytorch_is_not_loaded_for_training_and_scoring(trained):
 
 
 def test_sentences_stand_apart(trained):
-    done = run(trained, "score", "lm.arpa", "--carry", "valid.txt")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--carry: lm.arpa sees nothing before the sentence of a token" in done.stderr
+    done = within(trained, "score", "lm.arpa", "--carry", "valid.txt")
+    assert (done.code, done.text) == (2, "")
+    assert "--carry: lm.arpa sees nothing before the sentence of a token" in done.err
 
 
 @pytest.mark.parametrize("method", ["absolute", "witten-bell", "add-k", "jelinek-mercer"])
 def test_other_methods(method, trained):
     name = f"lm-{method}"
     more = ("--arch", "ngram", "-t", "words", "--order", "2", "--smoothing", method, "--valid", "valid.txt")
-    done = run(trained, "train-lm", *more, "-o", name, "train.txt")
-    assert done.returncode == 0, done.stderr
-    assert ("weights: " in done.stderr) == (method == "jelinek-mercer")
+    done = within(trained, "train-lm", *more, "-o", name, "train.txt")
+    assert done.code == 0, done.err
+    assert ("weights: " in done.err) == (method == "jelinek-mercer")
     assert 1 < total(trained, name)["perplexity"] < 20
 
 
 def test_fitted_weights_are_better_than_others(trained):
     more = ("--arch", "ngram", "-t", "words", "--order", "2", "--smoothing", "jelinek-mercer", "--valid", "valid.txt")
-    run(trained, "train-lm", *more, "-o", "fitted", "train.txt")
+    within(trained, "train-lm", *more, "-o", "fitted", "train.txt")
     best = total(trained, "fitted")["perplexity"]
     for number, weights in enumerate((".2,.7", ".5,.3", ".05,.8")):
-        done = run(trained, "train-lm", *more, "--weights", weights, "-o", f"set{number}", "train.txt")
-        assert done.returncode == 0, done.stderr
+        done = within(trained, "train-lm", *more, "--weights", weights, "-o", f"set{number}", "train.txt")
+        assert done.code == 0, done.err
         assert total(trained, f"set{number}")["perplexity"] > best - 1e-6
 
 
 def test_characters_of_a_file_need_no_vocabulary(trained):
     more = ("--arch", "ngram", "-t", "char", "--document", "file", "--order", "6")
-    assert run(trained, "train-lm", *more, "-o", "chars", "train.txt").returncode == 0
-    done = run(trained, "generate", "chars", "--temperature", "0", "--max-new-tokens", "20", stdin="the big\n")
-    assert done.stdout.startswith(" ") and "the" in done.stdout
+    assert within(trained, "train-lm", *more, "-o", "chars", "train.txt").code == 0
+    done = within(trained, "generate", "chars", "--temperature", "0", "--max-new-tokens", "20", stdin="the big\n")
+    assert done.text.startswith(" ") and "the" in done.text
 
 
 def test_characters_of_a_file_with_a_vocabulary_include_line_ends(trained):
-    assert run(trained, "build-vocab", "-t", "char", "-o", "chars.tsv", "train.txt").returncode == 0
+    assert within(trained, "build-vocab", "-t", "char", "-o", "chars.tsv", "train.txt").code == 0
     chars = (trained / "chars.tsv").read_text().split("\n")
     (trained / "chars.tsv").write_text("\n".join(line for line in chars if not line.startswith("\\n\t")))
     more = ("--arch", "ngram", "-t", "char", "--vocab", "chars.tsv", "--document", "file", "--order", "6")
-    assert run(trained, "train-lm", *more, "-o", "given-chars", "train.txt").returncode == 0
+    assert within(trained, "train-lm", *more, "-o", "given-chars", "train.txt").code == 0
     assert "\\n\t0" in (trained / "given-chars" / "vocab.tsv").read_text().split("\n")
-    scored = run(trained, "score", "given-chars", "--per", "total", "train.txt")
-    assert json.loads(scored.stdout)["unknown"] == 0
+    scored = within(trained, "score", "given-chars", "--per", "total", "train.txt")
+    assert json.loads(scored.text)["unknown"] == 0
 
 
 @pytest.mark.parametrize(
@@ -145,35 +137,35 @@ def test_characters_of_a_file_with_a_vocabulary_include_line_ends(trained):
     ],
 )
 def test_options_that_do_not_fit(arguments, status, message, trained):
-    done = run(trained, "train-lm", "--arch", "ngram", "-t", "words", "-o", "wrong", *arguments, "train.txt")
-    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
+    done = within(trained, "train-lm", "--arch", "ngram", "-t", "words", "-o", "wrong", *arguments, "train.txt")
+    assert (done.code, done.text) == (status, "") and message in done.err
     assert not (trained / "wrong").exists()
 
 
 def test_options_of_n_grams_need_n_grams(trained):
-    done = run(trained, "train-lm", "-t", "words", "--order", "3", "-o", "wrong", "train.txt")
-    assert done.returncode == 2 and "--order does not go with --arch transformer" in done.stderr
+    done = within(trained, "train-lm", "-t", "words", "--order", "3", "-o", "wrong", "train.txt")
+    assert done.code == 2 and "--order does not go with --arch transformer" in done.err
 
 
 def test_other_commands_name_the_ones_that_take_n_grams(trained):
     for command in (("embed", "lm"), ("predict", "lm")):
-        done = run(trained, *command, "valid.txt")
-        assert done.returncode == 2 and "score and generate take those" in done.stderr
+        done = within(trained, *command, "valid.txt")
+        assert done.code == 2 and "score and generate take those" in done.err
 
 
 def test_a_finished_model_is_kept_without_force(trained):
     again = ("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "2", "-o", "lm-again")
-    assert run(trained, *again, "train.txt").returncode == 0
-    refused = run(trained, *again, "train.txt")
-    assert refused.returncode == 73 and "--force" in refused.stderr
-    assert run(trained, *again, "--force", "train.txt").returncode == 0
+    assert within(trained, *again, "train.txt").code == 0
+    refused = within(trained, *again, "train.txt")
+    assert refused.code == 73 and "--force" in refused.err
+    assert within(trained, *again, "--force", "train.txt").code == 0
 
 
 def test_an_arpa_file_that_exists_is_refused_before_the_text_is_counted(trained):
     before = (trained / "lm.arpa").read_bytes()
     again = ("train-lm", "--arch", "ngram", "-t", "words", "--arpa", "lm.arpa", "-o", "never", "train.txt")
-    done = run(trained, *again)
-    assert done.returncode == 73 and "lm.arpa: exists" in done.stderr and "text:" not in done.stderr
+    done = within(trained, *again)
+    assert done.code == 73 and "lm.arpa: exists" in done.err and "text:" not in done.err
     assert not (trained / "never").exists() and (trained / "lm.arpa").read_bytes() == before
 
 
@@ -185,8 +177,8 @@ def test_a_damaged_configuration_is_refused(change, trained, tmp_path):
     (tmp_path / "lm" / "manifest.json").unlink()
     config = json.loads((tmp_path / "lm" / "config.json").read_text())
     (tmp_path / "lm" / "config.json").write_text(json.dumps(config | change))
-    done = run(trained, "score", str(tmp_path / "lm"), "valid.txt")
-    assert (done.returncode, done.stdout) == (78, "") and done.stderr.count("\n") <= 2
+    done = within(trained, "score", str(tmp_path / "lm"), "valid.txt")
+    assert (done.code, done.text) == (78, "") and done.err.count("\n") <= 2
 
 
 def test_lines_score_the_same_together_and_apart(trained):
@@ -200,10 +192,10 @@ def test_lines_score_the_same_together_and_apart(trained):
         "the old cat ate the mouse <s> x",
         "the",
     ]
-    together = run(trained, "score", "lm", stdin="\n".join(lines) + "\n").stdout.split("\n")[:-1]
-    apart = [run(trained, "score", "lm", stdin=line + "\n").stdout.strip() for line in lines]
+    together = within(trained, "score", "lm", stdin="\n".join(lines) + "\n").text.split("\n")[:-1]
+    apart = [within(trained, "score", "lm", stdin=line + "\n").text.strip() for line in lines]
     assert together == apart and len(together) == len(lines)
-    tokens = run(trained, "score", "lm", "--per", "token", stdin="\n".join(lines) + "\n").stdout.split("\n\n")[:-1]
+    tokens = within(trained, "score", "lm", "--per", "token", stdin="\n".join(lines) + "\n").text.split("\n\n")[:-1]
     sums = [sum(float(row.split("\t")[1]) for row in line.split("\n")) for line in tokens]
     assert [float(line.split("\t")[0]) for line in together] == pytest.approx(sums, abs=1e-3)
 
@@ -221,12 +213,12 @@ def parts(trained: Path) -> Path:
     ]
     (trained / "a.txt").write_text("".join(lines[:700]))
     (trained / "b.txt").write_text("".join(lines[700:]))
-    assert run(trained, "build-vocab", "-t", "whitespace", "-o", "words.tsv", "a.txt", "b.txt").returncode == 0
+    assert within(trained, "build-vocab", "-t", "whitespace", "-o", "words.tsv", "a.txt", "b.txt").code == 0
     for name, texts in {"whole": ("a.txt", "b.txt"), "a": ("a.txt",), "b": ("b.txt",)}.items():
-        done = run(
+        done = within(
             trained, *NGRAMS, "-t", "whitespace", "--vocab", "words.tsv", "--keep-counts", "-o", f"part-{name}", *texts
         )
-        assert done.returncode == 0, done.stderr
+        assert done.code == 0, done.err
     return trained
 
 
@@ -242,9 +234,9 @@ def test_little_memory_makes_no_difference(method, parts):
     records = []
     for name, memory in (("much", "1G"), ("little", "200K")):
         more = ("--memory", memory, "--arpa", f"{name}.arpa", "--force", "-o", name)
-        done = run(parts, *NGRAMS, "-t", "words", *method, *more, "a.txt", "b.txt")
-        assert done.returncode == 0, done.stderr
-        assert ("counted in 3 parts" in done.stderr) == (name == "little")
+        done = within(parts, *NGRAMS, "-t", "words", *method, *more, "a.txt", "b.txt")
+        assert done.code == 0, done.err
+        assert ("counted in 3 parts" in done.err) == (name == "little")
         records.append(json.loads((parts / name / "training.json").read_text())["metrics"])
         del records[-1]["seconds"]
     assert same_tables(parts, "much", "little") and records[0] == records[1]
@@ -254,17 +246,17 @@ def test_little_memory_makes_no_difference(method, parts):
 
 def test_merged_counts_are_those_of_the_whole_text(parts):
     merge = ("--merge", "part-a", "part-b", "-t", "part-a", "--keep-counts", "-o", "merged")
-    done = run(parts, *NGRAMS, *merge)
-    assert done.returncode == 0, done.stderr
+    done = within(parts, *NGRAMS, *merge)
+    assert done.code == 0, done.err
     for name in ("model.safetensors", "counts.safetensors", "vocab.tsv", "config.json"):
         assert (parts / "merged" / name).read_bytes() == (parts / "part-whole" / name).read_bytes(), name
     whole, merged = (json.loads((parts / name / "training.json").read_text()) for name in ("part-whole", "merged"))
     assert merged["data"]["train"]["merged"] == ["part-a", "part-b"]
     assert all(merged["data"]["train"][key] == whole["data"]["train"][key] for key in ("tokens", "words", "lines"))
     less = ("train-lm", "--arch", "ngram", "--order", "2", "-t", "words", "--vocab", "words.tsv", "-o")
-    assert run(parts, *less, "two", "a.txt", "b.txt").returncode == 0
+    assert within(parts, *less, "two", "a.txt", "b.txt").code == 0
     again = ("--force", "-t", "merged", "--merge", "part-a", "--merge", "part-b")  # of a lower order
-    assert run(parts, *less[:5], *again, "-o", "two-merged").returncode == 0
+    assert within(parts, *less[:5], *again, "-o", "two-merged").code == 0
     assert same_tables(parts, "two", "two-merged")
 
 
@@ -282,9 +274,9 @@ def test_merged_counts_are_those_of_the_whole_text(parts):
     ],
 )
 def test_counts_that_cannot_be_merged(arguments, status, message, parts):
-    done = run(parts, "train-lm", "--arch", "ngram", *arguments, "-o", "wrong")
-    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
-    assert done.stderr.count("\n") <= 2 and not (parts / "wrong").exists()
+    done = within(parts, "train-lm", "--arch", "ngram", *arguments, "-o", "wrong")
+    assert (done.code, done.text) == (status, "") and message in done.err
+    assert done.err.count("\n") <= 2 and not (parts / "wrong").exists()
 
 
 @pytest.mark.parametrize("damage", ["zeros", "short", "header"])
@@ -297,9 +289,9 @@ def test_damaged_counts_are_refused(damage, parts, tmp_path):
     )
     merge = (*NGRAMS, "-t", "part-b", "--merge", str(tmp_path / "a"), "part-b", "-o", "wrong")
     for _ in range(2):
-        done = run(parts, *merge)
-        assert (done.returncode, done.stdout) == (78, "") and "damaged" in done.stderr
-        assert done.stderr.count("\n") == 1
+        done = within(parts, *merge)
+        assert (done.code, done.text) == (78, "") and "damaged" in done.err
+        assert done.err.count("\n") == 1
         manifest.unlink(missing_ok=True)  # without sums, the content is looked at
 
 
@@ -308,19 +300,19 @@ def test_damaged_counts_are_refused(damage, parts, tmp_path):
 
 def test_a_text_too_small_for_the_order_is_refused(trained):
     train = ("train-lm", "--arch", "ngram", "-t", "words", "-o", "small", "--order")
-    done = run(trained, *train, "5", stdin="a\nb c\n")
-    assert (done.returncode, done.stdout) == (65, "")
-    assert "too small for --order 5: with <s> and </s>, its longest document has 4 tokens" in done.stderr
-    assert "hint: --order 4" in done.stderr and not (trained / "small").exists()
-    done = run(trained, *train, "4", stdin="a\nb c\n")
-    assert done.returncode == 0 and "warning: 4-grams: 1 occur once" in done.stderr.lower()
-    assert 0 > float(run(trained, "score", "small", stdin="a\n").stdout.split("\t")[0]) > -10
+    done = within(trained, *train, "5", stdin="a\nb c\n")
+    assert (done.code, done.text) == (65, "")
+    assert "too small for --order 5: with <s> and </s>, its longest document has 4 tokens" in done.err
+    assert "hint: --order 4" in done.err and not (trained / "small").exists()
+    done = within(trained, *train, "4", stdin="a\nb c\n")
+    assert done.code == 0 and "warning: 4-grams: 1 occur once" in done.err.lower()
+    assert 0 > float(within(trained, "score", "small", stdin="a\n").text.split("\t")[0]) > -10
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "  \n"])
 def test_a_text_without_words_is_refused(text, trained):
-    done = run(trained, "train-lm", "--arch", "ngram", "-t", "words", "-o", "none", stdin=text)
-    assert (done.returncode, done.stdout) == (65, "") and "no training data" in done.stderr
+    done = within(trained, "train-lm", "--arch", "ngram", "-t", "words", "-o", "none", stdin=text)
+    assert (done.code, done.text) == (65, "") and "no training data" in done.err
 
 
 @pytest.mark.parametrize(
@@ -341,8 +333,8 @@ def test_a_text_without_words_is_refused(text, trained):
 def test_vocabularies_that_miss_words(words, more, status, message, trained):
     (trained / "few.tsv").write_text(words.replace(" ", "\n") + "\n")
     train = ("train-lm", "--arch", "ngram", "-t", "words", "--vocab", "few.tsv", "--order", "2", "-o", "few", *more)
-    done = run(trained, *train, "train.txt")
-    assert (done.returncode, done.stdout) == (status, "") and message in done.stderr
+    done = within(trained, *train, "train.txt")
+    assert (done.code, done.text) == (status, "") and message in done.err
     assert (trained / "few").exists() == (status == 0)
     if status == 0:
         shutil.rmtree(trained / "few")
@@ -363,6 +355,6 @@ def test_damaged_arpa_files_are_refused(change, message, trained):
     assert change[0] in text
     (trained / "bad.arpa").write_text(text.replace(*change, 1))
     for command in (("score",), ("generate",)):
-        done = run(trained, *command, "bad.arpa", stdin="the\n")
-        assert (done.returncode, done.stdout) == (65, "") and message in done.stderr
-        assert "bad.arpa:" in done.stderr
+        done = within(trained, *command, "bad.arpa", stdin="the\n")
+        assert (done.code, done.text) == (65, "") and message in done.err
+        assert "bad.arpa:" in done.err

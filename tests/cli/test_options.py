@@ -92,12 +92,12 @@ def test_texts_with_numbers_beyond_bounds(command, field):
         refused(command, field, value)
 
 
-def test_a_number_beyond_bounds_is_a_usage_error(run):
+def test_a_number_beyond_bounds_is_a_usage_error(call):
     for args in (["train-w2v", "--ns-exponent", "inf"], ["evaluate", "--metric", "accuracy", "--width", 10**30]):
-        done = run(*args)
+        done = call(*args)
         assert (done.code, done.out) == (2, b"")
         assert done.err.count("\n") == 2 and (": must be " in done.err or "not a finite number" in done.err)
-    done = run("build-vocab", "--kind", "unigram", "--size", 10**10, "-o", "m")
+    done = call("build-vocab", "--kind", "unigram", "--size", 10**10, "-o", "m")
     assert done.code == 2 and "--size: must be at most 2147483647, not 10000000000" in done.err
 
 

@@ -51,50 +51,50 @@ def test_ascii(run, tmp_path):
     assert run("plot", "lm", env={"LC_ALL": "C"}).out.isascii()
 
 
-def test_several_runs_share_panels(run, tmp_path):
+def test_several_runs_share_panels(call, tmp_path):
     log(tmp_path / "a" / "lm")
     log(tmp_path / "b" / "lm", steps=20)
-    done = run("plot", "a/lm", "b/lm", "--metric", "loss", "--x", "tokens")
+    done = call("plot", "a/lm", "b/lm", "--metric", "loss", "--x", "tokens")
     for text in ("a/lm", "a/lm valid", "b/lm", "b/lm valid", "tokens", "k"):
         assert text in done.text
 
 
-def test_a_log_that_is_being_written(run, tmp_path):
+def test_a_log_that_is_being_written(call, tmp_path):
     with open(log(tmp_path / "lm") / "log.jsonl", "a") as stream:
         stream.write('[1]\n{"kind": "train"}\n{"kind": "odd", "step": 3}\n{"kind": "tra')
-    done = run("plot", "lm")
+    done = call("plot", "lm")
     assert done.code == 0
     assert done.err == "lm/log.jsonl: skipped lines that are not JSON objects: 2\n"
-    assert run("plot", "lm", "-q").err == ""
+    assert call("plot", "lm", "-q").err == ""
 
 
-def test_refusals(run, tmp_path):
+def test_refusals(call, tmp_path):
     log(tmp_path / "lm")
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken").write_text("{\n")
-    assert run("plot").code == 2
-    assert run("plot", "nowhere").code == 66
-    assert "no log.jsonl in this directory" in run("plot", "empty").err
-    assert "broken: no reports in this log" in run("plot", "broken").err
-    done = run("plot", "lm", "--metric", "los")
+    assert call("plot").code == 2
+    assert call("plot", "nowhere").code == 66
+    assert "no log.jsonl in this directory" in call("plot", "empty").err
+    assert "broken: no reports in this log" in call("plot", "broken").err
+    done = call("plot", "lm", "--metric", "los")
     assert done.code == 65
     assert "no los in the logs, which have: loss, lr, perplexity" in done.err
-    done = run("plot", "lm", "-o", "a.gif")
+    done = call("plot", "lm", "-o", "a.gif")
     assert (done.code, "ends in .png, .svg, .pdf" in done.err) == (2, True)
 
 
 @pytest.mark.parametrize(("name", "magic"), [("a.png", b"\x89PNG"), ("a.svg", b"<?xml"), ("a.pdf", b"%PDF")])
-def test_images(run, tmp_path, name, magic):
+def test_images(call, tmp_path, name, magic):
     pytest.importorskip("matplotlib")
     log(tmp_path / "lm")
     log(tmp_path / "lm2")
-    done = run("plot", "lm", "lm2", "-o", name, "--x", "time")
+    done = call("plot", "lm", "lm2", "-o", name, "--x", "time")
     assert (done.code, done.out, done.err) == (0, b"", "")
     data = (tmp_path / name).read_bytes()
     assert data.startswith(magic)
-    assert run("plot", "lm", "-o", name).code == 73
+    assert call("plot", "lm", "-o", name).code == 73
     assert (tmp_path / name).read_bytes() == data
-    assert run("plot", "lm", "lm2", "-o", name, "--x", "time", "--force").code == 0
+    assert call("plot", "lm", "lm2", "-o", name, "--x", "time", "--force").code == 0
     assert (tmp_path / name).read_bytes() == data  # no date in it
 
 
@@ -166,7 +166,7 @@ def test_a_slow_step_reported_twice_keeps_the_validation_before_it(tmp_path):
     assert points(tmp_path, rows) == {"train": [(2, 3), (2, 2)], "valid": [(2, 5)]}
 
 
-def test_word_vectors(run, tmp_path):
+def test_word_vectors(call, tmp_path):
     """A log of train-w2v counts words, or pairs, and its validations have neither."""
     (tmp_path / "v").mkdir()
     rows = [
@@ -176,13 +176,13 @@ def test_word_vectors(run, tmp_path):
     rows.insert(1, {"kind": "valid", "step": 1, "epoch": 1.0, "loss": 3.5})
     (tmp_path / "v/log.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert points(tmp_path / "v", rows, x="words") == {"train": [(500, 4), (1000, 2)], "valid": [(500, 3.5)]}
-    done = run("plot", "v")
+    done = call("plot", "v")
     assert done.code == 0 and [name in done.text for name in ("loss", "words per second", "tokens")] == [
         True,
         True,
         False,
     ]
-    done = run("plot", "v", "--x", "tokens")
+    done = call("plot", "v", "--x", "tokens")
     assert (done.code, "no tokens in the logs, which have: epoch, loss, lr, step, words" in done.err) == (65, True)
 
 

@@ -16,17 +16,6 @@ from nlptools.inference import scoring
 ODD = b"\xef\xbb\xbfw1 w2.\r\n\r\nw3\x00 w4\xe2\x80\xa8w5 \xc2\x85 w6\n\n  \nw7 nowhere\nlast w8"
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    monkeypatch.setenv("NLPTOOLS_SCORE_THREADS", "1")
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return words_bundle(tmp_path_factory.mktemp("words") / "lm")
-
-
 @pytest.fixture(scope="module")
 def lstm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return words_bundle(tmp_path_factory.mktemp("lstm") / "lm", "lstm")
@@ -204,7 +193,7 @@ def test_the_protocol_reproduces_the_number(call: Run, words: Path, stride: int)
     assert found["log_probability"] == pytest.approx(summed, rel=1e-5) and found["tokens"] == 56
 
 
-def test_documents(call: Run, words: Path, letters: Path) -> None:
+def test_documents(call: Run, words: Path, letters: Path, tmp_path: Path) -> None:
     text = "\n\nw1 w2\nw3\n\n\nw4\n \nw5"
     counts = {}
     for model in (words, letters):
@@ -218,8 +207,8 @@ def test_documents(call: Run, words: Path, letters: Path) -> None:
     one, two = (total(call, words, "--document", d, stdin="w1\nw2\n") for d in ("line", "file"))
     assert one["log_probability"] != pytest.approx(two["log_probability"])
     for name in ("a", "b"):
-        (words.parent / name).write_text("w1\n")
-    files = call("score", words, "--per", "total", "--document", "file", words.parent / "a", words.parent / "b")
+        (tmp_path / name).write_text("w1\n")
+    files = call("score", words, "--per", "total", "--document", "file", "a", "b")
     assert json.loads(files.out)["documents"] == 2
 
 

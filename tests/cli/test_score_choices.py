@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import Finished, Run
-from tiny_bundles import bytes_bundle, words_bundle
+from tiny_bundles import bytes_bundle
 
 ITEMS = [
     {"id": 5, "context": "w1 w2", "choices": ["w3", "w4 w5 .", "w1"], "answer": 1},
@@ -17,17 +17,6 @@ ITEMS = [
     {"context": "w1 w2", "choices": ["w6", "w4 w5 ."], "answer": 0},
 ]
 LINES = "".join(json.dumps(item) + "\n" for item in ITEMS)
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    monkeypatch.setenv("NLPTOOLS_SCORE_THREADS", "1")
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return words_bundle(tmp_path_factory.mktemp("words") / "lm")
 
 
 def objects(done: Finished) -> list[dict[str, Any]]:

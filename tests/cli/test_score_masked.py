@@ -17,12 +17,6 @@ from nlptools import bundle
 TEXT = "the cat sat on a mat\n\nit ate\nthe cat and the cat and the mat and the mat sat up on it\nzebra\n"
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    monkeypatch.setenv("NLPTOOLS_SCORE_THREADS", "1")
-
-
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sees 12 tokens: [CLS], 10 words, [SEP]."""

@@ -9,24 +9,13 @@ from typing import Any
 
 import pytest
 from conftest import Run
-from tiny_bundles import bytes_bundle, words_bundle
+from tiny_bundles import bytes_bundle
 
 from nlptools.configs.scoring import Score
 from nlptools.files.line_records import unescape
 from nlptools.files.streams import Block
 from nlptools.inference.score_rows import rows
 from nlptools.inference.words import WordScore
-
-
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    monkeypatch.setenv("NLPTOOLS_SCORE_THREADS", "1")
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return words_bundle(tmp_path_factory.mktemp("words") / "lm")
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,6 @@ from pathlib import Path
 
 import pytest
 from conftest import Run, environment
-from tiny_bundles import words_bundle
-
-
-@pytest.fixture(scope="module")
-def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return words_bundle(tmp_path_factory.mktemp("serve") / "words")
 
 
 @pytest.fixture
@@ -50,9 +44,9 @@ def test_the_official_client_talks_to_it(server: tuple[str, subprocess.Popen[str
     assert (process.returncode, errors) == (-signal.SIGTERM, "")
 
 
-def test_what_cannot_be_served_is_one_line(run: Run, words: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_served_is_one_line(call: Run, words: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = run("serve", words, "--port", taken.getsockname()[1])
+        done = call("serve", words, "--port", taken.getsockname()[1])
     assert done.code == 69 and "address already in use" in done.err and done.err.count("\n") == 1
-    done = run("serve", tmp_path / "nothing", "--port", 0)
+    done = call("serve", tmp_path / "nothing", "--port", 0)
     assert done.code == 66 and done.err.count("\n") == 1

@@ -88,8 +88,8 @@ def test_unknown_option(run, ref):
 
 
 @pytest.mark.parametrize("value", ["13b", "", "13A"])
-def test_wrong_value(run, ref, value):
-    done = run("bleu", "ref", "--tokenize", value)
+def test_wrong_value(call, ref, value):
+    done = call("bleu", "ref", "--tokenize", value)
     assert done.code == 2
     assert "13a" in done.err and "none" in done.err
     assert done.err.count("\n") == 2  # the message and the hint
@@ -114,20 +114,20 @@ def test_wrong_value(run, ref, value):
         ("tokenize --tokeniser char", "no such option: --tokeniser (did you mean --tokenizer?)"),
     ],
 )
-def test_wrong_arguments(run, line, message):
+def test_wrong_arguments(call, line, message):
     command = line.split()[0]
-    done = run(*line.split())
+    done = call(*line.split())
     assert (done.code, done.out) == (2, b"")
     assert done.err.startswith(f"nlptools {command}: {message}")
     assert done.err.endswith(f"\n  hint: 'nlptools {command} --help' lists the options\n") and done.err.count("\n") == 2
 
 
-def test_wrong_values_from_elsewhere(run, ref):
-    done = run("bleu", "ref", env={"NLPTOOLS_BLEU_WIDTH": "one"})
+def test_wrong_values_from_elsewhere(call, ref):
+    done = call("bleu", "ref", env={"NLPTOOLS_BLEU_WIDTH": "one"})
     assert done.code == 2
     assert done.err.startswith("nlptools bleu: environment variable NLPTOOLS_BLEU_WIDTH: 'one' is not a whole number\n")
     (ref / "set.toml").write_text('smooth = "none at all"\n')
-    done = run("bleu", "ref", "--config", "set.toml")
+    done = call("bleu", "ref", "--config", "set.toml")
     assert done.code == 2
     assert done.err.startswith("nlptools bleu: set.toml: smooth: 'none at all' is not one of exp, floor, add-k, none\n")
 
@@ -159,20 +159,20 @@ def score(done):
     return done.text.removesuffix("\n")
 
 
-def test_flag_before_environment_before_file_before_default(run, ref):
+def test_flag_before_environment_before_file_before_default(call, ref):
     (ref / "set.toml").write_text("score-only = true\nwidth = 4\n")
     env = {"NLPTOOLS_BLEU_WIDTH": "3"}
     base = ("bleu", "ref", "--config", "set.toml")
-    assert score(run("bleu", "ref", "-b", stdin=REF)) == "100.0"
-    assert score(run(*base, stdin=REF)) == "100.0000"
-    assert score(run(*base, stdin=REF, env=env)) == "100.000"
-    assert score(run(*base, "-w", "2", stdin=REF, env=env)) == "100.00"
-    assert score(run(*base, "--no-score-only", stdin=REF)).startswith("BLEU|")
+    assert score(call("bleu", "ref", "-b", stdin=REF)) == "100.0"
+    assert score(call(*base, stdin=REF)) == "100.0000"
+    assert score(call(*base, stdin=REF, env=env)) == "100.000"
+    assert score(call(*base, "-w", "2", stdin=REF, env=env)) == "100.00"
+    assert score(call(*base, "--no-score-only", stdin=REF)).startswith("BLEU|")
 
 
-def test_a_table_for_the_command(run, ref):
+def test_a_table_for_the_command(call, ref):
     (ref / "set.toml").write_text('[bleu]\nscore_only = true\n[tokenize]\ntokenizer = "char"\n')
-    assert score(run("bleu", "ref", "--config", "set.toml", stdin=REF)) == "100.0"
+    assert score(call("bleu", "ref", "--config", "set.toml", stdin=REF)) == "100.0"
 
 
 @pytest.mark.parametrize(
@@ -184,15 +184,15 @@ def test_a_table_for_the_command(run, ref):
         ('tokenize = "13b"\n', 2, "13b"),
     ],
 )
-def test_wrong_config_files(run, ref, text, code, said):
+def test_wrong_config_files(call, ref, text, code, said):
     (ref / "set.toml").write_text(text)
-    done = run("bleu", "ref", "--config", "set.toml", stdin=REF)
+    done = call("bleu", "ref", "--config", "set.toml", stdin=REF)
     assert (done.code, done.out) == (code, b"")
     assert said in done.err
 
 
-def test_missing_config_file(run, ref):
-    done = run("bleu", "ref", "--config", "nowhere.toml")
+def test_missing_config_file(call, ref):
+    done = call("bleu", "ref", "--config", "nowhere.toml")
     assert done.code == 2
     assert "nowhere.toml: no such file or directory" in done.err
 
@@ -274,16 +274,16 @@ def test_a_long_line_ends_the_command(run, tmp_path):
 
 @pytest.mark.parametrize("command", ["tokenize", "phrases", "walks"])
 @pytest.mark.parametrize("value", ["5", "1K"])
-def test_the_limit_of_a_line(run, command, value):
+def test_the_limit_of_a_line(call, command, value):
     lines = "a b\n" + "a " * 600 + "b\n"
-    done = run(command, "--max-line", value, stdin=lines)
+    done = call(command, "--max-line", value, stdin=lines)
     assert done.code == 65 and done.err.startswith(f"nlptools {command}: <stdin>:2: a line of more than ")
-    assert run("tokenize", "--max-line", "1M", stdin=lines).text == lines
+    assert call("tokenize", "--max-line", "1M", stdin=lines).text == lines
 
 
 @pytest.mark.parametrize("value", ["0", "-1", "64Q", "", "1.5M", "9" * 30, "9" * 14 + "G", "M", "²"])
-def test_sizes_that_are_none(run, value):
-    done = run("tokenize", "--max-line", value)
+def test_sizes_that_are_none(call, value):
+    done = call("tokenize", "--max-line", value)
     assert (done.code, done.out) == (2, b"") and "not a size" in done.err
 
 
@@ -327,8 +327,8 @@ def test_head_ends_a_filter_in_silence(shell):
 
 
 @pytest.mark.parametrize(("given", "missing"), [((), "-t/--tokenizer"), (("-t", "words"), "-o/--output DIR")])
-def test_required_options(run, given, missing):
-    done = run("train-lm", *given, "train.txt")
+def test_required_options(call, given, missing):
+    done = call("train-lm", *given, "train.txt")
     assert done.code == 2 and f"missing option {missing}" in done.err
     assert done.err.count("\n") == 2 and "Traceback" not in done.err
 
@@ -406,26 +406,26 @@ def test_completions_parse(shell, file):
 # -- text on the command line -----------------------------------------------------------------------------------------
 
 
-def test_text_in_place_of_files(run, ref):
-    assert run("tokenize", "--text", "It's here.", "--text", "", "--text", "ü").lines == ["It 's here .", "", "ü"]
-    done = run("tokenize", "--text", "a", "ref")
+def test_text_in_place_of_files(call, ref):
+    assert call("tokenize", "--text", "It's here.", "--text", "", "--text", "ü").lines == ["It 's here .", "", "ü"]
+    done = call("tokenize", "--text", "a", "ref")
     assert done.code == 2 and "--text takes the place of files, but ref is given as well" in done.err
-    done = run("tokenize", "--text", "a\nb")
+    done = call("tokenize", "--text", "a\nb")
     assert done.code == 2 and "several lines" in done.err
-    done = run("tokenize", "--text", b"a\xff".decode("utf-8", "surrogateescape"))
+    done = call("tokenize", "--text", b"a\xff".decode("utf-8", "surrogateescape"))
     assert done.code == 65 and done.err.startswith("nlptools tokenize: <text>:1: invalid UTF-8 at byte 2")
 
 
 @pytest.mark.parametrize("command", ["extract", "phrases"])
-def test_other_filters_take_text(run, command):
-    assert run(command, "--text", "a line").lines == ["a line"]
+def test_other_filters_take_text(call, command):
+    assert call(command, "--text", "a line").lines == ["a line"]
 
 
 @pytest.mark.parametrize(("name", "quoted"), [("great movie", "'great movie'"), ("king", "king"), ("a. b!", "'a. b!'")])
-def test_a_missing_file_that_looks_like_text(run, name, quoted):
-    done = run("tokenize", name)
+def test_a_missing_file_that_looks_like_text(call, name, quoted):
+    done = call("tokenize", name)
     assert done.code == 66
     assert done.err == (
         f"nlptools tokenize: {name}: no such file or directory\n  hint: for the text itself: --text {quoted}\n"
     )
-    assert "hint" not in run("tokenize", "data/king.txt").err
+    assert "hint" not in call("tokenize", "data/king.txt").err

@@ -1,4 +1,4 @@
-"""nlptools tokenize, as a process: one line for each line, whatever comes in."""
+"""nlptools tokenize: one line for each line, whatever comes in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import ROOT, environment
+from conftest import ROOT, environment, within
 
 ODD = "a\u2028b\u0085c\x0bd\x0ce\n"
 
@@ -17,25 +17,8 @@ def model(tmp_path_factory, english):
     directory = tmp_path_factory.mktemp("model")
     text = "\n".join(english[:1500]) + "\n"
     for kind in ("unigram", "bpe"):
-        subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "nlptools",
-                "build-vocab",
-                "--kind",
-                kind,
-                "--size",
-                "500",
-                "--coverage",
-                "1",
-                "-o",
-                str(directory / kind),
-            ],
-            input=text.encode(),
-            check=True,
-            env=environment(),
-        )
+        done = within(directory, "build-vocab", "--kind", kind, "--size", 500, "--coverage", 1, "-o", kind, stdin=text)
+        assert done.code == 0, done.err
     return directory / "unigram.model"
 
 
@@ -49,18 +32,18 @@ def test_words_by_default(run):
     ("stdin", "count"),
     [(b"", 0), (b"\n", 1), (b"a", 1), (b"a\r\nb\r\n", 2), (b"\xef\xbb\xbfa\n", 1), (ODD.encode(), 1), (b"a\0b\n\n", 2)],
 )
-def test_one_line_for_each_line(run, name, stdin, count):
-    done = run("tokenize", "-t", name, stdin=stdin)
+def test_one_line_for_each_line(call, name, stdin, count):
+    done = call("tokenize", "-t", name, stdin=stdin)
     assert done.code == 0
     assert done.out.count(b"\n") == count
     assert b"\r" not in done.out
     assert "\ufeff" not in done.text
 
 
-def test_one_line_for_each_line_of_pieces(run, model, tmp_path):
+def test_one_line_for_each_line_of_pieces(call, model, tmp_path):
     text = "".join(f"{line}\n" for line in ["", "a\0b", "a\u2028b", "ünï", " ", "x" * 5000, ""])
     for extra in ([], ["--to", "ids"], ["--sample", "0.1"], ["--nbest", "2"], ["--to", "ids", "--bos", "--eos"]):
-        done = run("tokenize", "-t", model, *extra, stdin=text)
+        done = call("tokenize", "-t", model, *extra, stdin=text)
         assert (done.code, done.out.count(b"\n"), done.err) == (0, 7, "")
         if "--bos" in extra:
             assert done.lines[0] == "1 2"
@@ -70,59 +53,59 @@ def test_one_line_for_each_line_of_pieces(run, model, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "exact"), [("char", True), ("bytes", True), ("words", False)])
-def test_there_and_back(run, english, name, exact):
+def test_there_and_back(call, english, name, exact):
     text = "".join(line + "\n" for line in [*english[:300], "▁ \\▁ ünï 🎉 \u2028", ""])
-    done = run("tokenize", "-t", name, stdin=text)
-    back = run("tokenize", "-t", name, "--decode", stdin=done.out)
+    done = call("tokenize", "-t", name, stdin=text)
+    back = call("tokenize", "-t", name, "--decode", stdin=done.out)
     assert back.code == 0
     assert (back.text == text) if exact else ("".join(back.text.split()) == "".join(text.split()))
 
 
-def test_pieces_and_ids_come_back(run, model, english):
+def test_pieces_and_ids_come_back(call, model, english):
     text = "".join(" ".join(line.split()) + "\n" for line in english[:300])
     for to in ("pieces", "ids"):
-        done = run("tokenize", "-t", model, "--to", to, stdin=text)
-        back = run("tokenize", "-t", model, "--to", to, "--decode", stdin=done.out)
+        done = call("tokenize", "-t", model, "--to", to, stdin=text)
+        back = call("tokenize", "-t", model, "--to", to, "--decode", stdin=done.out)
         assert back.text == text
 
 
-def test_ids_from_a_vocabulary(run, tmp_path):
+def test_ids_from_a_vocabulary(call, tmp_path):
     (tmp_path / "v.tsv").write_text("<unk>\t0\n<s>\t0\n</s>\t0\n▁\t3\na\t2\nb\t1\n", encoding="utf-8")
-    done = run("tokenize", "-t", "char", "--vocab", "v.tsv", "--to", "ids", "--bos", stdin="a b\n\nz\n")
+    done = call("tokenize", "-t", "char", "--vocab", "v.tsv", "--to", "ids", "--bos", stdin="a b\n\nz\n")
     assert done.text == "1 4 3 5\n1\n1 0\n"
-    back = run("tokenize", "-t", "char", "--vocab", "v.tsv", "--to", "ids", "--decode", stdin=done.out)
+    back = call("tokenize", "-t", "char", "--vocab", "v.tsv", "--to", "ids", "--decode", stdin=done.out)
     assert back.text == "a b\n\n<unk>\n"
-    assert run("tokenize", "-t", "v.tsv", "--to", "ids", stdin="a b zz\n").text == "4 5 0\n"
+    assert call("tokenize", "-t", "v.tsv", "--to", "ids", stdin="a b zz\n").text == "4 5 0\n"
     (tmp_path / "w.tsv").write_text("a\t1\n")
-    done = run("tokenize", "-t", "whitespace", "--vocab", "w.tsv", "--to", "ids", stdin="a a\na b\n")
+    done = call("tokenize", "-t", "whitespace", "--vocab", "w.tsv", "--to", "ids", stdin="a a\na b\n")
     assert done.code == 65
     assert "<stdin>:2: token 'b' is not in the vocabulary" in done.err
 
 
 @pytest.mark.parametrize("bad", ["x", "500", "-1", "1_0", "+1", "٣", "9" * 5000, "1 2 1e3", "1.0"])
-def test_bad_ids(run, model, bad):
-    done = run("tokenize", "-t", model, "--to", "ids", "--decode", stdin=f"1 2\n{bad}\n")
+def test_bad_ids(call, model, bad):
+    done = call("tokenize", "-t", model, "--to", "ids", "--decode", stdin=f"1 2\n{bad}\n")
     assert done.code == 65
     assert "<stdin>:2: not an id: " in done.err
     assert done.err.count("\n") == 1
 
 
-def test_sampling_depends_on_the_seed_alone(run, model, english, tmp_path):
+def test_sampling_depends_on_the_seed_alone(call, model, english, tmp_path):
     text = "\n".join(english[:100]) + "\n"
     for path in (model, model.with_name("bpe.model")):
-        call = ["tokenize", "-t", path, "--sample", "0.2", "--seed"]
-        first = run(*call, 7, stdin=text)
-        assert run(*call, 7, "--threads", "1", "--line-buffered", stdin=text).out == first.out
-        assert run(*call, 8, stdin=text).out != first.out
-        assert run("tokenize", "-t", path, "--decode", stdin=first.out).lines[0] == english[0]
-    repeated = run("tokenize", "-t", model, "--sample", "0.2", stdin=(english[5] + "\n") * 20)
+        sampled = ["tokenize", "-t", path, "--sample", "0.2", "--seed"]
+        first = call(*sampled, 7, stdin=text)
+        assert call(*sampled, 7, "--threads", "1", "--line-buffered", stdin=text).out == first.out
+        assert call(*sampled, 8, stdin=text).out != first.out
+        assert call("tokenize", "-t", path, "--decode", stdin=first.out).lines[0] == english[0]
+    repeated = call("tokenize", "-t", model, "--sample", "0.2", stdin=(english[5] + "\n") * 20)
     assert len(set(repeated.lines)) > 1
 
 
-def test_nbest(run, model):
-    done = run("tokenize", "-t", model, "--nbest", "3", stdin="the module\n\n")
+def test_nbest(call, model):
+    done = call("tokenize", "-t", model, "--nbest", "3", stdin="the module\n\n")
     assert len(done.lines[0].split("\t")) == 3
-    best = run("tokenize", "-t", model, stdin="the module\n").lines[0]
+    best = call("tokenize", "-t", model, stdin="the module\n").lines[0]
     assert done.lines[0].split("\t")[0] == best
     assert done.lines[1] == ""
 
@@ -140,28 +123,28 @@ def test_nbest(run, model):
         ["-", "-"],
     ],
 )
-def test_usage(run, extra):
-    done = run("tokenize", *extra, stdin="a\n")
+def test_usage(call, extra):
+    done = call("tokenize", *extra, stdin="a\n")
     assert (done.code, done.out) == (2, b"")
     assert done.err.startswith("nlptools tokenize: ")
 
 
-def test_nbest_needs_unigram(run, model):
-    done = run("tokenize", "-t", model.with_name("bpe.model"), "--nbest", "2", stdin="a\n")
+def test_nbest_needs_unigram(call, model):
+    done = call("tokenize", "-t", model.with_name("bpe.model"), "--nbest", "2", stdin="a\n")
     assert done.code == 2
 
 
-def test_invalid_utf8(run):
-    done = run("tokenize", stdin=b"good\nab\xffc\n")
+def test_invalid_utf8(call):
+    done = call("tokenize", stdin=b"good\nab\xffc\n")
     assert done.code == 65
     assert "<stdin>:2: invalid UTF-8 at byte 3 of the line (0xff)" in done.err
-    assert run("tokenize", "--encoding-errors", "replace", stdin=b"ab\xffc\n").text == "ab \ufffd c\n"
+    assert call("tokenize", "--encoding-errors", "replace", stdin=b"ab\xffc\n").text == "ab \ufffd c\n"
 
 
 @pytest.mark.parametrize("name", ["missing.txt", "."])
-def test_inputs_that_are_not_there(run, name):
+def test_inputs_that_are_not_there(call, name):
     for args in ([name], ["-t", "missing.model"]):
-        assert run("tokenize", *args, stdin="a\n").code == 66
+        assert call("tokenize", *args, stdin="a\n").code == 66
 
 
 def test_full_disk_closed_output_and_closed_pipe(shell, run):
@@ -181,32 +164,32 @@ def test_locale_does_not_matter(run):
 
 
 @pytest.mark.parametrize("name", ["words", "char", "bytes", "13a", "model"])
-def test_a_long_line(run, model, name):
+def test_a_long_line(call, model, name):
     line = b"a word " * ((3 if name in ("words", "model") else 1) * 1_000_000)
-    done = run("tokenize", "-t", model if name == "model" else name, "--to", "pieces", stdin=line[: 20 << 20] + b"\n")
+    done = call("tokenize", "-t", model if name == "model" else name, "--to", "pieces", stdin=line[: 20 << 20] + b"\n")
     assert done.code == 0
     assert done.out.count(b"\n") == 1
 
 
-def test_blocks_and_files(run, tmp_path, english):
+def test_blocks_and_files(call, tmp_path, english):
     (tmp_path / "a").write_text("x, y\n")
     (tmp_path / "b").write_text("z.")
-    assert run("tokenize", "a", "-", "b", stdin="q!").text == "x , y\nq !\nz .\n"
-    assert run("tokenize", "a", "-o", "out").code == 0
+    assert call("tokenize", "a", "-", "b", stdin="q!").text == "x , y\nq !\nz .\n"
+    assert call("tokenize", "a", "-o", "out").code == 0
     assert (tmp_path / "out").read_text() == "x , y\n"
-    assert run("tokenize", "a", "-o", "out").code == 73
-    assert run("tokenize", "a", "-o", "out", "--force").code == 0
+    assert call("tokenize", "a", "-o", "out").code == 73
+    assert call("tokenize", "a", "-o", "out", "--force").code == 0
 
 
-def test_a_long_file_is_what_a_pipe_gives(run, model, tmp_path, english):
+def test_a_long_file_is_what_a_pipe_gives(run, call, model, tmp_path, english):
     text = ("\n".join(english) + "\n") * 16  # beyond the size from which two blocks are worked on at a time
     assert len(text) > 5 << 20
     (tmp_path / "long").write_text(text)
     for extra in ((), ("--to", "ids")):
-        done = run("tokenize", "-t", model, *extra, "long")
+        done = call("tokenize", "-t", model, *extra, "long")
         assert done.code == 0 and done.out == run("tokenize", "-t", model, *extra, stdin=text).out
     (tmp_path / "long").write_bytes(text.encode() + b"bad \xff\n")
-    done = run("tokenize", "-t", model, "long")
+    done = call("tokenize", "-t", model, "long")
     assert done.code == 65 and f"long:{len(english) * 16 + 1}: invalid UTF-8" in done.err
     assert done.err.count("\n") == 2
 
@@ -221,16 +204,16 @@ def test_answers_while_the_input_goes_on(model):
     assert process.returncode == 0
 
 
-def test_line_ends_inside_a_decoded_text(run):
-    done = run("tokenize", "-t", "bytes", "--to", "ids", "--decode", stdin="97 10 98\n99\n")
+def test_line_ends_inside_a_decoded_text(call):
+    done = call("tokenize", "-t", "bytes", "--to", "ids", "--decode", stdin="97 10 98\n99\n")
     assert done.text == "a b\nc\n"
     assert "became spaces" in done.err
 
 
-def test_bundles(run, tmp_path):
+def test_bundles(call, tmp_path):
     (tmp_path / "nlptools_tokenizer.json").write_text(json.dumps({"kind": "char", "lowercase": True}))
     (tmp_path / "vocab.tsv").write_text("<unk>\na\nb\n")
-    assert run("tokenize", "-t", ".", "--to", "ids", stdin="ABC\n").text == "1 2 0\n"
+    assert call("tokenize", "-t", ".", "--to", "ids", stdin="ABC\n").text == "1 2 0\n"
 
 
 def test_torch_is_not_imported(tmp_path):

@@ -31,13 +31,6 @@ SMALL = ("--layers", 1, "--hidden", 16, "--heads", 2, "--batch-tokens", 0, "--ba
          "-q")  # fmt: skip
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    for command in ("GENERATE", "TRAIN_SEQ2SEQ", "TRAIN_LM"):
-        monkeypatch.setenv(f"NLPTOOLS_{command}_THREADS", "1")
-
-
 def reversals(count: int, seed: int) -> list[tuple[str, str]]:
     """Sequences of symbols, and the same from the end."""
     random = Random(seed)

@@ -22,13 +22,6 @@ STDIN = "".join(f"{line}\n" for line in SOURCES)
 HOT = ("--temperature", 3, "--max-new-tokens", 6)
 
 
-@pytest.fixture(autouse=True)
-def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny models are slower on several threads."""
-    for command in ("GENERATE", "TRAIN_SEQ2SEQ"):
-        monkeypatch.setenv(f"NLPTOOLS_{command}_THREADS", "1")
-
-
 def _made(place: Path, name: str, arch: str, steps: int, symbols: str = SYMBOLS, copy: bool = False) -> Path:
     """A model that says a sequence from the end, or as it is, if it was trained long enough."""
     random = Random(0)

@@ -1,4 +1,4 @@
-"""nlptools walks, as a process."""
+"""nlptools walks."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def test_walks(run, tmp_path):
     assert all(frozenset(step) in there for row in rows for step in itertools.pairwise(row))
 
 
-def test_the_seed_decides(run, tmp_path):
+def test_the_seed_decides(call, tmp_path):
     (tmp_path / "edges").write_text(EDGES)
-    first = run("walks", "--weighted", "edges")
+    first = call("walks", "--weighted", "edges")
     assert (first.code, first.err) == (0, "")
-    assert run("walks", "--weighted", "--seed", "1", "--threads", "1", "--line-buffered", "edges").out == first.out
-    assert run("walks", "--weighted", "--seed", "2", "edges").out != first.out
-    assert run("walks", "--weighted", "edges", "-o", "out").out == b""
+    assert call("walks", "--weighted", "--seed", "1", "--threads", "1", "--line-buffered", "edges").out == first.out
+    assert call("walks", "--weighted", "--seed", "2", "edges").out != first.out
+    assert call("walks", "--weighted", "edges", "-o", "out").out == b""
     assert (tmp_path / "out").read_bytes() == first.out
 
 
-def test_dead_ends(run):
-    done = run("walks", "--directed", "--length", "9", "--walks", "1", stdin="x y\ny z\n")
+def test_dead_ends(call):
+    done = call("walks", "--directed", "--length", "9", "--walks", "1", stdin="x y\ny z\n")
     assert sorted(done.lines) == ["x y z", "y z", "z"]
 
 
@@ -48,21 +48,21 @@ def test_dead_ends(run):
         ("", "no edges"),
     ],
 )
-def test_bad_input(run, text, said):
-    done = run("walks", "--weighted", stdin=text)
+def test_bad_input(call, text, said):
+    done = call("walks", "--weighted", stdin=text)
     assert (done.code, done.out, done.err.count("\n")) == (65, b"", 1)
     assert said in done.err
 
 
 @pytest.mark.parametrize("args", [["--p", "0"], ["--q", "-1"], ["--p", "nan"], ["--length", "0"], ["--walks", "0"]])
-def test_wrong_usage(run, args):
-    assert run("walks", *args, stdin=EDGES).code == 2
+def test_wrong_usage(call, args):
+    assert call("walks", *args, stdin=EDGES).code == 2
 
 
-def test_the_karate_club(run):
+def test_the_karate_club(call):
     path = published("karate", "karate.edgelist")
     there = {frozenset(line.split()) for line in path.read_text().split("\n") if line}
-    done = run("walks", "--p", "0.25", "--q", "4", path)
+    done = call("walks", "--p", "0.25", "--q", "4", path)
     rows = [line.split(" ") for line in done.lines]
     assert {len(row) for row in rows} == {80}
     assert len(rows) == 340
