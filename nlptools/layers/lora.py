@@ -63,7 +63,7 @@ class LowRankLinear(Linear):
         low = F.linear(self.dropout(x), self.lora_A)
         up = self.lora_B
         if len(self.rows) > 1:  # (D, P R)
-            up = torch.block_diag(*torch.split(up, self.rows))  # type: ignore[no-untyped-call,assignment]
+            up = torch.block_diag(*torch.split(up, self.rows))  # type: ignore[no-untyped-call]
         flat = torch.addmm(out.flatten(0, -2), low.flatten(0, -2), up[rows].t(), alpha=self.scale)
         return flat.view(out.shape)
 
