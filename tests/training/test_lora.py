@@ -13,9 +13,9 @@ import nlptools
 from nlptools import bundle
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
-from nlptools.errors import OutputError, UsageError
+from nlptools.errors import BundleError, OutputError, UsageError
 from nlptools.files import artifacts
-from nlptools.inference import merging
+from nlptools.inference import merging, mixture_directory
 from nlptools.inference.description import describe
 from tests.running import rows
 from tests.tasks.answer.test_task import questions
@@ -103,6 +103,14 @@ TASKS: dict[str, Any] = {
 }
 
 
+def test_adapters_do_not_open_with_another_base(tmp_path: Path) -> None:
+    train(tmp_path, table(tmp_path / "a.tsv", texts(30)), epochs=1.0, **LORA)
+    (tmp_path / "encoder").rename(tmp_path / "before")
+    encoder(tmp_path / "encoder", initializer_range=0.2)
+    with pytest.raises(BundleError, match="adapters of other weights"):
+        bundle.load(tmp_path / "out")
+
+
 @encoders
 @pytest.mark.parametrize("task", TASKS)
 def test_every_task(tmp_path: Path, task: str, make: Any) -> None:
@@ -140,6 +148,10 @@ def test_alignment(tmp_path: Path, arch: str) -> None:
     align(tmp_path, "instruct", demos, demos, epochs=2.0, output=str(tmp_path / "assistant"), **LORA)
     model: Any = nlptools.load(str(tmp_path / "assistant"), settings=Generate(), compute=FP32)
     assert len(list(model.generate(["w1 w2"], Generate(max_new_tokens=3, temperature=0)))) == 1
+    parts = [bundle.load(tmp_path / name) for name in ("base", "assistant")]
+    mixture_directory.save(str(tmp_path / "mixed"), parts, [0.5, 0.5])
+    assert not (tmp_path / "mixed" / "model-2" / "adapter_config.json").exists()  # needs no base
+    assert same(weights(tmp_path / "mixed" / "model-2"), weights(tmp_path / "assistant"))
     align(tmp_path, "preference", pairs, pairs, epochs=1.0, output=str(tmp_path / "preferred"), **LORA)
     log = rows(tmp_path / "preferred", "valid")
     assert log[-1]["loss"] < 0.6931

@@ -228,7 +228,8 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     if not is_adapter(path):
         return artifacts.load_weights(path)
     data, base = read(path), base_of(path)
-    artifacts.verify(base)
+    if artifacts.verify(base):
+        _check_base(path, base)
     config = artifacts.read_json(base / "config.json")
     weights = _Weights(artifacts.load_weights(base), _prefix(config))
     if not (path / WEIGHTS).is_file():
@@ -254,6 +255,15 @@ def load_weights(path: Path) -> dict[str, Tensor]:
     if "lm_head.weight" in whole and "lm_head.weight" not in weights.tensors:
         raise BundleError(f"{display(str(path))}: an output matrix of its own (lm_head), that of the base is tied")
     return weights.with_heads(whole)
+
+
+def _check_base(path: Path, base: Path) -> None:
+    """Raise BundleError if a base with a manifest has other weights than when the adapters were trained."""
+    record = path / "training.json"
+    marks = artifacts.read_json(record).get("fingerprint") if record.is_file() else None
+    trained = marks.get("base") if isinstance(marks, dict) else None
+    if trained is not None and trained != artifacts.weights_digest(base):
+        raise BundleError(f"{display(str(path))}: adapters of other weights than {display(str(base))} has now")
 
 
 def _split(path: Path, tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[Tensor, Tensor]], dict[str, Tensor]]:
