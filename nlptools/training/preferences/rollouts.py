@@ -37,6 +37,7 @@ OF_TOKENS = (NEXT, OLD, VALUE, REFERENCE, ADVANTAGE, RETURN)
 
 
 @dataclass(frozen=True)
+_BATCH = 32  # prompts that are sampled together, or --batch-size if that is more
 class RolloutBatch:
     """Some samples, and texts to train on beside them.
 
@@ -166,7 +167,11 @@ class Rollouts:
         done = decoding.generate(
             self.model.policy,
             [self.prompts.ids[i] for i in chosen],
-            Generate(max_new_tokens=settings.max_new_tokens, num_samples=settings.group),
+            Generate(
+                max_new_tokens=settings.max_new_tokens,
+                num_samples=settings.group,
+                batch_size=max(_BATCH, self.batch_size),
+            ),
             self.backend,
             eos=loaded.eos,
             seed=self.seed,
