@@ -54,8 +54,13 @@ class TrainPPO:
     kl_limit: float = option(
         0.0, "End the training where samples diverge by more than X nats on average; 0: no limit.", low=0, metavar="X"
     )
-    clip_ratio: float = option(
-        0.2, "Clip changes of probabilities, and of values, beyond this fraction.", low=0, high=10, metavar="X"
+    clip_ratio: float = option(0.2, "Clip changes of probabilities beyond this fraction.", low=0, high=10, metavar="X")
+    clip_values: float = option(
+        0.0,
+        "ppo: clip changes of values in a rollout beyond X; 0: no clipping, which makes them lag behind rewards that rise"
+        " (Andrychowicz et al. 2021).",
+        low=0,
+        metavar="X",
     )
     critic: str = option(
         "shared",
@@ -69,6 +74,12 @@ class TrainPPO:
     )
     mix: str | None = option(
         None,
+    value_rate: float = option(
+        10.0,
+        "ppo: learning rate of the values, as a multiple of --lr: of a separate critic, or of the last layer of a shared one.",
+        low=0,
+        metavar="X",
+    )
         "Also train on the lines of this text, so that the model forgets less (PPO-ptx, Ouyang et al. 2022).",
         metavar="FILE",
     )
@@ -86,7 +97,7 @@ class TrainPPO:
         if self.algorithm != "ppo":
             if self.group < 2:
                 raise UsageError(f"--algorithm {self.algorithm} compares samples: expected --samples 2 or more")
-            for name in ("critic", "value_weight", "discount", "trace"):
+            for name in ("critic", "clip_values", "value_weight", "value_rate", "discount", "trace"):
                 if getattr(self, name) != self.__dataclass_fields__[name].default:
                     raise UsageError(f"--{name.replace('_', '-')} goes with --algorithm ppo")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import torch
 from nlptools import bundle
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.training.engine.job import Trained
 from nlptools.training.preferences import ppo
+from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.rewards import RewardCommand, Sample
 from tests.running import rows
 from tests.tasks.reward.test_task import preferences
@@ -50,6 +53,7 @@ def test_rewards_rise(tmp_path: Path, algorithm: str) -> None:
     assert log[-1]["reward"] > 4 * log[0]["reward"] and log[-1]["kl"] > 0.5
     assert log[-1]["entropy"] < log[0]["entropy"] and 1 <= log[-1]["length"] <= 6
     assert ("explained_variance" in log[0]) == (algorithm == "ppo")
+    assert algorithm != "ppo" or log[-1]["explained_variance"] > 0.1  # after six rollouts
     assert bundle.load(tmp_path / "out").arch == "transformer"
 
 
@@ -102,7 +106,7 @@ def test_bad_rewards_stop_with_a_checkpoint(tmp_path: Path, command: str, messag
 
 
 def test_surrogate_by_its_formula() -> None:
-    settings = TrainPPO(policy="-", reward="-", value_weight=0.5)
+    settings = TrainPPO(policy="-", reward="-", value_weight=0.5, clip_values=0.2)
 
     class Fixed(torch.nn.Module):
         def read(self, *_: Any) -> tuple[torch.Tensor, ...]:
@@ -131,6 +135,24 @@ def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         sizes.append(len(self))
         return wanted(self, *dim)
 
+    objective.settings = replace(settings, clip_values=0.0)
+    loss = objective(targets, targets, targets, old, value, old, advantage, returned)["loss"].item()
+    assert loss == pytest.approx(policy + 0.5 * 0.5 * (0.1**2 + 1 + 0.9**2), rel=1e-5)
+
+
+@pytest.mark.parametrize("critic", [None, "separate"])
+def test_values_learn_at_their_own_rate(critic: str | None) -> None:
+    policy, copy = (GPT(GPTConfig(8, 8, 1, 1, 8)) for _ in range(2))
+    model = ActorCritic(policy, True, copy if critic else None)
+    objective = ppo.ClippedSurrogate(model, TrainPPO(policy="-", reward="-", value_rate=7.0))
+    rates = objective.rates(0.0)
+    assert all(rates.get(f"model.policy.{name}", 1) == 1 for name, _ in policy.named_parameters())
+    others = {name for name, _ in objective.named_parameters() if not name.startswith("model.policy.")}
+    assert (
+        set(rates) == others
+        and set(rates.values()) == {7.0}
+        and len(others) == (2 if critic is None else 2 + len(list(copy.parameters())))
+    )
     monkeypatch.setattr(torch.Tensor, "log_softmax", watched)
     train(tmp_path, steps=2)
     assert sizes and max(sizes) <= 100 // 24 + 1
@@ -149,3 +171,5 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no prompts"):
         train(tmp_path)
     assert RewardCommand("cat > /dev/null; echo 2.5")([Sample("a", "b", True)]) == [2.5]
+    with pytest.raises(UsageError, match="--value-rate goes with --algorithm ppo"):
+        train(tmp_path, algorithm="rloo", value_rate=3.0)
