@@ -33,6 +33,14 @@ def test_whitening_variance_and_weight() -> None:
     assert advantages.explained_variance(values, values) == 1
     assert advantages.explained_variance(np.full(1000, 5.0), values) == pytest.approx(0)
     assert advantages.explained_variance(values, np.ones(1000)) == 0
-    assert advantages.adapted(0.1, 12, 6, 1000) == pytest.approx(0.1 * 1.02)  # the error is clipped to 0.2
-    assert advantages.adapted(0.1, 6.6, 6, 1000) == pytest.approx(0.1 * 1.01)
-    assert advantages.adapted(0.1, 0, 6, 1000) == pytest.approx(0.1 * 0.98)
+    assert advantages.adapted(0.1, 12, 6) == pytest.approx(0.1 * 1.02)  # the error is clipped to 0.2
+    assert advantages.adapted(0.1, 6.6, 6) == pytest.approx(0.1 * 1.01)
+    assert advantages.adapted(0.1, 0, 6) == pytest.approx(0.1 * 0.98)
+
+
+def test_scale() -> None:
+    rewards = np.random.default_rng(0).normal(3, 2, 100)
+    scaled = advantages.Scale.of(rewards)(rewards)
+    assert scaled.mean() == pytest.approx(0) and scaled.std() == pytest.approx(1)
+    assert advantages.Scale.of(1000 * rewards - 7)(1000 * rewards - 7) == pytest.approx(scaled)
+    assert advantages.Scale.of(np.full(9, 5.0))(np.array([5.0, 6.5])) == pytest.approx([0, 1.5])

@@ -68,6 +68,18 @@ def test_reward_model_separate_critic_and_mix(tmp_path: Path) -> None:
     assert log[-1]["reward"] > log[0]["reward"] and log[-1]["kl_weight"] != log[0]["kl_weight"]
 
 
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo", "rloo"])
+def test_units_of_rewards_do_not_matter(tmp_path: Path, algorithm: str) -> None:
+    how: dict[str, Any] = {"algorithm": algorithm, "missing_end": 0.5, "kl": 0.1}
+    train(tmp_path, **how)
+    train(tmp_path, **how, reward="awk '{print 512 * gsub(/w3/, \"\") - 64}'", output=str(tmp_path / "other"))
+    one, other = (rows(tmp_path / name, "train") for name in ("out", "other"))
+    assert [row["loss"] for row in other] == pytest.approx([row["loss"] for row in one], rel=1e-4, abs=1e-6)
+    assert other[0]["reward"] == pytest.approx(512 * one[0]["reward"] - 64)  # the log has them as they are
+    train(tmp_path, **how, normalize=False, output=str(tmp_path / "raw"))
+    assert rows(tmp_path / "raw", "train")[0]["reward"] == one[0]["reward"]
+
+
 @pytest.mark.parametrize("call", [3, 17])  # within a rollout, and before a new one
 def test_stop_and_go_on(tmp_path: Path, call: int) -> None:
     (tmp_path / "text.txt").write_text("w1 w2\nw3\nw4\n")
@@ -123,18 +135,6 @@ def test_surrogate_by_its_formula() -> None:
     assert loss == pytest.approx(policy + 0.5 * squares.sum(), rel=1e-5)
     report = objective.report()
     assert report["clip_fraction"] == pytest.approx(1 / 3) and report["entropy"] == 1
-
-
-def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Logits exist for a chunk of tokens at a time, in rollouts and in training."""
-    monkeypatch.setattr("nlptools.layers.output._CHUNK", 100)
-    sizes = []
-    wanted = torch.Tensor.log_softmax
-
-    def watched(self: torch.Tensor, *dim: Any) -> torch.Tensor:
-        sizes.append(len(self))
-        return wanted(self, *dim)
-
     objective.settings = replace(settings, clip_values=0.0)
     loss = objective(targets, targets, targets, old, value, old, advantage, returned)["loss"].item()
     assert loss == pytest.approx(policy + 0.5 * 0.5 * (0.1**2 + 1 + 0.9**2), rel=1e-5)
@@ -153,6 +153,24 @@ def test_values_learn_at_their_own_rate(critic: str | None) -> None:
         and set(rates.values()) == {7.0}
         and len(others) == (2 if critic is None else 2 + len(list(copy.parameters())))
     )
+
+
+def test_weight_of_the_divergence_begins_high_where_it_adapts() -> None:
+    how = {"policy": "-", "reward": "-"}
+    weights = [TrainPPO(**how), TrainPPO(**how, kl_target=6.0), TrainPPO(**how, kl_target=6.0, kl=0.3)]
+    assert [settings.kl_weight for settings in weights] == [0.05, 1.0, 0.3]
+
+
+def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logits exist for a chunk of tokens at a time, in rollouts and in training."""
+    monkeypatch.setattr("nlptools.layers.output._CHUNK", 100)
+    sizes = []
+    wanted = torch.Tensor.log_softmax
+
+    def watched(self: torch.Tensor, *dim: Any) -> torch.Tensor:
+        sizes.append(len(self))
+        return wanted(self, *dim)
+
     monkeypatch.setattr(torch.Tensor, "log_softmax", watched)
     train(tmp_path, steps=2)
     assert sizes and max(sizes) <= 100 // 24 + 1
@@ -161,6 +179,8 @@ def test_values_learn_at_their_own_rate(critic: str | None) -> None:
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="compares samples"):
         train(tmp_path, algorithm="rloo", samples=1)
+    with pytest.raises(UsageError, match="--value-rate goes with --algorithm ppo"):
+        train(tmp_path, algorithm="rloo", value_rate=3.0)
     with pytest.raises(UsageError, match="--critic goes with --algorithm ppo"):
         train(tmp_path, algorithm="grpo", critic="separate")
     with pytest.raises(BundleError, match="not a model for a task"):
@@ -171,5 +191,3 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no prompts"):
         train(tmp_path)
     assert RewardCommand("cat > /dev/null; echo 2.5")([Sample("a", "b", True)]) == [2.5]
-    with pytest.raises(UsageError, match="--value-rate goes with --algorithm ppo"):
-        train(tmp_path, algorithm="rloo", value_rate=3.0)
