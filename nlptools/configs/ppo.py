@@ -53,7 +53,7 @@ class TrainPPO:
     kl_target: float = option(
         0.0,
         "Adapt the weight of the divergence so that a sample diverges by X nats from the reference (Ziegler et al. 2019); it"
-        " changes by 2% per rollout at most. 0: it is fixed.",
+        " falls by up to 2% per rollout, and rises by up to 10%. 0: it is fixed.",
         low=0,
         metavar="X",
     )
@@ -82,7 +82,12 @@ class TrainPPO:
     )
     discount: float = option(1.0, "ppo: discount of the reward for each token before it.", low=0, high=1, metavar="X")
     trace: float = option(
-        0.95, "ppo: decay of generalized advantage estimation (Schulman et al. 2016).", low=0, high=1, metavar="X"
+        1.0,
+        "ppo: decay of generalized advantage estimation (Schulman et al. 2016). Below 1 errors of the values favour or disfavour"
+        " the end of a sample; 1 is best from a good policy (Ahmadian et al. 2024).",
+        low=0,
+        high=1,
+        metavar="X",
     )
     mix: str | None = option(
         None,
