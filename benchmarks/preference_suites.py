@@ -1,7 +1,7 @@
 """Alignment where the best possible reward is known: demonstrations, reward model, then PPO, GRPO, RLOO or DPO, by the commands.
 
     python benchmarks/preference_suites.py [--suites word,half,copy,quarter] [--methods ppo,grpo,rloo,dpo] [--seeds 1-10]
-        [--steps 1000] [--examples 4000] [--pairs 20000] [--noise 0.0] [--keep DIR]
+        [--steps 1200] [--examples 4000] [--pairs 20000] [--noise 0.0] [--keep DIR]
 
 A response has 8 words of 20, which are independent and equally likely in the demonstrations; its reward is the fraction of words
 that are good: one word, half of them, the word of the prompt, or those of a quarter. For such a reward the best policy at a
@@ -48,7 +48,7 @@ METHODS = ("ppo", "grpo", "rloo", "dpo")
 ACCURACY = "nlptools, accuracy of rewards"
 REINFORCED = (
     *("--kl-target", BUDGET, "--missing-end", 1, "--lr", 1e-3, "--max-new-tokens", LENGTH + 2),
-    *("--batch-size", 256, "--log-every", 1, "--save-every", "never"),
+    *("--batch-size", 256, "--schedule", "trapezoid", "--log-every", 1, "--save-every", "never"),
 )
 PROMPTS = {"ppo": 256, "grpo": 64, "rloo": 64}  # of a rollout, which has 256 samples then
 
@@ -59,8 +59,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seeds", default=",".join(map(str, range(1, 11))))
-    parser.add_argument("--steps", type=int, default=1000, help="of PPO and its kin")
-    parser.add_argument("--examples", type=int, default=10000, help="demonstrations, and pairs")
+    parser.add_argument("--steps", type=int, default=1200, help="of PPO and its kin")
+    parser.add_argument("--examples", type=int, default=12000, help="demonstrations, and pairs")
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--keep", type=Path, help="directory for models and results")
     return parser.parse_args()
