@@ -155,7 +155,7 @@ def once(directory: Path, *command: object) -> None:
 def train(method: str, folder: Path, seed: int, steps: int) -> None:
     """Align the model of the demonstrations."""
     if method == "dpo":
-        task = "--task", "preference", "-m", folder / "sft", "--beta", 0.1
+        task: tuple[object, ...] = "--task", "preference", "-m", folder / "sft", "--beta", 0.1
         once(folder / method, *tune(seed, 1), *task, folder / "pairs.jsonl")
     else:
         task = "--algorithm", method, "--policy", folder / "sft", "--reward", folder / "reward"
