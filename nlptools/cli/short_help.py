@@ -17,7 +17,7 @@ MAIN = {
     "pretrain-bert": "tokenizer output valid objective preset layers batch_size lr steps max_time init",
     "finetune": "task model scratch lora output valid epochs lr batch_size layout label_column seeds force",
     "train-reward": "model output valid epochs lr batch_size max_length chat layout seeds force",
-    "train-ppo": "policy reward algorithm output samples rollouts max_new_tokens kl kl_limit mix lora steps max_time",
+    "train-ppo": "policy reward algorithm output samples rollouts max_new_tokens kl_target kl_limit mix lora steps max_time",
     "predict": "columns probabilities top_k submission to label_column max_length text output force device",
     "prompt": "template description examples shots json choices task chat words text output",
     "generate": "max_new_tokens temperature top_p beam num_samples nbest json stop stream seed text output device",

@@ -24,9 +24,10 @@ A reward command runs once for the samples of each rollout. It reads a JSON obje
 
 If it fails, writes too few lines, or something that is not a finite number, the run ends with status 65 and a checkpoint.
 
-The output is a model directory like that of --policy, with training.json (the training record) and log.jsonl: reward, kl (the
-divergence of a sample from the reference, in nats), kl_weight, length and, for ppo, explained_variance of the values are means
-over the last rollout; entropy and clip_fraction are means over the steps since the last report. Standard output stays empty.
+The output is a model directory like that of --policy, with training.json (the training record) and log.jsonl: reward (as it is
+given, also with --normalize), kl (the divergence of a sample from the reference, in nats), kl_weight, length and, for ppo,
+explained_variance of the values are means over the last rollout; entropy and clip_fraction are means over the steps since the
+last report. Standard output stays empty.
 
 With --lora R, low-rank adapters of the policy learn, and of separate values; the output is a directory of the policy's adapters,
 see finetune.""",

@@ -36,27 +36,38 @@ class TrainPPO:
     rollouts: int = option(64, "Prompts that are sampled before the model is updated.", low=1, metavar="N")
     passes: int = option(4, "Passes over the samples before new ones are drawn.", low=1, high=100, metavar="N")
     max_new_tokens: int = option(53, "Maximum number of tokens of a sample.", low=1, metavar="N")
+    normalize: bool = option(
+        True,
+        "Subtract from rewards the mean of the first rollout, and divide them by its standard deviation: --kl and --missing-end"
+        " are in these units, whatever those of the rewards (Ziegler et al. 2019).",
+    )
     missing_end: float = option(
         0.0, "Subtract X from the reward of a sample without end-of-text token.", low=0, metavar="X"
     )
-    kl: float = option(
-        0.05,
-        "Weight of the divergence from the reference. ppo, rloo: it is subtracted from the reward of each token; grpo: it is"
-        " added to the loss.",
+    kl: float | None = option(
+        None,
+        "Weight of the divergence from the reference; 0.05, or with --kl-target 1 at the beginning. ppo, rloo: it is subtracted"
+        " from the reward of each token; grpo: it is added to the loss.",
         low=0,
         metavar="X",
     )
     kl_target: float = option(
         0.0,
-        "Adapt --kl so that a sample diverges by X nats from the reference (Ziegler et al. 2019); 0: --kl is fixed.",
+        "Adapt the weight of the divergence so that a sample diverges by X nats from the reference (Ziegler et al. 2019); it"
+        " falls by up to 2% per rollout, and rises by up to 10%. 0: it is fixed.",
         low=0,
         metavar="X",
     )
     kl_limit: float = option(
         0.0, "End the training where samples diverge by more than X nats on average; 0: no limit.", low=0, metavar="X"
     )
-    clip_ratio: float = option(
-        0.2, "Clip changes of probabilities, and of values, beyond this fraction.", low=0, high=10, metavar="X"
+    clip_ratio: float = option(0.2, "Clip changes of probabilities beyond this fraction.", low=0, high=10, metavar="X")
+    clip_values: float = option(
+        0.0,
+        "ppo: clip changes of values in a rollout beyond X; 0: no clipping, which makes them lag behind rewards that rise"
+        " (Andrychowicz et al. 2021).",
+        low=0,
+        metavar="X",
     )
     critic: str = option(
         "shared",
@@ -64,9 +75,20 @@ class TrainPPO:
         choices=("shared", "separate"),
     )
     value_weight: float = option(0.1, "ppo: weight of the loss of the values.", low=0, metavar="X")
+    value_rate: float = option(
+        10.0,
+        "ppo: learning rate of the values, as a multiple of --lr: of a separate critic, or of the last layer of a shared one.",
+        low=0,
+        metavar="X",
+    )
     discount: float = option(1.0, "ppo: discount of the reward for each token before it.", low=0, high=1, metavar="X")
     trace: float = option(
-        0.95, "ppo: decay of generalized advantage estimation (Schulman et al. 2016).", low=0, high=1, metavar="X"
+        1.0,
+        "ppo: decay of generalized advantage estimation (Schulman et al. 2016). Below 1 errors of the values favour or disfavour"
+        " the end of a sample; 1 is best from a good policy (Ahmadian et al. 2024).",
+        low=0,
+        high=1,
+        metavar="X",
     )
     mix: str | None = option(
         None,
@@ -83,6 +105,15 @@ class TrainPPO:
         """Samples of each prompt."""
         return self.samples or (1 if self.algorithm == "ppo" else 4)
 
+    @property
+    def kl_weight(self) -> float:
+        """The weight of the divergence at the beginning. High where it adapts: a policy that has diverged comes back slowly,
+        because it no longer samples what the reference would.
+        """
+        if self.kl is not None:
+            return self.kl
+        return 1.0 if self.kl_target else 0.05
+
     def check(self) -> None:
         """Raises UsageError for options that do not go together."""
         if not self.policy or not self.reward:
@@ -91,7 +122,7 @@ class TrainPPO:
         if self.algorithm != "ppo":
             if self.group < 2:
                 raise UsageError(f"--algorithm {self.algorithm} compares samples: expected --samples 2 or more")
-            for name in ("critic", "value_weight", "discount", "trace"):
+            for name in ("critic", "clip_values", "value_weight", "value_rate", "discount", "trace"):
                 if getattr(self, name) != self.__dataclass_fields__[name].default:
                     raise UsageError(f"--{name.replace('_', '-')} goes with --algorithm ppo")
 

@@ -48,14 +48,16 @@ class OutputHead(Protocol):
 def chosen_log_probabilities(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
     """The log-probability of one token for each row, and the entropy of its distribution, (N,) each, float32, in nats.
 
-    Differentiable. Logits exist for `_CHUNK` numbers at a time: they are computed again for the gradient.
+    Differentiable. Logits exist for `_CHUNK` numbers at a time: where there are more, they are computed again for the gradient.
     """
     size = max(1, _CHUNK // head.vocab_size)
+    if len(hidden_ND) <= size:
+        return _chosen(head, hidden_ND, targets_N)
     chunks = [
         checkpoint(_chosen, head, hidden_ND[i : i + size], targets_N[i : i + size], use_reentrant=False)
         for i in range(0, len(hidden_ND), size)
     ]
-    values, entropies = zip(*chunks, strict=True) if chunks else ((hidden_ND.new_zeros(0),),) * 2
+    values, entropies = zip(*chunks, strict=True)
     return torch.cat(values), torch.cat(entropies)
 
 

@@ -2,16 +2,37 @@
 
 Generalized advantage estimation: Schulman et al. 2016 (arXiv:1506.02438), equation 16. Groups of samples of a prompt: GRPO, Shao
 et al. 2024 (arXiv:2402.03300), section 4.1.2; RLOO, Ahmadian et al. 2024 (arXiv:2402.14740), equation 8. The weight of the
-divergence adapts as in Ziegler et al. 2019 (arXiv:1909.08593), section 2.2.
+divergence adapts as in Ziegler et al. 2019 (arXiv:1909.08593), section 2.2; section 2 has the scale of rewards.
 Shapes: N samples, T tokens of a sample, P tokens of all samples.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-_HORIZON = 10_000  # samples
+_GAIN = 0.1  # of the control of the divergence, per rollout
 _LEAST = 1e-8  # deviation that is divided by
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The mean and the standard deviation of the rewards of samples of the reference."""
+
+    mean: float
+    deviation: float
+
+    @classmethod
+    def of(cls, rewards_N: np.ndarray) -> Scale:
+        """That of these rewards. Equal ones have deviation 1: they are no evidence of the scale of others."""
+        deviation = float(rewards_N.std())
+        return cls(float(rewards_N.mean()), deviation if deviation > _LEAST else 1.0)
+
+    def __call__(self, rewards_N: np.ndarray) -> np.ndarray:
+        """(N,) rewards, less the mean, in units of the deviation."""
+        standardized: np.ndarray = (rewards_N - self.mean) / self.deviation
+        return standardized
 
 
 def generalized(rewards_T: np.ndarray, values_T: np.ndarray, discount: float, trace: float) -> np.ndarray:
@@ -53,7 +74,10 @@ def explained_variance(values_P: np.ndarray, returns_P: np.ndarray) -> float:
     return 1 - float((returns_P - values_P).var()) / variance if variance > _LEAST else 0.0
 
 
-def adapted(weight: float, divergence: float, target: float, samples: int) -> float:
-    """The weight of the divergence after `samples` more samples, which diverged by `divergence` nats on average."""
-    error = min(max(divergence / target - 1, -0.2), 0.2)
-    return weight * (1 + error * samples / _HORIZON)
+def adapted(weight: float, divergence: float, target: float) -> float:
+    """The weight of the divergence after a rollout whose samples diverged by `divergence` nats on average. It changes with the
+    relative error: falls by 2 % at most, as in the paper, but rises by up to 10 %, since a policy that learns late, when the
+    weight has become small, diverges fast.
+    """
+    error = min(max(divergence / target - 1, -0.2), 1.0)
+    return weight * (1 + _GAIN * error)

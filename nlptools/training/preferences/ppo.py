@@ -134,6 +134,8 @@ class ClippedSurrogate(Objective):
         self.facts: dict[str, float] = {}  # of the last rollout
         self.totals = np.zeros(3)  # since the last report: entropy, clipped ratios, tokens
         self.weight = 0.0
+        own = [name for name, _ in self.named_parameters() if not name.startswith("model.policy.")]
+        self.value_rates = dict.fromkeys(own, settings.value_rate)
 
     def counts(self, batch: RolloutBatch) -> dict[str, float]:
         """The number of sampled tokens, and of those of the text that is mixed in."""
@@ -169,7 +171,7 @@ class ClippedSurrogate(Objective):
         low, high = 1 - settings.clip_ratio, 1 + settings.clip_ratio
         losses = -torch.minimum(ratio * advantage, ratio.clamp(low, high) * advantage)
         if settings.algorithm == "ppo":
-            losses = losses + settings.value_weight * clipped_squares(now, value, returned, settings.clip_ratio)
+            losses = losses + settings.value_weight * clipped_squares(now, value, returned, settings.clip_values)
         if settings.algorithm == "grpo":
             losses = losses + self.weight * (torch.expm1(reference - logs) - (reference - logs))
         outside = ((ratio < low) | (ratio > high)).sum()
@@ -179,6 +181,10 @@ class ClippedSurrogate(Objective):
         hidden, _ = self.model.policy(mix[0], segments=mix[2])
         text = self.model.policy.output.summed_loss(hidden.flatten(0, 1), mix[1].flatten())
         return {"loss": losses.sum(), "mix": settings.mix_weight * text}
+
+    def rates(self, epoch: float) -> Mapping[str, float]:
+        """--value-rate for what computes the values alone: they start from nothing, and have to keep up with the policy."""
+        return self.value_rates
 
     def report(self) -> dict[str, float]:
         """Measures of the last rollout: the mean reward, length and divergence of samples; and of the last steps: the mean
@@ -196,6 +202,10 @@ class ClippedSurrogate(Objective):
 
 
 def clipped_squares(value_P: Tensor, old_P: Tensor, returned_P: Tensor, clip: float) -> Tensor:
-    """(P,) half the squared errors of values, or of the values clipped to `clip` around old ones, whichever is larger."""
+    """(P,) half the squared errors of values, or of the values clipped to `clip` around old ones, whichever is larger; 0: no
+    clipping.
+    """
+    if clip == 0:
+        return 0.5 * (value_P - returned_P).square()
     clipped = old_P + (value_P - old_P).clamp(-clip, clip)
     return 0.5 * torch.maximum((value_P - returned_P).square(), (clipped - returned_P).square())

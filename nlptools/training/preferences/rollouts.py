@@ -3,7 +3,9 @@
 A rollout is a set of prompts with samples of each, drawn at temperature 1 from the whole distribution: a truncated one would
 diverge from the model, and make its divergence from the reference look negative (trl issues 417 and 1098). Log-probabilities and
 values come from the forward pass of training, so that the first ratio is exactly 1. The samples of a rollout are the
-batches of several passes; then new ones are drawn.
+batches of several passes; then new ones are drawn. Rewards are put on the scale of those of the first rollout, which the
+reference draws: the weight of the divergence, the range that values are clipped to and their loss would else depend on the
+units of the reward (Ziegler et al. 2019, arXiv:1909.08593, section 2; Huang et al. 2024, arXiv:2403.17031).
 Shapes: N samples, P tokens of all samples.
 """
 
@@ -28,6 +30,7 @@ from nlptools.inference.generation.generated import continuation_text
 from nlptools.layers import lora
 from nlptools.training.preferences import advantages
 from nlptools.training.preferences.actor_critic import ActorCritic
+from nlptools.training.preferences.advantages import Scale
 from nlptools.training.preferences.policy import Policy, sums, token_log_probabilities, token_numbers
 from nlptools.training.preferences.prompts import Prompts
 from nlptools.training.preferences.rewards import Reward, Sample
@@ -35,6 +38,7 @@ from nlptools.training.preferences.rewards import Reward, Sample
 # Targets of tokens: of the model that drew them the log-probability and the value, the log-probability under the reference
 OLD, VALUE, REFERENCE, ADVANTAGE, RETURN = "old", "value", "reference", "advantage", "return"
 OF_TOKENS = (NEXT, OLD, VALUE, REFERENCE, ADVANTAGE, RETURN)
+_BATCH = 32  # prompts that are sampled together, or --batch-size if that is more
 
 
 @dataclass(frozen=True)
@@ -107,7 +111,8 @@ class Rollouts:
         self.batches_per_rollout = settings.passes * -(-size // batch_size)
         self.batches_per_epoch = len(prompts.ids) * settings.group / size * self.batches_per_rollout
         self.mix = None if prompts.mix is None else PackedBatches(prompts.mix, batch_size, seed=seed)
-        self.number, self.position, self.weight = 0, 0, settings.kl
+        self.number, self.position, self.weight = 0, 0, settings.kl_weight
+        self.scale: Scale | None = None  # of rewards; known after the first rollout
         self.rollout: Rollout | None = None
 
     @property
@@ -126,19 +131,21 @@ class Rollouts:
                 texts = None if mix is None else next(mix)
                 yield RolloutBatch(packed_batch(features, samples), texts, self.rollout.facts, self.weight)
             if self.settings.kl_target:
-                divergence = self.rollout.facts["kl"]
-                self.weight = advantages.adapted(self.weight, divergence, self.settings.kl_target, len(features))
+                self.weight = advantages.adapted(self.weight, self.rollout.facts["kl"], self.settings.kl_target)
             self.number, self.position, self.rollout = self.number + 1, 0, None
 
     def state(self) -> dict[str, Any]:
         """See `Source`."""
         rollout = None if self.rollout is None else self.rollout.state()
         mix = None if self.mix is None else self.mix.state()
-        return {"number": self.number, "position": self.position, "weight": self.weight, "rollout": rollout, "mix": mix}
+        scale = None if self.scale is None else vars(self.scale)
+        counts = {"number": self.number, "position": self.position, "weight": self.weight}
+        return {**counts, "scale": scale, "rollout": rollout, "mix": mix}
 
     def restore(self, state: dict[str, Any]) -> None:
         """See `Source`."""
         self.number, self.position, self.weight = int(state["number"]), int(state["position"]), float(state["weight"])
+        self.scale = None if state["scale"] is None else Scale(**state["scale"])
         self.rollout = None if state["rollout"] is None else Rollout.restored(state["rollout"])
         if self.mix is not None:
             self.mix.restore(state["mix"])
@@ -170,7 +177,11 @@ class Rollouts:
         done = decoding.generate(
             self.model.policy,
             [self.prompts.ids[i] for i in chosen],
-            Generate(max_new_tokens=settings.max_new_tokens, num_samples=settings.group),
+            Generate(
+                max_new_tokens=settings.max_new_tokens,
+                num_samples=settings.group,
+                batch_size=max(_BATCH, self.batch_size),
+            ),
             self.backend,
             eos=loaded.eos,
             seed=self.seed,
@@ -188,11 +199,13 @@ class Rollouts:
         ]
         rewards = np.array(self.reward(samples), np.float64)
         features = _sequences([self.prompts.ids[i] for i, _ in pairs], [sample for _, sample in pairs], loaded.eos)
-        penalty = settings.missing_end * np.array([not sample.ended for sample in samples])
-        return self._judged(features, rewards, rewards - penalty)
+        return self._judged(features, rewards, np.array([sample.ended for sample in samples]))
 
-    def _judged(self, features: Features, rewards: np.ndarray, penalized: np.ndarray) -> Rollout:
+    def _judged(self, features: Features, rewards: np.ndarray, ended: np.ndarray) -> Rollout:
         """The samples with log-probabilities, values, advantages and returns."""
+        if self.scale is None:
+            self.scale = Scale.of(rewards) if self.settings.normalize else Scale(0.0, 1.0)
+        penalized = self.scale(rewards) - self.settings.missing_end * ~ended
         numbers = token_numbers(self.model.read, features, self.backend)
         with lora.switched_off(self.reference):
             reference = token_log_probabilities(self.reference, features, self.backend)

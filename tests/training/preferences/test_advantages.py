@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nlptools.configs.ppo import TrainPPO
 from nlptools.training.preferences import advantages
 
 
@@ -15,6 +16,21 @@ def test_generalized() -> None:
     assert advantages.generalized(rewards, values, discount, trace) == pytest.approx(wanted)
     # without decay: what follows, less the value
     assert advantages.generalized(rewards, values, 1.0, 1.0) == pytest.approx(np.array([0.9, 0.8, 1.0]) - values)
+
+
+def test_values_that_are_wrong_by_a_constant_do_not_matter_without_decay() -> None:
+    """With decay they make the last token, which ends a sample, look better or worse than the others."""
+    rng = np.random.default_rng(0)
+    samples = [(rng.normal(size=5), rng.normal(size=5)) for _ in range(20)]
+
+    def white(offset: float, trace: float) -> np.ndarray:
+        return advantages.whitened(
+            np.concatenate([advantages.generalized(r, v + offset, 1.0, trace) for r, v in samples])
+        )
+
+    assert white(3.0, TrainPPO("-", "-").trace) == pytest.approx(white(0.0, 1.0))
+    change = (white(3.0, 0.95) - white(0.0, 0.95)).reshape(20, 5).mean(0)
+    assert change[-1] < change[:-1].min()
 
 
 def test_groups() -> None:
@@ -33,6 +49,15 @@ def test_whitening_variance_and_weight() -> None:
     assert advantages.explained_variance(values, values) == 1
     assert advantages.explained_variance(np.full(1000, 5.0), values) == pytest.approx(0)
     assert advantages.explained_variance(values, np.ones(1000)) == 0
-    assert advantages.adapted(0.1, 12, 6, 1000) == pytest.approx(0.1 * 1.02)  # the error is clipped to 0.2
-    assert advantages.adapted(0.1, 6.6, 6, 1000) == pytest.approx(0.1 * 1.01)
-    assert advantages.adapted(0.1, 0, 6, 1000) == pytest.approx(0.1 * 0.98)
+    assert advantages.adapted(0.1, 9, 6) == pytest.approx(0.1 * 1.05)
+    assert advantages.adapted(0.1, 99, 6) == pytest.approx(0.1 * 1.1)
+    assert advantages.adapted(0.1, 6.6, 6) == pytest.approx(0.1 * 1.01)
+    assert advantages.adapted(0.1, 0, 6) == pytest.approx(0.1 * 0.98)
+
+
+def test_scale() -> None:
+    rewards = np.random.default_rng(0).normal(3, 2, 100)
+    scaled = advantages.Scale.of(rewards)(rewards)
+    assert scaled.mean() == pytest.approx(0) and scaled.std() == pytest.approx(1)
+    assert advantages.Scale.of(1000 * rewards - 7)(1000 * rewards - 7) == pytest.approx(scaled)
+    assert advantages.Scale.of(np.full(9, 5.0))(np.array([5.0, 6.5])) == pytest.approx([0, 1.5])

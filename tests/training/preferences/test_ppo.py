@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ import torch
 from nlptools import bundle
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import BundleError, DataError, UsageError
+from nlptools.models.language.gpt import GPT, GPTConfig
 from nlptools.training.engine.job import Trained
 from nlptools.training.preferences import ppo
+from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.rewards import RewardCommand, Sample
 from tests.running import rows
 from tests.tasks.reward.test_task import preferences
@@ -50,6 +53,7 @@ def test_rewards_rise(tmp_path: Path, algorithm: str) -> None:
     assert log[-1]["reward"] > 4 * log[0]["reward"] and log[-1]["kl"] > 0.5
     assert log[-1]["entropy"] < log[0]["entropy"] and 1 <= log[-1]["length"] <= 6
     assert ("explained_variance" in log[0]) == (algorithm == "ppo")
+    assert algorithm != "ppo" or log[-1]["explained_variance"] > 0.1  # after six rollouts
     assert bundle.load(tmp_path / "out").arch == "transformer"
 
 
@@ -62,6 +66,18 @@ def test_reward_model_separate_critic_and_mix(tmp_path: Path) -> None:
     train(tmp_path, reward=str(tmp_path / "reward"), critic="separate", mix=str(tmp_path / "text.txt"), kl_target=3.0)
     log = rows(tmp_path / "out", "train")
     assert log[-1]["reward"] > log[0]["reward"] and log[-1]["kl_weight"] != log[0]["kl_weight"]
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "grpo", "rloo"])
+def test_units_of_rewards_do_not_matter(tmp_path: Path, algorithm: str) -> None:
+    how: dict[str, Any] = {"algorithm": algorithm, "missing_end": 0.5, "kl": 0.1}
+    train(tmp_path, **how)
+    train(tmp_path, **how, reward="awk '{print 512 * gsub(/w3/, \"\") - 64}'", output=str(tmp_path / "other"))
+    one, other = (rows(tmp_path / name, "train") for name in ("out", "other"))
+    assert [row["loss"] for row in other] == pytest.approx([row["loss"] for row in one], rel=1e-4, abs=1e-6)
+    assert other[0]["reward"] == pytest.approx(512 * one[0]["reward"] - 64)  # the log has them as they are
+    train(tmp_path, **how, normalize=False, output=str(tmp_path / "raw"))
+    assert rows(tmp_path / "raw", "train")[0]["reward"] == one[0]["reward"]
 
 
 @pytest.mark.parametrize("call", [3, 17])  # within a rollout, and before a new one
@@ -102,7 +118,7 @@ def test_bad_rewards_stop_with_a_checkpoint(tmp_path: Path, command: str, messag
 
 
 def test_surrogate_by_its_formula() -> None:
-    settings = TrainPPO(policy="-", reward="-", value_weight=0.5)
+    settings = TrainPPO(policy="-", reward="-", value_weight=0.5, clip_values=0.2)
 
     class Fixed(torch.nn.Module):
         def read(self, *_: Any) -> tuple[torch.Tensor, ...]:
@@ -119,6 +135,30 @@ def test_surrogate_by_its_formula() -> None:
     assert loss == pytest.approx(policy + 0.5 * squares.sum(), rel=1e-5)
     report = objective.report()
     assert report["clip_fraction"] == pytest.approx(1 / 3) and report["entropy"] == 1
+    objective.settings = replace(settings, clip_values=0.0)
+    loss = objective(targets, targets, targets, old, value, old, advantage, returned)["loss"].item()
+    assert loss == pytest.approx(policy + 0.5 * 0.5 * (0.1**2 + 1 + 0.9**2), rel=1e-5)
+
+
+@pytest.mark.parametrize("critic", [None, "separate"])
+def test_values_learn_at_their_own_rate(critic: str | None) -> None:
+    policy, copy = (GPT(GPTConfig(8, 8, 1, 1, 8)) for _ in range(2))
+    model = ActorCritic(policy, True, copy if critic else None)
+    objective = ppo.ClippedSurrogate(model, TrainPPO(policy="-", reward="-", value_rate=7.0))
+    rates = objective.rates(0.0)
+    assert all(rates.get(f"model.policy.{name}", 1) == 1 for name, _ in policy.named_parameters())
+    others = {name for name, _ in objective.named_parameters() if not name.startswith("model.policy.")}
+    assert (
+        set(rates) == others
+        and set(rates.values()) == {7.0}
+        and len(others) == (2 if critic is None else 2 + len(list(copy.parameters())))
+    )
+
+
+def test_weight_of_the_divergence_begins_high_where_it_adapts() -> None:
+    how = {"policy": "-", "reward": "-"}
+    weights = [TrainPPO(**how), TrainPPO(**how, kl_target=6.0), TrainPPO(**how, kl_target=6.0, kl=0.3)]
+    assert [settings.kl_weight for settings in weights] == [0.05, 1.0, 0.3]
 
 
 def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +179,8 @@ def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_errors(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="compares samples"):
         train(tmp_path, algorithm="rloo", samples=1)
+    with pytest.raises(UsageError, match="--value-rate goes with --algorithm ppo"):
+        train(tmp_path, algorithm="rloo", value_rate=3.0)
     with pytest.raises(UsageError, match="--critic goes with --algorithm ppo"):
         train(tmp_path, algorithm="grpo", critic="separate")
     with pytest.raises(BundleError, match="not a model for a task"):
