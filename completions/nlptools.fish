@@ -685,6 +685,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from generate' -l top-p -r -d 'S
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l min-p -r -d 'Exclude tokens that are less likely than P times the most likely one.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l typical -r -d 'Sample from the tokens whose surprisal is nearest to the entropy and that together have this probability (locally typical sampling, Meister et al. 2023).'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l top-n-sigma -r -d 'Exclude tokens whose logit is more than X standard deviations of all logits below the highest (Tang et al. 2024); 0: none.'
+complete -c nlptools -n '__fish_seen_subcommand_from generate' -l contrastive -r -d 'Contrastive search (Su et al. 2022): of the --top-k K most likely tokens, choose the one whose probability, times 1 - ALPHA, less ALPHA times its similarity to the tokens before it is highest. 0.6 with 4 tokens is usual.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l repetition-penalty -r -d 'Make tokens less likely that have already occurred (Keskar et al. 2019).'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l presence-penalty -r -d 'Subtract X from the logit of each token that the output already has, as OpenAI\'s API.'
 complete -c nlptools -n '__fish_seen_subcommand_from generate' -l frequency-penalty -r -d 'Subtract X from the logit of a token for each time that the output already has it.'

@@ -111,6 +111,8 @@ def command(
             return
         if generate.constrains_text:
             raise UsageError("--match, --force-words and --ban-words need a language model")
+        if generate.contrastive is not None:
+            raise UsageError("--contrastive needs a language model")
         translate.check_decoding(generate)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"
