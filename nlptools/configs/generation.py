@@ -121,6 +121,13 @@ class Generate:
         metavar="NAME",
     )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
+    weights: str | None = option(
+        None,
+        "int8: multiply with matrices in 8 bits, a scale for each output, and with inputs rounded to 8 bits: faster on a CPU,"
+        " less exact. The perplexity of the first prompts before and after is written to standard error; score --weights int8"
+        " measures that of a text.",
+        choices=("int8",),
+    )
     batch_size: int | None = option(
         None,
         "Lines decoded together; the next ones take the places of those that have ended. Default: 32; encoder-decoders: 320"
