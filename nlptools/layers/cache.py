@@ -164,8 +164,8 @@ class Cache:
     def _separate(self, chosen: Cache, inputs: Tensor, parents: Tensor) -> Cache:
         """Hypotheses become inputs of their own: each gets its own slots."""
         assert self.seen is not None
-        room = max(0, self.layers[0].capacity - self.layers[0].size) // self.width
-        chosen._keep(inputs, self.seen[inputs, parents][:, None], room)
+        # as before the hypotheses came, see `select`
+        chosen._keep(inputs, self.seen[inputs, parents][:, None], self.layers[0].capacity // self.width)
         if chosen.seen is not None and bool(chosen.seen.all()):
             chosen.seen = None
         return chosen
@@ -178,15 +178,15 @@ class Cache:
         if 2 * int(used.sum(1).max()) < used.shape[1]:
             self._keep(torch.arange(len(used), device=used.device), self.seen)
 
-    def _keep(self, inputs: Tensor, seen: Tensor, room: int | None = None) -> None:
+    def _keep(self, inputs: Tensor, seen: Tensor, capacity: int | None = None) -> None:
         """Keep, for each of `inputs`, the slots that any row of `seen` (inputs, W, S) uses, in order; padded with others.
 
-        `room`: slots for further tokens; None: the capacity stays.
+        `capacity`: of the new buffers, at least; None: it stays.
         """
         used = seen.any(1)
         most = int(used.sum(1).max())
         slots = (~used).to(torch.int8).argsort(dim=1, stable=True)[:, :most]  # (inputs, most)
-        capacity = None if room is None else most + room
+        capacity = None if capacity is None else max(capacity, most)
         self.layers = [layer.gather(inputs, slots, capacity) for layer in self.layers]
         self.seen = seen.gather(2, slots[:, None].expand(-1, seen.shape[1], -1))
 
