@@ -1,12 +1,12 @@
 """New tokens per second of greedy generation, beside `generate` of transformers with the same weights.
 
-    python benchmarks/generation_speed.py [--rounds N] [--single N] [--mixed N] [--layers N]
+    python benchmarks/generation_speed.py [--rounds N] [--single N] [--mixed N] [--alone 0] [--batches 0] [--layers N]
 
 GPT-2 124M shape with random weights, 32 prompts of 16 tokens, 64 new tokens each: both in batches of 32, and the prompts one
 after the other as a naive pipe would run transformers, beside ours, which reads what the pipe has delivered and decodes it
 together. Tokens are compared in fp32: they must be the same. Then prompts of 8 to 128 tokens, of which a pipe delivers 64 at
 once: transformers pads all of them on the left; and with answers of 8 to 64 tokens, ours fills the places of those that have
-ended.
+ended. Last, one prompt of 32 tokens and 128 new ones, as in a chat, ours also with weights in 8 bits.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import side_by_side
 import torch
 
 PROMPTS, LENGTH, NEW = 32, 16, 64
+ALONE_LENGTH, ALONE_NEW = 32, 128  # of the prompt that is decoded alone
 
 
 def prompts() -> np.ndarray:
@@ -31,8 +32,15 @@ def prompts() -> np.ndarray:
     return np.random.default_rng(0).integers(0, 50256, (PROMPTS, LENGTH))
 
 
-def transformers_side(directory: str, dtype: torch.dtype, batch: int, count: int) -> Callable[[], float]:
-    """New tokens per second of `GPT2LMHeadModel.generate` over the first `count` prompts, `batch` at a time."""
+def lone_prompt() -> np.ndarray:
+    """(1, 32) token ids."""
+    return np.random.default_rng(2).integers(0, 50256, (1, ALONE_LENGTH))
+
+
+def transformers_side(
+    directory: str, dtype: torch.dtype, batch: int, given: np.ndarray, new: int = NEW, name: str = ""
+) -> Callable[[], float]:
+    """New tokens per second of `GPT2LMHeadModel.generate` over the prompts `given` (N, T), `batch` at a time."""
     from transformers import GPT2LMHeadModel
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -41,15 +49,14 @@ def transformers_side(directory: str, dtype: torch.dtype, batch: int, count: int
 
     def once() -> float:
         begin = time.perf_counter()
-        ids = torch.from_numpy(prompts()).to(device)[:count]
         parts = []
-        for part in ids.split(batch):
+        for part in torch.from_numpy(given).to(device).split(batch):
             out = model.generate(
-                part, attention_mask=torch.ones_like(part), max_new_tokens=NEW, do_sample=False, pad_token_id=0
+                part, attention_mask=torch.ones_like(part), max_new_tokens=new, do_sample=False, pad_token_id=0
             )
-            parts.append(out[:, LENGTH:].cpu())
-        np.save(f"{directory}/transformers-{dtype}.npy", torch.cat(parts).numpy())
-        return count * NEW / (time.perf_counter() - begin)
+            parts.append(out[:, given.shape[1] :].cpu())
+        np.save(f"{directory}/{name}transformers-{dtype}.npy", torch.cat(parts).numpy())
+        return len(given) * new / (time.perf_counter() - begin)
 
     return once
 
@@ -60,26 +67,31 @@ def our_model(directory: str, precision: str) -> tuple[Any, Any]:
     from nlptools.compute.backend import Backend
     from nlptools.configs import Compute
     from nlptools.files import artifacts
+    from nlptools.layers.quantized import quantize
 
-    backend = Backend.detect(Compute(precision=precision))
+    int8 = precision == "int8"
+    backend = Backend.detect(Compute(precision="auto" if int8 else precision))
     path = Path(directory)
     _, loaded = bundle.load_model(path, artifacts.read_json(path / "config.json"))
-    return backend.for_inference(loaded), backend
+    model = backend.for_inference(loaded)
+    if int8:
+        quantize(model)
+    return model, backend
 
 
-def our_side(directory: str, precision: str) -> Callable[[], float]:
-    """New tokens per second of our decoding."""
+def our_side(directory: str, precision: str, given: np.ndarray, new: int = NEW, name: str = "") -> Callable[[], float]:
+    """New tokens per second of our decoding of the prompts `given` (N, T)."""
     from nlptools.configs.generation import Generate
     from nlptools.inference.generation import decoding
 
     model, backend = our_model(directory, precision)
-    settings = Generate(temperature=0, max_new_tokens=NEW)
+    settings = Generate(temperature=0, max_new_tokens=new)
 
     def once() -> float:
         begin = time.perf_counter()
-        found = decoding.generate(model, prompts().tolist(), settings, backend, eos=-1)
-        np.save(f"{directory}/nlptools-{precision}.npy", np.array([row[0].ids for row in found]))
-        return PROMPTS * NEW / (time.perf_counter() - begin)
+        found = decoding.generate(model, given.tolist(), settings, backend, eos=-1)
+        np.save(f"{directory}/{name}nlptools-{precision}.npy", np.array([row[0].ids for row in found]))
+        return len(given) * new / (time.perf_counter() - begin)
 
     return once
 
@@ -145,15 +157,34 @@ def worker(directory: str, side: str, count: int) -> None:
     torch.set_num_threads(len(os.sched_getaffinity(0)))
     dtypes = {"fp32": torch.float32, "bf16": torch.bfloat16}
     name, precision, *job = side.split("-")
-    if job and name == "nlptools":
+    if job == ["alone"] and name == "nlptools":
+        side_by_side.serve(our_side(directory, precision, lone_prompt(), ALONE_NEW, "alone-"))
+    elif job == ["alone"]:
+        side_by_side.serve(transformers_side(directory, dtypes[precision], 1, lone_prompt(), ALONE_NEW, "alone-"))
+    elif job and name == "nlptools":
         side_by_side.serve(mixed_nlptools(directory, precision, count, job == ["ragged"]))
     elif job:
         side_by_side.serve(mixed_transformers(directory, dtypes[precision], count, job == ["ragged"]))
     elif name == "nlptools":
-        side_by_side.serve(our_side(directory, precision))
+        side_by_side.serve(our_side(directory, precision, prompts()))
     else:
         batch, number = (PROMPTS, PROMPTS) if name == "batch" else (1, count)
-        side_by_side.serve(transformers_side(directory, dtypes[precision], batch, number))
+        side_by_side.serve(transformers_side(directory, dtypes[precision], batch, prompts()[:number]))
+
+
+def compare_alone(directory: str, precisions: list[str], rounds: int) -> None:
+    """The job of one prompt."""
+    sides = {f"transformers, {p}": f"batch-{p}-alone" for p in precisions}
+    sides |= {f"nlptools, {p}": f"nlptools-{p}-alone" for p in (*precisions, "int8")}
+    workers = {name: side_by_side.Worker(__file__, directory, side, "1") for name, side in sides.items()}
+    title = f"greedy generation, GPT-2 124M shape, one prompt of {ALONE_LENGTH}, {ALONE_NEW} new tokens"
+    side_by_side.compare(title, "new tokens/s", dict(workers), rounds)
+    for process in workers.values():
+        process.close()
+    theirs, ours = (
+        np.load(f"{directory}/alone-{name}.npy") for name in ("transformers-torch.float32", "nlptools-fp32")
+    )
+    print(f"  one prompt, the same tokens in fp32: {(theirs == ours).mean():.0%}")
 
 
 def main() -> None:
@@ -161,6 +192,8 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--single", type=int, default=4, help="prompts that transformers does one by one")
     parser.add_argument("--mixed", type=int, default=64, help="prompts of mixed length; 0: leave these jobs out")
+    parser.add_argument("--alone", type=int, default=1, help="0: leave out the job of one prompt")
+    parser.add_argument("--batches", type=int, default=1, help="0: leave out the jobs of 32 prompts")
     parser.add_argument("--layers", type=int, default=12, help="layers of the model")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -175,7 +208,8 @@ def main() -> None:
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
     with tempfile.TemporaryDirectory() as directory:
         make_model(directory, arguments.layers)
-        for title, batch in (("batches of 32", "batch"), ("transformers one prompt at a time", "single")):
+        titles = (("batches of 32", "batch"), ("transformers one prompt at a time", "single"))
+        for title, batch in titles if arguments.batches else ():
             sides = {
                 f"transformers, {p}": f"{batch}-{p}" for p in precisions if batch == "batch" or p == precisions[-1]
             }
@@ -204,6 +238,8 @@ def main() -> None:
             theirs = np.load(f"{directory}/mixed-transformers-torch.float32.npy")
             same = (theirs == np.load(f"{directory}/mixed-nlptools-fp32.npy")).all(1).mean()
             print(f"  mixed prompts, the same tokens in fp32: {same:.0%} of the prompts")
+        if arguments.alone:
+            compare_alone(directory, precisions, arguments.rounds)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -95,22 +96,21 @@ def command(
     with streams.Output(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
-        from nlptools.errors import UsageError
         from nlptools.inference.language_model import LanguageModel
         from nlptools.inference.loading import load
         from nlptools.text import chat_templates
 
-        loaded = load(model, *more, compute=compute, settings=generate)
+        loaded = load(model, *more, compute=compute, settings=replace(generate, weights=None))
         blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
             render = chat_templates.renderer(generate.chat or model) if generate.json_input else None
-            for number, requests in _batches(blocks, partial(_requests, generate=generate, render=render), size):
+            batches = _batches(blocks, partial(_requests, generate=generate, render=render), size)
+            for number, requests in batches if generate.weights is None else _quantizing(loaded, batches):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return
-        if generate.constrains_text:
-            raise UsageError("--match, --force-words and --ban-words need a language model")
+        _refuse(generate)
         translate.check_decoding(generate)
         size = 1 if lines.line_buffered else translate.window
         key = "target" if translate.score_target else "source"
@@ -145,6 +145,29 @@ def _batches(
             progress.done(len(batch))
         if error is not None:
             raise error
+
+
+def _quantizing(
+    loaded: LanguageModel, batches: Iterator[tuple[int, list[Request]]]
+) -> Iterator[tuple[int, list[Request]]]:
+    """The batches; before the first one, the weights of the model are rounded, and the loss measured on its prompts."""
+    from nlptools.inference.quantization import quantize_and_measure
+
+    for place, (number, requests) in enumerate(batches):
+        if place == 0:
+            quantize_and_measure(loaded, [request.prompt for request in requests])
+        yield number, requests
+
+
+def _refuse(generate: Generate) -> None:
+    """Raise UsageError for options that an encoder-decoder does not have."""
+    from nlptools.errors import UsageError
+
+    if generate.constrains_text:
+        raise UsageError("--match, --force-words and --ban-words need a language model")
+    for flag, value in (("--contrastive", generate.contrastive), ("--weights", generate.weights)):
+        if value is not None:
+            raise UsageError(f"{flag} needs a language model")
 
 
 def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]:

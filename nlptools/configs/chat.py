@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from nlptools.configs import option, redefined
 from nlptools.configs.generation import Generate
 
-FORMATS = (
-    "chatml",
-    "gemma",
-    "llama-3",
-    "phi-3",
-    "zephyr",
-)  # chat templates that are known by name, see `text.chat_templates`
+# chat templates that are known by name, see `text.chat_templates`
+FORMATS = ("chatml", "gemma", "llama-3", "phi-3", "zephyr")
+ROUNDED = (
+    "int8: multiply with matrices in 8 bits, a scale for each output, and with inputs rounded to 8 bits: faster on a CPU, less"
+    " exact. score --weights int8 measures the loss on a text."
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +33,7 @@ class Chat:
     min_p: float = redefined(Generate, "min_p", 0.0)
     repetition_penalty: float = redefined(Generate, "repetition_penalty", 1.0)
     stop: tuple[str, ...] = redefined(Generate, "stop", (), "End an answer before any of these texts.")
+    weights: str | None = redefined(Generate, "weights", None, ROUNDED)
 
     def generation(self, stop: tuple[str, ...]) -> Generate:
         """The options of an answer, which also ends at the texts `stop`."""
@@ -45,4 +45,5 @@ class Chat:
             min_p=self.min_p,
             repetition_penalty=self.repetition_penalty,
             stop=(*self.stop, *stop),
+            weights=self.weights,
         )

@@ -53,6 +53,14 @@ class Generate:
         low=0,
         metavar="X",
     )
+    contrastive: float | None = option(
+        None,
+        "Contrastive search (Su et al. 2022): of the --top-k K most likely tokens, choose the one whose probability, times"
+        " 1 - ALPHA, less ALPHA times its similarity to the tokens before it is highest. 0.6 with 4 tokens is usual.",
+        low=0,
+        high=1,
+        metavar="ALPHA",
+    )
     repetition_penalty: float = option(
         1.0, "Make tokens less likely that have already occurred (Keskar et al. 2019).", low=0.01, metavar="X"
     )
@@ -113,6 +121,13 @@ class Generate:
         metavar="NAME",
     )
     echo: bool = option(False, "Write the prompt before its continuation, or the source and a tab before its outputs.")
+    weights: str | None = option(
+        None,
+        "int8: multiply with matrices in 8 bits, a scale for each output, and with inputs rounded to 8 bits: faster on a CPU,"
+        " less exact. The perplexity of the first prompts before and after is written to standard error; score --weights int8"
+        " measures that of a text.",
+        choices=("int8",),
+    )
     batch_size: int | None = option(
         None,
         "Lines decoded together; the next ones take the places of those that have ended. Default: 32; encoder-decoders: 320"
@@ -181,6 +196,7 @@ class Generate:
             raise UsageError("--best-of does not go with --beam", hint="--nbest writes several hypotheses of a beam")
         if self.best_of and self.best_of < self.num_samples:
             raise UsageError(f"--best-of {self.best_of} is less than --num-samples {self.num_samples}")
+        self._check_contrastive()
         if self.logprobs and not self.json:
             raise UsageError("--logprobs needs --json")
         if self.top_logprobs and (self.beam or not self.logprobs):
@@ -189,3 +205,24 @@ class Generate:
             raise UsageError("--stream does not go with --skip-done: the last line may be incomplete")
         if self.stream and (self.json or self.beam or self.count > 1 or self.drawn > 1):
             raise UsageError("--stream does not go with --json, --beam, --nbest, --num-samples or --best-of")
+
+    def _check_contrastive(self) -> None:
+        if self.contrastive is None:
+            return
+        if not self.top_k:
+            raise UsageError(
+                "--contrastive needs --top-k, the number of tokens to choose from", hint="--top-k 4 is usual"
+            )
+        unfit = {
+            "--beam": bool(self.beam),
+            "--temperature": self.temperature not in (0.0, 1.0),
+            "--top-p": self.top_p != 1,
+            "--min-p": self.min_p != 0,
+            "--typical": self.typical != 1,
+            "--top-n-sigma": self.top_n_sigma != 0,
+            "--num-samples": self.num_samples > 1,
+            "--nbest": self.nbest > 1,
+            "--best-of": self.best_of > 0,
+        }
+        if flags := [flag for flag, given in unfit.items() if given]:
+            raise UsageError(f"{flags[0]} does not go with --contrastive, which chooses one text and draws nothing")

@@ -14,6 +14,15 @@ COLUMNS = ("surprisal", "rank", "entropy", "tokens")  # of --per word
 LOGARITHMS = {"2": math.log(2), "e": 1.0, "10": math.log(10)}  # nats in one unit
 
 
+INT8 = "int8"
+
+
+def check_weights(text: str) -> None:
+    """Raise UsageError for a text that --weights does not take."""
+    if text != INT8:
+        mixture_weights(text)
+
+
 def mixture_weights(text: str) -> tuple[float, ...]:
     """Weights in a text such as `.7,.3`, which sum to 1. Raises UsageError."""
     numbers = _numbers(text)
@@ -141,9 +150,10 @@ class Score:
     )
     weights: str | None = option(
         None,
-        "Weights of the models of a mixture, MODEL first, that sum to 1. Default: equal weights, or those of the saved mixture.",
+        "Weights of the models of a mixture, MODEL first, that sum to 1. Default: equal weights, or those of the saved mixture."
+        " int8, without a mixture: multiply with matrices in 8 bits, as generate --weights int8 does.",
         metavar="P,P,...",
-        check=mixture_weights,
+        check=check_weights,
         **_MIXTURE,
     )
     tune: str | None = option(
@@ -214,6 +224,11 @@ class Score:
         return LOGARITHMS[self.base or "2"]
 
     @property
+    def int8(self) -> bool:
+        """Whether the weights of the model are rounded to 8 bits."""
+        return self.weights == INT8
+
+    @property
     def one_stream(self) -> bool:
         """Whether what comes before a line or a document has an influence on its scores."""
         return self.carry or self.cache > 0 or self.dynamic > 0
@@ -277,6 +292,17 @@ class Score:
             )
 
     def _check_mixture(self) -> None:
+        if self.int8:
+            unfit = {
+                "--with": len(self.mixed) > 0,
+                "--tune": self.tune is not None,
+                "--save": self.save is not None,
+                "--masked": self.masked is not None,
+                "--dynamic": self.dynamic > 0,
+            }
+            if flags := [flag for flag, given in unfit.items() if given]:
+                raise UsageError(f"{flags[0]} does not go with --weights int8, which rounds those of a single model")
+            return
         if self.weights is not None and self.tune is not None:
             raise UsageError("--weights does not go with --tune, which chooses them")
         if self.weights is not None and self.mixed and len(mixture_weights(self.weights)) != 1 + len(self.mixed):

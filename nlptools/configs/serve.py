@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from nlptools.configs import duration, option, size
+from nlptools.configs import duration, option, redefined, size
+from nlptools.configs.chat import ROUNDED
+from nlptools.configs.generation import Generate
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,7 @@ class Serve:
         "Chat template: a model directory, or a known format such as chatml. Default: the model's own.",
         metavar="NAME",
     )
+    weights: str | None = redefined(Generate, "weights", None, ROUNDED)
     batch_size: int = option(32, "Prompts or texts computed together.", low=1, metavar="N")
     most_waiting: int = option(
         256, "Prompts or texts that may wait; further requests are refused with status 503.", low=1, metavar="N"

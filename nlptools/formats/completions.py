@@ -24,7 +24,10 @@ _OPTIONS = {
     **{
         name: name for name in ("max_new_tokens", "min_new_tokens", "temperature", "top_k", "top_p", "min_p", "typical")
     },
-    **{name: name for name in ("top_n_sigma", "repetition_penalty", "presence_penalty", "frequency_penalty")},
+    **{
+        name: name
+        for name in ("top_n_sigma", "contrastive", "repetition_penalty", "presence_penalty", "frequency_penalty")
+    },
     **{
         name: name
         for name in ("no_repeat_ngram", "num_samples", "best_of", "stop", "match", "force_words", "ban_words")

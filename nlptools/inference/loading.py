@@ -12,7 +12,7 @@ from nlptools.configs import Compute
 from nlptools.configs.embed import Embed, EmbedWords
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.configs.generation import Generate
-from nlptools.configs.scoring import Score, mixture_weights
+from nlptools.configs.scoring import INT8, Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
 from nlptools.inference import mixture_directory
@@ -159,6 +159,8 @@ def load(
         Unavailable: no such device or precision.
     """
     compute = compute or Compute(device=device, precision=precision, threads=threads)
+    if isinstance(settings, Generate | Score) and settings.weights == INT8:
+        return _in_8_bits([path, *others], settings, compute)
     if (settings is None or isinstance(settings, Embed)) and not others and _holds_vectors(path):
         from nlptools.inference.embedding import word_embedder
 
@@ -169,18 +171,34 @@ def load(
         )
     if isinstance(settings, Score) or mixture_directory.is_saved(path):
         return _scorer([path, *others], settings, compute)
-    opened = [open_model(each) for each in (path, *others)]
-    first = opened[0]
+    first, *_ = opened = [open_model(each) for each in (path, *others)]
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
         return _predictor(first, settings, files, compute)
-    if how := _FOR_PREDICT.get(first.bundle.family):
-        raise UsageError(f"{display(str(path))} is a model of finetune {how}", hint="predict takes such models")
+    _refuse_features(first)
     embeds = first.steps is not None or (first.bundle.is_encoder and not others)
     if isinstance(settings, Embed) or (settings is None and embeds):
         return _embedder(first, settings, compute)
     return _generator(opened, compute)
+
+
+def _in_8_bits(
+    paths: list[str | Path], settings: Generate | Score, compute: Compute
+) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
+    """As `load`, with rounded weights, see `quantization.quantize`."""
+    from nlptools.inference.quantization import quantize
+
+    plain: Any = replace(settings, weights=None)
+    loaded: Any = load(*paths, compute=compute, settings=plain)
+    quantize(loaded)
+    return loaded  # type: ignore[no-any-return]
+
+
+def _refuse_features(opened: Opened) -> None:
+    """Raise UsageError for a model that only `predict` takes."""
+    if how := _FOR_PREDICT.get(opened.bundle.family):
+        raise UsageError(f"{display(str(opened.path))} is a model of finetune {how}", hint="predict takes such models")
 
 
 def _scorer(

@@ -42,9 +42,9 @@ class KeyValues:
         """A cache for a choice of inputs."""
         return self._with(lambda filled: filled.index_select(0, inputs))
 
-    def gather(self, inputs: Tensor, slots: Tensor) -> KeyValues:
-        """A cache for a choice of inputs, with a choice of slots for each, (inputs, n)."""
-        return self._with(lambda filled: filled.transpose(1, 2)[inputs[:, None], slots].transpose(1, 2))
+    def gather(self, inputs: Tensor, slots: Tensor, capacity: int | None = None) -> KeyValues:
+        """A cache for a choice of inputs, with a choice of slots for each, (inputs, n); `capacity`: None, as before."""
+        return self._with(lambda filled: filled.transpose(1, 2)[inputs[:, None], slots].transpose(1, 2), capacity)
 
     @classmethod
     def joined(cls, parts: Sequence[KeyValues], kept: Sequence[int]) -> KeyValues:
@@ -67,10 +67,11 @@ class KeyValues:
             begin += len(keys)
         return joined
 
-    def _with(self, choose: Callable[[Tensor], Tensor]) -> KeyValues:
-        chosen = KeyValues(self.capacity, self.dtype)
+    def _with(self, choose: Callable[[Tensor], Tensor], capacity: int | None = None) -> KeyValues:
+        chosen = KeyValues(self.capacity if capacity is None else capacity, self.dtype)
         if self.keys is not None and self.values is not None:
-            chosen.capacity = max(self.capacity, self.keys.shape[2])
+            if capacity is None:
+                chosen.capacity = max(self.capacity, self.keys.shape[2])
             chosen.append(choose(self.keys[:, :, : self.size]), choose(self.values[:, :, : self.size]))
         return chosen
 
@@ -163,7 +164,8 @@ class Cache:
     def _separate(self, chosen: Cache, inputs: Tensor, parents: Tensor) -> Cache:
         """Hypotheses become inputs of their own: each gets its own slots."""
         assert self.seen is not None
-        chosen._keep(inputs, self.seen[inputs, parents][:, None])
+        # as before the hypotheses came, see `select`
+        chosen._keep(inputs, self.seen[inputs, parents][:, None], self.layers[0].capacity // self.width)
         if chosen.seen is not None and bool(chosen.seen.all()):
             chosen.seen = None
         return chosen
@@ -176,12 +178,16 @@ class Cache:
         if 2 * int(used.sum(1).max()) < used.shape[1]:
             self._keep(torch.arange(len(used), device=used.device), self.seen)
 
-    def _keep(self, inputs: Tensor, seen: Tensor) -> None:
-        """Keep, for each of `inputs`, the slots that any row of `seen` (inputs, W, S) uses, in order; padded with others."""
+    def _keep(self, inputs: Tensor, seen: Tensor, capacity: int | None = None) -> None:
+        """Keep, for each of `inputs`, the slots that any row of `seen` (inputs, W, S) uses, in order; padded with others.
+
+        `capacity`: of the new buffers, at least; None: it stays.
+        """
         used = seen.any(1)
         most = int(used.sum(1).max())
         slots = (~used).to(torch.int8).argsort(dim=1, stable=True)[:, :most]  # (inputs, most)
-        self.layers = [layer.gather(inputs, slots) for layer in self.layers]
+        capacity = None if capacity is None else max(capacity, most)
+        self.layers = [layer.gather(inputs, slots, capacity) for layer in self.layers]
         self.seen = seen.gather(2, slots[:, None].expand(-1, seen.shape[1], -1))
 
     def _own(self) -> Tensor:

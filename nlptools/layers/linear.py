@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.gelu import gelu_tanh
+from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight, linear
 
 # The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
@@ -22,14 +23,18 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class Packable:
-    """Multiplies with a weight of which there may be a packed copy."""
+    """Multiplies with a weight of which there may be a packed copy, or one in 8 bits, which is used instead
+    (`layers.quantized`)."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self._packed = PackedWeight()
+        self.int8: Int8Weight | None = None
 
     def multiply(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str = "none") -> Tensor:
         """x (..., E) times weight^T (E, D), plus bias, followed by the activation -> (..., D)."""
+        if self.int8 is not None:
+            return ACTIVATIONS[activation](self.int8.product(x, bias))
         out = self._packed.product(x, weight, bias, activation)
         return ACTIVATIONS[activation](linear(x, weight, bias)) if out is None else out
 
@@ -45,6 +50,8 @@ class Linear(Packable, nn.Linear):
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """`residual` (..., D) plus the map of x (..., E) -> (..., D)."""
+        if self.int8 is not None:
+            return residual + self.int8.product(x, self.bias)
         out = self._packed.sum(residual, x, self.weight, self.bias)
         return residual + linear(x, self.weight, self.bias) if out is None else out
 

@@ -102,6 +102,10 @@ class Projection(Packable):
 
     def log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> Tensor:
         """See `OutputHead`."""
+        if self.int8 is not None:
+            size = max(1, _CHUNK // self.vocab_size)
+            parts = zip(torch.split(hidden_ND, size), torch.split(targets_N, size), strict=True)
+            return torch.cat([_chosen(self, *part)[0] for part in parts])
         return log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, self.bias())
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:

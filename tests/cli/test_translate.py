@@ -313,6 +313,14 @@ def test_a_source_of_unknown_pieces_is_told(call: Run, turns: Path) -> None:
     assert "50% of the tokens of the sources are unknown to the tokenizer" in done.err
 
 
+@pytest.mark.parametrize("args", [("--contrastive", 0.6, "--top-k", 4), ("--weights", "int8"), ("--ban-words", "a")])
+def test_options_of_language_models_are_refused_to_encoder_decoders(
+    call: Run, copies: Path, args: tuple[Any, ...]
+) -> None:
+    done = call("generate", copies, *args, stdin="1 2\n")
+    assert done.code == 2 and args[0] in done.err and "language model" in done.err, done.err
+
+
 def test_options_of_encoder_decoders_are_refused_to_language_models(call: Run, tmp_path: Path) -> None:
     from tiny_bundles import words_bundle
 

@@ -130,6 +130,17 @@ def test_memory_grows_by_doubling_and_never_before_it_has_to() -> None:
     assert keys is not None and keys.shape == (2, H, 24, K) and naive.cache.layers[0].size == 13
 
 
+def test_hypotheses_that_become_inputs_leave_the_room_of_the_others() -> None:
+    naive = Naive([3, 2], 10)
+    for _ in range(6):  # as contrastive search, each time that other rows join
+        naive.select([0, 0, 0, 0, 1, 1, 1, 1], 4)
+        naive.append(1)
+        naive.select([2, 5], 1)
+        keys = naive.cache.layers[0].keys
+        assert keys is not None and keys.shape[2] <= 10
+    naive.append(1)
+
+
 def test_slots_that_nobody_needs_are_left_out_when_they_are_most(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(caches, "_SPARSE", 16)
     naive = Naive([2], 4)

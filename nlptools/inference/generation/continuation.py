@@ -99,6 +99,12 @@ def prefill(model: LanguageModel, prompts: list[list[int]], settings: Generate, 
 
 def read(model: LanguageModel, rows: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
     """A model's logits (B, V) after rows of tokens, none of them empty, and its state with room for `room` more."""
+    hidden, state = read_hidden(model, rows, room, backend)
+    return next_logits(model, hidden), state
+
+
+def read_hidden(model: LanguageModel, rows: list[list[int]], room: int, backend: Backend) -> tuple[Tensor, Any]:
+    """As `read`, with the hidden states (B, T, D) of all tokens; rows are padded on the left."""
     longest = max(map(len, rows))
     ids = np.zeros((len(rows), longest), np.int64)
     mask = np.zeros(ids.shape, np.bool_)
@@ -107,7 +113,7 @@ def read(model: LanguageModel, rows: list[list[int]], room: int, backend: Backen
         mask[i, longest - len(row) :] = True
     state = model.start(len(rows), longest + room)
     hidden, state = model(backend.put(ids), state, None if mask.all() else backend.put(mask))
-    return next_logits(model, hidden), state
+    return hidden, state
 
 
 def next_logits(model: Decoder, hidden: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Decoding for all language models: greedy, sampling and beam search over (ids, state) -> (hidden, state).
+"""Decoding for all language models: greedy, sampling, contrastive and beam search over (ids, state) -> (hidden, state).
 
 Prompts are decoded in batches padded on the left, sources in batches padded on the right. The random generator of a sample is
 seeded by (seed, number of the prompt, number of the sample).
@@ -17,6 +17,7 @@ from nlptools.configs.generation import Generate
 from nlptools.inference.generation.beam import BeamSearch
 from nlptools.inference.generation.constraints import Ban, bans
 from nlptools.inference.generation.continuation import Continuation, Watch, cut, prefill, read_sources
+from nlptools.inference.generation.contrastive import ContrastiveSearch
 from nlptools.inference.generation.samples import Samples
 from nlptools.models.contract import EncoderDecoder, LanguageModel
 
@@ -59,7 +60,8 @@ def generate(
         return out
     limits = [settings.room] * len(kept)
     how: dict[str, Any] = {"eos": eos, "draws": _draws(settings, seeds), "watch": watch, "rules": rules}
-    return _best(Samples(model, kept, limits, settings, backend, **how).run(model, settings.room), settings)
+    kind = Samples if settings.contrastive is None else ContrastiveSearch
+    return _best(kind(model, kept, limits, settings, backend, **how).run(model, settings.room), settings)
 
 
 @torch.inference_mode()
@@ -123,7 +125,7 @@ def _alike(sources: Sequence[Sequence[int]], settings: Generate) -> Iterator[lis
 def _draws(settings: Generate, seeds: Sequence[tuple[int, int]]) -> list[np.random.Generator | None]:
     """The random generator of each sample of each input, given a seed and a number for each input."""
     return [
-        np.random.default_rng([*seed, i]) if settings.temperature > 0 else None
+        np.random.default_rng([*seed, i]) if settings.temperature > 0 and settings.contrastive is None else None
         for seed in seeds
         for i in range(settings.drawn)
     ]

@@ -105,14 +105,17 @@ class Samples:
         if self.rules:
             self._ban(logits, inputs, new)
         logits = penalized(logits, settings, [self.prompts[i] for i in inputs], new)
-        if settings.temperature == 0:
-            chosen = likeliest(logits)
-        else:
-            uniform = [self.draws[row].random() for row in rows]  # type: ignore[union-attr]
-            chosen = sample(logits, settings, torch.tensor(uniform, dtype=torch.float64))
+        chosen = self._pick(logits, rows)
         if keeps:
             self._keep_log_probabilities(rows, torch.log_softmax(raw, -1), chosen)
         return chosen
+
+    def _pick(self, logits: Tensor, rows: list[int]) -> Tensor:
+        """A token for each of `rows` (N,), given the logits (N, V) after bans and penalties."""
+        if self.settings.temperature == 0:
+            return likeliest(logits)
+        uniform = [self.draws[row].random() for row in rows]  # type: ignore[union-attr]
+        return sample(logits, self.settings, torch.tensor(uniform, dtype=torch.float64))
 
     def _ban(self, logits: Tensor, inputs: list[int], new: list[list[int]]) -> None:
         """Apply the rules to the logits (N, V), in place: rows that are equally long together."""
@@ -198,12 +201,11 @@ class Samples:
         """Read prompts, and the windows of rows that have moved on, and let them join the batch."""
         parts = [(self.logits, self.state, self.rows, self.live)] if self.rows else []
         for group in _alike(inputs, self.prompts):
-            self._expand(*read(model, [list(self.prompts[i]) for i in group], room, self.backend), group)
+            self._expand(*self._read(model, [list(self.prompts[i]) for i in group], room), group)
             parts.append((self.logits, self.state, self.rows, self.live))
         for group in _alike(list(moved), moved):
-            parts.append(
-                (*read(model, [moved[row] for row in group], room, self.backend), group, list(range(len(group))))
-            )
+            opened = self._read(model, [moved[row] for row in group], room)
+            parts.append((*opened, group, list(range(len(group)))))
         if len(parts) > 1:
             logits, states, _, _ = zip(*parts, strict=True)
             self.logits, self.state = torch.cat(logits), states[0].join(states[1:])
@@ -213,6 +215,10 @@ class Samples:
                 self.rows += rows
         elif parts:
             self.logits, self.state, self.rows, self.live = parts[0]
+
+    def _read(self, model: LanguageModel, rows: list[list[int]], room: int) -> tuple[Tensor, Any]:
+        """See `continuation.read`."""
+        return read(model, rows, room, self.backend)
 
 
 def _alike(keys: list[int], rows: Any) -> Iterator[list[int]]:

@@ -21,6 +21,7 @@ from nlptools.inference.generation.generated import Generated
 from nlptools.inference.language_model import LanguageModel
 from nlptools.inference.loading import load
 from nlptools.inference.ngram_scorer import NGramScorer
+from nlptools.inference.quantization import quantize
 from nlptools.inference.serving.worker import Job
 from nlptools.text import chat_templates
 
@@ -55,6 +56,8 @@ class Service:
         loaded: Any = load(path, compute=compute)
         if isinstance(loaded, NGramScorer):
             loaded = load(path, settings=Generate(), compute=compute)
+        if settings.weights is not None:
+            quantize(loaded)
         name = settings.name or Path(path).resolve().name
         if isinstance(loaded, LanguageModel):
             embedder = None

@@ -1,0 +1,35 @@
+"""Weights of a model in 8 bits: those of its linear layers and of its output head (`compute.kernels.int8`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from nlptools.compute.kernels.int8 import Int8Weight
+from nlptools.compute.kernels.linear import PackedWeight
+from nlptools.layers.linear import Linear
+from nlptools.layers.output import Projection
+
+
+def quantizable(model: Any) -> bool:
+    """Whether `quantize` finds a matrix in the model."""
+    return isinstance(model.output, Projection) or any(isinstance(module, Linear) for module in model.modules())
+
+
+@torch.no_grad()
+def quantize(model: Any) -> None:
+    """Let a model for inference on a CPU multiply with matrices in 8 bits.
+
+    The weights of linear layers are given up; embeddings stay as they are, also where the output head has the same matrix.
+    """
+    for module in model.modules():
+        if isinstance(module, Linear):
+            module.int8 = Int8Weight.of(module.weight)
+            module._packed = PackedWeight()
+            module.weight = torch.nn.Parameter(module.weight.new_empty(0), requires_grad=False)
+    head = model.output
+    if isinstance(head, Projection):
+        # an untied matrix is one of the layers
+        head.int8 = head.matrix.int8 if isinstance(head.matrix, Linear) else Int8Weight.of(head.matrix.weight)
+        head._packed = PackedWeight()

@@ -1,0 +1,55 @@
+"""Models with weights in 8 bits compute nearly what they did, without the weights in floats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from tiny_encoder_decoders import BACKEND
+from tiny_models import tiny
+
+from nlptools.compute.kernels import int8
+from nlptools.configs.generation import Generate
+from nlptools.inference.generation.decoding import generate
+from nlptools.inference.scoring import document_scores
+from nlptools.layers.linear import Linear
+from nlptools.layers.quantized import quantizable, quantize
+
+pytestmark = pytest.mark.skipif(not int8.available(), reason="no products in 8 bits for this processor")
+ARCHITECTURES = ["transformer", "modern", "transformer-xl", "lstm", "convolution", "feedforward"]
+ROWS = [np.random.default_rng(n).integers(2, 50, n + 3).tolist() for n in range(6)]
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_log_probabilities_are_close(arch: str) -> None:
+    plain, rounded = BACKEND.for_inference(tiny(arch)), BACKEND.for_inference(tiny(arch))
+    assert quantizable(rounded)
+    quantize(rounded)
+    assert all(module.weight.numel() == 0 for module in rounded.modules() if isinstance(module, Linear))
+    with torch.inference_mode():
+        before, after = (document_scores(model, ROWS, BACKEND, start=1) for model in (plain, rounded))
+    assert before is not None and after is not None
+    difference = np.concatenate(after) - np.concatenate(before)
+    assert 0 < np.abs(difference).mean() < 0.25  # the weights of these models are wide
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_greedy_search_does_not_depend_on_the_batch(arch: str) -> None:
+    model = BACKEND.for_inference(tiny(arch))
+    quantize(model)
+    settings = Generate(temperature=0, max_new_tokens=8)
+    together = generate(model, ROWS, settings, BACKEND, eos=1)
+    for row, (found,) in zip(ROWS, together, strict=True):
+        ((alone,),) = generate(model, [row], settings, BACKEND, eos=1)
+        assert alone.ids == found.ids
+
+
+def test_an_untied_head_is_one_of_the_layers() -> None:
+    model = BACKEND.for_inference(tiny("modern", tie_word_embeddings=False))
+    plain = BACKEND.for_inference(tiny("modern", tie_word_embeddings=False))
+    quantize(model)
+    assert model.output.int8 is model.output_matrix.int8
+    with torch.inference_mode():
+        ids = torch.tensor([ROWS[3]])
+        logits, wanted = (each.output.logits(each(ids)[0]) for each in (model, plain))
+    assert float((logits - wanted).abs().mean()) < 0.05 * float(wanted.abs().mean()) + 0.05
