@@ -57,6 +57,8 @@ class Linear(Packable, nn.Linear):
 
     def times(self, gate: Tensor, x: Tensor) -> Tensor:
         """`gate` (..., D) times the map of x (..., E) -> (..., D)."""
+        if self.int8 is not None:
+            return gate * self.int8.product(x, self.bias)
         out = self._packed.gated(gate, x, self.weight, self.bias)
         return gate * linear(x, self.weight, self.bias) if out is None else out
 
