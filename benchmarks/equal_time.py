@@ -48,7 +48,7 @@ JOBS = {
         "perplexity of the words of the Penn Treebank",
         30,
         True,
-        {"transformer-xl": "--preset small-transformer-xl", "lstm": "--preset lstm-hour"},
+        {"transformer-xl": "--preset small-transformer-xl", "lstm": "--preset lstm-hour --schedule linear"},
     ),
     "elmo": Job(
         "perplexity of the words of enwiki_slice",

@@ -34,13 +34,16 @@ class Family(NamedTuple):
 
 
 WINDOWS = "--layers 4 --hidden 256 --heads 4 --context 128 --dropout 0.3 --batch-size 16 --lr 2e-3"
+STATES = (
+    "--layers 2 --hidden 650 --output-bias --dropout 0.4 --context 35 --batch-size 20 --lr 1e-3 --beta2 0.99 --clip 0.5"
+)
 FAMILIES = {
     "5-grams, modified Kneser-Ney": Family("--arch ngram --order 5", 0),
     "5-grams, Witten-Bell": Family("--arch ngram --order 5 --smoothing witten-bell", 0),
     "feed-forward (bengio)": Family("--preset bengio", 20),
     "feed-forward (nplm)": Family("--preset nplm", 25),
-    "RNN": Family("--preset lstm-hour --arch rnn", 11, True),
-    "GRU": Family("--preset lstm-hour --arch gru", 11, True),
+    "RNN": Family(f"--arch rnn {STATES}", 8, True),
+    "GRU": Family(f"--arch gru {STATES}", 8, True),
     "LSTM (lstm-hour)": Family("--preset lstm-hour", 11, True),
     "convolution": Family("--arch convolution --layers 6 --kernel 4 --hidden 256 --dropout 0.3 --lr 2e-3", 12, True),
     "Transformer, as GPT-2": Family(WINDOWS, 12),
