@@ -147,8 +147,9 @@ def tune(seed: int, epochs: int) -> tuple[object, ...]:
 
 
 def once(directory: Path, *command: object) -> None:
-    """Run a command that trains a model into the directory, unless the model is there."""
-    if not (directory / "model.safetensors").exists():
+    """Run a command that trains a model into the directory, or continue it, unless it has finished there."""
+    record = directory / "training.json"
+    if not record.exists() or json.loads(record.read_text())["status"] != "finished":
         nlptools(*command[:1], "-o", directory, *command[1:])
 
 
