@@ -130,10 +130,10 @@ def prepare(folder: Path, good: Callable[[int, int], bool], seed: int, options: 
     write(folder / "prompts.txt", [text(prompt) for prompt in prompts[:1000]])
     write(folder / "words.tsv", ["<unk>\t0", "</s>\t0", *(f"{text(word)}\t1" for word in range(WORDS))])
     words = "-t", "whitespace", "--vocab", folder / "words.tsv"
-    reward = "--task", "reward", "-m", folder / "sft", "--valid", folder / "valid.jsonl", "--patience", 1
+    reward = "--task", "reward", "-m", folder / "sft", "--valid", folder / "valid.jsonl", "--patience", 2
     once(folder / "lm", "train-lm", *how(seed), *words, *SIZES, "--epochs", 2, folder / "text.txt")
     once(folder / "sft", *tune(seed, 2), "--task", "instruct", "-m", folder / "lm", folder / "sft.jsonl")
-    once(folder / "reward", *tune(seed, 4), *reward, folder / "pairs.jsonl")
+    once(folder / "reward", *tune(seed, 8), *reward, folder / "pairs.jsonl")
 
 
 def how(seed: int) -> tuple[object, ...]:
@@ -147,8 +147,9 @@ def tune(seed: int, epochs: int) -> tuple[object, ...]:
 
 
 def once(directory: Path, *command: object) -> None:
-    """Run a command that trains a model into the directory, unless the model is there."""
-    if not (directory / "model.safetensors").exists():
+    """Run a command that trains a model into the directory, or continue it, unless it has finished there."""
+    record = directory / "training.json"
+    if not record.exists() or json.loads(record.read_text())["status"] != "finished":
         nlptools(*command[:1], "-o", directory, *command[1:])
 
 

@@ -53,7 +53,7 @@ def test_rewards_rise(tmp_path: Path, algorithm: str) -> None:
     assert log[-1]["reward"] > 4 * log[0]["reward"] and log[-1]["kl"] > 0.5
     assert log[-1]["entropy"] < log[0]["entropy"] and 1 <= log[-1]["length"] <= 6
     assert ("explained_variance" in log[0]) == (algorithm == "ppo")
-    assert algorithm != "ppo" or log[-1]["explained_variance"] > 0.1  # after six rollouts
+    assert algorithm != "ppo" or log[-1]["explained_variance"] > 0.05  # after six rollouts
     assert bundle.load(tmp_path / "out").arch == "transformer"
 
 
