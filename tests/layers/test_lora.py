@@ -34,6 +34,7 @@ def test_equation(rows: list[int], bias: bool) -> None:
     torch.testing.assert_close(made(x), expected)
     torch.testing.assert_close(made(x, "relu"), F.relu(expected))
     torch.testing.assert_close(made.add_to(residual, x), residual + expected)
+    torch.testing.assert_close(made.times(residual, x), residual * expected)
     torch.testing.assert_close(made.part(x, slice(3, 8)), expected[..., 3:8])
     with torch.inference_mode():  # by packed weights
         torch.testing.assert_close(made(torch.cat([x] * 4)), torch.cat([expected] * 4))
