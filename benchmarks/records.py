@@ -66,7 +66,8 @@ def record(
     path = os.environ.get(OUTPUT)
     if path is None:
         return
-    row: dict[str, Any] = {"job": job, "unit": unit, "sides": {name: rounded(value) for name, value in sides.items()}}
+    sides = {name: rounded(value) for name, value in sides.items()}
+    row: dict[str, Any] = {"job": job, "unit": unit, "sides": sides}
     row |= {"less": True} if less else {}
     row |= {"ranges": {name: [*map(rounded, pair)] for name, pair in ranges.items()}} if ranges else {}
     row |= {"ratios": {} if unit in NO_RATIOS else ratios(sides, less), "rounds": rounds} | machine()
