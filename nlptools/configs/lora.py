@@ -39,7 +39,7 @@ class LoRA:
     )
     lora_targets: str = option(
         "all",
-        "Maps of each layer that have adapters: all, or those of attention (queries, keys, values, output), which are about"
+        "Maps of each layer that have adapters: all, or the maps of attention (queries, keys, values, output), which are about"
         " half as many weights.",
         choices=TARGETS,
         section=_SECTION,

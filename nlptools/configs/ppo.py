@@ -39,7 +39,7 @@ class TrainPPO:
     normalize: bool = option(
         True,
         "Subtract from rewards the mean of the first rollout, and divide them by its standard deviation: --kl and --missing-end"
-        " are in these units, whatever those of the rewards (Ziegler et al. 2019).",
+        " are in these units, whatever the units of the rewards (Ziegler et al. 2019).",
     )
     missing_end: float = option(
         0.0, "Subtract X from the reward of a sample without end-of-text token.", low=0, metavar="X"

@@ -1,4 +1,4 @@
-"""Settings of reward models: those of `finetune --task reward`."""
+"""Settings of reward models, the same as of `finetune --task reward`."""
 
 from __future__ import annotations
 

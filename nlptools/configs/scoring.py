@@ -301,7 +301,9 @@ class Score:
                 "--dynamic": self.dynamic > 0,
             }
             if flags := [flag for flag, given in unfit.items() if given]:
-                raise UsageError(f"{flags[0]} does not go with --weights int8, which rounds those of a single model")
+                raise UsageError(
+                    f"{flags[0]} does not go with --weights int8, which rounds the weights of a single model"
+                )
             return
         if self.weights is not None and self.tune is not None:
             raise UsageError("--weights does not go with --tune, which chooses them")

@@ -26,7 +26,7 @@ def quantize(loaded: Any) -> None:
     if type(loaded) is not LanguageModel or not quantized.quantizable(loaded.model):
         raise UsageError("--weights int8 needs a neural language model, and no mixture")
     if loaded.backend.device.type != "cpu":
-        raise Unavailable(f"--weights int8 needs a CPU, found {loaded.backend.device}", hint="use --device cpu")
+        raise Unavailable(f"--weights int8 needs a CPU, not {loaded.backend.device}", hint="use --device cpu")
     if not int8.available():
         raise Unavailable("PyTorch has no products in 8 bits for this processor", hint="leave --weights out")
     quantized.quantize(loaded.model)

@@ -63,5 +63,5 @@ class Linear(Packable, nn.Linear):
         return gate * linear(x, self.weight, self.bias) if out is None else out
 
     def part(self, x: Tensor, rows: slice) -> Tensor:
-        """x (..., E) -> those of the D numbers of the map that `rows` chooses."""
+        """x (..., E) -> the numbers of the map, of all D, that `rows` chooses."""
         return F.linear(x, self.weight[rows], None if self.bias is None else self.bias[rows])

@@ -22,13 +22,13 @@ from nlptools.layers.linear import ACTIVATIONS, Linear
 class LowRankLinear(Linear):
     """A frozen `Linear` with an adapter.
 
-    One map here may stand for P maps of a published model, such as those of queries, keys and values, each of which has an
+    One map here may stand for P maps of a published model, such as the maps of queries, keys and values, each of which has an
     adapter of its own: `lora_A` (P R, E) has their matrices A one below the other, `lora_B` (D, R) their matrices B, and their
     product is block-diagonal. Departure: the parts share the mask of dropout.
     """
 
     def __init__(self, base: Linear, rows: Sequence[int], rank: int, alpha: float, dropout: float = 0.0) -> None:
-        """`base`: the map, whose weights are shared. `rows`: those of each part, in order; their sum is D."""
+        """`base`: the map, whose weights are shared. `rows`: the number of each part, in order; their sum is D."""
         with empty_weights():
             super().__init__(base.in_features, base.out_features, bias=False)
         self.weight, self.bias = base.weight, base.bias

@@ -1,4 +1,4 @@
-"""Weights of a model in 8 bits: those of its linear layers and of its output head (`compute.kernels.int8`)."""
+"""Weights of a model in 8 bits, in its linear layers and its output head (`compute.kernels.int8`)."""
 
 from __future__ import annotations
 

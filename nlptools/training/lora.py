@@ -41,7 +41,7 @@ def adapter(settings: Any, base: bundle.Bundle, name: str) -> peft.Adapter | Non
 
 
 def adapt(model: Any, arch: str, settings: LoRA, seed: int, weights: Mapping[str, Tensor]) -> None:
-    """Give the linear maps of the blocks of a model adapters, and freeze all other weights but those of heads.
+    """Give the linear maps of the blocks of a model adapters, and freeze all other weights except heads.
 
     Args:
         weights: what the model was initialized with, by name; frozen weights become these tensors, not copies of them.

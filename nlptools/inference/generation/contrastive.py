@@ -1,9 +1,9 @@
-"""Contrastive search: likely tokens whose hidden states differ from those of all tokens before them.
+"""Contrastive search: likely tokens whose hidden states differ from the states of all tokens before them.
 
 Su et al. 2022, "A contrastive framework for neural text generation" (arXiv:2202.06417), equation 5. Of the k likeliest tokens v
 (`--top-k`), the one with the highest (1 - alpha) p(v | x) - alpha max_j cos(h_v, h_j) is next, where h_v is the last hidden state
-when v follows the text x, and h_j are those of the tokens of x. The candidates of a row are computed in one step of the model, as
-the hypotheses of a beam, and the state goes on from the chosen one: no token is computed twice.
+when v follows the text x, and h_j are the states of the tokens of x. The candidates of a row are computed in one step of the
+model, as the hypotheses of a beam, and the state goes on from the chosen one: no token is computed twice.
 Departures: of a row that has outgrown the model's context, x is the window that the model sees (`SlidingWindow`); a token with
 probability zero, because a rule forbids it, is never chosen.
 Shapes: B rows of the batch, N rows that have not finished, K candidates, S tokens of the longest row, D hidden, V vocabulary.

@@ -1,6 +1,6 @@
 """Directories of low-rank adapters, as the package PEFT writes and reads them: adapter_config.json and adapter_model.safetensors.
 
-The adapters are those of the linear maps of a model of Hugging Face, the base, whose directory or name is in
+The adapters belong to the linear maps of a model of Hugging Face, the base, whose directory or name is in
 adapter_config.json; modules that are trained as a whole (heads) are saved beside them. Directories of ours also have the
 config.json of the model that base and adapters are together, and its tokenizer. When a directory is opened, the adapters are
 added to the weights of the base, in float32.
@@ -70,7 +70,7 @@ def modules(arch: str, name: str, rows: int, config: Any) -> tuple[dict[str, int
 
 
 def is_whole(arch: str, name: str) -> bool:
-    """Whether a weight, by our name, is trained and saved as a whole: those of heads, and of the pooler before them."""
+    """Whether a weight, by our name, is trained and saved as a whole, as weights of heads and of the pooler before them are."""
     has_heads = registry.find(arch).family in (registry.ENCODER, registry.TASK_DECODER)
     return has_heads and (not name.startswith("encoder.") or name.startswith("encoder.pooler."))
 
@@ -149,7 +149,7 @@ def _modules_to_save(names: Iterable[str], prefix: str) -> list[str]:
 
 
 def _prefix(config: Mapping[str, Any]) -> str:
-    """What the names of the weights of an encoder begin with, beside those of heads, in a model with this config.json."""
+    """What the names of the weights of an encoder begin with, beside the names of heads, in a model with this config.json."""
     kind = str(config.get("model_type"))
     if kind in _GPTS:
         return "transformer."
@@ -224,7 +224,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def load_weights(path: Path) -> dict[str, Tensor]:
-    """The weights of a model directory, by its names; adapters are added to those of their base. Raises BundleError."""
+    """The weights of a model directory, by its names; adapters are added to the weights of their base. Raises BundleError."""
     if not is_adapter(path):
         return artifacts.load_weights(path)
     data, base = read(path), base_of(path)
@@ -286,7 +286,7 @@ def _split(path: Path, tensors: Mapping[str, Tensor]) -> tuple[dict[str, tuple[T
 
 @dataclass(frozen=True)
 class _Weights:
-    """The weights of a base; the names of those of its encoder begin with `prefix`, or none does."""
+    """The weights of a base; the names in its encoder begin with `prefix`, or none does."""
 
     tensors: dict[str, Tensor]
     prefix: str

@@ -162,7 +162,7 @@ class Fit:
         progress.best_valid = before.get("best_valid", {})
 
     def load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        """Load `weights`, or those of adapters, into the model, and into the copy that training computes with."""
+        """Load `weights`, of all parameters or of adapters, into the model, and into the copy that training computes with."""
         own = self.objective.model.state_dict()
         self.objective.model.load_state_dict({**{name: own[name] for name in self.base}, **weights})
         self.backend.refresh(list(self.objective.parameters()), list(self.working.parameters()))
