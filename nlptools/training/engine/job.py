@@ -21,6 +21,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute, Training
 from nlptools.errors import Stopped, display
 from nlptools.files import artifacts, atomic
+from nlptools.layers import lora
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.engine import run_directory
 from nlptools.training.engine.averaging import Average
@@ -309,7 +310,8 @@ def _describe_average(average: Average, progress: Progress, criterion: str) -> s
 
 
 def _num_weights(model: nn.Module) -> str:
-    """How many weights a model has, and how many of them are trained, for a message."""
-    total = sum(p.numel() for p in model.parameters())
-    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    return f"{total:,} weights" + (f", {trained:,} of them trained," if trained < total else "")
+    """How many weights a model has, and of one with adapters how many are trained, for a message."""
+    sizes = {name: p.numel() for name, p in model.named_parameters()}
+    total = sum(sizes.values())
+    still = sum(sizes[name] for name in lora.frozen(model))
+    return f"{total:,} weights" + (f", {total - still:,} of them trained," if still else "")
