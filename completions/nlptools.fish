@@ -611,7 +611,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l passes -r -d 
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l max-new-tokens -r -d 'Maximum number of tokens of a sample.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l normalize -l no-normalize -d 'Subtract from rewards the mean of the first rollout, and divide them by its standard deviation: --kl and --missing-end are in these units, whatever the units of the rewards (Ziegler et al. 2019).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l missing-end -r -d 'Subtract X from the reward of a sample without end-of-text token.'
-complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l kl -r -d 'Weight of the divergence from the reference; 0.05, or with --kl-target 1 at the beginning. ppo, rloo: it is subtracted from the reward of each token; grpo: it is added to the loss.'
+complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l kl -r -d 'Weight of the divergence from the reference. ppo, rloo: it is subtracted from the reward of each token; grpo: it is added to the loss. Default: 0.05; where --kl-target adapts it, it begins at 1.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l kl-target -r -d 'Adapt the weight of the divergence so that a sample diverges by X nats from the reference (Ziegler et al. 2019); it falls by up to 2% per rollout, and rises by up to 10%. 0: it is fixed.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l kl-limit -r -d 'End the training where samples diverge by more than X nats on average; 0: no limit.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l clip-ratio -r -d 'Clip changes of probabilities beyond this fraction.'

@@ -46,8 +46,8 @@ class TrainPPO:
     )
     kl: float | None = option(
         None,
-        "Weight of the divergence from the reference; 0.05, or with --kl-target 1 at the beginning. ppo, rloo: it is subtracted"
-        " from the reward of each token; grpo: it is added to the loss.",
+        "Weight of the divergence from the reference. ppo, rloo: it is subtracted from the reward of each token; grpo: it is"
+        " added to the loss. Default: 0.05; where --kl-target adapts it, it begins at 1.",
         low=0,
         metavar="X",
     )
