@@ -8,14 +8,14 @@ Dimensions: G = 4 D (LSTM) or 3 D (GRU) gates, F size of the input at each step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.dropout import dropout
 from nlptools.compute.kernels.linear import PackedWeight
-from nlptools.compute.kernels.recurrent import GATES, Limits, layer, native_layer, projected_layer
+from nlptools.compute.kernels.recurrent import GATES, Limits, layer, native_layer, projected_layers
 from nlptools.compute.kernels.shared_matrix import SharedMatrix
 from nlptools.layers.linear import Linear, Packable
 
@@ -114,9 +114,8 @@ class ProjectedLSTM(Packable, nn.Module):
 
     def forward(self, x_TBE: Tensor, hidden_BP: Tensor, cell_BD: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Inputs and the state before them -> hidden states (T, B, P), the last one, and the last cell (B, D), float32."""
-        gates, hidden_BP = self.multiply(x_TBE, self.weight_ih_l0, self.bias_l0), hidden_BP.to(x_TBE.dtype)
-        out, cell = projected_layer(gates, self.weight_hh_l0, self.weight_hr_l0, hidden_BP, cell_BD, self.limits)
-        return out, out[-1] if len(out) else hidden_BP, cell
+        (out,), (last,), cell = side_by_side([self], [x_TBE], [hidden_BP], cell_BD)
+        return out, last, cell
 
     def padded(
         self, x_TBE: Tensor, hidden_BP: Tensor, cell_BD: Tensor, mask_TB: Tensor
@@ -129,6 +128,19 @@ class ProjectedLSTM(Packable, nn.Module):
             hidden_BP, cell_BD = torch.where(real, hidden, hidden_BP), torch.where(real, cell, cell_BD)
             out.append(hidden_BP)
         return torch.stack(out), hidden_BP, cell_BD
+
+
+def side_by_side(
+    lstms: Sequence[ProjectedLSTM], inputs: Sequence[Tensor], hidden: Sequence[Tensor], cell_BD: Tensor
+) -> tuple[list[Tensor], list[Tensor], Tensor]:
+    """K LSTMs of one size on inputs (T, B / K, E) of their own -> hidden states (T, B / K, P) of each, its last one, and the
+    last cells (B, D) of all, one after another, float32.
+    """
+    gates = [each.multiply(x, each.weight_ih_l0, each.bias_l0) for each, x in zip(lstms, inputs, strict=True)]
+    before = [h.to(x.dtype) for h, x in zip(hidden, inputs, strict=True)]
+    weights, projections = [each.weight_hh_l0 for each in lstms], [each.weight_hr_l0 for each in lstms]
+    outputs, cell = projected_layers(gates, weights, projections, before, cell_BD, lstms[0].limits)
+    return outputs, [out[-1] if len(out) else h for out, h in zip(outputs, before, strict=True)], cell
 
 
 class Step:

@@ -13,7 +13,7 @@ or D (a plain network with tanh), in PyTorch's order.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +26,7 @@ GATES = {"rnn": 1, "lstm": 4, "gru": 3}
 _WORTH_PACKING = 8  # steps from which on a matrix is rearranged
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
+_within_backward = torch.ops.aten.hardtanh_backward.grad_input
 
 Product = Callable[[Tensor, Tensor], Tensor]  # rows (B, K) and what is added (B, M) -> (B, M)
 
@@ -108,18 +109,33 @@ class Limits(NamedTuple):
     hidden: float = 0.0
 
 
-def projected_layer(
-    gates_TBG: Tensor, weight_GP: Tensor, projection_PD: Tensor, hidden_BP: Tensor, cell_BD: Tensor, limits: Limits
-) -> tuple[Tensor, Tensor]:
-    """All steps of an LSTM whose hidden state is a projection of what the output gate lets through (Sak et al. 2014,
-    arXiv:1402.1128) -> hidden states (T, B, P) and the last cell (B, D), float32. Differentiable. P: size of the projection.
+def projected_layers(
+    gates: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    projections: Sequence[Tensor],
+    hidden: Sequence[Tensor],
+    cell_BD: Tensor,
+    limits: Limits,
+) -> tuple[list[Tensor], Tensor]:
+    """All steps of K LSTMs of one size, whose hidden states are projections of what the output gates let through (Sak et al.
+    2014, arXiv:1402.1128) -> hidden states (T, B / K, P) of each, and the last cells (B, D), float32. Differentiable.
+
+    At each step the passes over the gates are those of all of them, which is faster than one LSTM after the other. P: size of
+    the projection. Each of the K has its rows of the cells.
+
+    Args:
+        gates: K times (T, B / K, G).
+        weights: K times (G, P).
+        projections: K times (P, D).
+        hidden: K times (B / K, P).
     """
-    tensors = (gates_TBG, weight_GP, projection_PD, hidden_BP, cell_BD)
+    tensors = (*gates, *weights, *projections, *hidden, cell_BD)
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        result: tuple[Tensor, Tensor] = _ProjectedLayer.apply(*tensors, limits)  # type: ignore[no-untyped-call]
-        return result
-    out, cell, _ = _projected_forward(*tensors, limits, False)
-    return out[1:], cell
+        *outputs, cell = _ProjectedLayers.apply(limits, *tensors)  # type: ignore[no-untyped-call]
+        return outputs, cell
+    lstms = [_Projected(*each) for each in zip(gates, weights, projections, hidden, strict=True)]
+    cell, _ = _projected_forward(lstms, cell_BD, limits, False)
+    return [each.out[1:] for each in lstms], cell
 
 
 class _Layer(torch.autograd.Function):
@@ -150,30 +166,36 @@ class _Layer(torch.autograd.Function):
         return None, d_gates, d_weight, d_bias, d_hidden, d_cell
 
 
-class _ProjectedLayer(torch.autograd.Function):
-    """See `projected_layer`."""
+class _ProjectedLayers(torch.autograd.Function):
+    """See `projected_layers`."""
 
     @staticmethod
-    def forward(
-        ctx: Any, gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor, cell: Tensor, limits: Limits
-    ) -> tuple[Tensor, Tensor]:
-        out, last, kept = _projected_forward(gates, weight, projection, hidden, cell, limits, True)
-        ctx.save_for_backward(weight, projection, out, *kept)
-        ctx.limits = limits
+    def forward(ctx: Any, limits: Limits, *tensors: Tensor) -> tuple[Tensor, ...]:
+        *each, cell = tensors
+        K = len(each) // 4
+        gates, weights, projections, hidden = (each[i * K : (i + 1) * K] for i in range(4))
+        lstms = [_Projected(*one) for one in zip(gates, weights, projections, hidden, strict=True)]
+        last, kept = _projected_forward(lstms, cell, limits, True)
+        states, outputs = [one.out for one in lstms], [one.outputs for one in lstms]
+        ctx.save_for_backward(*weights, *projections, *states, *outputs, *kept)
+        ctx.limits, ctx.count = limits, K
         ctx.set_materialize_grads(False)
-        return out[1:], last
+        return (*(one.out[1:] for one in lstms), last)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
-        weight, projection, hidden, outputs, *kept = ctx.saved_tensors
-        d_out = torch.zeros_like(hidden[1:]) if grad_outputs[0] is None else grad_outputs[0]
-        d_gates, d_projected, d_hidden, d_cell = _projected_backward(
-            d_out, grad_outputs[1], weight, projection, hidden, kept, ctx.limits
-        )
-        d_weight = d_gates.flatten(0, 1).t() @ hidden[:-1].flatten(0, 1)
-        d_projection = d_projected.flatten(0, 1).t() @ outputs.flatten(0, 1)
-        return d_gates, d_weight, d_projection, d_hidden, d_cell, None
+        K, saved = ctx.count, ctx.saved_tensors
+        weights, projections, states, outputs = (saved[i * K : (i + 1) * K] for i in range(4))
+        d_out = [torch.zeros_like(x[1:]) if d is None else d for d, x in zip(grad_outputs[:K], states, strict=True)]
+        slopes = [_ProjectedSlopes(*one) for one in zip(d_out, weights, projections, states, strict=True)]
+        d_cell = _projected_backward(slopes, grad_outputs[K], saved[4 * K :], ctx.limits)
+        d_weights = [s.d_gates.flatten(0, 1).t() @ x[:-1].flatten(0, 1) for s, x in zip(slopes, states, strict=True)]
+        d_projections = [
+            s.d_projected.flatten(0, 1).t() @ x.flatten(0, 1) for s, x in zip(slopes, outputs, strict=True)
+        ]
+        d_gates, d_hidden = [s.d_gates for s in slopes], [s.d_hidden for s in slopes]
+        return None, *d_gates, *d_weights, *d_projections, *d_hidden, d_cell
 
 
 # -- one loop forward and one backward for each kind ------------------------------------------------------------------
@@ -261,7 +283,7 @@ def _lstm_step_backward(
     torch.mul(d_hidden, o, out=passed)
     d_cell += _tanh_backward(passed, tanh, grad_input=passed)
     if clip:
-        d_cell *= cells[1].abs() < clip
+        _within_backward(d_cell, cells[1], -clip, clip, grad_input=d_cell)
     torch.mul(d_hidden, tanh, out=d_o)
     torch.mul(d_cell, cells[0], out=d_f)
     torch.mul(d_cell, g, out=d_i)
@@ -272,54 +294,82 @@ def _lstm_step_backward(
     d_cell *= f
 
 
+class _Projected:
+    """One of K LSTMs in a loop, with its products, and the places of its results."""
+
+    def __init__(self, gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor) -> None:
+        self.gates, self.product, self.project = gates, _product(weight, gates), _product(projection, gates)
+        self.out, _ = _buffers(gates, hidden)
+        self.nothing, self.outputs = torch.zeros_like(hidden), gates.new_empty(0)
+
+
 def _projected_forward(
-    gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor, cell: Tensor, limits: Limits, keep: bool
-) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    (T, B, G), D = gates.shape, cell.shape[-1]
-    out, wide = _buffers(gates, hidden)
-    held = T if keep else 1
+    lstms: Sequence[_Projected], cell: Tensor, limits: Limits, keep: bool
+) -> tuple[Tensor, tuple[Tensor, ...]]:
+    gates, (B, D), K = lstms[0].gates, cell.shape, len(lstms)
+    T, _, G = gates.shape
+    held, wide = T if keep else 1, torch.promote_types(gates.dtype, torch.float32)
     activated, cells = gates.new_empty(held, B, G, dtype=wide), gates.new_empty(held + keep, B, D, dtype=wide)
-    tanhs, outputs = gates.new_empty(held, B, D, dtype=wide), gates.new_empty(held, B, D)
-    product, project = _product(weight, gates), _product(projection, gates)
-    nothing = gates.new_zeros(B, len(projection))
+    tanhs, let_through = gates.new_empty(held, B, D, dtype=wide), gates.new_empty(B, D, dtype=wide)
+    for each in lstms:
+        each.outputs = gates.new_empty(held, B // K, D)
     cells[0] = cell
     for t in range(T):
         at = t if keep else 0
-        activated[at].copy_(product(out[t], gates[t]))
+        for each, place in zip(lstms, activated[at].chunk(K), strict=True):
+            place.copy_(each.product(each.out[t], each.gates[t]))
         o = _lstm_step(activated[at], cells[at], cells[at + keep], tanhs[at], limits.cell)
-        outputs[at].copy_(o.mul(tanhs[at]))
-        torch.clamp(project(outputs[at], nothing), *_range(limits.hidden), out=out[t + 1])
-    return out, cells[-1].clone(), (outputs, activated, cells, tanhs)
+        torch.mul(o, tanhs[at], out=let_through)
+        for each, rows in zip(lstms, let_through.chunk(K), strict=True):
+            output = each.outputs[at].copy_(rows)
+            torch.clamp(each.project(output, each.nothing), *_range(limits.hidden), out=each.out[t + 1])
+    return cells[-1].clone(), (activated, cells, tanhs)
 
 
 def _range(limit: float) -> tuple[float, float]:
     return (-limit, limit) if limit else (-float("inf"), float("inf"))
 
 
+class _ProjectedSlopes:
+    """The gradients of one of K LSTMs: of its gates, its projections before their limit, and its first hidden state."""
+
+    def __init__(self, d_out: Tensor, weight: Tensor, projection: Tensor, states: Tensor) -> None:
+        (T, B, P), (G, D) = d_out.shape, (len(weight), projection.shape[1])
+        self.d_out, self.states, self.d_hidden = d_out, states, d_out[-1]
+        self.product, self.project = _product(weight.t(), d_out), _product(projection.t(), d_out)
+        self.d_gates, self.d_projected = d_out.new_empty(T, B, G), d_out.new_empty(T, B, P)
+        self.nothing, self.before = d_out.new_zeros(B, D), d_out.new_zeros(B, P)
+
+    def output(self, t: int, limit: float) -> Tensor:
+        """The gradient of what the output gate lets through at a step."""
+        d_projected = self.d_projected[t]
+        if limit:
+            _within_backward(self.d_hidden, self.states[t + 1], -limit, limit, grad_input=d_projected)
+        else:
+            d_projected.copy_(self.d_hidden)
+        return self.project(d_projected, self.nothing)
+
+    def step(self, t: int, d_gates: Tensor) -> None:
+        """Take the gradient of the gates at a step back to the hidden state before it."""
+        before = self.d_out[t - 1] if t else self.before
+        self.d_hidden = self.product(self.d_gates[t].copy_(d_gates), before)
+
+
 def _projected_backward(
-    d_out: Tensor,
-    d_last: Tensor | None,
-    weight: Tensor,
-    projection: Tensor,
-    hidden: Tensor,
-    kept: list[Tensor],
-    limits: Limits,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """-> gradients of the gates, of the projections before their limit, of the first hidden state, of the first cell."""
+    slopes: Sequence[_ProjectedSlopes], d_last: Tensor | None, kept: Sequence[Tensor], limits: Limits
+) -> Tensor:
+    """Fill in the gradients; returns that of the first cells."""
     activated, cells, tanhs = kept
-    (T, B, P), D, wide = d_out.shape, cells.shape[-1], activated.dtype
-    d_gates, d_projected = d_out.new_empty(T, B, 4 * D), d_out.new_empty(T, B, P)
-    d_cell = d_out.new_zeros(B, D, dtype=wide) if d_last is None else d_last.to(wide, copy=True)
-    d_raw, passed = d_out.new_empty(B, 4 * D, dtype=wide), d_out.new_empty(B, D, dtype=wide)
-    product, project, nothing = _product(weight.t(), d_out), _product(projection.t(), d_out), d_out.new_zeros(B, D)
-    d_hidden = d_out[-1]
+    (T, B, D), K = tanhs.shape, len(slopes)
+    d_cell = cells.new_zeros(B, D) if d_last is None else d_last.to(cells.dtype, copy=True)
+    d_raw, passed, d_output = cells.new_empty(B, 4 * D), cells.new_empty(B, D), cells.new_empty(B, D)
     for t in range(T - 1, -1, -1):
-        d_projected[t] = d_hidden * (hidden[t + 1].abs() < limits.hidden) if limits.hidden else d_hidden
-        d_output = project(d_projected[t], nothing).to(wide)
+        for each, rows in zip(slopes, d_output.chunk(K), strict=True):
+            rows.copy_(each.output(t, limits.hidden))
         _lstm_step_backward(d_output, d_cell, d_raw, passed, activated[t], cells[t : t + 2], tanhs[t], limits.cell)
-        d_gates[t] = d_raw
-        d_hidden = product(d_gates[t], d_out[t - 1] if t else torch.zeros_like(d_out[0]))
-    return d_gates, d_projected, d_hidden, d_cell
+        for each, rows in zip(slopes, d_raw.chunk(K), strict=True):
+            each.step(t, rows)
+    return d_cell
 
 
 def _gru_forward(

@@ -26,7 +26,7 @@ from nlptools.layers.adaptive_softmax import AdaptiveSoftmax
 from nlptools.layers.characters import CharacterFilters
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.output import OutputHead, Projection
-from nlptools.layers.recurrent import ProjectedLSTM
+from nlptools.layers.recurrent import ProjectedLSTM, side_by_side
 from nlptools.models.contract import Hidden
 from nlptools.models.language.recurrent import RecurrentState
 from nlptools.text import byte_spelling
@@ -197,11 +197,8 @@ class Elmo(nn.Module):
         """
         backwards = reversal(lengths_B, places_BT.shape[1])
         before = self.start(len(places_BT), vectors_UP) if states is None else states
-        inputs = places_BT.t(), places_BT.gather(1, backwards).t()
-        read = [
-            direction.steps(F.embedding(places, vectors_UP), state)  # type: ignore[operator]
-            for direction, places, state in zip(self.directions, inputs, before, strict=True)
-        ]
+        inputs = [F.embedding(places.t(), vectors_UP) for places in (places_BT, places_BT.gather(1, backwards))]
+        read = _steps(list(self.directions), inputs, before)  # type: ignore[arg-type]
         forward, backward = (outputs for outputs, _ in read)
         if states is not None:
             states[:] = (state for _, state in read)
@@ -252,16 +249,43 @@ class _Direction(nn.Module):
         self, x: Tensor, before: RecurrentState, mask_TB: Tensor | None = None
     ) -> tuple[list[Tensor], RecurrentState]:
         """The outputs of the layers for inputs (T, B, P) and the state before them, and the state after them."""
+        if mask_TB is None:
+            ((outputs, state),) = _steps([self], [x], [before])
+            return outputs, state
         outputs, hidden, cells = [], [], []
         for i, layer in enumerate(self.layers):
-            fed, state = self.dropout(x), (before.hidden[i], before.cell[i])
-            x, h, c = layer(fed, *state) if mask_TB is None else layer.padded(fed, *state, mask_TB)  # type: ignore[operator]
-            x = x if self.norms is None else self.norms[i](x)
-            x = x + fed if self.skip and i else x
+            fed = self.dropout(x)
+            x, h, c = layer.padded(fed, before.hidden[i], before.cell[i], mask_TB)  # type: ignore[operator]
+            x = self.after(i, x, fed)
             outputs.append(x)
             hidden.append(h)
             cells.append(c)
         return outputs, RecurrentState(torch.stack(hidden), torch.stack(cells))
+
+    def after(self, i: int, x: Tensor, fed: Tensor) -> Tensor:
+        """The output of layer `i` from that of its LSTM, and the input of that."""
+        x = x if self.norms is None else self.norms[i](x)
+        return x + fed if self.skip and i else x
+
+
+def _steps(
+    directions: Sequence[_Direction], inputs: Sequence[Tensor], before: Sequence[RecurrentState]
+) -> list[tuple[list[Tensor], RecurrentState]]:
+    """As `_Direction.steps`, for several directions at once."""
+    K, xs = len(directions), list(inputs)
+    outputs: list[list[Tensor]] = [[] for _ in directions]
+    states: list[list[tuple[Tensor, Tensor]]] = [[] for _ in directions]
+    for i in range(len(directions[0].layers)):
+        lstms: list[Any] = [each.layers[i] for each in directions]
+        fed = [each.dropout(x) for each, x in zip(directions, xs, strict=True)]
+        hidden, cells = [state.hidden[i] for state in before], torch.cat([state.cell[i] for state in before])
+        xs, last, cells = side_by_side(lstms, fed, hidden, cells)
+        for k, (each, state) in enumerate(zip(directions, zip(last, cells.chunk(K), strict=True), strict=True)):
+            xs[k] = each.after(i, xs[k], fed[k])
+            outputs[k].append(xs[k])
+            states[k].append(state)
+    after = [RecurrentState(*map(torch.stack, zip(*each, strict=True))) for each in states]
+    return list(zip(outputs, after, strict=True))
 
 
 class Half(nn.Module):

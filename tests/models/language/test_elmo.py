@@ -8,9 +8,9 @@ from tiny_models import tiny
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.recurrent import Limits, projected_layer
+from nlptools.compute.kernels.recurrent import Limits, projected_layers
 from nlptools.errors import BundleError
-from nlptools.layers.recurrent import ProjectedLSTM
+from nlptools.layers.recurrent import ProjectedLSTM, side_by_side
 from nlptools.models.language.elmo import ElmoConfig, reversal
 from nlptools.text.byte_spelling import COLUMNS, spell
 
@@ -99,17 +99,39 @@ def test_a_layer_without_limits_is_that_of_pytorch(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("limits", [Limits(), Limits(0.6, 0.5), Limits(0.6, 0.0)])
-def test_gradients_of_a_layer_with_limits(limits: Limits) -> None:
+def test_gradients_of_layers_with_limits(limits: Limits) -> None:
     """Finite differences; the limits are reached at some steps and not at others."""
     torch.manual_seed(0)
-    T, B, P, D = 3, 2, 3, 4
-    shapes = ((T, B, 4 * D), (4 * D, P), (P, D), (B, P), (B, D))
-    given = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes]
-    assert torch.autograd.gradcheck(lambda *tensors: projected_layer(*tensors, limits), given)
-    out, cell = projected_layer(*given, limits)
-    for value, limit in ((out, limits.hidden), (cell, limits.cell)):
+    K, T, B, P, D = 2, 3, 2, 3, 4
+    shapes = ((T, B, 4 * D), (4 * D, P), (P, D), (B, P))
+    given = [torch.randn(shape, dtype=torch.float64).requires_grad_() for shape in shapes for _ in range(K)]
+    given.append(torch.randn(K * B, D, dtype=torch.float64).requires_grad_())
+
+    def layers(*tensors: Tensor) -> tuple[Tensor, ...]:
+        gates, weights, projections, hidden = (tensors[i : i + K] for i in range(0, 4 * K, K))
+        outputs, cells = projected_layers(gates, weights, projections, hidden, tensors[-1], limits)
+        return *outputs, cells
+
+    assert torch.autograd.gradcheck(layers, given)
+    *outputs, cells = layers(*given)
+    for value, limit in ((torch.stack(outputs), limits.hidden), (cells, limits.cell)):
         if limit:
             assert float(value.detach().abs().max()) == limit and bool((value.abs() < limit).any())
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_layers_side_by_side_are_layers_one_after_another(training: bool) -> None:
+    torch.manual_seed(0)
+    lstms = [ProjectedLSTM(5, 7, 3, Limits(1.0, 0.5)) for _ in range(2)]
+    for each in lstms:
+        each.reset_parameters()
+    x, h, c = torch.randn(2, 9, 4, 5), torch.randn(2, 4, 3), torch.randn(8, 7)
+    with torch.set_grad_enabled(training):
+        outputs, last, cells = side_by_side(lstms, list(x), list(h), c)
+        alone = [each(*given) for each, *given in zip(lstms, x, h, c.chunk(2), strict=True)]
+    for k, expected in enumerate(alone):
+        for got, value in zip((outputs[k], last[k], cells.chunk(2)[k]), expected, strict=True):
+            assert torch.allclose(got, value, atol=1e-6)
 
 
 def test_a_reversal_is_its_own_inverse() -> None:
