@@ -4,9 +4,10 @@
 
 Each side first trains some steps to see how long one takes, and then as many steps as fit into the time, its learning rate
 falling to the end of them. characters: of tinyshakespeare, the last tenth held out, a Transformer-XL beside an LSTM; ptb: the
-same two on the words of the Penn Treebank; both carry their state over the text, in training and in scoring. elmo: words of
-enwiki_slice, the mean of the forward and backward perplexity beside that of an LSTM, with one vocabulary; words beyond it are
-one unknown word. --side: other sides, with options of train-lm. Sides that --keep has are not trained again.
+same two on the words of the Penn Treebank; both carry their state over the text, in training and in scoring. elmo: words and
+punctuation (`-t words`) of enwiki_slice, the mean of the forward and backward perplexity beside that of an LSTM, with one
+vocabulary of 30,000; other words are one unknown word, which is predicted and counts as any other. --side: other sides, with
+options of train-lm. Sides that --keep has are not trained again.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def main() -> None:
 def prepared(name: str, place: Path) -> list[str | Path]:
     """Write the texts and the vocabulary; returns what follows the options of train-lm: vocabulary, held-out text, text."""
     train, valid, vocabulary = place / "train.txt", place / "valid.txt", place / "vocabulary.tsv"
-    splitting = "char" if name == "characters" else "whitespace"
+    splitting = {"characters": "char", "ptb": "whitespace", "elmo": "words"}[name]
     if name == "characters":
         text = published("tinyshakespeare", "input.txt").read_text(encoding="utf-8")
         cut = text.index("\n", len(text) * 9 // 10) + 1
