@@ -5,11 +5,12 @@
 
 A GPT-2 with random weights and 8,192 words is policy and reference; values come from the layers of the policy. A step is a
 rollout, prompts of 16 words with --new sampled ones each, their rewards (a number from the text, at no cost), log-probabilities
-and values, and --passes passes of clipped updates over them, --batch samples at a time; all in fp32, as `train-ppo` computes.
-Theirs is the loop that one writes by hand: `generate` with a cache, logits of minibatches of the whole sequences, generalized
-advantages, AdamW. (trl has no PPO trainer any more.) Both go from the directory of the policy to that of the result. Samples per
-second of wall clock; and the highest resident memory of each process, less what it had before the first model, beside what
-weights, gradients and moments of AdamW take: two copies for policy and reference, three for training.
+and values, and --passes passes of clipped updates over them, --batch samples at a time, in fp32 and, where the processor has it,
+in bf16. Theirs is the loop that one writes by hand: `generate` with a cache, logits of minibatches of the whole sequences,
+generalized advantages, AdamW; in bf16 under autocast. (trl has no PPO trainer any more.) Both go from the directory of the
+policy to that of the result. Samples per second of wall clock; and the highest resident memory of each process, less what it had
+before the first model, beside what weights, gradients and moments of AdamW take: two copies for policy and reference, three for
+training.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=2, help="rollouts of a round")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--worker", nargs=2, metavar=("DIR", "SIDE"), help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=3, metavar=("DIR", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -55,13 +56,16 @@ def main() -> None:
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[name] = str(chosen.threads)  # before torch is imported, here and in the processes
     if chosen.worker:
-        directory, side = chosen.worker
-        measure = (ours if side == "ours" else theirs)(Path(directory), chosen)
-        side_by_side.serve(with_memory(measure, Path(directory, f"{side}.memory")))
+        directory, side, precision = chosen.worker
+        measure = (ours if side == "ours" else theirs)(Path(directory), precision, chosen)
+        side_by_side.serve(with_memory(measure, Path(directory, f"{side}-{precision}.memory")))
         return
     print(side_by_side.machine())
     from alignment_speed import make_model
 
+    from nlptools.compute.backend import Backend
+
+    precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
     shape = f"GPT-2 of {chosen.layers} x {chosen.hidden}, {chosen.samples} samples of {chosen.new} words"
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
@@ -71,18 +75,25 @@ def main() -> None:
         (directory / "prompts.txt").write_text("".join(f"{line}\n" for line in prompts))
         more = [f"--{name}={getattr(chosen, name)}" for name in NAMES]
         workers = {
-            title: side_by_side.Worker(os.path.abspath(__file__), str(directory), side, *more)
+            f"{title}, {precision}": side_by_side.Worker(
+                os.path.abspath(__file__), str(directory), side, precision, *more
+            )
+            for precision in precisions
             for side, title in SIDES.items()
         }
         side_by_side.compare(f"PPO, {shape}", "samples/s", dict(workers), chosen.rounds)
         for worker in workers.values():
             worker.close()
-        memory(directory, shape, chosen)
+        memory(directory, shape, precisions, chosen)
 
 
-def memory(directory: Path, shape: str, chosen: argparse.Namespace) -> None:
-    """Report the highest memory of both sides, beside that of weights, gradients and moments."""
-    sides = {title: float(Path(directory, f"{side}.memory").read_text()) for side, title in SIDES.items()}
+def memory(directory: Path, shape: str, precisions: list[str], chosen: argparse.Namespace) -> None:
+    """Report the highest memory of all sides, beside that of weights, gradients and moments."""
+    sides = {
+        f"{title}, {precision}": float(Path(directory, f"{side}-{precision}.memory").read_text())
+        for precision in precisions
+        for side, title in SIDES.items()
+    }
     copy = Path(directory, "model", "model.safetensors").stat().st_size / 2**20
     print("\nhighest resident memory less that before the first model, MiB")
     for title, value in sides.items():
@@ -110,7 +121,7 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def ours(directory: Path, chosen: argparse.Namespace) -> Callable[[], float]:
+def ours(directory: Path, precision: str, chosen: argparse.Namespace) -> Callable[[], float]:
     """Samples per second of `train-ppo`."""
     from nlptools import messages
     from nlptools.configs import Compute
@@ -118,7 +129,7 @@ def ours(directory: Path, chosen: argparse.Namespace) -> Callable[[], float]:
     from nlptools.training.preferences.ppo import train_ppo
 
     messages.settings.quiet = True
-    compute = Compute(device="cpu", precision="fp32", threads=chosen.threads)
+    compute = Compute(device="cpu", precision=precision, threads=chosen.threads)
     settings = TrainPPO(
         policy=str(directory / "model"),
         reward=REWARD,
@@ -126,7 +137,7 @@ def ours(directory: Path, chosen: argparse.Namespace) -> Callable[[], float]:
         passes=chosen.passes,
         max_new_tokens=chosen.new,
     )
-    out = directory / "out"
+    out = directory / f"out-{precision}"
     updates = chosen.steps * chosen.passes * -(-chosen.samples // chosen.batch)
 
     def train() -> None:
@@ -140,7 +151,7 @@ def ours(directory: Path, chosen: argparse.Namespace) -> Callable[[], float]:
 # -- the plain loop ---------------------------------------------------------------------------------------------------
 
 
-def theirs(directory: Path, chosen: argparse.Namespace) -> Callable[[], float]:
+def theirs(directory: Path, precision: str, chosen: argparse.Namespace) -> Callable[[], float]:
     """Samples per second of a plain loop."""
     import torch
     import transformers
@@ -160,11 +171,12 @@ def theirs(directory: Path, chosen: argparse.Namespace) -> Callable[[], float]:
         lines = (directory / "prompts.txt").read_text().split()
         prompts = torch.tensor(tokenizer.convert_tokens_to_ids(lines)).view(chosen.samples, PROMPT)
         for _ in range(chosen.steps):
-            rollout = drawn(policy, reference, head, tokenizer, prompts, chosen)
-            for _ in range(chosen.passes):
-                for rows in torch.randperm(chosen.samples).split(chosen.batch):
-                    update(policy, head, optimizer, [each[rows] for each in rollout])
-        policy.save_pretrained(directory / "theirs-out")
+            with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+                rollout = drawn(policy, reference, head, tokenizer, prompts, chosen)
+                for _ in range(chosen.passes):
+                    for rows in torch.randperm(chosen.samples).split(chosen.batch):
+                        update(policy, head, optimizer, [each[rows] for each in rollout])
+        policy.save_pretrained(directory / f"theirs-out-{precision}")
 
     return lambda: chosen.steps * chosen.samples / side_by_side.seconds(train)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 
 from nlptools.layers.output import chosen_log_probabilities
 from nlptools.models.language.gpt import GPT
@@ -20,6 +21,7 @@ class ActorCritic(nn.Module):
     def __init__(self, policy: GPT, values: bool, critic: GPT | None = None) -> None:
         super().__init__()
         self.policy, self.critic = policy, critic
+        self.runs_in_16_bits = policy.runs_in_16_bits
         size = policy.token_embedding.weight.shape[1]
         self.value = nn.Linear(size, 1) if values else None
         if self.value is not None:
@@ -36,5 +38,6 @@ class ActorCritic(nn.Module):
             return logs, entropies, torch.zeros_like(logs)
         if self.critic is not None:
             hidden, _, _ = packed_hidden(self.critic, ids, targets, segments)
-        values: Tensor = self.value(hidden)
+        # float32 also in 16 bits: a value is large beside what an update changes in it
+        values = F.linear(hidden.float(), self.value.weight.float(), self.value.bias.float())
         return logs, entropies, values.squeeze(1)

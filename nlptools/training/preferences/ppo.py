@@ -2,14 +2,14 @@
 
 Ouyang et al. 2022 (arXiv:2203.02155), step 3: proximal policy optimization (Schulman et al. 2017, arXiv:1707.06347) of rewards
 less the divergence from the reference, with a mix of text (PPO-ptx). GRPO and RLOO need no values, see `advantages`; departure:
-their losses are means over tokens, with clipped ratios. Dropout is off, and training computes in float32.
+their losses are means over tokens, with clipped ratios. Dropout is off.
 Shapes: R rows of a batch, T length, P targets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +109,7 @@ class _PPO(SpooledTask[Prompts]):
 
     def source(self, data: Spooled[Prompts], model: ActorCritic, backend: Backend) -> Rollouts:
         how = self.options, self.run.batch_size, self.seed, model, self.reward
-        return Rollouts(self.policy, data.train, *how, replace(backend, precision="fp32"))
+        return Rollouts(self.policy, data.train, *how, backend)
 
     def evaluate(self, data: Spooled[Prompts], backend: Backend) -> Evaluate | None:
         return None
@@ -125,8 +125,6 @@ class _PPO(SpooledTask[Prompts]):
 
 class ClippedSurrogate(Objective):
     """The clipped surrogate (Schulman et al. 2017, equation 7), the loss of values, and that of a text that is mixed in."""
-
-    trains_in_16_bits = False
 
     def __init__(self, model: ActorCritic, settings: TrainPPO) -> None:
         super().__init__(model)

@@ -94,8 +94,8 @@ class Rollouts:
         reward: Reward,
         backend: Backend,
     ) -> None:
-        """`model`: the model that is trained. The reference is the model of `policy`; that is `model` without its adapters, if it
-        has any.
+        """`model`: the model that is trained, in float32. The reference is the model of `policy`; that is `model` without its
+        adapters, if it has any.
         """
         self.policy, self.prompts, self.settings, self.batch_size, self.seed = (
             policy,
@@ -106,7 +106,7 @@ class Rollouts:
         )
         self.model, self.reward, self.backend = model, reward, backend
         # not one more copy of the weights
-        self.reference = model.policy if policy.adapter else backend.for_inference(policy.base.model)
+        self.reference = None if policy.adapter else backend.for_inference(policy.base.model)
         size = min(settings.rollouts, len(prompts.ids)) * settings.group
         self.batches_per_rollout = settings.passes * -(-size // batch_size)
         self.batches_per_epoch = len(prompts.ids) * settings.group / size * self.batches_per_rollout
@@ -174,8 +174,9 @@ class Rollouts:
         settings, loaded = self.settings, self.policy.base
         chosen = self._chosen()
         vocab = loaded.tokenizer.vocab
+        model = self.backend.for_training(self.model)  # as training computes: in 16 bits, a copy
         done = decoding.generate(
-            self.model.policy,
+            model.policy,
             [self.prompts.ids[i] for i in chosen],
             Generate(
                 max_new_tokens=settings.max_new_tokens,
@@ -186,7 +187,7 @@ class Rollouts:
             eos=loaded.eos,
             seed=self.seed,
             first=self.number * len(chosen),
-            forbidden=() if vocab is None else range(len(vocab), self.model.policy.output.vocab_size),
+            forbidden=() if vocab is None else range(len(vocab), model.policy.output.vocab_size),
         )
         pairs = [(i, sample) for i, samples in zip(chosen, done, strict=True) for sample in samples]
         samples = [
@@ -199,16 +200,16 @@ class Rollouts:
         ]
         rewards = np.array(self.reward(samples), np.float64)
         features = _sequences([self.prompts.ids[i] for i, _ in pairs], [sample for _, sample in pairs], loaded.eos)
-        return self._judged(features, rewards, np.array([sample.ended for sample in samples]))
+        return self._judged(model, features, rewards, np.array([sample.ended for sample in samples]))
 
-    def _judged(self, features: Features, rewards: np.ndarray, ended: np.ndarray) -> Rollout:
-        """The samples with log-probabilities, values, advantages and returns."""
+    def _judged(self, model: ActorCritic, features: Features, rewards: np.ndarray, ended: np.ndarray) -> Rollout:
+        """The samples of a model with log-probabilities, values, advantages and returns."""
         if self.scale is None:
             self.scale = Scale.of(rewards) if self.settings.normalize else Scale(0.0, 1.0)
         penalized = self.scale(rewards) - self.settings.missing_end * ~ended
-        numbers = token_numbers(self.model.read, features, self.backend)
-        with lora.switched_off(self.reference):
-            reference = token_log_probabilities(self.reference, features, self.backend)
+        numbers = token_numbers(model.read, features, self.backend)
+        with lora.switched_off(model.policy):
+            reference = token_log_probabilities(self.reference or model.policy, features, self.backend)
         assert numbers is not None and reference is not None
         old, _, value = numbers
         real = features.targets[NEXT] != NO_TARGET

@@ -42,14 +42,18 @@ def train(tmp_path: Path, **changes: Any) -> Trained:
     }
     run = PPOTraining(**{**how, "batch_size": 16, **{name: changes.pop(name) for name in names}})
     task = {"policy": str(tmp_path / "base"), "reward": COUNT_W3, "rollouts": 12, "max_new_tokens": 6, "samples": 4}
-    return ppo.train_ppo([str(tmp_path / "prompts.txt")], TrainPPO(**{**task, **changes}), run, FP32)
+    compute = changes.pop("compute", FP32)
+    return ppo.train_ppo([str(tmp_path / "prompts.txt")], TrainPPO(**{**task, **changes}), run, compute)
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "grpo", "rloo"])
-def test_rewards_rise(tmp_path: Path, algorithm: str) -> None:
-    train(tmp_path, algorithm=algorithm, steps=72, kl=0.01)
+@pytest.mark.parametrize(
+    ("algorithm", "precision", "near"),
+    [("ppo", "fp32", 1e-4), ("grpo", "fp32", 1e-4), ("rloo", "fp32", 1e-4), ("ppo", "bf16", 0.02)],
+)
+def test_rewards_rise(tmp_path: Path, algorithm: str, precision: str, near: float) -> None:
+    train(tmp_path, algorithm=algorithm, steps=72, kl=0.01, compute=replace(FP32, precision=precision))
     log = rows(tmp_path / "out", "train")
-    assert log[0]["kl"] == pytest.approx(0, abs=1e-4) and log[0]["clip_fraction"] == 0  # old and new are the same model
+    assert log[0]["kl"] == pytest.approx(0, abs=near) and log[0]["clip_fraction"] == 0  # old and new are the same model
     assert log[-1]["reward"] > 4 * log[0]["reward"] and log[-1]["kl"] > 0.5
     assert log[-1]["entropy"] < log[0]["entropy"] and 1 <= log[-1]["length"] <= 6
     assert ("explained_variance" in log[0]) == (algorithm == "ppo")
@@ -80,10 +84,12 @@ def test_units_of_rewards_do_not_matter(tmp_path: Path, algorithm: str) -> None:
     assert rows(tmp_path / "raw", "train")[0]["reward"] == one[0]["reward"]
 
 
-@pytest.mark.parametrize("call", [3, 17])  # within a rollout, and before a new one
-def test_stop_and_go_on(tmp_path: Path, call: int) -> None:
+@pytest.mark.parametrize(("call", "precision"), [(3, "fp32"), (17, "fp32"), (3, "bf16")])
+def test_stop_and_go_on(tmp_path: Path, call: int, precision: str) -> None:
+    """Within a rollout, and before a new one."""
     (tmp_path / "text.txt").write_text("w1 w2\nw3\nw4\n")
     how: dict[str, Any] = {"steps": 20, "passes": 4, "kl_target": 3.0, "mix": str(tmp_path / "text.txt")}
+    how["compute"] = replace(FP32, precision=precision)
     whole = train(tmp_path, output=str(tmp_path / "whole"), **how)
     with stopped_at(call):
         train(tmp_path, **how)
