@@ -116,18 +116,20 @@ def save(
     training: Mapping[str, Any],
     files: Sequence[str] = (),
     start: int | None = None,
+    ends: Sequence[int] = (),
     adapter: peft.Adapter | None = None,
 ) -> None:
     """Write the bundle of a language model; the manifest last, with the `files` that are in the directory already.
 
     Args:
         start: the token before the first one of a text; None: `eos`.
+        ends: other tokens that end a text.
         adapter: of a model with adapters; the other weights are left out.
 
     Raises:
         StreamError: disk full or another write error.
     """
-    special = {"bos_token_id": eos if start is None else start, "eos_token_id": eos}
+    special = {"bos_token_id": eos if start is None else start, "eos_token_id": [eos, *ends] if ends else eos}
     more = {**special, "nlptools": {"document": document, "arch": arch}}
     names = [*files, *tokenizer.save(directory)]
     _save(directory, arch, model.config, weights, more, training, names, special, adapter=adapter)

@@ -103,6 +103,7 @@ class Policy:
             self.base.tokenizer,
             eos=self.base.eos,
             start=self.base.start,
+            ends=self.base.ends,
             document=self.base.document,
             training=record,
             files=chat_templates.keep(directory, self.path, self.chat),

@@ -11,9 +11,9 @@ Shapes: N samples, P tokens of all samples.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -188,18 +188,20 @@ class Rollouts:
             seed=self.seed,
             first=self.number * len(chosen),
             forbidden=() if vocab is None else range(len(vocab), model.policy.output.vocab_size),
+            # not `ends`, which takes the probabilities of all of them together: training has that of the one that was drawn
+            watch=(lambda _, new: new.ids[-1] in loaded.ends) if loaded.ends else None,
         )
-        pairs = [(i, sample) for i, samples in zip(chosen, done, strict=True) for sample in samples]
+        pairs = [(i, _drawn(sample, loaded.eos)) for i, samples in zip(chosen, done, strict=True) for sample in samples]
         samples = [
             Sample(
                 self.prompts.texts[i],
-                continuation_text(loaded, self.prompts.ids[i], sample.ids),
-                sample.finish == "eos",
+                continuation_text(loaded, self.prompts.ids[i], drawn.text),
+                drawn.ended,
             )
-            for i, sample in pairs
+            for i, drawn in pairs
         ]
         rewards = np.array(self.reward(samples), np.float64)
-        features = _sequences([self.prompts.ids[i] for i, _ in pairs], [sample for _, sample in pairs], loaded.eos)
+        features = _sequences([(self.prompts.ids[i], drawn.ids) for i, drawn in pairs])
         return self._judged(model, features, rewards, np.array([sample.ended for sample in samples]))
 
     def _judged(self, model: ActorCritic, features: Features, rewards: np.ndarray, ended: np.ndarray) -> Rollout:
@@ -251,13 +253,30 @@ class Rollouts:
         return advantage, returns
 
 
-def _sequences(prompts: list[list[int]], samples: list[Continuation], eos: int) -> Features:
+class _Drawn(NamedTuple):
+    """The tokens of a sample, with the one that ends it if there is one, and whether there is."""
+
+    ids: list[int]
+    ended: bool
+
+    @property
+    def text(self) -> list[int]:
+        """The tokens without the end."""
+        return self.ids[:-1] if self.ended else self.ids
+
+
+def _drawn(sample: Continuation, eos: int) -> _Drawn:
+    if sample.finish == "eos":
+        return _Drawn([*sample.ids, eos], True)
+    return _Drawn(sample.ids, sample.finish == "stop")
+
+
+def _sequences(pairs: Sequence[tuple[list[int], list[int]]]) -> Features:
     """Prompts and what was sampled after them, with the next token of each as target, where it was sampled."""
     ids: list[int] = []
     targets: list[int] = []
     lengths = []
-    for prompt, sample in zip(prompts, samples, strict=True):
-        new = [*sample.ids, eos] if sample.finish == "eos" else sample.ids
+    for prompt, new in pairs:
         ids += [*prompt, *new[:-1]]
         targets += [*[NO_TARGET] * (len(prompt) - 1), *new]
         lengths.append(len(prompt) + len(new) - 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from nlptools.training.preferences.actor_critic import ActorCritic
 from nlptools.training.preferences.rewards import RewardCommand, Sample
 from tests.running import rows
 from tests.tasks.reward.test_task import preferences
-from tests.tasks.tiny_tasks import FP32, gpt, stopped_at
+from tests.tasks.tiny_tasks import FP32, GPT_WORDS, gpt, stopped_at
 from tests.tasks.tiny_tasks import train as finetune
 from tests.training.preferences.toys import lines
 
@@ -121,6 +122,21 @@ def test_bad_rewards_stop_with_a_checkpoint(tmp_path: Path, command: str, messag
     assert (tmp_path / "out" / "checkpoints" / "step-000012").is_dir()  # all of the first rollout
     flag.unlink()
     train(tmp_path, reward=once, steps=14)
+
+
+def test_each_end_of_text_ends_a_sample_and_is_kept(tmp_path: Path) -> None:
+    train(tmp_path)
+    other = GPT_WORDS.index("w3")
+    path = tmp_path / "base" / "generation_config.json"
+    path.write_text(json.dumps({"eos_token_id": [0, other]}))
+    (tmp_path / "base" / "manifest.json").unlink()
+    seen = tmp_path / "seen"
+    train(tmp_path, output=str(tmp_path / "two"), reward=f"tee -a {seen} | sed 's/.*/1/'", missing_end=1.0, steps=36)
+    assert "w3" not in seen.read_text(), "the end is no part of the text"
+    one, two = (rows(tmp_path / name, "train") for name in ("out", "two"))
+    assert two[0]["kl"] == pytest.approx(0, abs=1e-4) and two[0]["length"] < one[0]["length"]
+    assert two[-1]["length"] < two[0]["length"], "what is not ended has a lower reward"
+    assert bundle.load(tmp_path / "two").ends == (other,)
 
 
 def test_surrogate_by_its_formula() -> None:
