@@ -130,11 +130,15 @@ class WordReader(TaskHeads):
         lexicon: the words that `ids` number; set before use.
         elmo: or None.
         layer_mix, output_mix: the learned mixes at the input and beside the output, or None.
+        keeps_features: whether the result of `features` is kept for rows that are read again; so in training.
+        kept: rows, and what is kept for them; see `tasks.readers`.
     """
 
     runs_in_16_bits = False
     family = registry.WORD_READER
     lexicon: Lexicon
+    keeps_features = False
+    kept: tuple[Any, Any] | None = None
 
     def __init__(self, config: WordReaderConfig) -> None:
         super().__init__(config, config.heads, config.num_labels)

@@ -1,8 +1,8 @@
 """Fine-tuning with the features of an ELMo: `finetune -m ELMO --features`.
 
 The ELMo is frozen unless --train-all: then its features of the training examples are computed once, before training, if
-they fit in memory.
-Shapes: B batch, T length, L layers of the ELMo, P its projection, N words and marks of all rows.
+they fit in memory, and those of the validation examples before they are measured for the first time.
+Shapes: B batch, T length, L layers of the ELMo, P its projection.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import chain, pairwise
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,7 @@ import torch
 from torch import Tensor
 
 from nlptools import bundle, messages
-from nlptools.batches.encoder_rows import ranges
 from nlptools.batches.features import Encoding, FeatureBatch, FeatureBatches, Features
-from nlptools.batches.pairs import cut_batches
 from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Finetune
 from nlptools.configs.layers import layers, read_mix
@@ -40,9 +38,6 @@ from nlptools.training.finetuning.tagger import Learned, learned_words
 from nlptools.training.objective import Objective
 from nlptools.training.token_vectors import TokenVectors
 from nlptools.vectors.files import formats
-
-_MOST_BYTES = 1 << 30  # of features that are kept
-_WORDS = 4096  # of a batch that features are computed of
 
 
 class ReaderTraining:
@@ -151,10 +146,9 @@ class ReaderTraining:
                 f"{words} longer than {COLUMNS - 2} bytes, the ELMo does not see their ends", kind="long words"
             )
         if model.elmo is not None and not self.options.train_all:
-            wide = (model.config.num_hidden_layers + 1) * 2 * model.config.elmo.hidden_size
-            if 4 * wide * len(features.rows.ids) <= _MOST_BYTES:
-                known = known_features(model, features, backend)
-            else:
+            model.keeps_features = True
+            known = readers.kept_features(model, features, backend)
+            if known is None:
                 messages.note(
                     "ELMo: the features of the training examples are larger than 1 GiB, computed in each epoch"
                 )
@@ -180,23 +174,6 @@ def _texts(examples: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 
-@torch.inference_mode()
-def known_features(model: WordReader, features: Features, backend: Backend) -> np.ndarray:
-    """(N, (L + 1) 2 P) float32: the features of all rows, end to end."""
-    model.eval()
-    order = np.argsort(-features.lengths, kind="stable")
-    bounds = cut_batches(features.lengths[order], _WORDS)
-    width = (model.config.num_hidden_layers + 1) * 2 * model.config.elmo.hidden_size
-    out = np.empty((len(features.rows.ids), width), np.float32)
-    for begin, end in pairwise(bounds):
-        rows = order[begin:end]
-        batch = features.rows.batch(rows, PAD)
-        states = model.features(backend.put(batch.ids), backend.put(batch.mask))  # (L + 1, B, T, 2 P)
-        places = ranges(features.rows.bounds[rows], features.lengths[rows])
-        out[places] = states.permute(1, 2, 0, 3).flatten(2)[backend.put(batch.mask)].float().cpu().numpy()
-    return out
-
-
 @dataclass(frozen=True)
 class ReaderBatch(FeatureBatch):
     """A batch with the features (B, T, (L + 1) 2 P) of its words, or (0,) where the model is to compute them."""
@@ -215,9 +192,7 @@ class ReaderBatches(FeatureBatches):
         batch = super()._batch(plan, position)
         known = np.zeros(0, np.float32)
         if self.known is not None:
-            known = np.zeros((*batch.mask.shape, self.known.shape[1]), np.float32)
-            rows = self.features.rows
-            known[batch.mask] = self.known[ranges(rows.bounds[batch.rows], rows.lengths[batch.rows])]
+            known = readers.padded_features(self.known, self.features, batch.rows, batch.mask)
         return ReaderBatch(batch.rows, batch.ids, batch.mask, batch.types, batch.targets, batch.weight, known)
 
 
@@ -240,10 +215,7 @@ class ReaderLoss(Objective):
 
     def forward(self, ids: Tensor, mask: Tensor, types: Tensor, known: Tensor, *targets: Tensor) -> dict[str, Tensor]:
         """The arrays of `arrays` -> the sum of the losses."""
-        states = None
-        if known.dim() == 3:
-            count = self.model.config.num_hidden_layers + 1
-            states = known.view(*ids.shape, count, -1).permute(2, 0, 1, 3)
+        states = readers.by_layer(known, self.model) if known.dim() == 3 else None
         spans = None
         if self.task.head in outputs.OF_SPANS:
             spans, targets = targets[0].view(len(ids), -1, 2), targets[1:]
