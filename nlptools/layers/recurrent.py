@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from nlptools.compute.kernels.dropout import dropout
 from nlptools.compute.kernels.linear import PackedWeight
-from nlptools.compute.kernels.recurrent import GATES, Limits, layer, native_layer, projected_layers
+from nlptools.compute.kernels.projected_lstm import Limits, projected_layers
+from nlptools.compute.kernels.recurrent import GATES, layer, native_layer
 from nlptools.compute.kernels.shared_matrix import SharedMatrix
 from nlptools.layers.linear import Linear, Packable
 

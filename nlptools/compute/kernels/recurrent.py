@@ -13,8 +13,8 @@ or D (a plain network with tanh), in PyTorch's order.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +26,7 @@ GATES = {"rnn": 1, "lstm": 4, "gru": 3}
 _WORTH_PACKING = 8  # steps from which on a matrix is rearranged
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
-_within_backward = torch.ops.aten.hardtanh_backward.grad_input
+within_backward = torch.ops.aten.hardtanh_backward.grad_input
 
 Product = Callable[[Tensor, Tensor], Tensor]  # rows (B, K) and what is added (B, M) -> (B, M)
 
@@ -55,7 +55,7 @@ def layer(
         out: tuple[Tensor, Tensor] = _Layer.apply(kind, *tensors)  # type: ignore[no-untyped-call]
         return out
     hidden, cell, _ = _FORWARD[kind](
-        gates_TBG, _product(weight_GD, gates_TBG, packed), bias_G, hidden_BD, cell_BD, False
+        gates_TBG, product_with(weight_GD, gates_TBG, packed), bias_G, hidden_BD, cell_BD, False
     )
     return hidden[1:], cell
 
@@ -81,7 +81,7 @@ def native_layer(
     return out, h[0], cell_BD
 
 
-def _product(weight_MK: Tensor, steps: Tensor, packed: PackedWeight | None = None) -> Product:
+def product_with(weight_MK: Tensor, steps: Tensor, packed: PackedWeight | None = None) -> Product:
     """Products with weight^T for `steps` (T, B, ...)."""
     T, B = steps.shape[:2]
     frozen = packed is not None and not weight_MK.requires_grad
@@ -102,42 +102,6 @@ def _product(weight_MK: Tensor, steps: Tensor, packed: PackedWeight | None = Non
     return lambda x, base: torch.addmm(base, x, transposed)
 
 
-class Limits(NamedTuple):
-    """The largest absolute values in an LSTM with projection; 0: no limit. The gradient of what is cut is 0."""
-
-    cell: float = 0.0
-    hidden: float = 0.0
-
-
-def projected_layers(
-    gates: Sequence[Tensor],
-    weights: Sequence[Tensor],
-    projections: Sequence[Tensor],
-    hidden: Sequence[Tensor],
-    cell_BD: Tensor,
-    limits: Limits,
-) -> tuple[list[Tensor], Tensor]:
-    """All steps of K LSTMs of one size, whose hidden states are projections of what the output gates let through (Sak et al.
-    2014, arXiv:1402.1128) -> hidden states (T, B / K, P) of each, and the last cells (B, D), float32. Differentiable.
-
-    At each step the passes over the gates are those of all of them, which is faster than one LSTM after the other. P: size of
-    the projection. Each of the K has its rows of the cells.
-
-    Args:
-        gates: K times (T, B / K, G).
-        weights: K times (G, P).
-        projections: K times (P, D).
-        hidden: K times (B / K, P).
-    """
-    tensors = (*gates, *weights, *projections, *hidden, cell_BD)
-    if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-        *outputs, cell = _ProjectedLayers.apply(limits, *tensors)  # type: ignore[no-untyped-call]
-        return outputs, cell
-    lstms = [_Projected(*each) for each in zip(gates, weights, projections, hidden, strict=True)]
-    cell, _ = _projected_forward(lstms, cell_BD, limits, False)
-    return [each.out[1:] for each in lstms], cell
-
-
 class _Layer(torch.autograd.Function):
     """See `layer`."""
 
@@ -145,7 +109,7 @@ class _Layer(torch.autograd.Function):
     def forward(
         ctx: Any, kind: str, gates: Tensor, weight: Tensor, bias: Tensor | None, hidden: Tensor, cell: Tensor
     ) -> tuple[Tensor, Tensor]:
-        out, last, kept = _FORWARD[kind](gates, _product(weight, gates), bias, hidden, cell, True)
+        out, last, kept = _FORWARD[kind](gates, product_with(weight, gates), bias, hidden, cell, True)
         ctx.save_for_backward(weight, out, *kept)
         ctx.kind = kind
         ctx.set_materialize_grads(False)
@@ -159,43 +123,11 @@ class _Layer(torch.autograd.Function):
         G = len(weight)
         if d_out is None:
             d_out = torch.zeros_like(hidden[1:])
-        product = _product(weight.t(), d_out)
+        product = product_with(weight.t(), d_out)
         d_gates, d_own, d_hidden, d_cell = _BACKWARD[ctx.kind](d_out, d_cell, product, hidden, kept)
         d_weight = d_own.view(-1, G).t() @ hidden[:-1].reshape(-1, hidden.shape[-1])
         d_bias = d_own.sum((0, 1)) if ctx.needs_input_grad[3] else None
         return None, d_gates, d_weight, d_bias, d_hidden, d_cell
-
-
-class _ProjectedLayers(torch.autograd.Function):
-    """See `projected_layers`."""
-
-    @staticmethod
-    def forward(ctx: Any, limits: Limits, *tensors: Tensor) -> tuple[Tensor, ...]:
-        *each, cell = tensors
-        K = len(each) // 4
-        gates, weights, projections, hidden = (each[i * K : (i + 1) * K] for i in range(4))
-        lstms = [_Projected(*one) for one in zip(gates, weights, projections, hidden, strict=True)]
-        last, kept = _projected_forward(lstms, cell, limits, True)
-        states, outputs = [one.out for one in lstms], [one.outputs for one in lstms]
-        ctx.save_for_backward(*weights, *projections, *states, *outputs, *kept)
-        ctx.limits, ctx.count = limits, K
-        ctx.set_materialize_grads(False)
-        return (*(one.out[1:] for one in lstms), last)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grad_outputs: Tensor | None) -> tuple[Tensor | None, ...]:
-        K, saved = ctx.count, ctx.saved_tensors
-        weights, projections, states, outputs = (saved[i * K : (i + 1) * K] for i in range(4))
-        d_out = [torch.zeros_like(x[1:]) if d is None else d for d, x in zip(grad_outputs[:K], states, strict=True)]
-        slopes = [_ProjectedSlopes(*one) for one in zip(d_out, weights, projections, states, strict=True)]
-        d_cell = _projected_backward(slopes, grad_outputs[K], saved[4 * K :], ctx.limits)
-        d_weights = [s.d_gates.flatten(0, 1).t() @ x[:-1].flatten(0, 1) for s, x in zip(slopes, states, strict=True)]
-        d_projections = [
-            s.d_projected.flatten(0, 1).t() @ x.flatten(0, 1) for s, x in zip(slopes, outputs, strict=True)
-        ]
-        d_gates, d_hidden = [s.d_gates for s in slopes], [s.d_hidden for s in slopes]
-        return None, *d_gates, *d_weights, *d_projections, *d_hidden, d_cell
 
 
 # -- one loop forward and one backward for each kind ------------------------------------------------------------------
@@ -203,7 +135,7 @@ class _ProjectedLayers(torch.autograd.Function):
 # backward: -> gradients of the gates, of the products with the hidden state, of the first hidden state, of the first cell
 
 
-def _buffers(gates: Tensor, hidden: Tensor) -> tuple[Tensor, torch.dtype]:
+def buffers(gates: Tensor, hidden: Tensor) -> tuple[Tensor, torch.dtype]:
     """A place for all hidden states, the first of them set; and the type of sums."""
     out = gates.new_empty(len(gates) + 1, *hidden.shape)
     out[0] = hidden
@@ -214,7 +146,7 @@ def _lstm_forward(
     gates: Tensor, product: Product, bias: Tensor | None, hidden: Tensor, cell: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     (T, B, G), D = gates.shape, hidden.shape[-1]
-    out, wide = _buffers(gates, hidden)
+    out, wide = buffers(gates, hidden)
     activated = gates.new_empty(T if keep else 1, B, G, dtype=wide)
     cells = gates.new_empty(T + 1 if keep else 1, B, D, dtype=wide)
     tanhs = gates.new_empty(T if keep else 1, B, D, dtype=wide)
@@ -223,12 +155,12 @@ def _lstm_forward(
         at = t if keep else 0
         a, tanh = activated[at], tanhs[at]
         a.copy_(product(out[t], gates[t]))
-        o = _lstm_step(a, cells[at], cells[at + 1 if keep else 0], tanh)
+        o = lstm_step(a, cells[at], cells[at + 1 if keep else 0], tanh)
         torch.mul(o, tanh, out=out[t + 1]) if out.dtype == wide else out[t + 1].copy_(o.mul(tanh))
     return out, cells[-1].clone(), (activated, cells, tanhs)
 
 
-def _lstm_step(gates: Tensor, before: Tensor, cell: Tensor, tanh: Tensor, clip: float = 0.0) -> Tensor:
+def lstm_step(gates: Tensor, before: Tensor, cell: Tensor, tanh: Tensor, clip: float = 0.0) -> Tensor:
     """Activate the gates (B, 4 D), and fill in the cell after a step, within `clip` (0: no limit), and its tanh -> the output
     gate (B, D).
     """
@@ -255,13 +187,13 @@ def _lstm_backward(
     d_raw, passed = d_out.new_empty(B, 4 * D, dtype=wide), d_out.new_empty(B, D, dtype=wide)
     d_hidden = d_out[-1]
     for t in range(T - 1, -1, -1):
-        _lstm_step_backward(d_hidden.to(wide), d_cell, d_raw, passed, activated[t], cells[t : t + 2], tanhs[t])
+        lstm_step_backward(d_hidden.to(wide), d_cell, d_raw, passed, activated[t], cells[t : t + 2], tanhs[t])
         d_gates[t] = d_raw
         d_hidden = product(d_gates[t], d_out[t - 1] if t else torch.zeros_like(d_out[0]))
     return d_gates, d_gates, d_hidden, d_cell
 
 
-def _lstm_step_backward(
+def lstm_step_backward(
     d_hidden: Tensor,
     d_cell: Tensor,
     d_gates: Tensor,
@@ -283,7 +215,7 @@ def _lstm_step_backward(
     torch.mul(d_hidden, o, out=passed)
     d_cell += _tanh_backward(passed, tanh, grad_input=passed)
     if clip:
-        _within_backward(d_cell, cells[1], -clip, clip, grad_input=d_cell)
+        within_backward(d_cell, cells[1], -clip, clip, grad_input=d_cell)
     torch.mul(d_hidden, tanh, out=d_o)
     torch.mul(d_cell, cells[0], out=d_f)
     torch.mul(d_cell, g, out=d_i)
@@ -294,89 +226,11 @@ def _lstm_step_backward(
     d_cell *= f
 
 
-class _Projected:
-    """One of K LSTMs in a loop, with its products, and the places of its results."""
-
-    def __init__(self, gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor) -> None:
-        self.gates, self.product, self.project = gates, _product(weight, gates), _product(projection, gates)
-        self.out, _ = _buffers(gates, hidden)
-        self.nothing, self.outputs = torch.zeros_like(hidden), gates.new_empty(0)
-
-
-def _projected_forward(
-    lstms: Sequence[_Projected], cell: Tensor, limits: Limits, keep: bool
-) -> tuple[Tensor, tuple[Tensor, ...]]:
-    gates, (B, D), K = lstms[0].gates, cell.shape, len(lstms)
-    T, _, G = gates.shape
-    held, wide = T if keep else 1, torch.promote_types(gates.dtype, torch.float32)
-    activated, cells = gates.new_empty(held, B, G, dtype=wide), gates.new_empty(held + keep, B, D, dtype=wide)
-    tanhs, let_through = gates.new_empty(held, B, D, dtype=wide), gates.new_empty(B, D, dtype=wide)
-    for each in lstms:
-        each.outputs = gates.new_empty(held, B // K, D)
-    cells[0] = cell
-    for t in range(T):
-        at = t if keep else 0
-        for each, place in zip(lstms, activated[at].chunk(K), strict=True):
-            place.copy_(each.product(each.out[t], each.gates[t]))
-        o = _lstm_step(activated[at], cells[at], cells[at + keep], tanhs[at], limits.cell)
-        torch.mul(o, tanhs[at], out=let_through)
-        for each, rows in zip(lstms, let_through.chunk(K), strict=True):
-            output = each.outputs[at].copy_(rows)
-            torch.clamp(each.project(output, each.nothing), *_range(limits.hidden), out=each.out[t + 1])
-    return cells[-1].clone(), (activated, cells, tanhs)
-
-
-def _range(limit: float) -> tuple[float, float]:
-    return (-limit, limit) if limit else (-float("inf"), float("inf"))
-
-
-class _ProjectedSlopes:
-    """The gradients of one of K LSTMs: of its gates, its projections before their limit, and its first hidden state."""
-
-    def __init__(self, d_out: Tensor, weight: Tensor, projection: Tensor, states: Tensor) -> None:
-        (T, B, P), (G, D) = d_out.shape, (len(weight), projection.shape[1])
-        self.d_out, self.states, self.d_hidden = d_out, states, d_out[-1]
-        self.product, self.project = _product(weight.t(), d_out), _product(projection.t(), d_out)
-        self.d_gates, self.d_projected = d_out.new_empty(T, B, G), d_out.new_empty(T, B, P)
-        self.nothing, self.before = d_out.new_zeros(B, D), d_out.new_zeros(B, P)
-
-    def output(self, t: int, limit: float) -> Tensor:
-        """The gradient of what the output gate lets through at a step."""
-        d_projected = self.d_projected[t]
-        if limit:
-            _within_backward(self.d_hidden, self.states[t + 1], -limit, limit, grad_input=d_projected)
-        else:
-            d_projected.copy_(self.d_hidden)
-        return self.project(d_projected, self.nothing)
-
-    def step(self, t: int, d_gates: Tensor) -> None:
-        """Take the gradient of the gates at a step back to the hidden state before it."""
-        before = self.d_out[t - 1] if t else self.before
-        self.d_hidden = self.product(self.d_gates[t].copy_(d_gates), before)
-
-
-def _projected_backward(
-    slopes: Sequence[_ProjectedSlopes], d_last: Tensor | None, kept: Sequence[Tensor], limits: Limits
-) -> Tensor:
-    """Fill in the gradients; returns that of the first cells."""
-    activated, cells, tanhs = kept
-    (T, B, D), K = tanhs.shape, len(slopes)
-    d_cell = cells.new_zeros(B, D) if d_last is None else d_last.to(cells.dtype, copy=True)
-    d_raw, passed, d_output = cells.new_empty(B, 4 * D), cells.new_empty(B, D), cells.new_empty(B, D)
-    for t in range(T - 1, -1, -1):
-        for each, rows in zip(slopes, d_output.chunk(K), strict=True):
-            rows.copy_(each.output(t, limits.hidden))
-        _lstm_step_backward(d_output, d_cell, d_raw, passed, activated[t], cells[t : t + 2], tanhs[t], limits.cell)
-        for each, rows in zip(slopes, d_raw.chunk(K), strict=True):
-            each.step(t, rows)
-    return d_cell
-
-
 def _gru_forward(
     gates: Tensor, product: Product, bias: Tensor | None, hidden: Tensor, cell: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
     (T, B, G), D = gates.shape, hidden.shape[-1]
-    out, wide = _buffers(gates, hidden)
+    out, wide = buffers(gates, hidden)
     activated = gates.new_empty(T if keep else 1, B, G, dtype=wide)
     candidates = gates.new_empty(
         T if keep else 1, B, D, dtype=wide
@@ -423,7 +277,7 @@ def _gru_backward(
 def _rnn_forward(
     gates: Tensor, product: Product, bias: Tensor | None, hidden: Tensor, cell: Tensor, keep: bool
 ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
-    out, _ = _buffers(gates, hidden)
+    out, _ = buffers(gates, hidden)
     for t in range(len(gates)):
         torch.tanh(product(out[t], gates[t]), out=out[t + 1])
     return out, cell, ()

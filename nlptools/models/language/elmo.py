@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.recurrent import Limits
+from nlptools.compute.kernels.projected_lstm import Limits
 from nlptools.configs.checks import check_sizes, checked_cutoffs
 from nlptools.configs.lm import TrainLM
 from nlptools.configs.recurrent import adaptive_cutoffs

@@ -8,7 +8,7 @@ from tiny_models import tiny
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.recurrent import Limits, projected_layers
+from nlptools.compute.kernels.projected_lstm import Limits, projected_layers
 from nlptools.errors import BundleError
 from nlptools.layers.recurrent import ProjectedLSTM, side_by_side
 from nlptools.models.language.elmo import ElmoConfig, reversal
