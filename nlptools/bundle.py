@@ -1,8 +1,7 @@
 """The model directory: save and load.
 
-A bundle is a directory in the layout the field reads: config.json, model.safetensors, the tokenizer's files (an
-encoder-decoder may have two tokenizers: see `text.marian`), and besides training.json (how it was trained), log.jsonl
-and manifest.json; how such files are written and read is in `artifacts`.
+A bundle is a directory in the layout the field reads: config.json, model.safetensors, the tokenizer's files (an encoder-decoder
+may have two: see `text.marian`), and besides training.json (how it was trained), log.jsonl and manifest.json; see `artifacts`.
 """
 
 from __future__ import annotations
@@ -122,8 +121,7 @@ def save(
     """Write the bundle of a language model; the manifest last, with the `files` that are in the directory already.
 
     Args:
-        start: the token before the first one of a text; None: `eos`.
-        ends: other tokens that end a text.
+        start, ends: the token before the first one of a text, None: `eos`; and other tokens that end one.
         adapter: of a model with adapters; the other weights are left out.
 
     Raises:

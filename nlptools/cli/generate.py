@@ -18,9 +18,10 @@ from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Block, Output
-    from nlptools.formats.completions import Messages, Request
+    from nlptools.formats.completions import Request
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.translation import Translator
+    from nlptools.text.chat_templates import Renderer
 
 Item = TypeVar("Item")
 
@@ -105,7 +106,9 @@ def command(
         if isinstance(loaded, LanguageModel):
             translate.refuse()
             size = 1 if lines.line_buffered or generate.stream else generate.window
-            render = chat_templates.renderer(generate.chat or model) if generate.json_input else None
+            render = None
+            if generate.json_input:
+                render = chat_templates.renderer(generate.chat or model, loaded.tokenizer)
             batches = _batches(blocks, partial(_requests, generate=generate, render=render), size)
             for number, requests in batches if generate.weights is None else _quantizing(loaded, batches):
                 _continue(loaded, requests, generate, compute.seed, number, out)
@@ -200,7 +203,7 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
         yield item
 
 
-def _requests(block: Block, generate: Generate, render: Callable[[Messages], str] | None) -> Iterator[Request]:
+def _requests(block: Block, generate: Generate, render: Renderer | None) -> Iterator[Request]:
     """The request of each line: its prompt, and the options that it has. Raises DataError as `completions.request` does."""
     from nlptools.files.line_records import parse_json_object
     from nlptools.formats.completions import Request, request

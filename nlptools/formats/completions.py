@@ -8,7 +8,7 @@ shape of that API's output. "created" is 0 in it, so that the same input has the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
@@ -37,7 +37,13 @@ _TEXTS = ("stop", "force_words", "ban_words")
 _FIELDS = {each.name: each for each in fields(Generate)}
 _MOST_TOP = 20  # top_logprobs, as in OpenAI's API
 
-Messages = list[Mapping[str, str]]
+
+class Render(Protocol):
+    """Makes a prompt of a conversation, see `text.chat_templates.Renderer`."""
+
+    @property
+    def end(self) -> str: ...
+    def __call__(self, messages: Sequence[Mapping[str, Any]], /) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -71,14 +77,15 @@ class Output(Protocol):
 def request(
     record: dict[str, Any],
     settings: Generate,
-    render: Callable[[Messages], str] | None = None,
+    render: Render | None = None,
     path: str | None = None,
     line: int | None = None,
 ) -> Request:
     """The request in a JSON object; what it leaves out is as in `settings`.
 
     Args:
-        render: makes a prompt of a conversation, by the model's chat template; None: it has none.
+        render: makes a prompt of a conversation, by the model's chat template; None: it has none. What follows an answer in
+            the template ends it.
         path, line: the place of the object, for messages.
 
     Raises:
@@ -93,6 +100,8 @@ def request(
         own = {name: _value(key, body[key]) for key, name in _OPTIONS.items() if body.get(key) is not None}
         own.update(_log_probabilities(body))
         own.update(_echo(body.get("echo")))
+        if chat and render is not None and render.end:
+            own["stop"] = (*own.get("stop", settings.stop), render.end)
         chosen = replace(settings, **own)
         chosen.check()
         return Request(prompt, chosen, record, _seed(body.get("seed")), chat)
@@ -109,7 +118,7 @@ def _text(body: Mapping[str, Any], key: str) -> str:
     return text
 
 
-def _conversation(messages: Any, render: Callable[[Messages], str] | None) -> str:
+def _conversation(messages: Any, render: Render | None) -> str:
     if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
         raise UsageError('expected a list of objects under "messages"')
     for message in messages:

@@ -19,6 +19,7 @@ from nlptools.errors import BundleError, DataError, InputError, Unavailable, Usa
 from nlptools.files import atomic
 from nlptools.files.artifacts import read_json
 from nlptools.files.hub_cache import locate
+from nlptools.text.tokenizer import Tokenizer
 
 Message = Mapping[str, Any]  # "role" (system, user, assistant) and "content"
 # (messages, whether the beginning of the assistant's next turn follows) -> text
@@ -179,14 +180,31 @@ def end_of_turn(chat: Conversation) -> str:
     return chat(turns, False).rpartition(_MARK)[2].strip()
 
 
-def renderer(name: str) -> Callable[[Sequence[Message]], str] | None:
-    """Makes a prompt of a conversation, up to the beginning of the assistant's turn, by the chat template of a model directory,
-    or the known one of this name; None for a directory without one. Raises as `chat_template`.
+@dataclass(frozen=True)
+class Renderer:
+    """Makes a prompt of a conversation, up to the beginning of the assistant's turn.
+
+    Attributes:
+        end: what follows an answer, where it is text; "" where it is a token, which ends an answer by itself.
+    """
+
+    conversation: Conversation
+    end: str
+
+    def __call__(self, messages: Sequence[Message]) -> str:
+        """The prompt of a conversation. Raises DataError."""
+        return self.conversation(messages, True)
+
+
+def renderer(name: str, tokenizer: Tokenizer) -> Renderer | None:
+    """That of the chat template of a model directory, or of the known one of this name; None for a directory without one.
+    Raises as `chat_template`.
     """
     if name not in FORMATS and not has_chat_template(name):
         return None
     conversation = chat_template(name)
-    return lambda messages: conversation(messages, True)
+    end = end_of_turn(conversation)
+    return Renderer(conversation, end if end and len(tokenizer.encode(end)) > 1 else "")
 
 
 def _config(path: Path) -> dict[str, Any]:

@@ -77,12 +77,19 @@ def test_errors_name_the_place_and_the_key(record: dict[str, Any], message: str)
     assert str(raised.value).startswith("in.jsonl:7: ") and message in str(raised.value)
 
 
-def test_a_conversation_is_rendered() -> None:
-    def render(messages: Any) -> str:
+class Render:
+    """A chat template."""
+
+    end = "<end>"
+
+    def __call__(self, messages: Any) -> str:
         return "".join(f"<{each['role']}>{each['content']}" for each in messages)
 
-    asked = request({"messages": [{"role": "user", "content": "a"}]}, Generate(), render)
-    assert (asked.prompt, asked.chat) == ("<user>a", True)
+
+def test_a_conversation_is_rendered() -> None:
+    asked = request({"messages": [{"role": "user", "content": "a"}]}, Generate(stop=("x",)), Render())
+    assert (asked.prompt, asked.chat, asked.settings.stop) == ("<user>a", True, ("x", "<end>"))
+    assert request({"prompt": "a"}, Generate(), Render()).settings.stop == ()
     assert response(asked, 1, [Written()])["choices"] == [
         {
             "index": 0,
@@ -119,7 +126,7 @@ def test_the_shape_of_a_completion() -> None:
 
 def test_log_probabilities_of_a_chat_completion() -> None:
     record = {"messages": [{"role": "user", "content": "a"}], "logprobs": True, "top_logprobs": 1}
-    asked = request(record, Generate(), lambda messages: "a")
+    asked = request(record, Generate(), Render())
     top = [{" ": -1.0}, {"a": -0.5}, {"b": -0.1}, {"!": -4.0}, {"</s>": -0.2}]
     content = response(asked, 0, [Written(top=top)])["choices"][0]["logprobs"]["content"]
     assert [each["token"] for each in content] == [" ", "", "é", "!"]

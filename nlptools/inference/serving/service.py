@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -42,7 +42,7 @@ class Service:
     name: str
     generator: LanguageModel | None
     embedder: Embedder | None
-    render: Callable[[completions.Messages], str] | None = None
+    render: chat_templates.Renderer | None = None
 
     def __post_init__(self) -> None:
         self._answered = 0
@@ -63,7 +63,7 @@ class Service:
             embedder = None
             if hasattr(loaded.model.config, "num_hidden_layers"):
                 embedder = TextEmbedder(loaded.bundle, None, loaded.backend, Embed(pooling="last"))
-            return cls(name, loaded, embedder, chat_templates.renderer(settings.chat or path))
+            return cls(name, loaded, embedder, chat_templates.renderer(settings.chat or path, loaded.tokenizer))
         if isinstance(loaded, TextEmbedder | WordEmbedder):
             return cls(name, None, loaded)
         raise UsageError(

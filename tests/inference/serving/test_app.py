@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from tiny_bundles import words_bundle
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
+from nlptools.formats.completions import request
 from nlptools.inference.serving.app import application
 from nlptools.inference.serving.service import Service
 from nlptools.inference.serving.worker import Job, Worker
@@ -90,6 +92,30 @@ def test_log_probabilities_are_negative_and_stand_beside_their_tokens(client: Te
     scores = choice["logprobs"]
     assert "".join(scores["tokens"]) == choice["text"] and all(each <= 0 for each in scores["token_logprobs"])
     assert all(len(top) == 2 for top in scores["top_logprobs"])
+
+
+def test_the_text_behind_an_answer_ends_it(service: Service, client: TestClient) -> None:
+    """What a template writes after a turn, where the tokenizer has no token for it."""
+    turn = [{"role": "user", "content": "w1 w2"}]
+    words = text_of(service, "w1 w2").split()
+    assert service.render is not None and service.render.end == ""
+    end = next(word for word in words if word not in words[: words.index(word)])
+    ending = replace(service.render, end=end)
+    asked = request({"messages": turn, "stop": ["never"]}, Generate(max_new_tokens=6, temperature=0), ending)
+    assert asked.settings.stop == ("never", end)
+    assert service.generator is not None
+    [[only]] = service.generator.answer([asked])
+    assert (only.text.split(), only.finish) == (words[: words.index(end)], "stop")
+
+
+def test_a_template_ends_turns_with_text_or_a_token(tmp_path: Path) -> None:
+    path = words_bundle(tmp_path / "words")
+    ends = {}
+    for name, end in (("text", "<|im_end|> w1"), ("token", "w3")):
+        (path / "chat_template.jinja").write_text("{% for m in messages %}{{ m.content }} " + end + "{% endfor %}")
+        ends[name] = Service.open(str(path), Serve(), Compute(precision="fp32", threads=1, device="cpu")).render
+    assert ends["text"] is not None and ends["text"].end == "<|im_end|> w1"
+    assert ends["token"] is not None and ends["token"].end == ""
 
 
 @pytest.mark.parametrize("chat", [False, True])
