@@ -47,7 +47,7 @@ def projected_layers(
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         *outputs, cell = _ProjectedLayers.apply(limits, *tensors)  # type: ignore[no-untyped-call]
         return outputs, cell
-    lstms = [_Projected(*each) for each in zip(gates, weights, projections, hidden, strict=True)]
+    lstms = [_Projected(*each, 1) for each in zip(gates, weights, projections, hidden, strict=True)]
     cell, _ = _projected_forward(lstms, cell_BD, limits, False)
     return [each.out[1:] for each in lstms], cell
 
@@ -60,7 +60,8 @@ class _ProjectedLayers(torch.autograd.Function):
         *each, cell = tensors
         K = len(each) // 4
         gates, weights, projections, hidden = (each[i * K : (i + 1) * K] for i in range(4))
-        lstms = [_Projected(*one) for one in zip(gates, weights, projections, hidden, strict=True)]
+        T = len(gates[0])
+        lstms = [_Projected(*one, T) for one in zip(gates, weights, projections, hidden, strict=True)]
         last, kept = _projected_forward(lstms, cell, limits, True)
         states, outputs = [one.out for one in lstms], [one.outputs for one in lstms]
         ctx.save_for_backward(*weights, *projections, *states, *outputs, *kept)
@@ -85,12 +86,15 @@ class _ProjectedLayers(torch.autograd.Function):
 
 
 class _Projected:
-    """One of K LSTMs in a loop, with its products, and the places of its results."""
+    """One of K LSTMs in a loop, with its products, and the places of its results: all hidden states, and what the output gate
+    lets through at the `held` last steps.
+    """
 
-    def __init__(self, gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor) -> None:
+    def __init__(self, gates: Tensor, weight: Tensor, projection: Tensor, hidden: Tensor, held: int) -> None:
         self.gates, self.product, self.project = gates, product_with(weight, gates), product_with(projection, gates)
         self.out, _ = buffers(gates, hidden)
-        self.nothing, self.outputs = torch.zeros_like(hidden), gates.new_empty(0)
+        self.outputs = gates.new_empty(held, len(hidden), projection.shape[1])
+        self.nothing = torch.zeros_like(hidden)
 
 
 def _projected_forward(
@@ -101,8 +105,6 @@ def _projected_forward(
     held, wide = T if keep else 1, torch.promote_types(gates.dtype, torch.float32)
     activated, cells = gates.new_empty(held, B, G, dtype=wide), gates.new_empty(held + keep, B, D, dtype=wide)
     tanhs, let_through = gates.new_empty(held, B, D, dtype=wide), gates.new_empty(B, D, dtype=wide)
-    for each in lstms:
-        each.outputs = gates.new_empty(held, B // K, D)
     cells[0] = cell
     for t in range(T):
         at = t if keep else 0
