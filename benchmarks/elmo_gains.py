@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import records
 from finetuning_quality import arguments, parsed
-from side_by_side import machine, nlptools, published
+from side_by_side import machine, nlptools, published, unfinished
 from tasks_beside_baselines import Files, gap_files, qamr_files, role_files, sick_files, sst_files
 
 
@@ -93,7 +93,7 @@ def measured(
 ) -> float:
     """Train once, unless it is done: the number of the best epoch, in percent."""
     out = scratch / f"{name}-{seed}"
-    if not (out / "manifest.json").is_file():
+    if unfinished(out):
         command = ("finetune", "-q", "-m", elmo, *job.options.split(), *how.split(), "--seed", seed, *rest)
         nlptools(*command, "--valid", files[1], "-o", out, files[0])
     found = float(json.loads((out / "training.json").read_text(encoding="utf-8"))["metrics"][f"valid_{job.measure}"])

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import records
-from side_by_side import machine, nlptools, published
+from side_by_side import machine, nlptools, published, unfinished
 
 _PROBE = 40  # steps that are timed; the first half of them, which fills memory for the first time, does not count
 
@@ -109,7 +109,7 @@ def trained(folder: Path, how: str, job: Job, texts: list[str | Path], minutes: 
     carry = ["--carry"] if job.carry else []
     document = ["--document", "file"] if "char" in texts[:2] else []
     common = ("train-lm", "-q", *how.split(), *document, *carry)
-    if not (folder / "manifest.json").is_file():
+    if unfinished(folder):
         probe = folder.with_name(f"{folder.name}-probe")
         never = ("--save-every", "never", "--log-every", _PROBE // 2)
         if not (probe / "log.jsonl").is_file():

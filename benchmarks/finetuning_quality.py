@@ -25,7 +25,7 @@ from pathlib import Path
 import records
 import side_by_side
 from embedding_speed import minilm
-from side_by_side import nlptools
+from side_by_side import nlptools, unfinished
 
 _HELD_OUT = 500  # questions of TREC
 
@@ -146,7 +146,7 @@ def run(
 ) -> tuple[float, float, float]:
     """Train once: 100 times the measure at the last epoch and at the best one, and examples per second."""
     job, out = JOBS[name], scratch / f"{name}-{seed}"
-    if not (out / "manifest.json").is_file():
+    if unfinished(out):
         trec = ["--encoding-errors", "replace"] if name == "trec" else []
         nlptools("finetune", *job.options.split(), "-m", options.model, "--valid", str(files[1]), "--seed", str(seed), *trec,
                  *options.rest, "-o", str(out), str(files[0]))  # fmt: skip

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import records
 from safetensors import safe_open
-from side_by_side import machine, nlptools, published, seconds
+from side_by_side import machine, nlptools, published, seconds, unfinished
 
 TITLE = "language models of the Penn Treebank"
 
@@ -88,7 +88,7 @@ def measured(name: str, place: Path, vocabulary: Path, train: Path, valid: Path,
     family = FAMILIES[name]
     folder = place / "".join(c if c.isalnum() else "-" for c in name)
     words = len(train.read_text(encoding="utf-8").split())
-    if not (folder / "training.json").exists() or unfinished(folder):
+    if unfinished(folder):
         epochs = ["--epochs", f"{family.epochs * share:g}"] if family.epochs else []
         epochs += ["--carry"] if family.carries else []
         nlptools(
@@ -113,11 +113,6 @@ def numbers_in(path: Path) -> int:
     """How many numbers the weights, or the tables of an n-gram model, have."""
     with safe_open(path, "np") as file:
         return sum(math.prod(file.get_slice(name).get_shape()) for name in file.keys())  # noqa: SIM118 - no mapping
-
-
-def unfinished(folder: Path) -> bool:
-    """Whether a training in `folder` was stopped; the same command continues it."""
-    return json.loads((folder / "training.json").read_text(encoding="utf-8"))["status"] != "finished"
 
 
 def report(figures: dict[str, dict[str, float]]) -> None:

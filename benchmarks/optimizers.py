@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 
 import records
-from side_by_side import machine, nlptools, published
+from side_by_side import machine, nlptools, published, unfinished
 
 TITLE = "held-out loss of a language model on equal tokens of enwiki_slice"
 SIDES = "transformer-adamw,transformer-muon,modern-adamw,modern-muon"
@@ -59,7 +59,7 @@ def curve(side: str, rate: str, options: argparse.Namespace, place: Path) -> Cur
         valid.write_text("\n".join(lines[: options.lines]) + "\n", encoding="utf-8")
     if not pieces.exists():
         nlptools("build-vocab", "--kind", "bpe", "--size", options.vocabulary, "-o", pieces, text)
-    if not (out / "manifest.json").is_file():
+    if unfinished(out):
         arch, optimizer = side.rsplit("-", 1)
         every = max(1, options.steps // options.validations)
         nlptools(

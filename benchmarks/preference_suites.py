@@ -27,7 +27,7 @@ from pathlib import Path
 import numpy as np
 import records
 import side_by_side
-from side_by_side import nlptools
+from side_by_side import nlptools, unfinished
 
 from nlptools.batches.completions import Segment
 from nlptools.compute.backend import Backend
@@ -60,7 +60,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seeds", default=",".join(map(str, range(1, 11))))
     parser.add_argument("--steps", type=int, default=1200, help="of PPO and its kin")
-    parser.add_argument("--examples", type=int, default=12000, help="demonstrations, and pairs")
+    parser.add_argument("--examples", type=int, default=4000, help="demonstrations")
+    parser.add_argument("--pairs", type=int, default=20000, help="of the reward model")
     parser.add_argument("--noise", type=float, default=0.0)
     parser.add_argument("--keep", type=Path, help="directory for models and results")
     return parser.parse_args()
@@ -148,8 +149,7 @@ def tune(seed: int, epochs: int) -> tuple[object, ...]:
 
 def once(directory: Path, *command: object) -> None:
     """Run a command that trains a model into the directory, or continue it, unless it has finished there."""
-    record = directory / "training.json"
-    if not record.exists() or json.loads(record.read_text())["status"] != "finished":
+    if unfinished(directory):
         nlptools(*command[:1], "-o", directory, *command[1:])
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import records
 import side_by_side
 from layer_probe import probe
-from side_by_side import nlptools
+from side_by_side import nlptools, unfinished
 
 COMMON = "--preset hour --sentences auto --log-every 200"
 HOW = {
@@ -44,7 +44,7 @@ def pretrained(name: str, steps: dict[str, str], data: Path, scratch: Path) -> P
     text = data / "enwiki_slice" / "train.txt.gz"
     if not pieces.exists():
         nlptools("build-vocab", *["--kind", "wordpiece", "--size", "12000", "--lowercase"], "-o", pieces, text)
-    if not (out / "manifest.json").is_file():
+    if unfinished(out):
         how: list[str | Path] = [*HOW[name].split(), *(["--steps", steps[name]] if name in steps else [])]
         how += ["--init", pretrained(BEGINS[name], steps, data, scratch)] if name in BEGINS else []
         nlptools("pretrain-bert", "-t", pieces, *how, "--valid", data / "enwiki_slice" / "valid.txt", "-o", out, text)
@@ -54,7 +54,7 @@ def pretrained(name: str, steps: dict[str, str], data: Path, scratch: Path) -> P
 def tuned(encoder: Path, seed: str, data: Path) -> float:
     """Accuracy on the development set, in percent."""
     out = encoder.parent / f"{encoder.name}-sst2-{seed}"
-    if not (out / "manifest.json").is_file():
+    if unfinished(out):
         nlptools("finetune", *TUNING.split(), "-m", encoder, "--seed", seed, "--valid", data / "sst2" / "dev.tsv", "-o", out,
                  data / "sst2" / "train.tsv")  # fmt: skip
     metrics = json.loads((out / "training.json").read_text(encoding="utf-8"))["metrics"]

@@ -5,6 +5,7 @@ Turns, because shared machines drift: what counts is the ratio within a run, not
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import statistics
@@ -109,6 +110,12 @@ def nlptools(*arguments: object, stdin: Path | str | None = None, stdout: Path |
         return done.stdout.decode()
     stdout.write_bytes(done.stdout)
     return ""
+
+
+def unfinished(folder: Path) -> bool:
+    """Whether a training in `folder` has not begun or was stopped; the same command begins or continues it."""
+    record = folder / "training.json"
+    return not record.exists() or json.loads(record.read_text(encoding="utf-8"))["status"] != "finished"
 
 
 def found(folder: str, *more: str) -> Path | None:

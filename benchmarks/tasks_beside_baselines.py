@@ -36,7 +36,7 @@ from typing import Any
 import records
 import side_by_side
 from finetuning_quality import arguments, parsed
-from side_by_side import nlptools, published
+from side_by_side import nlptools, published, unfinished
 
 from nlptools.formats.qamr import read_qamr
 from nlptools.formats.reading_options import Options
@@ -270,7 +270,7 @@ JOBS = {
 def run(name: str, files: Files, seed: str, scratch: Path, model: Path | str, rest: list[str]) -> dict[str, float]:
     """Train once -> the numbers of the best epoch, and how many seconds it took."""
     job, out = JOBS[name], scratch / f"{name}-{seed}"
-    if not (out / "manifest.json").is_file():
+    if unfinished(out):
         encoder = () if "--scratch" in job.options else ("-m", model)
         nlptools(
             "finetune", *job.options.split(), *encoder, "--seed", seed, *rest, "--valid", files[1], "-o", out, files[0]
