@@ -32,6 +32,7 @@ from side_by_side import nlptools, unfinished
 from nlptools.batches.completions import Segment
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
+from nlptools.configs.ppo import TrainPPO
 from nlptools.training.preferences.policy import Policy
 from nlptools.training.preferences.policy import log_probabilities as policy_log_probabilities
 
@@ -232,7 +233,8 @@ def measured(folder: Path, method: str, good: Callable[[int, int], bool], seed: 
 
 def log_probabilities(directory: Path, prompts: list[str], answers: list[str]) -> np.ndarray:
     """(N,) the log-probability of each answer to its prompt by a model, in nats."""
-    policy, backend = Policy.open(str(directory)), Backend.detect(Compute(device="cpu", precision="fp32", threads=1))
+    policy = Policy.open(str(directory), TrainPPO(policy=str(directory), reward=""))
+    backend = Backend.detect(Compute(device="cpu", precision="fp32", threads=1))
     examples = [[Segment(prompt, False), Segment(answer, True)] for prompt, answer in zip(prompts, answers)]
     sums = policy_log_probabilities(policy.model(0.0).eval(), policy.encoding(0, 1).sequences(examples), backend)
     assert sums is not None

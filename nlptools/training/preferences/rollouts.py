@@ -174,6 +174,8 @@ class Rollouts:
         settings, loaded = self.settings, self.policy.base
         chosen = self._chosen()
         vocab = loaded.tokenizer.vocab
+        # what `generate` does not write, either: a reward may be high for a text with unknown tokens in it
+        never = [] if vocab is None else vocab.never_generated(loaded.eos, self.model.policy.output.vocab_size)
         model = self.backend.for_training(self.model)  # as training computes: in 16 bits, a copy
         done = decoding.generate(
             model.policy,
@@ -187,7 +189,7 @@ class Rollouts:
             eos=loaded.eos,
             seed=self.seed,
             first=self.number * len(chosen),
-            forbidden=() if vocab is None else range(len(vocab), model.policy.output.vocab_size),
+            forbidden=[token for token in never if token not in loaded.ends],
             # not `ends`, which takes the probabilities of all of them together: training has that of the one that was drawn
             watch=(lambda _, new: new.ids[-1] in loaded.ends) if loaded.ends else None,
         )

@@ -139,6 +139,14 @@ def test_each_end_of_text_ends_a_sample_and_is_kept(tmp_path: Path) -> None:
     assert bundle.load(tmp_path / "two").ends == (other,)
 
 
+def test_samples_have_no_token_that_generate_does_not_write(tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    train(tmp_path, reward=f"tee -a {seen} | awk '{{print gsub(/<unk>/, \"\")}}'", steps=36, lr=1e-4)
+    words = seen.read_text().split()
+    assert len(words) > 150, "enough for each of the 24 words, which are about equally likely"
+    assert "w3" in words and "<unk>" not in seen.read_text()
+
+
 def test_surrogate_by_its_formula() -> None:
     settings = TrainPPO(policy="-", reward="-", value_weight=0.5, clip_values=0.2)
 
