@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nlptools.compute.kernels.cross_entropy import CrossEntropy, RDrop, chunk_rows, log_sum_exp
+from nlptools.compute.kernels.cross_entropy import CrossEntropy, LogProbabilities, RDrop, chunk_rows, log_sum_exp
 
 
 def summed_cross_entropy(
@@ -68,4 +68,12 @@ def log_probabilities(
             logits = logits.float().add_(bias_V[:vocab_size])
         target_logits = logits.gather(1, targets_N[rows, None]).float()
         out[rows] = (target_logits - log_sum_exp(logits)).squeeze(1)
+    return out
+
+
+def chosen_log_probabilities(
+    hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int
+) -> tuple[Tensor, Tensor]:
+    """As `log_probabilities`, with gradients; and the entropy of each distribution (N), in float32 nats, which has none."""
+    out: tuple[Tensor, Tensor] = LogProbabilities.apply(hidden_ND, weight_VD, targets_N, vocab_size)  # type: ignore[no-untyped-call]
     return out

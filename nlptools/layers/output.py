@@ -12,9 +12,13 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
 
-from nlptools.layers.cross_entropy import log_probabilities, summed_cross_entropy, summed_r_drop
+from nlptools.layers.cross_entropy import (
+    chosen_log_probabilities,
+    log_probabilities,
+    summed_cross_entropy,
+    summed_r_drop,
+)
 from nlptools.layers.linear import Packable
 
 _CHUNK = 1 << 22  # logits that exist at a time
@@ -43,27 +47,6 @@ class OutputHead(Protocol):
         With `smoothing`, the target distribution is 1 - smoothing on the target, and the rest spread evenly over the
         vocabulary, the target included (Szegedy et al. 2016, arXiv:1512.00567).
         """
-
-
-def chosen_log_probabilities(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
-    """The log-probability of one token for each row, and the entropy of its distribution, (N,) each, float32, in nats.
-
-    Differentiable. Logits exist for `_CHUNK` numbers at a time: where there are more, they are computed again for the gradient.
-    """
-    size = max(1, _CHUNK // head.vocab_size)
-    if len(hidden_ND) <= size:
-        return _chosen(head, hidden_ND, targets_N)
-    chunks = [
-        checkpoint(_chosen, head, hidden_ND[i : i + size], targets_N[i : i + size], use_reentrant=False)
-        for i in range(0, len(hidden_ND), size)
-    ]
-    values, entropies = zip(*chunks, strict=True)
-    return torch.cat(values), torch.cat(entropies)
-
-
-def _chosen(head: OutputHead, hidden_ND: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
-    logs_NV = head.logits(hidden_ND).float().log_softmax(-1)
-    return logs_NV.gather(1, targets_N[:, None]).squeeze(1), -(logs_NV.exp() * logs_NV).sum(1)
 
 
 # numbers (N,) or (N, K) of target tokens, given a head, the hidden states (N, D) and the targets (N,)
@@ -104,9 +87,15 @@ class Projection(Packable):
         """See `OutputHead`."""
         if self.int8 is not None:
             size = max(1, _CHUNK // self.vocab_size)
-            parts = zip(torch.split(hidden_ND, size), torch.split(targets_N, size), strict=True)
-            return torch.cat([_chosen(self, *part)[0] for part in parts])
+            parts = zip(torch.split(hidden_ND, size), torch.split(targets_N[:, None], size), strict=True)
+            logs = (self.logits(rows).float().log_softmax(-1).gather(1, chosen) for rows, chosen in parts)
+            return torch.cat(list(logs)).squeeze(1)
         return log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, self.bias())
+
+    def chosen_log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
+        """See `cross_entropy.chosen_log_probabilities`; of a head without a bias."""
+        assert self.bias() is None
+        return chosen_log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size)
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """See `OutputHead`."""

@@ -11,6 +11,7 @@ Measured on 2 cores with N 2048, D 768, V 50304 in fp32, forward and backward: 2
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -18,7 +19,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 _CHUNK_BYTES = 1 << 28  # of the logits of one chunk
+_KEPT_BYTES = 1 << 26  # of exponentials that are kept for the gradient
 _BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
+_LOWEST = -1e4  # exp(_LOWEST) is 0
 
 
 def chunk_rows(weight_VD: Tensor) -> int:
@@ -62,22 +65,17 @@ class CrossEntropy(torch.autograd.Function):
         d_weight: Tensor | None = None
         d_bias = torch.zeros_like(bias_V, dtype=torch.float32) if training and bias_V is not None else None
         padded = None if bias_V is None else _with_padding(bias_V, vocab_size, len(weight_VD), weight_VD.dtype)
-        size = chunk_rows(weight_VD)
-        for start in range(0, len(hidden_ND), size):
-            hidden, targets = hidden_ND[start : start + size], targets_N[start : start + size, None]
-            logits = F.linear(hidden, weight_VD, padded)  # (rows, V)
-            if padded is None:
-                logits[:, vocab_size:] = -torch.inf
-            target_logits = logits.gather(1, targets).float()
+        for rows in _chunks(hidden_ND, weight_VD):
+            hidden, targets = hidden_ND[rows], targets_N[rows]
+            logits = _logits(hidden, weight_VD, vocab_size, padded)
+            target_logits = logits.gather(1, targets[:, None]).float()
             highest, total = _exponentiate(logits)
             loss += (total.log() + highest - (1 - smoothing) * target_logits).sum()
             if d_hidden is None:
                 continue
             share = total.reciprocal().to(hidden.dtype)
-            # not scatter_add_, which copies all logits
-            rows = torch.arange(len(hidden), device=hidden.device)
-            logits[rows, targets.squeeze(1)] -= ((1 - smoothing) * total).squeeze(1).to(logits.dtype)
-            torch.mm(logits, weight_VD, out=d_hidden[start : start + size]).mul_(share)
+            _subtract((1 - smoothing) * total, logits, targets)
+            torch.mm(logits, weight_VD, out=d_hidden[rows]).mul_(share)
             product = logits.t() @ (hidden * share)
             # float32 from the second chunk on: hundreds of them may be added up
             d_weight = product if d_weight is None else d_weight.float().add_(product)
@@ -146,6 +144,71 @@ class RDrop(CrossEntropy):
         return loss
 
 
+class LogProbabilities(torch.autograd.Function):
+    """See `layers.cross_entropy.chosen_log_probabilities`.
+
+    The gradient of each row has a factor that only backward knows: the exponentials of a small batch are kept for it, those of
+    a large one are computed again. The factor and the division by their sum are applied as in `CrossEntropy`.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int
+    ) -> tuple[Tensor, Tensor]:
+        highest, total, mean, chosen = torch.empty(4, len(hidden_ND), 1, device=hidden_ND.device)
+        ctx.vocab_size, ctx.kept = vocab_size, None
+        for rows in _chunks(hidden_ND, weight_VD):
+            logits = _logits(hidden_ND[rows], weight_VD, vocab_size)
+            chosen[rows] = logits.gather(1, targets_N[rows, None]).float()
+            highest[rows], total[rows] = _exponentiate(logits, mean[rows])
+            if len(logits) == len(hidden_ND) and logits.nbytes <= _KEPT_BYTES and any(ctx.needs_input_grad):
+                ctx.kept = logits
+        ctx.save_for_backward(hidden_ND, weight_VD, targets_N, total)
+        logs = total.log()
+        entropies = (logs - mean).squeeze(1)
+        ctx.mark_non_differentiable(entropies)
+        return (chosen - highest - logs).squeeze(1), entropies
+
+    @staticmethod
+    def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor | None, ...]:
+        hidden_ND, weight_VD, targets_N, total = ctx.saved_tensors
+        factors = (grad_outputs[0][:, None] / -total).to(hidden_ND.dtype)
+        d_hidden = torch.empty_like(hidden_ND)
+        d_weight: Tensor | None = None
+        for rows in _chunks(hidden_ND, weight_VD):
+            logits, ctx.kept = ctx.kept, None
+            if logits is None:
+                logits = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size)
+                _exponentiate(logits)
+            _subtract(total[rows], logits, targets_N[rows])
+            torch.mm(logits, weight_VD, out=d_hidden[rows]).mul_(factors[rows])
+            if ctx.needs_input_grad[1]:
+                product = logits.t() @ (hidden_ND[rows] * factors[rows])
+                d_weight = product if d_weight is None else d_weight.float().add_(product)
+        return d_hidden, None if d_weight is None else d_weight.to(weight_VD.dtype), None, None
+
+
+def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> Iterator[slice]:
+    """The rows whose logits exist at a time."""
+    size = chunk_rows(weight_VD)
+    return (slice(start, start + size) for start in range(0, len(hidden_ND), size))
+
+
+def _logits(hidden_ND: Tensor, weight_VD: Tensor, vocab_size: int, padded_V: Tensor | None = None) -> Tensor:
+    """(N, V), -inf from `vocab_size` on, which a bias has already: see `_with_padding`."""
+    logits = F.linear(hidden_ND, weight_VD, padded_V)
+    if padded_V is None:
+        logits[:, vocab_size:] = -torch.inf
+    return logits
+
+
+def _subtract(amounts: Tensor, logits_NV: Tensor, targets_N: Tensor) -> None:
+    """Take `amounts` (N, 1) from the target of each row: in float32, because little may be left."""
+    rows = torch.arange(len(logits_NV), device=logits_NV.device)
+    # not scatter_add_, which copies all logits
+    logits_NV[rows, targets_N] = (logits_NV[rows, targets_N].float() - amounts.squeeze(1)).to(logits_NV.dtype)
+
+
 def _r_drop_of_chunk(logits_2NV: Tensor, targets_N: Tensor, rate: float, smoothing: float) -> Tensor:
     """The loss of `r_drop` without what smoothing spreads evenly. Overwrites `logits_2NV` with its gradient."""
     _, N, V = logits_2NV.shape
@@ -199,22 +262,31 @@ def _smooth(
     return rate * total
 
 
-def _exponentiate(logits: Tensor) -> tuple[Tensor, Tensor]:
+def _exponentiate(logits: Tensor, mean: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """exp(logits - max) of each row in place; returns the maxima and the sums, both (rows, 1) in float32.
 
     On a CPU a few rows at a time, in float32: the passes over memory were a quarter of a training step of GPT-2's shape.
+
+    Args:
+        mean: (rows, 1), is filled with the mean of logits - max under the distribution that they give.
     """
-    if logits.device.type != "cpu":
+    if logits.device.type != "cpu" and mean is None:
         highest = logits.amax(1, keepdim=True)
         logits.sub_(highest).exp_()
         return highest.float(), logits.sum(1, keepdim=True, dtype=torch.float32)
-    highest, total = torch.empty(2, len(logits), 1)
-    size = max(1, _BLOCK_ELEMENTS // max(1, logits.shape[1]))
+    highest, total = torch.empty(2, len(logits), 1, device=logits.device)
+    elements = _BLOCK_ELEMENTS if logits.device.type == "cpu" else logits.numel()
+    size = max(1, elements // max(1, logits.shape[1]))
     for start in range(0, len(logits), size):
         rows = slice(start, start + size)
         block = logits[rows].float()  # in float32 already: the rows themselves
         torch.amax(block, 1, keepdim=True, out=highest[rows])
-        torch.sum(block.sub_(highest[rows]).exp_(), 1, keepdim=True, out=total[rows])
-        if block.dtype != logits.dtype:
-            logits[rows] = block
+        block.sub_(highest[rows])
+        powers = block.exp_() if mean is None else block.exp()
+        torch.sum(powers, 1, keepdim=True, out=total[rows])
+        if mean is not None:
+            # -inf, of padding, has probability 0
+            torch.sum(block.clamp_(min=_LOWEST).mul_(powers), 1, keepdim=True, out=mean[rows]).div_(total[rows])
+        if powers.data_ptr() != logits[rows].data_ptr():
+            logits[rows] = powers
     return highest, total

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from nlptools.layers.output import chosen_log_probabilities
 from nlptools.models.language.gpt import GPT
 from nlptools.training.preferences.policy import packed_hidden
 
@@ -33,7 +32,7 @@ class ActorCritic(nn.Module):
         comes from, in nats, and the value before it.
         """
         hidden, chosen, _ = packed_hidden(self.policy, ids, targets, segments)
-        logs, entropies = chosen_log_probabilities(self.policy.output, hidden, chosen)
+        logs, entropies = self.policy.output.chosen_log_probabilities(hidden, chosen)
         if self.value is None:
             return logs, entropies, torch.zeros_like(logs)
         if self.critic is not None:

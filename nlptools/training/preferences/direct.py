@@ -23,7 +23,6 @@ from nlptools.batches.conversations import response
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.formats.examples import Judgement, Ranking
-from nlptools.layers.output import chosen_log_probabilities
 from nlptools.metrics.criterion import Criterion
 from nlptools.training.objective import Objective
 from nlptools.training.preferences import completions, losses
@@ -119,7 +118,7 @@ class PreferenceLoss(Objective):
         hidden, chosen, owner = packed_hidden(self.model, ids, targets, segments)
         if not len(chosen):
             return {"loss": hidden.sum()}
-        values, _ = chosen_log_probabilities(self.model.output, hidden, chosen)
+        values, _ = self.model.output.chosen_log_probabilities(hidden, chosen)
         total = reference.new_zeros(len(reference)).index_add(0, owner, values)
         length = torch.zeros_like(reference).index_add(0, owner, torch.ones_like(values))
         return {"loss": self.losses(total, length, reference, good).sum()}

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from nlptools.compute.kernels import cross_entropy
-from nlptools.layers.cross_entropy import summed_cross_entropy, summed_r_drop
+from nlptools.layers.cross_entropy import chosen_log_probabilities, summed_cross_entropy, summed_r_drop
 
 
 @pytest.mark.parametrize("rows", [0, 1, 7, 200])
@@ -160,3 +160,47 @@ def test_log_sum_exp_is_that_of_pytorch(blocks: bool, monkeypatch: pytest.Monkey
     torch.manual_seed(3)
     logits = 50 * torch.randn(20, V)
     assert torch.allclose(cross_entropy.log_sum_exp(logits), logits.logsumexp(1, keepdim=True), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("chunk", "kept"), [(1 << 28, 1 << 26), (1 << 28, 0), (1, 1 << 26)])
+@pytest.mark.parametrize("learns", [True, False])
+def test_chosen_log_probabilities_and_their_gradients_are_those_of_the_softmax(
+    chunk: int, kept: int, learns: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", chunk)  # 1: 64 rows
+    monkeypatch.setattr(cross_entropy, "_KEPT_BYTES", kept)
+    monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 500)
+    torch.manual_seed(0)
+    hidden, weight = torch.randn(150, 16, requires_grad=True), torch.randn(64, 16, requires_grad=learns)
+    targets, factors, V = torch.randint(50, (150,)), torch.randn(150), 50
+    values, entropies = chosen_log_probabilities(hidden, weight, targets, V)
+    (values * factors).sum().backward(retain_graph=True)
+    ours = hidden.grad.clone(), None if weight.grad is None else weight.grad.clone()
+    hidden.grad = weight.grad = None
+    logs = (hidden @ weight[:V].t()).log_softmax(-1)
+    assert torch.allclose(values, logs[torch.arange(150), targets], atol=1e-5)
+    assert torch.allclose(entropies, torch.distributions.Categorical(logits=logs).entropy(), atol=1e-5)
+    assert not entropies.requires_grad
+    (logs[torch.arange(150), targets] * factors).sum().backward()
+    assert torch.allclose(ours[0], hidden.grad, atol=1e-4)
+    if learns:
+        assert torch.allclose(ours[1], weight.grad, atol=1e-4)
+    hidden.grad = None
+    (values * factors).sum().backward()
+    assert torch.equal(hidden.grad, ours[0]), "a second time"
+
+
+def test_gradients_of_probable_targets_in_bf16() -> None:
+    """Little is left of the sum of the exponentials when that of the target is taken away."""
+    weight = torch.zeros(64, 8)
+    weight[0] = 1.0
+    for size in (4.0, 6.0, 8.0):
+        hidden = torch.full((1, 8), size / 8)
+        wanted = torch.tensor([[size] + [0.0] * 63]).softmax(-1)[0, 0].item() - 1
+        for loss in (
+            lambda h, w: summed_cross_entropy(h, w, torch.tensor([0]), 64),
+            lambda h, w: -chosen_log_probabilities(h, w, torch.tensor([0]), 64)[0].sum(),
+        ):
+            small = hidden.bfloat16().requires_grad_(True)
+            loss(small, weight.bfloat16()).backward()
+            assert small.grad[0, 0].item() == pytest.approx(wanted, rel=0.01)

@@ -15,12 +15,10 @@ from nlptools.batches.completions import PackedBatches
 from nlptools.batches.features import Features
 from nlptools.compute.backend import Backend
 from nlptools.errors import DataError
-from nlptools.layers.output import chosen_log_probabilities
 from nlptools.training.preferences import losses
 from nlptools.training.preferences.direct import PreferenceLoss
 from nlptools.training.preferences.policy import log_probabilities
 from tests.tasks.tiny_tasks import FP32, stopped_at
-from tests.tiny_models import tiny
 from tests.training.preferences.toys import align, lines
 
 
@@ -40,23 +38,6 @@ def test_formulas() -> None:
     ratio = (p / (1 - p)) / (q / (1 - q))
     assert losses.orpo(b, w, beta).item() == pytest.approx(-better - beta * math.log(sigmoid(math.log(ratio))))
     assert torch.isfinite(losses.orpo(torch.zeros(1), w, beta)).all()
-
-
-def test_chosen_log_probabilities(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nlptools.layers.output._CHUNK", 150)  # three rows at a time
-    model = tiny("transformer").requires_grad_(True)
-    hidden = torch.randn(10, 32, requires_grad=True)
-    targets = torch.arange(10)
-    values, entropy = chosen_log_probabilities(model.output, hidden, targets)
-    (values.sum() + 0.3 * entropy.sum()).backward()
-    weight, gradient = model.token_embedding.weight.grad.clone(), hidden.grad.clone()
-    model.zero_grad(), hidden.grad.zero_()
-    logs = (hidden @ model.token_embedding.weight[:50].t()).log_softmax(-1)
-    assert torch.allclose(values, logs[torch.arange(10), targets], atol=1e-5)
-    assert torch.allclose(entropy, torch.distributions.Categorical(logits=logs).entropy(), atol=1e-5)
-    (logs[torch.arange(10), targets].sum() - 0.3 * (logs.exp() * logs).sum()).backward()
-    assert torch.allclose(gradient, hidden.grad, atol=1e-5)
-    assert torch.allclose(weight, model.token_embedding.weight.grad, atol=1e-4)
 
 
 def preferences(count: int) -> list[dict[str, str]]:

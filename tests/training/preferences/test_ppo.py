@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from nlptools import bundle
+from nlptools.compute.kernels import cross_entropy
 from nlptools.configs.ppo import PPOTraining, TrainPPO
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.models.language.gpt import GPT, GPTConfig
@@ -193,17 +194,17 @@ def test_weight_of_the_divergence_begins_high_where_it_adapts() -> None:
 
 def test_no_logits_of_a_rollout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Logits exist for a chunk of tokens at a time, in rollouts and in training."""
-    monkeypatch.setattr("nlptools.layers.output._CHUNK", 100)
+    monkeypatch.setattr(cross_entropy, "_CHUNK_BYTES", 0)  # 64 rows
     sizes = []
-    wanted = torch.Tensor.log_softmax
+    wanted = cross_entropy._exponentiate
 
-    def watched(self: torch.Tensor, *dim: Any) -> torch.Tensor:
-        sizes.append(len(self))
-        return wanted(self, *dim)
+    def watched(logits: torch.Tensor, *more: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        sizes.append(len(logits))
+        return wanted(logits, *more)
 
-    monkeypatch.setattr(torch.Tensor, "log_softmax", watched)
-    train(tmp_path, steps=2)
-    assert sizes and max(sizes) <= 100 // 24 + 1
+    monkeypatch.setattr(cross_entropy, "_exponentiate", watched)
+    train(tmp_path, steps=2, rollouts=24, batch_size=24, max_new_tokens=12)
+    assert sizes.count(64) >= 4 and max(sizes) == 64
 
 
 def test_errors(tmp_path: Path) -> None:
