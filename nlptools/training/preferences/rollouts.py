@@ -177,6 +177,9 @@ class Rollouts:
         # what `generate` does not write, either: a reward may be high for a text with unknown tokens in it
         never = [] if vocab is None else vocab.never_generated(loaded.eos, self.model.policy.output.vocab_size)
         model = self.backend.for_training(self.model)  # as training computes: in 16 bits, a copy
+        learning = [] if model is self.model else [weight for weight in model.parameters() if weight.requires_grad]
+        for weight in learning:
+            weight.requires_grad_(False)  # frozen weights are packed for sampling
         done = decoding.generate(
             model.policy,
             [self.prompts.ids[i] for i in chosen],
@@ -193,6 +196,8 @@ class Rollouts:
             # not `ends`, which takes the probabilities of all of them together: training has that of the one that was drawn
             watch=(lambda _, new: new.ids[-1] in loaded.ends) if loaded.ends else None,
         )
+        for weight in learning:
+            weight.requires_grad_(True)
         pairs = [(i, _drawn(sample, loaded.eos)) for i, samples in zip(chosen, done, strict=True) for sample in samples]
         samples = [
             Sample(
