@@ -194,8 +194,9 @@ def reward_of(good: Callable[[int, int], bool], prompt: str, answer: str) -> flo
 
 def pairs(good: Callable[[int, int], bool], rng: random.Random, count: int, noise: float) -> list[dict[str, str]]:
     """Pairs of responses with different rewards, which a policy cannot please with anything but good words: half of the
-    responses are shortened, and half have many words of a set as large as that of the good ones, but another one. Without
-    the former short responses are judged as well as whole ones, without the latter repetition is as good as a good word.
+    responses are shorter or longer, and half have many words of a set as large as that of the good ones, but another one.
+    Without the former short responses are judged as well as whole ones and words after the last one that counts as good as
+    others, without the latter repetition is as good as a good word.
     """
     out: list[dict[str, str]] = []
     while len(out) < count:
@@ -204,7 +205,7 @@ def pairs(good: Callable[[int, int], bool], rng: random.Random, count: int, nois
         two = []
         for _ in range(2):
             share, shift = rng.random(), rng.choice((0, rng.randrange(WORDS)))
-            length = LENGTH if rng.random() < 0.5 else rng.randrange(1, LENGTH)
+            length = LENGTH if rng.random() < 0.5 else rng.randrange(1, LENGTH + 3)
             words = (rng.choice(best) + shift if rng.random() < share else rng.randrange(WORDS) for _ in range(length))
             two.append(" ".join(text(word % WORDS) for word in words))
         two.sort(key=lambda answer: -reward_of(good, text(prompt), answer))
