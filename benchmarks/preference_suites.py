@@ -1,7 +1,7 @@
 """Alignment where the best possible reward is known: demonstrations, reward model, then PPO, GRPO, RLOO or DPO, by the commands.
 
     python benchmarks/preference_suites.py [--suites word,half,copy,quarter] [--methods ppo,grpo,rloo,dpo] [--seeds 1-10]
-        [--steps 1200] [--examples 4000] [--pairs 20000] [--noise 0.0] [--keep DIR]
+        [--steps 1800] [--examples 4000] [--pairs 20000] [--noise 0.0] [--keep DIR]
 
 A response has 8 words of 20, which are independent and equally likely in the demonstrations; its reward is the fraction of words
 that are good: one word, half of them, the word of the prompt, or those of a quarter. For such a reward the best policy at a
@@ -60,7 +60,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--suites", default=",".join(SUITES))
     parser.add_argument("--methods", default=",".join(METHODS))
     parser.add_argument("--seeds", default=",".join(map(str, range(1, 11))))
-    parser.add_argument("--steps", type=int, default=1200, help="of PPO and its kin")
+    parser.add_argument("--steps", type=int, default=1800, help="of PPO and its kin")
     parser.add_argument("--examples", type=int, default=4000, help="demonstrations")
     parser.add_argument("--pairs", type=int, default=20000, help="of the reward model")
     parser.add_argument("--noise", type=float, default=0.0)

@@ -92,10 +92,12 @@ class Projection(Packable):
             return torch.cat(list(logs)).squeeze(1)
         return log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, self.bias())
 
-    def chosen_log_probabilities(self, hidden_ND: Tensor, targets_N: Tensor) -> tuple[Tensor, Tensor]:
+    def chosen_log_probabilities(
+        self, hidden_ND: Tensor, targets_N: Tensor, never: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
         """See `cross_entropy.chosen_log_probabilities`; of a head without a bias."""
         assert self.bias() is None
-        return chosen_log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size)
+        return chosen_log_probabilities(hidden_ND, self.matrix.weight, targets_N, self.vocab_size, never)
 
     def summed_loss(self, hidden_ND: Tensor, targets_N: Tensor, *, smoothing: float = 0.0) -> Tensor:
         """See `OutputHead`."""

@@ -153,12 +153,12 @@ class LogProbabilities(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int
+        ctx: Any, hidden_ND: Tensor, weight_VD: Tensor, targets_N: Tensor, vocab_size: int, never: Tensor | None
     ) -> tuple[Tensor, Tensor]:
         highest, total, mean, chosen = torch.empty(4, len(hidden_ND), 1, device=hidden_ND.device)
-        ctx.vocab_size, ctx.kept = vocab_size, None
+        ctx.vocab_size, ctx.never, ctx.kept = vocab_size, never, None
         for rows in _chunks(hidden_ND, weight_VD):
-            logits = _logits(hidden_ND[rows], weight_VD, vocab_size)
+            logits = _logits(hidden_ND[rows], weight_VD, vocab_size, never=never)
             chosen[rows] = logits.gather(1, targets_N[rows, None]).float()
             highest[rows], total[rows] = _exponentiate(logits, mean[rows])
             if len(logits) == len(hidden_ND) and logits.nbytes <= _KEPT_BYTES and any(ctx.needs_input_grad):
@@ -178,14 +178,14 @@ class LogProbabilities(torch.autograd.Function):
         for rows in _chunks(hidden_ND, weight_VD):
             logits, ctx.kept = ctx.kept, None
             if logits is None:
-                logits = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size)
+                logits = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, never=ctx.never)
                 _exponentiate(logits)
             _subtract(total[rows], logits, targets_N[rows])
             torch.mm(logits, weight_VD, out=d_hidden[rows]).mul_(factors[rows])
             if ctx.needs_input_grad[1]:
                 product = logits.t() @ (hidden_ND[rows] * factors[rows])
                 d_weight = product if d_weight is None else d_weight.float().add_(product)
-        return d_hidden, None if d_weight is None else d_weight.to(weight_VD.dtype), None, None
+        return d_hidden, None if d_weight is None else d_weight.to(weight_VD.dtype), None, None, None
 
 
 def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> Iterator[slice]:
@@ -194,11 +194,19 @@ def _chunks(hidden_ND: Tensor, weight_VD: Tensor) -> Iterator[slice]:
     return (slice(start, start + size) for start in range(0, len(hidden_ND), size))
 
 
-def _logits(hidden_ND: Tensor, weight_VD: Tensor, vocab_size: int, padded_V: Tensor | None = None) -> Tensor:
-    """(N, V), -inf from `vocab_size` on, which a bias has already: see `_with_padding`."""
+def _logits(
+    hidden_ND: Tensor,
+    weight_VD: Tensor,
+    vocab_size: int,
+    padded_V: Tensor | None = None,
+    never: Tensor | None = None,
+) -> Tensor:
+    """(N, V), -inf from `vocab_size` on, which a bias has already: see `_with_padding`; and for the tokens `never`."""
     logits = F.linear(hidden_ND, weight_VD, padded_V)
     if padded_V is None:
         logits[:, vocab_size:] = -torch.inf
+    if never is not None:
+        logits.index_fill_(1, never, -torch.inf)
     return logits
 
 

@@ -6,6 +6,8 @@ starts as its copy. Shapes: R rows of a batch, T length, P targets, D hidden.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,10 +17,13 @@ from nlptools.training.preferences.policy import packed_hidden
 
 
 class ActorCritic(nn.Module):
-    """See the module's docstring. Without values (GRPO, RLOO) they are 0."""
+    """See the module's docstring. Without values (GRPO, RLOO) they are 0. The tokens `never` have probability 0."""
 
-    def __init__(self, policy: GPT, values: bool, critic: GPT | None = None) -> None:
+    never: Tensor
+
+    def __init__(self, policy: GPT, values: bool, critic: GPT | None = None, never: Sequence[int] = ()) -> None:
         super().__init__()
+        self.register_buffer("never", torch.tensor(never, dtype=torch.int64), persistent=False)
         self.policy, self.critic = policy, critic
         self.runs_in_16_bits = policy.runs_in_16_bits
         size = policy.token_embedding.weight.shape[1]
@@ -32,7 +37,7 @@ class ActorCritic(nn.Module):
         comes from, in nats, and the value before it.
         """
         hidden, chosen, _ = packed_hidden(self.policy, ids, targets, segments)
-        logs, entropies = self.policy.output.chosen_log_probabilities(hidden, chosen)
+        logs, entropies = self.policy.output.chosen_log_probabilities(hidden, chosen, self.never)
         if self.value is None:
             return logs, entropies, torch.zeros_like(logs)
         if self.critic is not None:

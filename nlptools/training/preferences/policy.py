@@ -93,6 +93,13 @@ class Policy:
         model.load_state_dict(self.base.weights())
         return model
 
+    @property
+    def never(self) -> list[int]:
+        """The tokens that `generate` does not write: unknown words and other special tokens, but those that end a text."""
+        vocab = self.base.tokenizer.vocab
+        tokens = [] if vocab is None else vocab.never_generated(self.base.eos, self.base.model.output.vocab_size)
+        return [token for token in tokens if token not in self.base.ends]
+
     def save(self, directory: Path, model: GPT, weights: Mapping[str, Any], record: Mapping[str, Any]) -> None:
         """Write the model directory, which keeps the chat template. Raises StreamError."""
         bundle.save(
@@ -144,13 +151,17 @@ def token_numbers(
 
 
 def token_log_probabilities(
-    model: Any, features: Features, backend: Backend, stop: Callable[[], bool] | None = None
+    model: Any,
+    features: Features,
+    backend: Backend,
+    stop: Callable[[], bool] | None = None,
+    never: Tensor | None = None,
 ) -> np.ndarray | None:
-    """The log-probability of each target, in nats; see `token_numbers`."""
+    """The log-probability of each target, in nats, where those of `never` have none; see `token_numbers`."""
 
     def read(ids: Tensor, targets: Tensor, segments: Tensor) -> tuple[Tensor]:
         hidden, chosen, _ = packed_hidden(model, ids, targets, segments)
-        values: Tensor = model.output.log_probabilities(hidden, chosen)
+        values: Tensor = model.output.chosen_log_probabilities(hidden, chosen, never)[0]
         return (values,)
 
     numbers = token_numbers(read, features, backend, stop)

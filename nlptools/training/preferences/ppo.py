@@ -102,7 +102,7 @@ class _PPO(SpooledTask[Prompts]):
     def model(self) -> ActorCritic:
         values = self.options.algorithm == "ppo"
         critic = self.policy.trained(0.0, self.seed) if values and self.options.critic == "separate" else None
-        return ActorCritic(self.policy.trained(0.0, self.seed), values, critic)
+        return ActorCritic(self.policy.trained(0.0, self.seed), values, critic, self.policy.never)
 
     def objective(self, model: ActorCritic) -> ClippedSurrogate:
         return ClippedSurrogate(model, self.options)

@@ -1,11 +1,13 @@
 """Samples of the model that is being trained, with rewards and advantages, as a source of batches.
 
 A rollout is a set of prompts with samples of each, drawn at temperature 1 from the whole distribution: a truncated one would
-diverge from the model, and make its divergence from the reference look negative (trl issues 417 and 1098). Log-probabilities and
-values come from the forward pass of training, so that the first ratio is exactly 1. The samples of a rollout are the
-batches of several passes; then new ones are drawn. Rewards are put on the scale of those of the first rollout, which the
-reference draws: the weight of the divergence, the range that values are clipped to and their loss would else depend on the
-units of the reward (Ziegler et al. 2019, arXiv:1909.08593, section 2; Huang et al. 2024, arXiv:2403.17031).
+diverge from the model, and make its divergence from the reference look negative (trl issues 417 and 1098). Tokens that
+`generate` never writes have probability 0 in all models: rewards and divergence would else be of texts with unknown words.
+Log-probabilities and values come from the forward pass of training, so that the first ratio is exactly 1. The samples of a
+rollout are the batches of several passes; then new ones are drawn. Rewards are put on the scale of those of the first
+rollout, which the reference draws: the weight of the divergence, the range that values are clipped to and their loss would
+else depend on the units of the reward (Ziegler et al. 2019, arXiv:1909.08593, section 2; Huang et al. 2024,
+arXiv:2403.17031).
 Shapes: N samples, P tokens of all samples.
 """
 
@@ -173,9 +175,6 @@ class Rollouts:
         """New samples, judged. Raises as `Reward`."""
         settings, loaded = self.settings, self.policy.base
         chosen = self._chosen()
-        vocab = loaded.tokenizer.vocab
-        # what `generate` does not write, either: a reward may be high for a text with unknown tokens in it
-        never = [] if vocab is None else vocab.never_generated(loaded.eos, self.model.policy.output.vocab_size)
         model = self.backend.for_training(self.model)  # as training computes: in 16 bits, a copy
         learning = [] if model is self.model else [weight for weight in model.parameters() if weight.requires_grad]
         for weight in learning:
@@ -192,7 +191,7 @@ class Rollouts:
             eos=loaded.eos,
             seed=self.seed,
             first=self.number * len(chosen),
-            forbidden=[token for token in never if token not in loaded.ends],
+            forbidden=self.policy.never,
             # not `ends`, which takes the probabilities of all of them together: training has that of the one that was drawn
             watch=(lambda _, new: new.ids[-1] in loaded.ends) if loaded.ends else None,
         )
@@ -218,7 +217,9 @@ class Rollouts:
         penalized = self.scale(rewards) - self.settings.missing_end * ~ended
         numbers = token_numbers(model.read, features, self.backend)
         with lora.switched_off(model.policy):
-            reference = token_log_probabilities(self.reference or model.policy, features, self.backend)
+            reference = token_log_probabilities(
+                self.reference or model.policy, features, self.backend, never=model.never
+            )
         assert numbers is not None and reference is not None
         old, _, value = numbers
         real = features.targets[NEXT] != NO_TARGET

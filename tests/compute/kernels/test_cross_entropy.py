@@ -172,12 +172,12 @@ def test_chosen_log_probabilities_and_their_gradients_are_those_of_the_softmax(
     monkeypatch.setattr(cross_entropy, "_BLOCK_ELEMENTS", 500)
     torch.manual_seed(0)
     hidden, weight = torch.randn(150, 16, requires_grad=True), torch.randn(64, 16, requires_grad=learns)
-    targets, factors, V = torch.randint(50, (150,)), torch.randn(150), 50
-    values, entropies = chosen_log_probabilities(hidden, weight, targets, V)
+    targets, factors, V, never = torch.randint(48, (150,)), torch.randn(150), 50, torch.tensor([48, 49])
+    values, entropies = chosen_log_probabilities(hidden, weight, targets, V, never)
     (values * factors).sum().backward(retain_graph=True)
     ours = hidden.grad.clone(), None if weight.grad is None else weight.grad.clone()
     hidden.grad = weight.grad = None
-    logs = (hidden @ weight[:V].t()).log_softmax(-1)
+    logs = (hidden @ weight[:48].t()).log_softmax(-1)
     assert torch.allclose(values, logs[torch.arange(150), targets], atol=1e-5)
     assert torch.allclose(entropies, torch.distributions.Categorical(logits=logs).entropy(), atol=1e-5)
     assert not entropies.requires_grad

@@ -69,7 +69,14 @@ def test_reward_model_separate_critic_and_mix(tmp_path: Path) -> None:
         tmp_path, lines(tmp_path / "pairs.jsonl", preferences(100)), task="reward", output=str(tmp_path / "reward")
     )
     (tmp_path / "text.txt").write_text("w1 w2 w3\n" * 20)
-    train(tmp_path, reward=str(tmp_path / "reward"), critic="separate", mix=str(tmp_path / "text.txt"), kl_target=3.0)
+    train(
+        tmp_path,
+        reward=str(tmp_path / "reward"),
+        critic="separate",
+        mix=str(tmp_path / "text.txt"),
+        kl_target=3.0,
+        steps=48,
+    )
     log = rows(tmp_path / "out", "train")
     assert log[-1]["reward"] > log[0]["reward"] and log[-1]["kl_weight"] != log[0]["kl_weight"]
 
@@ -146,6 +153,23 @@ def test_samples_have_no_token_that_generate_does_not_write(tmp_path: Path) -> N
     words = seen.read_text().split()
     assert len(words) > 150, "enough for each of the 24 words, which are about equally likely"
     assert "w3" in words and "<unk>" not in seen.read_text()
+
+
+def test_what_is_never_written_has_no_probability() -> None:
+    """Else a policy could move probability there, which lowers that of what it writes: as if it diverged less."""
+    torch.manual_seed(0)
+    model = ActorCritic(GPT(GPTConfig(24, 32, 2, 2, 24)), True, never=[1, 5])
+    ids = torch.randint(24, (2, 8))
+    for target in (1, 3):
+        targets = torch.full((2, 8), target)
+        logs, entropy, _ = model.read(ids, targets, torch.arange(2)[:, None].expand(2, 8))
+        hidden, _ = model.policy(ids, segments=torch.arange(2)[:, None].expand(2, 8))
+        logits = model.policy.output.logits(hidden).flatten(0, 1)
+        logits[:, [1, 5]] = -torch.inf
+        wanted = logits.log_softmax(1)
+        assert torch.allclose(logs, wanted[:, target], atol=1e-5)
+    kept = [i for i in range(24) if i not in (1, 5)]
+    assert torch.allclose(entropy, torch.distributions.Categorical(logits=wanted[:, kept]).entropy(), atol=1e-5)
 
 
 def test_surrogate_by_its_formula() -> None:
