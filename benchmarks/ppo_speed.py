@@ -1,26 +1,29 @@
-"""Speed and memory of PPO, beside a plain loop over transformers.
+"""Speed and memory of PPO, beside a plain loop over transformers or the PPOTrainer of trl.
 
-    python benchmarks/ppo_speed.py [--samples 64] [--new 48] [--layers 6] [--hidden 384] [--batch 16] [--passes 4] [--steps 2]
-        [--threads 2] [--rounds 3]
+    python benchmarks/ppo_speed.py [--beside loop|trl] [--samples 64] [--new 48] [--layers 6] [--hidden 384] [--batch 16]
+        [--passes 4] [--steps 4] [--threads 2] [--rounds 3]
 
-A GPT-2 with random weights and 8,192 words is policy and reference; values come from the layers of the policy. A step is a
-rollout, prompts of 16 words with --new sampled ones each, their rewards (a number from the text, at no cost), log-probabilities
-and values, and --passes passes of clipped updates over them, --batch samples at a time, in fp32 and, where the processor has it,
-in bf16. Theirs is the loop that one writes by hand: `generate` with a cache, logits of minibatches of the whole sequences,
-generalized advantages, AdamW; in bf16 under autocast. (trl has no PPO trainer any more.) Both go from the directory of the
-policy to that of the result. Samples per second of wall clock; and the highest resident memory of each process, less what it had
-before the first model, beside what weights, gradients and moments of AdamW take: two copies for policy and reference, three for
-training.
+A GPT-2 with random weights and 8,192 words is policy and reference. A step is a rollout, prompts of 16 words with --new sampled
+ones each, their rewards, log-probabilities and values, and --passes passes of clipped updates over them, --batch samples at a
+time, in fp32 and, where the processor has it, in bf16. loop: values come from the layers of the policy, and rewards are numbers
+from the text, at no cost; theirs is the loop that one writes by hand: `generate` with a cache, logits of minibatches of the whole
+sequences, generalized advantages, AdamW; in bf16 under autocast. trl: values come from a separate model, as its trainer has it,
+and rewards from a third one; needs trl 0.29, the last version with that trainer (https://github.com/huggingface/trl). Both go
+from the directory of the policy to that of the result. Samples per second of wall clock; and the highest resident memory of each
+process, less what it had before the first model.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import random
 import resource
 import shutil
+import sys
 import tempfile
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,20 +33,21 @@ import side_by_side
 
 PROMPT = 16  # words of a prompt
 REWARD = "awk '{print length($0) % 7}'"
-SIDES = {"theirs": "plain loop over transformers", "ours": "nlptools train-ppo"}
-NAMES = ("samples", "new", "layers", "hidden", "batch", "passes", "steps", "threads")
+SIDES = {"loop": "plain loop over transformers", "trl": "PPOTrainer of trl", "ours": "nlptools train-ppo"}
+NAMES = ("beside", "samples", "new", "layers", "hidden", "batch", "passes", "steps", "threads")
 
 
 def options() -> argparse.Namespace:
     """The options."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--beside", choices=("loop", "trl"), default="loop")
     parser.add_argument("--samples", type=int, default=64, help="of a rollout")
     parser.add_argument("--new", type=int, default=48, help="words of a sample")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--hidden", type=int, default=384)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--passes", type=int, default=4)
-    parser.add_argument("--steps", type=int, default=2, help="rollouts of a round")
+    parser.add_argument("--steps", type=int, default=4, help="rollouts of a round")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--worker", nargs=3, metavar=("DIR", "SIDE", "PRECISION"), help=argparse.SUPPRESS)
@@ -57,7 +61,7 @@ def main() -> None:
         os.environ[name] = str(chosen.threads)  # before torch is imported, here and in the processes
     if chosen.worker:
         directory, side, precision = chosen.worker
-        measure = (ours if side == "ours" else theirs)(Path(directory), precision, chosen)
+        measure = {"ours": ours, "loop": by_loop, "trl": by_trl}[side](Path(directory), precision, chosen)
         side_by_side.serve(with_memory(measure, Path(directory, f"{side}-{precision}.memory")))
         return
     print(side_by_side.machine())
@@ -66,10 +70,13 @@ def main() -> None:
     from nlptools.compute.backend import Backend
 
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
-    shape = f"GPT-2 of {chosen.layers} x {chosen.hidden}, {chosen.samples} samples of {chosen.new} words"
+    models = ", separate critic and reward model" if chosen.beside == "trl" else ""
+    shape = f"GPT-2 of {chosen.layers} x {chosen.hidden}, {chosen.samples} samples of {chosen.new} words{models}"
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         make_model(directory / "model", chosen)
+        if chosen.beside == "trl":
+            make_reward(directory)
         rng = random.Random(0)
         prompts = (" ".join(f"w{rng.randrange(8000)}" for _ in range(PROMPT)) for _ in range(chosen.samples))
         (directory / "prompts.txt").write_text("".join(f"{line}\n" for line in prompts))
@@ -80,6 +87,7 @@ def main() -> None:
             )
             for precision in precisions
             for side, title in SIDES.items()
+            if side in ("ours", chosen.beside)
         }
         side_by_side.compare(f"PPO, {shape}", "samples/s", dict(workers), chosen.rounds)
         for worker in workers.values():
@@ -88,18 +96,19 @@ def main() -> None:
 
 
 def memory(directory: Path, shape: str, precisions: list[str], chosen: argparse.Namespace) -> None:
-    """Report the highest memory of all sides, beside that of weights, gradients and moments."""
+    """Report the highest memory of all sides, in MiB and in copies of the policy."""
     sides = {
         f"{title}, {precision}": float(Path(directory, f"{side}-{precision}.memory").read_text())
         for precision in precisions
         for side, title in SIDES.items()
+        if side in ("ours", chosen.beside)
     }
     copy = Path(directory, "model", "model.safetensors").stat().st_size / 2**20
     print("\nhighest resident memory less that before the first model, MiB")
     for title, value in sides.items():
         print(f"  {title:<44} {value:>10,.0f}   {value / copy:.1f} copies of the policy ({copy:.0f} MiB)")
     logits = 4 * chosen.samples * (PROMPT + chosen.new) * 8192 / 2**20
-    print(f"  two models, gradients and moments: {5 * copy:,.0f}; logits of a rollout: {logits:,.0f}")
+    print(f"  logits of a rollout: {logits:,.0f} MiB")
     records.record(f"memory of PPO, {shape}", "MiB", sides, less=True)
 
 
@@ -132,7 +141,8 @@ def ours(directory: Path, precision: str, chosen: argparse.Namespace) -> Callabl
     compute = Compute(device="cpu", precision=precision, threads=chosen.threads)
     settings = TrainPPO(
         policy=str(directory / "model"),
-        reward=REWARD,
+        reward=REWARD if chosen.beside == "loop" else str(directory / "reward"),
+        critic="shared" if chosen.beside == "loop" else "separate",
         rollouts=chosen.samples,
         passes=chosen.passes,
         max_new_tokens=chosen.new,
@@ -151,7 +161,7 @@ def ours(directory: Path, precision: str, chosen: argparse.Namespace) -> Callabl
 # -- the plain loop ---------------------------------------------------------------------------------------------------
 
 
-def theirs(directory: Path, precision: str, chosen: argparse.Namespace) -> Callable[[], float]:
+def by_loop(directory: Path, precision: str, chosen: argparse.Namespace) -> Callable[[], float]:
     """Samples per second of a plain loop."""
     import torch
     import transformers
@@ -238,6 +248,69 @@ def update(policy: Any, head: Any, optimizer: Any, rollout: list[Any]) -> None:
     loss.backward()
     torch.nn.utils.clip_grad_norm_(policy.parameters(), 1.0)
     optimizer.step()
+
+
+# -- trl --------------------------------------------------------------------------------------------------------------
+
+
+def make_reward(directory: Path) -> None:
+    """A reward model of the size of the policy, after one step."""
+    pairs = directory / "pairs.jsonl"
+    pairs.write_text('{"prompt": "w1", "chosen": " w2", "rejected": " w3"}\n')
+    how = ("finetune", "-q", "--task", "reward", "-m", directory / "model", "--epochs", 1)
+    side_by_side.nlptools(*how, "-o", directory / "reward", pairs)
+
+
+def by_trl(directory: Path, precision: str, chosen: argparse.Namespace) -> Callable[[], float]:
+    """Samples per second of the trainer of trl."""
+    warnings.simplefilter("ignore")
+    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+    import datasets
+    import torch
+    import transformers
+    from trl.experimental.ppo import PPOConfig, PPOTrainer
+
+    torch.set_num_threads(chosen.threads)
+    datasets.disable_progress_bars()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    out = directory / f"trl-out-{precision}"
+
+    def train() -> None:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(directory / "model", padding_side="left")
+        tokenizer.pad_token = "<unk>"
+        lines = (directory / "prompts.txt").read_text().split("\n")
+        data = datasets.Dataset.from_dict({"input_ids": [tokenizer(line)["input_ids"] for line in lines if line]})
+        language, judge = transformers.AutoModelForCausalLM, transformers.AutoModelForSequenceClassification
+        policy, reference = (language.from_pretrained(directory / "model", dtype=torch.float32) for _ in range(2))
+        reward, value = (judge.from_pretrained(directory / "reward", dtype=torch.float32) for _ in range(2))
+        how = PPOConfig(
+            output_dir=str(out),
+            total_episodes=chosen.steps * chosen.samples,
+            per_device_train_batch_size=chosen.samples,  # of a rollout
+            num_mini_batches=chosen.samples // chosen.batch,
+            num_ppo_epochs=chosen.passes,
+            local_rollout_forward_batch_size=chosen.batch,
+            response_length=chosen.new,
+            temperature=1.0,
+            num_sample_generations=0,
+            bf16=precision == "bf16",
+            use_cpu=True,
+            gradient_checkpointing=False,
+            logging_strategy="no",
+            save_strategy="no",
+            report_to="none",
+            disable_tqdm=True,
+        )
+        trainer = PPOTrainer(how, tokenizer, policy, reference, reward, data, value)
+        trainer.train()
+        trainer.save_model(str(out))
+
+    def measure() -> float:
+        with contextlib.redirect_stdout(sys.stderr):  # its reports
+            return chosen.steps * chosen.samples / side_by_side.seconds(train)
+
+    return measure
 
 
 if __name__ == "__main__":
