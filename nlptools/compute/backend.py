@@ -25,20 +25,35 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 _KERNELS, _FEW_KERNELS = 128, 32
+_ARENAS, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # parameters of mallopt
+_GRAIN = 1 << 15  # elements from which on PyTorch uses one more thread
 
 
 def _keep_freed_memory() -> None:
     """Let the C library reuse large blocks instead of giving them back to the kernel after each use.
 
     A fresh block costs a page fault every 4 KiB; for the activations of a small model that is several times the
-    arithmetic done on them. One arena, because backward runs in a thread of its own, whose arena could not grow that far.
+    arithmetic done on them. One arena, because backward runs in a thread of its own, whose arena could not grow that far;
+    see `_give_threads_arenas`.
     Not in huge pages (PyTorch's THP_MEM_ALLOC_ENABLE): blocks that begin at multiples of 2 MiB leave gaps that others do not
     fit into, memory grows from step to step and is new each time, which costs a sixth of the speed of a BERT's training.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        for parameter, value in ((-8, 1), (-3, 1 << 30), (-1, -1)):  # arenas, mmap threshold, no trimming
+        for parameter, value in ((_ARENAS, 1), (_MMAP_THRESHOLD, 1 << 30), (_TRIM_THRESHOLD, -1)):
             libc.mallopt(parameter, value)
+
+
+def _give_threads_arenas(threads: int) -> None:
+    """Let the threads that compute allocate without waiting for each other: PyTorch's attention in 16 bits allocates for each
+    head, and took 0.95 ms for one query of 64 sequences with 6 heads where it takes 0.37.
+
+    They start here, before others (of a progress bar, say) take the arenas. That of backward comes later: it shares the first
+    one, the only one that can grow.
+    """
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_ARENAS, threads)
+    torch.empty(threads * _GRAIN).fill_(0.0)
 
 
 def _keep_few_kernels(count: int) -> None:
@@ -107,6 +122,7 @@ class Backend:
         device = _device(compute.device, local_rank)
         threads = compute.threads or environment.available_threads()
         torch.set_num_threads(threads)
+        _give_threads_arenas(threads)
         precision, precision_by = _precision(compute.precision, device)
         if compute.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -228,3 +231,22 @@ def test_kernels_are_forgotten_unless_the_environment_says_how_many_to_keep(monk
     backend.expect_new_shapes()
     assert os.environ["LRU_CACHE_CAPACITY"] == "7" and int(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"]) < 100
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_stats"), reason="needs the GNU C library")
+def test_threads_allocate_apart_and_backward_where_memory_is_kept() -> None:
+    script = """
+import ctypes, threading, torch
+from nlptools.compute.backend import Backend
+from nlptools.configs import Compute
+Backend.detect(Compute(device="cpu", threads=3))
+other = threading.Thread(target=lambda: [bytearray(100) for _ in range(1000)])
+other.start()
+weight = torch.randn(1000, 1000, requires_grad=True)
+((weight * 2).relu() @ weight).sum().backward()
+ctypes.CDLL(None).malloc_stats()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    arenas = [int(line.split("=")[1]) for line in done.stderr.splitlines() if line.startswith("system bytes")][:-1]
+    assert len(arenas) == 3, "one for each thread that computes"
+    assert max(arenas[1:]) < 10e6 < arenas[0]
