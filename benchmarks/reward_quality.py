@@ -1,7 +1,7 @@
 """Accuracy of reward models: generated pairs with and without noise beside the Bayes limit, and pairs of people beside lengths.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/reward_quality.py [--parts pairs,harmless] [--suites word,half,copy,quarter]
-        [--noises 0,0.25] [--seeds 1,2,3] [--examples 4000] [--model DIR] [--lr 5e-5] [--epochs 2] [--max-length 128]
+        [--noises 0,0.25] [--seeds 1,2,3] [--examples 20000] [--model DIR] [--lr 5e-5] [--epochs 2] [--max-length 128]
 
 Parts:
 
@@ -42,8 +42,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--suites", default=",".join(preference_suites.SUITES))
     parser.add_argument("--noises", default="0,0.25")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--examples", type=int, default=4000, help="generated pairs to train on")
-    parser.add_argument("--passes", type=float, default=2, help="over generated pairs")
+    parser.add_argument("--examples", type=int, default=20000, help="generated pairs to train on")
+    parser.add_argument("--passes", type=float, default=4, help="over generated pairs")
     parser.add_argument("--model", default=None, help="of harmless")
     parser.add_argument("--lr", default="5e-5", help="of harmless")
     parser.add_argument("--epochs", default="2", help="of harmless")
