@@ -149,19 +149,28 @@ def ours(directory: Path, part: str, side: str, precision: str, chosen: argparse
     return lambda: chosen.examples / side_by_side.seconds(train)
 
 
+def without_reports(threads: int) -> None:
+    """Let the libraries of the other sides write nothing of their own; and PyTorch use so many threads."""
+    warnings.simplefilter("ignore")
+    os.environ.update(TQDM_DISABLE="1", TRL_EXPERIMENTAL_SILENCE="1")
+    import datasets
+    import torch
+    import transformers
+
+    torch.set_num_threads(threads)
+    datasets.disable_progress_bars()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+
+
 def theirs(directory: Path, part: str, side: str, precision: str, chosen: argparse.Namespace) -> Callable[[], float]:
     """Examples per second of a trainer of trl."""
-    warnings.simplefilter("ignore")
-    os.environ["TQDM_DISABLE"] = "1"
+    without_reports(chosen.threads)
     import datasets
     import torch
     import transformers
     import trl
 
-    torch.set_num_threads(chosen.threads)
-    datasets.disable_progress_bars()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
     out = directory / f"{side}-{part}-{precision}"
     how: dict[str, Any] = {
         "output_dir": str(out),

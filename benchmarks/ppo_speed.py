@@ -23,7 +23,6 @@ import resource
 import shutil
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -263,17 +262,14 @@ def make_reward(directory: Path) -> None:
 
 def by_trl(directory: Path, precision: str, chosen: argparse.Namespace) -> Callable[[], float]:
     """Samples per second of the trainer of trl."""
-    warnings.simplefilter("ignore")
-    os.environ["TRL_EXPERIMENTAL_SILENCE"] = "1"
+    from alignment_speed import without_reports
+
+    without_reports(chosen.threads)
     import datasets
     import torch
     import transformers
     from trl.experimental.ppo import PPOConfig, PPOTrainer
 
-    torch.set_num_threads(chosen.threads)
-    datasets.disable_progress_bars()
-    transformers.utils.logging.set_verbosity_error()
-    transformers.utils.logging.disable_progress_bar()
     out = directory / f"trl-out-{precision}"
 
     def train() -> None:
