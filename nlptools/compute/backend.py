@@ -48,8 +48,8 @@ def _give_threads_arenas(threads: int) -> None:
     """Let the threads that compute allocate without waiting for each other: PyTorch's attention in 16 bits allocates for each
     head, and took 0.95 ms for one query of 64 sequences with 6 heads where it takes 0.37.
 
-    They start here, before others (of a progress bar, say) take the arenas. That of backward comes later: it shares the first
-    one, the only one that can grow.
+    These threads start here, before others (of a progress bar, say) take the arenas. The thread of backward starts later and
+    shares the first arena, the only one that can grow.
     """
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).mallopt(_ARENAS, threads)

@@ -201,7 +201,7 @@ def _logits(
     padded_V: Tensor | None = None,
     never: Tensor | None = None,
 ) -> Tensor:
-    """(N, V), -inf from `vocab_size` on, which a bias has already: see `_with_padding`; and for the tokens `never`."""
+    """(N, V) logits; -inf for the tokens `never` and from `vocab_size` on, which `padded_V` has already: see `_with_padding`."""
     logits = F.linear(hidden_ND, weight_VD, padded_V)
     if padded_V is None:
         logits[:, vocab_size:] = -torch.inf

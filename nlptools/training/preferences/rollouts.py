@@ -2,7 +2,8 @@
 
 A rollout is a set of prompts with samples of each, drawn at temperature 1 from the whole distribution: a truncated one would
 diverge from the model, and make its divergence from the reference look negative (trl issues 417 and 1098). Tokens that
-`generate` never writes have probability 0 in all models: rewards and divergence would else be of texts with unknown words.
+`generate` never writes have probability 0 in the samples, the policy and the reference alike: else a policy could earn rewards
+for unknown words, or seem close to the reference by moving probability to them.
 Log-probabilities and values come from the forward pass of training, so that the first ratio is exactly 1. The samples of a
 rollout are the batches of several passes; then new ones are drawn. Rewards are put on the scale of those of the first
 rollout, which the reference draws: the weight of the divergence, the range that values are clipped to and their loss would
