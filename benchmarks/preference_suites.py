@@ -132,10 +132,11 @@ def prepare(folder: Path, good: Callable[[int, int], bool], seed: int, options: 
     write(folder / "prompts.txt", [text(prompt) for prompt in prompts[:1000]])
     write(folder / "words.tsv", ["<unk>\t0", "</s>\t0", *(f"{text(word)}\t1" for word in range(WORDS))])
     words = "-t", "whitespace", "--vocab", folder / "words.tsv"
-    reward = "--task", "reward", "-m", folder / "sft", "--valid", folder / "valid.jsonl", "--patience", 2, "--optimizer", "muon"
+    reward = "--task", "reward", "-m", folder / "sft", "--optimizer", "muon"
+    valid = "--valid", folder / "valid.jsonl", "--patience", 2
     once(folder / "lm", "train-lm", *how(seed), *words, *SIZES, "--epochs", 2, folder / "text.txt")
     once(folder / "sft", *tune(seed, 2), "--task", "instruct", "-m", folder / "lm", folder / "sft.jsonl")
-    once(folder / "reward", *tune(seed, 8), *reward, folder / "pairs.jsonl")
+    once(folder / "reward", *tune(seed, 8), *reward, *valid, folder / "pairs.jsonl")
 
 
 def how(seed: int) -> tuple[object, ...]:

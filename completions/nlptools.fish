@@ -603,7 +603,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-reward' -l dump-confi
 complete -c nlptools -n '__fish_seen_subcommand_from train-reward' -s h -d 'Show the main options and an example, and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-reward' -l help -d 'Show this message and exit.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l policy -r -d 'Directory of the language model to train, which is also the reference: a GPT-2, a LLaMA, or a model of train-lm or finetune --task instruct.'
-complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l reward -r -d 'Directory of a model of train-reward, or a shell command. The command reads JSON lines with prompt, completion and ended, and writes a number for each.'
+complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l reward -r -d 'Directory of a reward model, or a shell command. The command reads JSON lines with prompt, completion and ended, and writes a number for each.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l algorithm -x -a 'ppo grpo rloo' -d 'ppo estimates a value for each token (Schulman et al. 2017); grpo (Shao et al. 2024) and rloo (Ahmadian et al. 2024) compare the samples of a prompt.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l samples -r -d 'Samples of each prompt; 0: 1 for ppo, else 4.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-ppo' -l rollouts -r -d 'Prompts that are sampled before the model is updated.'

@@ -58,6 +58,13 @@ class Encoding:
         rows, _ = join(self.marks, [Segment(pieces.ids, starts[:, i], kept[:, i], types[i]) for i in range(count)])
         return Features(rows, cut=int((kept < lengths).any(1).sum()))
 
+    def without_start(self, text: str) -> str:
+        """A text by the chat template, without the start token that the template writes: rows have one."""
+        start, end, vocab = self.marks.cls, self.marks.pad, self.tokenizer.vocab
+        if self.chat is None or start in (None, end) or vocab is None:
+            return text
+        return text.removeprefix(vocab.token(start))
+
     def pieces(self, words: Sequence[str]) -> tuple[Pieces, np.ndarray]:
         """The pieces of each different word, and the number of each of the words among them: see `encode_once`."""
         return encode_once(self.tokenizer, [self.marks.before_word + word for word in words], self.threads)

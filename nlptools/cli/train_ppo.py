@@ -17,6 +17,9 @@ from nlptools.configs.ppo import PPOTraining, TrainPPO
 of messages for the chat template of the policy. Prompts that leave no room for --max-new-tokens lose their beginning, and are
 counted.
 
+A published reward model is a sequence classifier with one label: an encoder reads prompt and answer as a pair of texts, a
+decoder as one text, with what its chat template writes after the answer. A model of finetune --task regress judges samples, too.
+
 A reward command runs once for the samples of each rollout. It reads a JSON object per sample and writes a number for each:
 
 \b

@@ -22,8 +22,8 @@ class TrainPPO:
     )
     reward: str = option(
         MISSING,
-        "Directory of a model of train-reward, or a shell command. The command reads JSON lines with prompt, completion"
-        " and ended, and writes a number for each.",
+        "Directory of a reward model, or a shell command. The command reads JSON lines with prompt, completion and"
+        " ended, and writes a number for each.",
         metavar="DIR|COMMAND",
     )
     algorithm: str = option(

@@ -176,8 +176,13 @@ def continued(chat: Conversation, turns: Sequence[Message], answer: str) -> tupl
 
 def end_of_turn(chat: Conversation) -> str:
     """The text behind an answer, without white space around it."""
+    return after_answer(chat).strip()
+
+
+def after_answer(chat: Conversation) -> str:
+    """The text behind the last answer of a conversation."""
     turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
-    return chat(turns, False).rpartition(_MARK)[2].strip()
+    return chat(turns, False).rpartition(_MARK)[2]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs.finetuning import Files, Predict
 from nlptools.errors import DataError, UsageError
 from nlptools.inference.prediction import Predictor
+from nlptools.training.preferences.rewards import Sample, reward
 from tests.tasks.tag.test_task import columns, propositions, sentences
 from tests.tasks.tiny_tasks import FP32, WORDS, encoder, table, texts, train
 
@@ -132,6 +133,10 @@ def test_their_regressors_answer_here(tmp_path: Path, family: str, problem: str 
             types = [0] * (len(encode(given[0])) + 2) + [1] * (len(encode(given[1])) + 1)
             both = model(input_ids=torch.tensor([row]), token_type_ids=torch.tensor([types])).logits[0, 0]
         assert float(answers([(given[0], given[1])], text_column=("1", "2"))[0]) == pytest.approx(float(both), abs=1e-4)
+        judged = reward(str(tmp_path / "theirs"), FP32)([Sample(given[0], given[1], True)])
+        assert judged == pytest.approx([float(both)], abs=1e-4), (
+            "a reward model reads a prompt and a response as a pair"
+        )
 
 
 @pytest.mark.parametrize("family", ["bert", "electra"])

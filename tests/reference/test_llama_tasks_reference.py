@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from llama_folders import FORMS, SIZES, written
+from llama_folders import tokenizer as tokenizer_of_folders
 
 from nlptools import bundle
 from nlptools.compute.backend import Backend
@@ -19,6 +20,7 @@ from nlptools.inference.prediction import Predictor
 from nlptools.models.language.modern import ModernConfig
 from nlptools.models.tasks.gpt import GPTWithHeads
 from nlptools.tasks import outputs
+from nlptools.text.chat_templates import FORMATS
 from nlptools.training.preferences.rewards import Sample, reward
 from tests.tasks.answer.test_task import questions
 from tests.tasks.classify.test_task import predicted
@@ -37,12 +39,12 @@ PAIRS = [
 ]
 
 
-def theirs(directory: Path, form: str, task: str) -> Any:
-    """A model with random weights and three labels, as transformers saves it, and the tokenizer of `llama_folders`."""
+def theirs(directory: Path, form: str, task: str, count: int = 3) -> Any:
+    """A model with random weights and `count` labels, as transformers saves it, and the tokenizer of `llama_folders`."""
     family, changes = FORMS[form]
     written(directory, form, bos=True)  # for its tokenizer
     special = {"vocab_size": 280, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
-    labels = {} if task == "QuestionAnswering" else {"id2label": dict(enumerate(("no", "yes", "maybe")))}
+    labels = {} if task == "QuestionAnswering" else {"id2label": dict(enumerate(("no", "yes", "maybe")[:count]))}
     config = getattr(transformers, f"{family}Config")(**{**SIZES, **special, **labels, **changes})
     torch.manual_seed(0)
     model = getattr(transformers, f"{family}For{task}")(config)
@@ -103,6 +105,22 @@ def test_reward_models_open_there_and_in_train_ppo(tmp_path: Path, form: str) ->
     assert np.allclose(rows, expected, atol=1e-4)
     samples = [Sample(pair["prompt"], pair["chosen"], True) for pair in PAIRS]
     assert np.allclose(reward(str(tmp_path / "out"), FP32)(samples), expected[:, 0], atol=1e-4)
+
+
+@pytest.mark.parametrize("chat", [None, "chatml"])
+@pytest.mark.parametrize("form", ["llama", "qwen2"])
+def test_published_reward_models_judge_samples(tmp_path: Path, form: str, chat: str | None) -> None:
+    model = theirs(tmp_path, form, "SequenceClassification", 1)
+    tokenizer_of_folders(bos=True, chat=None if chat is None else FORMATS[chat].source).save_pretrained(tmp_path)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path, pad_token="</s>", padding_side="right")
+    end = "<|im_end|>" if chat else ""
+    samples = [Sample(pair["prompt"], pair["chosen"] + end, True) for pair in PAIRS]
+    samples.append(Sample("<s>the dog" if chat else "the dog", " on", False))
+    after = "\n" if chat else ""  # as the template writes it
+    whole = [s.prompt.removeprefix("<s>") + s.completion + (after if s.ended else "") for s in samples]
+    with torch.inference_mode():
+        expected = model(**tokenizer(whole, return_tensors="pt", padding=True)).logits[:, 0]
+    assert np.allclose(reward(str(tmp_path), FP32)(samples), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("task", ["classify", "tag", "answer"])

@@ -75,10 +75,7 @@ class RewardModel(Task):
     def _texts(self, example: Ranking, encoding: Encoding) -> Choice:
         """The texts of a prompt and its responses. A start token that a chat template writes is left out: rows have one."""
         prompt, chat, place = example.prompt, encoding.chat, example.place
-        before = prompt_text(prompt, chat, place)
-        start, end, vocab = encoding.marks.cls, encoding.marks.pad, encoding.tokenizer.vocab
-        if chat is not None and start not in (None, end) and vocab is not None:
-            before = before.removeprefix(vocab.token(start))
+        before = encoding.without_start(prompt_text(prompt, chat, place))
         return Choice(
             before, tuple(response_text(prompt, turns, chat, place) for turns in example.responses), None, place
         )

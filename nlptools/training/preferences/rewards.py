@@ -1,4 +1,4 @@
-"""Rewards of samples: by a model of `train-reward`, or by a command."""
+"""Rewards of samples: by a reward model, or by a command."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from typing import Protocol
 
 from nlptools.batches.features import Encoding
 from nlptools.configs import Compute
-from nlptools.configs.finetuning import Predict
+from nlptools.configs.finetuning import Files, Predict
 from nlptools.errors import DataError, UsageError, display, shown
-from nlptools.formats.examples import Place, Ranking, Turn
+from nlptools.formats.examples import Place, Ranking, TextExample, Turn
 from nlptools.inference.loading import load
 from nlptools.inference.prediction import Predictor
-from nlptools.text.chat_templates import end_of_turn
+from nlptools.text.chat_templates import after_answer
 
 _HINT = "a checkpoint is saved: the same command continues"
 
@@ -46,22 +46,45 @@ def reward(where: str, compute: Compute) -> Reward:
 
 
 class RewardModel:
-    """A directory of `train-reward`."""
+    """A directory of `train-reward`, or of another model that gives a text, or a pair of texts, a number.
+
+    Published reward models are of the latter kind: sequence classifiers with one label. An encoder reads the prompt and the
+    response as a pair of texts; a decoder reads them as one text, with what its chat template writes after the
+    response. A model of `finetune --task regress` reads them as the examples it has learned from, as one text or two.
+    """
 
     def __init__(self, path: str, compute: Compute) -> None:
-        loaded = load(path, settings=Predict(), compute=compute)
-        if not isinstance(loaded, Predictor) or loaded.task.name != "reward":
-            raise UsageError(f"--reward {display(path)}: not a model of train-reward")
+        pair = Files(text_column=("prompt", "completion"))  # of models that do not say how many texts they read
+        loaded = load(path, settings=Predict(), files=pair, compute=compute)
+        if not isinstance(loaded, Predictor) or loaded.task.name not in ("reward", "regress"):
+            raise UsageError(
+                f"--reward {display(path)}: not a model of train-reward, and not a sequence classifier with one label"
+            )
         self.predictor = loaded
-        chat = loaded.encoding.chat if isinstance(loaded.encoding, Encoding) else None
-        self.end = "" if chat is None else end_of_turn(chat)  # which is text where the tokenizer has no token for it
+        self.texts = int(getattr(loaded.task, "texts", 0))  # of examples of a sequence classifier
+        encoding = loaded.encoding
+        self.encoding = encoding if isinstance(encoding, Encoding) else None
+        chat = None if self.encoding is None else self.encoding.chat
+        self.after = "" if chat is None else after_answer(chat)
+        self.end = self.after.strip()  # which samples have at their end where the tokenizer has no token for it
 
     def __call__(self, samples: Sequence[Sample]) -> list[float]:
         """See `Reward`."""
-        place = Place("samples", 0)
-        texts = [(s.prompt, s.completion.removesuffix(self.end)) for s in samples]
-        examples = [Ranking((Turn("", prompt),), ((Turn("", text),),), (), place) for prompt, text in texts]
-        return [float(reward[0]) for _, rewards in self.predictor.predictions(examples) for reward in rewards]
+        ranked = self.predictor.task.name == "reward"
+        examples = list(map(self._ranking if ranked else self._texts, samples))
+        found = [number for _, numbers in self.predictor.predictions(examples) for number in numbers]
+        return [float(rewards[0]) for rewards in found] if ranked else list(map(float, found))
+
+    def _ranking(self, sample: Sample) -> Ranking:
+        """An example of `train-reward`, whose responses have no mark at their end."""
+        text = sample.completion.removesuffix(self.end)
+        return Ranking((Turn("", sample.prompt),), ((Turn("", text),),), (), Place("samples", 0))
+
+    def _texts(self, sample: Sample) -> TextExample:
+        """An example of a sequence classifier."""
+        prompt = sample.prompt if self.encoding is None else self.encoding.without_start(sample.prompt)
+        text = sample.completion.removesuffix(self.end) + (self.after if sample.ended else "")
+        return TextExample((prompt + text,) if self.texts == 1 else (prompt, text), None, Place("samples", 0))
 
 
 @dataclass(frozen=True)
