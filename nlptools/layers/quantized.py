@@ -28,6 +28,8 @@ def quantize(model: Any) -> None:
             module.int8 = Int8Weight.of(module.weight)
             module._packed = PackedWeight()
             module.weight = torch.nn.Parameter(module.weight.new_empty(0), requires_grad=False)
+            if module.bias is not None:
+                module.bias = torch.nn.Parameter(module.bias.float(), requires_grad=False)  # products come in float32
     head = model.output
     if isinstance(head, Projection):
         # an untied matrix is one of the layers
