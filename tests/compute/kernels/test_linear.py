@@ -40,3 +40,25 @@ def test_a_large_product_in_training_takes_its_bias_along(
     for a, b, c in zip(exact, plain, ours, strict=True):
         assert a.shape == c.shape
         assert float((c - a).norm()) <= 1.05 * float((b - a).norm()) + 1e-6 * float(a.norm())
+
+
+@pytest.mark.parametrize("shape", [(1, 24), (24,), (1, 1, 24)])
+@pytest.mark.parametrize("with_bias", [True, False])
+def test_one_row_in_16_bits_is_multiplied_without_onednn(shape: tuple[int, ...], with_bias: bool) -> None:
+    torch.manual_seed(3)
+    layer = Linear(24, 40, bias=with_bias).bfloat16().requires_grad_(False)
+    x = torch.randn(shape).bfloat16()
+    exact = F.linear(x.double(), layer.weight.double(), layer.bias.double() if with_bias else None)
+    with torch.profiler.profile() as profile:
+        out = layer(x)
+    names = {event.name for event in profile.events() or ()}
+    assert out.shape == exact.shape and torch.allclose(out.double(), exact, rtol=0.01, atol=0.01)
+    assert "aten::linear" in names and not any(name.startswith("mkldnn") for name in names)
+    assert layer._packed.packed is None and torch.backends.mkldnn.enabled
+
+
+def test_the_setting_of_onednn_is_restored_after_an_error() -> None:
+    layer = Linear(24, 40).bfloat16().requires_grad_(False)
+    with pytest.raises(RuntimeError):
+        layer(torch.randn(1, 23).bfloat16())
+    assert torch.backends.mkldnn.enabled
