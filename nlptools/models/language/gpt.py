@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from nlptools.compute.kernels.attention import type_of_kept_keys
 from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, DataError, UsageError
@@ -227,4 +228,5 @@ class GPT(nn.Module):
 
     def start(self, batch_size: int, capacity: int) -> GPTState:
         """See `contract.LanguageModel`."""
-        return GPTState(Cache.of(len(self.blocks), capacity))
+        kept = type_of_kept_keys(self.token_embedding.weight.device)
+        return GPTState(Cache.of(len(self.blocks), capacity, kept))

@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels import attention
 from nlptools.compute.kernels.dropout import keep_mask
+from tests.tiny_models import tiny
 
 
 @pytest.mark.parametrize("causal", [True, False])
@@ -187,3 +188,20 @@ def test_grouped_attention_is_that_of_repeated_keys(
         if not causal:  # a few queries
             few = attention.attention(q[:, :, -3:].float(), k.float(), v.float(), rows).transpose(1, 2).flatten(2)
             assert torch.allclose(few, found[:, -3:].float(), atol=1e-5)
+
+
+@pytest.mark.parametrize(("flags", "kept"), [("avx512f amx_bf16", None), ("avx512f avx512_bf16", torch.float32)])
+def test_keys_are_kept_in_float32_without_units_for_matrices(
+    flags: str, kept: torch.dtype | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nlptools.compute.kernels.attention.cpuinfo", lambda key: flags)
+    assert attention.type_of_kept_keys(torch.device("cpu")) == kept
+    assert attention.type_of_kept_keys(torch.device("meta")) is None
+    model = tiny("transformer").bfloat16().eval()
+    ids = torch.randint(0, 40, (2, 5))
+    with torch.inference_mode():
+        state = model.start(2, 6)
+        hidden = [model(part, state)[0] for part in (ids[:, :3], ids[:, 3:4], ids[:, 4:])]
+        whole = model(ids, None)[0]
+    assert state.cache.layers[0].keys.dtype == (kept or torch.bfloat16)
+    assert hidden[-1].dtype == torch.bfloat16 and torch.allclose(torch.cat(hidden, 1), whole, atol=0.1)
