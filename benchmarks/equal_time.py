@@ -6,8 +6,9 @@ Each side first trains some steps to see how long one takes, and then as many st
 falling to the end of them. characters: of tinyshakespeare, the last tenth held out, a Transformer-XL beside an LSTM; ptb: the
 same two on the words of the Penn Treebank; both carry their state over the text, in training and in scoring. elmo: words and
 punctuation (`-t words`) of enwiki_slice, the mean of the forward and backward perplexity beside that of an LSTM, with one
-vocabulary of 30,000; other words are one unknown word, which is predicted and counts as any other. The ELMo trains with a sampled
-softmax, and is measured with the whole one. --side: other sides, with options of train-lm. Sides that --keep has are not trained
+vocabulary of 30,000; other words are one unknown word, which is predicted and counts as any other. The LSTM carries its state
+from line to line, and so sees more than the ELMo, which reads each line by itself. The ELMo trains with a sampled softmax, and
+is measured with the whole one. --side: other sides, with options of train-lm. Sides that --keep has are not trained
 again.
 """
 
@@ -32,7 +33,7 @@ class Job(NamedTuple):
 
     title: str
     minutes: float
-    carry: bool  # the text is one stream
+    carry: bool  # the text is one stream for all sides
     sides: dict[str, str]  # options of train-lm
 
 
@@ -58,7 +59,7 @@ JOBS = {
         False,
         {
             "elmo": "--preset elmo-small --lr 4e-3 --sampled 4096",
-            "lstm": "--arch lstm --layers 2 --hidden 512 --context 64 --batch-size 32 --dropout 0.1 --lr 2e-3",
+            "lstm": "--arch lstm --layers 2 --hidden 512 --context 64 --batch-size 32 --dropout 0.1 --lr 1e-3 --carry",
         },
     ),
 }
@@ -106,9 +107,9 @@ def prepared(name: str, place: Path) -> list[str | Path]:
 
 def trained(folder: Path, how: str, job: Job, texts: list[str | Path], minutes: float) -> dict[str, float]:
     """The figures of a side."""
-    carry = ["--carry"] if job.carry else []
+    carry = ["--carry"] if job.carry or "--carry" in how.split() else []
     document = ["--document", "file"] if "char" in texts[:2] else []
-    common = ("train-lm", "-q", *how.split(), *document, *carry)
+    common = ("train-lm", "-q", *how.replace("--carry", "").split(), *document, *carry)
     if unfinished(folder):
         probe = folder.with_name(f"{folder.name}-probe")
         never = ("--save-every", "never", "--log-every", _PROBE // 2)

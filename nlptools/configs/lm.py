@@ -81,7 +81,9 @@ class TrainLM:
     )
     carry: bool = option(
         False,
-        "Validate on --valid as score --carry does: each token given all tokens before it, those of earlier documents included.",
+        "Read the documents as one stream: rnn, lstm, gru and transformer-xl carry their state from batch to batch, also with"
+        " --document file; otherwise they read windows in random order. --valid is measured as by score --carry, each token given"
+        " all tokens before it, those of earlier documents included.",
     )
     memory_length: int | None = option(
         None,
@@ -222,7 +224,7 @@ class TrainLM:
     vary_context: bool = option(
         False,
         "Vary the length of sequences from batch to batch around --context (one in 20: around half of it), and the learning"
-        " rate with it, as AWD-LSTM does.",
+        " rate with it, as AWD-LSTM does. Without --carry, sequences begin elsewhere in each epoch as they are.",
         **_RECURRENT,
     )
     cells: int = option(

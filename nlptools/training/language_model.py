@@ -34,8 +34,8 @@ def train_lm(
     The same call continues a stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     run.check()
-    if settings.carry and not run.held_out:
-        raise UsageError("--carry goes with --valid")
+    if settings.carry and not run.held_out and not registry.model_class(settings.arch).streams:
+        raise UsageError(f"--carry goes with --valid; --arch {settings.arch} has no state to carry in training")
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)

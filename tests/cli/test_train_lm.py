@@ -17,7 +17,9 @@ import pytest
 from conftest import Run, environment
 from running import Running, rows
 
+from nlptools.batches.windows import ContiguousStreams, ShuffledWindows
 from nlptools.cli import train_lm
+from nlptools.training import language_model_task
 
 SMALL = ("--layers", 2, "--hidden", 32, "--context", 16, "--batch-size", 4, "--threads", 1, "-q")
 
@@ -61,6 +63,25 @@ def test_text_to_bundle_to_scores_to_text(call: Run, text: Path, arch: str) -> N
     assert summed == pytest.approx(total["log_probability"], rel=1e-4) and len(lines.lines) == 40
     generated = call("generate", "lm", "--max-new-tokens", 5, stdin="The\n\nimport this\n")
     assert generated.code == 0 and len(generated.lines) == 3, generated.err
+
+
+@pytest.mark.parametrize(
+    ("options", "carried"), [((), False), (("--document", "paragraph"), False), (("--carry",), True),
+                             (("--document", "file"), True)]
+)  # fmt: skip
+@pytest.mark.parametrize("arch", ["lstm", "transformer-xl"])
+def test_a_state_is_carried_in_training_where_it_is_in_use(
+    call: Run, text: Path, monkeypatch: pytest.MonkeyPatch, arch: str, options: tuple[str, ...], carried: bool
+) -> None:
+    """A model that never sees the state at the beginning of a line is lost there: a perplexity of 2,500 in place of 250."""
+    made: list[str] = []
+    for kind in (ContiguousStreams, ShuffledWindows):
+        name = kind.__name__
+        monkeypatch.setattr(
+            language_model_task, name, lambda *a, kind=kind, **k: made.append(kind.__name__) or kind(*a, **k)
+        )
+    assert train(call, "--arch", arch, *options, "--steps", 2, "-o", "lm", "train.txt").code == 0
+    assert made == ["ContiguousStreams" if carried else "ShuffledWindows"]
 
 
 @pytest.mark.parametrize("arch", ["transformer", "lstm"])
