@@ -34,14 +34,14 @@ def train_lm(
     The same call continues a stopped run. `invocation` goes into the training record. Raises as `engine.job.run_job`.
     """
     run.check()
-    if settings.carry and not run.held_out and not registry.model_class(settings.arch).streams:
-        raise UsageError(f"--carry goes with --valid; --arch {settings.arch} has no state to carry in training")
     compute = compute or Compute()
     inputs = streams.check_inputs(inputs, run.held_out)
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
     initial.check_vocabulary("--tokenizer", settings.tokenizer, tokenizer)
     eos = documents.end_of_text(tokenizer, settings.tokenizer)
     config, kind = _config(settings, tokenizer, eos), _task(settings, tokenizer)
+    if settings.carry and not run.held_out and not registry.model_class(settings.arch).streams:
+        raise UsageError(f"--carry goes with --valid; --arch {settings.arch} has no state to carry in training")
     if (settings.adaptive is not None or settings.sampled) and not _by_frequency(tokenizer):
         option = "--sampled" if settings.sampled else "--adaptive"
         messages.warn(
