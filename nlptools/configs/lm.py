@@ -82,8 +82,8 @@ class TrainLM:
     carry: bool = option(
         False,
         "Read the documents as one stream: models with a state (rnn, lstm, gru, transformer-xl, convolution, feedforward) carry"
-        " it from batch to batch, also with --document file; otherwise they read windows in random order. --valid is measured as by"
-        " score --carry, each token given all tokens before it, those of earlier documents included.",
+        " it from batch to batch, also with --document file; otherwise they read windows in random order. --valid is measured as"
+        " by score --carry, each token given all tokens before it, those of earlier documents included.",
     )
     memory_length: int | None = option(
         None,
