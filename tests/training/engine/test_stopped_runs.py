@@ -1,7 +1,8 @@
 """Runs that version 0.1.0 stopped go on: `stopped/NAME` holds each with its text, as that version left it.
 
 The argument vectors are those of `training.json`. A processor may round differently, so losses are compared, not weights;
-except that the language model's best validation is before the stop, and its weights are in a stored checkpoint.
+except that the language model's best validation is before the stop, and its weights are in a stored checkpoint. It is recurrent,
+and later versions read its text in random order: its steps after the stop are not those that 0.1.0 would have made.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ def test_train_lm(call: Run, tmp_path: Path) -> None:
     assert [row["time"] for row in rows(directory)][: len(before)] == before, "steps 1 to 5 are not repeated"
     train = {row["step"]: row["loss"] for row in rows(directory, "train")}
     assert list(train) == list(range(1, 9))
-    assert train[6] == pytest.approx(1.9796122312545776, rel=1e-4)
-    assert train[8] == pytest.approx(2.0896949768066406, rel=1e-2)
+    assert train[6] == pytest.approx(1.9480986595153809, rel=1e-4)
+    assert train[8] == pytest.approx(2.2307939529418945, rel=1e-2)
     valid = {row["step"]: row["loss"] for row in rows(directory, "valid")}
-    assert valid == pytest.approx({2: 2.051319146156311, 4: 2.08749, 6: 2.12113, 8: 2.08547}, rel=1e-2)
+    assert valid == pytest.approx({2: 2.051319146156311, 4: 2.08749, 6: 2.14617, 8: 2.19889}, rel=1e-2)
     record = json.loads((directory / "training.json").read_text())
     assert record["status"] == "finished" and record["metrics"]["steps"] == 8 and len(record["parts"]) == 2
     assert record["metrics"]["valid_loss"] == 2.051319146156311

@@ -53,13 +53,13 @@ def train(tmp_path: Path, **changes: Any) -> Trained:
     [("ppo", "fp32", 1e-4), ("grpo", "fp32", 1e-4), ("rloo", "fp32", 1e-4), ("ppo", "bf16", 0.02)],
 )
 def test_rewards_rise(tmp_path: Path, algorithm: str, precision: str, near: float) -> None:
-    train(tmp_path, algorithm=algorithm, steps=72, kl=0.01, compute=replace(FP32, precision=precision))
+    train(tmp_path, algorithm=algorithm, steps=108, kl=0.01, compute=replace(FP32, precision=precision))
     log = rows(tmp_path / "out", "train")
     assert log[0]["kl"] == pytest.approx(0, abs=near) and log[0]["clip_fraction"] == 0  # old and new are the same model
     assert log[-1]["reward"] > 4 * log[0]["reward"] and log[-1]["kl"] > 0.5
     assert log[-1]["entropy"] < log[0]["entropy"] and 1 <= log[-1]["length"] <= 6
     assert ("explained_variance" in log[0]) == (algorithm == "ppo")
-    assert algorithm != "ppo" or log[-1]["explained_variance"] > 0.05  # after six rollouts
+    assert algorithm != "ppo" or log[-1]["explained_variance"] > 0.05  # after nine rollouts
     assert bundle.load(tmp_path / "out").arch == "transformer"
 
 
