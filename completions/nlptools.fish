@@ -261,7 +261,7 @@ complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l weight-dropout
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l ar -r -d 'Penalty on the squares of the outputs (AR).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l tar -r -d 'Penalty on the squares of changes of the outputs from step to step (TAR).'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l initial-range -r -d 'Initial weights are uniform within this; 0: 1/sqrt(--hidden).'
-complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l vary-context -l no-vary-context -d 'Vary the length of sequences from batch to batch around --context (one in 20: around half of it), and the learning rate with it, as AWD-LSTM does. Without --carry, sequences begin elsewhere in each epoch as they are.'
+complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l vary-context -l no-vary-context -d 'Vary the length of sequences from batch to batch around --context (one in 20: around half of it), and the learning rate with it, as AWD-LSTM does. Windows in random order have one length.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l cells -r -d 'Cells of each LSTM, whose output is projected to --hidden; 0: eight times --hidden.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l highways -r -d 'Highway layers on the filters over the characters.'
 complete -c nlptools -n '__fish_seen_subcommand_from train-lm' -l layer-norm -l no-layer-norm -d 'Normalize the output of each LSTM.'

@@ -224,7 +224,7 @@ class TrainLM:
     vary_context: bool = option(
         False,
         "Vary the length of sequences from batch to batch around --context (one in 20: around half of it), and the learning"
-        " rate with it, as AWD-LSTM does. Without --carry, sequences begin elsewhere in each epoch as they are.",
+        " rate with it, as AWD-LSTM does. Windows in random order have one length.",
         **_RECURRENT,
     )
     cells: int = option(

@@ -88,9 +88,8 @@ def _packed(codes: Tensor, scales: Tensor) -> object:
     torch.backends.quantized.engine = "fbgemm"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter(
-                "ignore"
-            )  # quantized tensors, which carry the codes to the kernel, are to leave PyTorch
+            # PyTorch announces the end of quantized tensors, which carry the codes to the kernel
+            warnings.simplefilter("ignore")
             zeros = torch.zeros(len(scales), dtype=torch.int64)
             quantized = torch._make_per_channel_quantized_tensor(codes, scales.double(), zeros, 0)
             return torch.ops.quantized.linear_prepack(quantized, None)

@@ -55,9 +55,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 def _of_one_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`F.linear` by PyTorch's own kernel."""
     before = torch._C._get_mkldnn_enabled()
-    torch._C._set_mkldnn_enabled(
-        False
-    )  # a setting of the process: other threads compute the same without oneDNN meanwhile
+    # a setting of the process: other threads compute without oneDNN meanwhile, too
+    torch._C._set_mkldnn_enabled(False)
     try:
         return F.linear(x, weight, bias)
     finally:
