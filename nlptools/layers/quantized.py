@@ -1,10 +1,16 @@
-"""Weights of a model in 8 bits, in its linear layers and its output head (`compute.kernels.int8`)."""
+"""Weights of a model in 8 bits, in its linear layers and its output head (`compute.kernels.int8`).
+
+What lies between the products is computed in float32, in which they come: a step of one row then converts nothing. Embeddings
+keep their type, and what is read from them is converted; except where a model carries a state, whose type is that of the
+embedding.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight
@@ -27,11 +33,17 @@ def quantize(model: Any) -> None:
         if isinstance(module, Linear):
             module.int8 = Int8Weight.of(module.weight)
             module._packed = PackedWeight()
-            module.weight = torch.nn.Parameter(module.weight.new_empty(0), requires_grad=False)
-            if module.bias is not None:
-                module.bias = torch.nn.Parameter(module.bias.float(), requires_grad=False)  # products come in float32
+            module.weight = nn.Parameter(module.weight.new_empty(0), requires_grad=False)
+        if isinstance(module, nn.Embedding) and not model.streams:
+            module.register_forward_hook(lambda module, ids, rows: rows.float())
+        else:
+            module._apply(_as_float32, recurse=False)
     head = model.output
     if isinstance(head, Projection):
         # an untied matrix is one of the layers
         head.int8 = head.matrix.int8 if isinstance(head.matrix, Linear) else Int8Weight.of(head.matrix.weight)
         head._packed = PackedWeight()
+
+
+def _as_float32(parameter: Tensor) -> Tensor:
+    return parameter.float() if parameter.is_floating_point() else parameter

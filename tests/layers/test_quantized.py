@@ -7,6 +7,7 @@ import pytest
 import torch
 from tiny_encoder_decoders import BACKEND
 from tiny_models import tiny
+from torch import nn
 
 from nlptools.compute.kernels import int8
 from nlptools.configs.generation import Generate
@@ -53,3 +54,17 @@ def test_an_untied_head_is_one_of_the_layers() -> None:
         ids = torch.tensor([ROWS[3]])
         logits, wanted = (each.output.logits(each(ids)[0]) for each in (model, plain))
     assert float((logits - wanted).abs().mean()) < 0.05 * float(wanted.abs().mean()) + 0.05
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+def test_all_but_the_embeddings_is_computed_in_float32(arch: str) -> None:
+    wide, narrow = BACKEND.for_inference(tiny(arch)), BACKEND.for_inference(tiny(arch)).bfloat16()
+    for model in (wide, narrow):
+        quantize(model)
+    types = {module.weight.dtype for module in narrow.modules() if isinstance(module, nn.Embedding)}
+    assert types == {torch.float32 if narrow.streams else torch.bfloat16}
+    ids = torch.tensor([ROWS[3]])
+    with torch.inference_mode():
+        hidden, wanted = narrow(ids)[0], wide(ids)[0]
+        assert hidden.dtype == narrow.output.logits(hidden).dtype == torch.float32
+    assert float((hidden - wanted).abs().mean()) < 0.05 * float(wanted.abs().mean())  # the weights were rounded twice

@@ -109,11 +109,13 @@ def attention(
         key, value = (each.repeat_interleave(H // G, 1) for each in (key, value))
     few = T <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad and not causal and not dropout
     # one query of a small batch is the one case in which a fused kernel wins
-    if few and key.dtype == torch.float32 and (query.dtype != key.dtype or T > 1 or B * H >= _MANY_HEADS):
+    if few and key.dtype == torch.float32 and (T > 1 or B * H >= _MANY_HEADS):
         scores_BHTS = torch.matmul(query.float() * K**-0.5, key.transpose(-1, -2))
         if mask is not None:
             scores_BHTS += _bias(mask, torch.float32)[:, None]
         return torch.matmul(scores_BHTS.softmax(-1), value).to(query.dtype)
+    if few and key.dtype == torch.float32 != query.dtype:
+        return F.scaled_dot_product_attention(query.float(), key, value, attn_mask=mask).to(query.dtype)
     if key.dtype != query.dtype:
         key, value = key.to(query.dtype), value.to(query.dtype)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
