@@ -131,6 +131,13 @@ def test_a_mix_begins_with_that_of_a_file(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out/layer_mix.json").read_text()) == {"s": [1, 2, 3], "gamma": 0.5}
 
 
+def test_a_mix_learns_slowly(tmp_path: Path) -> None:
+    """A step of AdamW moves a number by about the rate at most, here at 3 steps of a tenth of it."""
+    train(tmp_path, columns(tmp_path / "a.txt", sentences(24)), lr=0.01, epochs=1.0)
+    mix = json.loads((tmp_path / "out/layer_mix.json").read_text())
+    assert all(0 < abs(number) < 0.0045 for number in (*mix["s"], mix["gamma"] - 1))
+
+
 @pytest.mark.parametrize("train_all", [False, True])
 def test_it_stops_and_continues(tmp_path: Path, train_all: bool) -> None:
     path = columns(tmp_path / "a.txt", sentences(60))
