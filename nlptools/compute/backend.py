@@ -75,7 +75,7 @@ import torch.distributed as dist  # noqa: E402
 
 from nlptools import environment, messages  # noqa: E402
 from nlptools.compute import cluster  # noqa: E402
-from nlptools.compute.precision import cpuinfo, fastest, has_bf16, processor  # noqa: E402
+from nlptools.compute.precision import fastest, has_bf16, has_slow_mkl, processor  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
 from nlptools.errors import Unavailable, UsageError  # noqa: E402
 
@@ -327,10 +327,9 @@ def _choose_float32_products() -> None:
 
     PyTorch has no word for that but the one that permits bf16, which oneDNN rounds to only where it has units for matrices
     (AMX). Products of 4,096 x 768 x 3,072 on two cores of an EPYC: 174 GFLOP/s by MKL, 330 by oneDNN, as exact. An LSTM
-    trains 1.3 times as fast, an RNN that translates 1.2 times. Inference has its products packed, and gains nothing.
+    trains 1.3 times as fast, an RNN that translates 1.2 times. Inference has its products packed.
     """
-    flags = cpuinfo("flags").split()
-    if cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags):
+    if has_slow_mkl():
         with contextlib.suppress(AttributeError):  # a PyTorch before 2.9
             torch.backends.mkldnn.matmul.fp32_precision = "bf16"  # type: ignore[attr-defined]
 

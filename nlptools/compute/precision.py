@@ -114,6 +114,17 @@ def has_bf16() -> bool:
     return "amx_bf16" in flags or "avx512_bf16" in flags
 
 
+def has_slow_mkl() -> bool:
+    """Whether oneDNN multiplies in float32 faster than MKL, which PyTorch prefers: on AMD's processors with AVX-512.
+
+    Not where they have AMX, whose bfloat16 oneDNN may round float32 to.
+    """
+    flags = cpuinfo("flags").split()
+    return (
+        cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags)
+    )
+
+
 def _product(dtype: torch.dtype) -> Callable[[], object]:
     """A product (M, K) x (K, N) in this type, as `layers.linear` computes it for inference."""
     import torch

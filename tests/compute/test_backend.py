@@ -163,7 +163,7 @@ def test_a_continued_run_keeps_its_format(monkeypatch: pytest.MonkeyPatch, capsy
 def test_who_multiplies_float32_matrices(
     monkeypatch: pytest.MonkeyPatch, float32_products: Any, vendor: str, flags: str, expected: str
 ) -> None:
-    monkeypatch.setattr(backend, "cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
+    monkeypatch.setattr(precision, "cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
     Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
     assert float32_products.fp32_precision == expected
 

@@ -2,9 +2,10 @@
 
 For a product of few rows with a large matrix, much of the time goes into rearranging the matrix for the kernel, at every call
 again. Weights that no longer change are rearranged ("packed") once. Greedy decoding of 32 rows with the GPT-2 124M shape in
-fp32 on 2 cores: 125 tokens/s without, 175 with packing. A single row is faster with the plain weights, so both are kept; in bf16
-only with PyTorch's own kernel, which is as fast as the memory: one row of 768 times a matrix of 2,304, not in the cache, takes
-0.26 ms by oneDNN, 0.20 packed, and 0.125 by PyTorch, on 2 cores of an AMD EPYC.
+fp32 on 2 cores: 125 tokens/s without, 175 with packing. A single row is faster with the plain weights, so both are kept. In bf16
+that is so only with PyTorch's own kernel, which is as fast as the memory: one row of 768 times a matrix of 2,304, not in the
+cache, takes 0.26 ms by oneDNN, 0.20 packed, and 0.125 by PyTorch, on 2 cores of an AMD EPYC. In fp32 it is not so where MKL is
+slow: all products of one row with the GPT-2 124M shape there take 40 ms by MKL, 19 packed; of 4 rows 61 and 15.
 An activation is applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
 In training, PyTorch writes the bias into every row and lets the kernel add the product to it. Where the result is larger than
 the processor's cache, this costs a tenth of the product, so the kernel gets the bias instead.
@@ -12,14 +13,19 @@ the processor's cache, this costs a tenth of the product, so the kernel gets the
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-_FEWEST_ROWS = {torch.bfloat16: 2, torch.float32: 8}  # with fewer, the plain product is faster
+from nlptools.compute.precision import has_slow_mkl
+
 _LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
+_LARGE_WEIGHT = (
+    1 << 17
+)  # elements: with 384 x 384, one row takes 53 microseconds by MKL, 28 packed; with 256 x 256 9 and 19
 _ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names for those of `layers.linear.ACTIVATIONS`
     "none": ("none", [], ""),
     "gelu_new": ("gelu", [], "tanh"),
@@ -36,6 +42,14 @@ def by_onednn(dtype: torch.dtype) -> bool:
         return available and bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
     settings = getattr(torch.backends.mkldnn, "matmul", None)  # missing before PyTorch 2.9
     return dtype == torch.float32 and getattr(settings, "fp32_precision", "") == "bf16"
+
+
+@cache
+def _fewest_rows(dtype: torch.dtype, large: bool) -> int:
+    """With fewer, the plain product is faster than that of a packed weight, which may be `large`."""
+    if dtype == torch.bfloat16:
+        return 2
+    return 1 if large and dtype == torch.float32 and has_slow_mkl() else 8
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
@@ -103,7 +117,7 @@ class PackedWeight:
         """Whether to multiply with the packed weight, which exists then."""
         if weight.requires_grad or x.device.type != "cpu" or x.requires_grad:
             return False
-        if x.numel() < _FEWEST_ROWS.get(x.dtype, 8) * x.shape[-1]:
+        if x.numel() < _fewest_rows(x.dtype, weight.numel() >= _LARGE_WEIGHT) * x.shape[-1]:
             return False
         if self.packed is None and self._available:
             try:

@@ -62,3 +62,18 @@ def test_the_setting_of_onednn_is_restored_after_an_error() -> None:
     with pytest.raises(RuntimeError):
         layer(torch.randn(1, 23).bfloat16())
     assert torch.backends.mkldnn.enabled
+
+
+@pytest.mark.parametrize(("slow", "outputs", "packs"), [(True, 600, True), (True, 500, False), (False, 600, False)])
+def test_one_row_in_float32_is_packed_where_mkl_is_slow(
+    monkeypatch: pytest.MonkeyPatch, slow: bool, outputs: int, packs: bool
+) -> None:
+    """If the matrix is large; and any few rows are, with the same numbers."""
+    monkeypatch.setattr(linear, "has_slow_mkl", lambda: slow)
+    monkeypatch.setattr(linear, "_fewest_rows", linear._fewest_rows.__wrapped__)
+    torch.manual_seed(4)
+    layer = Linear(256, outputs).requires_grad_(False)
+    for rows in (1, 3):
+        x = torch.randn(rows, 256)
+        assert torch.allclose(layer(x), F.linear(x, layer.weight, layer.bias), atol=1e-5)
+        assert (layer._packed.packed is not None) == packs
