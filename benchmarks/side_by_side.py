@@ -137,12 +137,12 @@ def machine() -> str:
     """One line about where the numbers come from."""
     import torch
 
-    from nlptools.compute import precision
+    from nlptools.compute import processor
 
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     gpu = f", {torch.cuda.get_device_name()}" if torch.cuda.is_available() else ""
-    matrix = "bf16 units" if precision.has_bf16() else "no bf16 units"
-    name = precision.processor()
+    matrix = "bf16 units" if processor.has_bf16() else "no bf16 units"
+    name = processor.name()
     return (
         f"{name}, {len(os.sched_getaffinity(0))} cores, {matrix}{gpu}; Python {platform.python_version()},"
         f" torch {torch.__version__}, commit {commit or '?'}"

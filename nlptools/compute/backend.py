@@ -74,8 +74,9 @@ import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
 from nlptools import environment, messages  # noqa: E402
-from nlptools.compute import cluster  # noqa: E402
-from nlptools.compute.precision import fastest, has_bf16, has_slow_mkl, processor  # noqa: E402
+from nlptools.compute import cluster, processor  # noqa: E402
+from nlptools.compute.precision import fastest  # noqa: E402
+from nlptools.compute.processor import has_bf16, has_slow_mkl  # noqa: E402
 from nlptools.configs import Compute  # noqa: E402
 from nlptools.errors import Unavailable, UsageError  # noqa: E402
 
@@ -310,7 +311,7 @@ class Backend:
 
     def describe(self) -> dict[str, Any]:
         """What to write beside a number: device, precision, threads, versions."""
-        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else processor()
+        name = torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else processor.name()
         return {
             "device": str(self.device),
             "hardware": name,

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from nlptools import messages
+from nlptools.compute import processor
 from nlptools.errors import BundleError, StreamError
 from nlptools.files import artifacts
 
@@ -33,7 +33,7 @@ def fastest() -> str:
     """ "bf16" or "fp32", whichever multiplies faster on this processor, which has instructions for both."""
     rates = measured_rates()
     messages.detail(
-        f"products on one core: {rates['fp32']:.0f} GFLOP/s in fp32, {rates['bf16']:.0f} in bf16 ({processor()})"
+        f"products on one core: {rates['fp32']:.0f} GFLOP/s in fp32, {rates['bf16']:.0f} in bf16 ({processor.name()})"
     )
     return "bf16" if rates["bf16"] > _ADVANTAGE * rates["fp32"] else "fp32"
 
@@ -46,8 +46,8 @@ def measured_rates() -> dict[str, float]:
     import torch
 
     limits = [f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ]
-    flags = set(cpuinfo("flags").split())
-    key = ", ".join([processor(), *(f for f in _FLAGS if f in flags), *limits, f"torch {torch.__version__}"])
+    flags = set(processor.cpuinfo("flags").split())
+    key = ", ".join([processor.name(), *(f for f in _FLAGS if f in flags), *limits, f"torch {torch.__version__}"])
     path = cache_file()
     entries = _read(path)
     if key not in entries:
@@ -88,41 +88,6 @@ def cache_file() -> Path:
     if not os.path.isabs(root):  # as the XDG specification has it
         root = os.path.expanduser("~/.cache")
     return Path(root) / "nlptools" / "precision.json"
-
-
-def cpuinfo(key: str) -> str:
-    """What Linux says of the processor: "flags", "model name", "vendor_id"; empty elsewhere."""
-    with contextlib.suppress(OSError):
-        line = re.search(rf"^{key}\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-        if line:
-            return line.group(1)
-    return ""
-
-
-def processor() -> str:
-    """The processor's name."""
-    import platform
-
-    return cpuinfo("model name") or platform.processor() or platform.machine()
-
-
-def has_bf16() -> bool:
-    """Whether the processor has instructions for products in bfloat16 (AMX-bf16 or AVX512-bf16)."""
-    if os.environ.get("NLPTOOLS_EMULATE_BF16"):  # for tests of the bf16 path on machines without it
-        return True
-    flags = cpuinfo("flags").split()
-    return "amx_bf16" in flags or "avx512_bf16" in flags
-
-
-def has_slow_mkl() -> bool:
-    """Whether oneDNN multiplies in float32 faster than MKL, which PyTorch prefers: on AMD's processors with AVX-512.
-
-    Not where they have AMX, whose bfloat16 oneDNN may round float32 to.
-    """
-    flags = cpuinfo("flags").split()
-    return (
-        cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags)
-    )
 
 
 def _product(dtype: torch.dtype) -> Callable[[], object]:

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from nlptools import environment, errors
-from nlptools.compute import backend, precision
+from nlptools.compute import backend, precision, processor
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 
@@ -103,7 +103,7 @@ def test_cores_are_those_of_the_affinity(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(precision, "cpuinfo", lambda key: "fpu sse avx512f avx512_vnni")
+    monkeypatch.setattr(processor, "cpuinfo", lambda key: "fpu sse avx512f avx512_vnni")
     cpu = torch.device("cpu")
     assert backend._precision("auto", cpu) == ("fp32", "device")
     with pytest.raises(errors.Unavailable, match="no bf16"):
@@ -111,7 +111,7 @@ def test_auto_never_emulates(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.Unavailable, match="CUDA"):
         backend._precision("fp16", cpu)
     for flag in ("amx_bf16", "avx512_bf16"):
-        monkeypatch.setattr(precision, "cpuinfo", lambda key, flag=flag: f"fpu {flag} sse")
+        monkeypatch.setattr(processor, "cpuinfo", lambda key, flag=flag: f"fpu {flag} sse")
         for faster in ("fp32", "bf16"):
             monkeypatch.setattr(backend, "fastest", lambda faster=faster: faster)
             assert backend._precision("auto", cpu) == (faster, "measurement")
@@ -140,12 +140,12 @@ def test_the_measured_format_is_told(
 def test_a_continued_run_keeps_its_format(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     here = Backend(torch.device("cpu"), "fp32", precision_by="measurement")
     assert here.continuing({}) is here
-    monkeypatch.setattr(precision, "cpuinfo", lambda key: "fpu avx512_bf16")
+    monkeypatch.setattr(processor, "cpuinfo", lambda key: "fpu avx512_bf16")
     kept = here.continuing({"precision": "bf16", "precision_by": "measurement"})
     assert (kept.precision, kept.precision_by) == ("bf16", "measurement")
     old = here.continuing({"precision": "bf16"})  # a record that does not say why
     assert (old.precision, old.precision_by) == ("bf16", "run") and capsys.readouterr().err == ""
-    monkeypatch.setattr(precision, "cpuinfo", lambda key: "fpu")
+    monkeypatch.setattr(processor, "cpuinfo", lambda key: "fpu")
     assert here.continuing({"precision": "bf16"}).precision == "bf16"
     assert "the run began in bf16, which cpu has no instructions for here" in capsys.readouterr().err
 
@@ -163,7 +163,7 @@ def test_a_continued_run_keeps_its_format(monkeypatch: pytest.MonkeyPatch, capsy
 def test_who_multiplies_float32_matrices(
     monkeypatch: pytest.MonkeyPatch, float32_products: Any, vendor: str, flags: str, expected: str
 ) -> None:
-    monkeypatch.setattr(precision, "cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
+    monkeypatch.setattr(processor, "cpuinfo", {"vendor_id": vendor, "flags": flags}.__getitem__)
     Backend(torch.device("cpu")).for_training(torch.nn.Linear(2, 2))
     assert float32_products.fp32_precision == expected
 

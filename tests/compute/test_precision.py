@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from nlptools.compute import precision
+from nlptools.compute import precision, processor
 
 SLOW_BF16 = {"fp32": 160.0, "bf16": 84.0}
 FAST_BF16 = {"fp32": 231.0, "bf16": 436.0}
@@ -27,7 +27,7 @@ def test_the_faster_format_is_taken(measured: list[dict[str, float]], monkeypatc
     for i, (rates, expected) in enumerate(
         [(SLOW_BF16, "fp32"), (FAST_BF16, "bf16"), ({"fp32": 100.0, "bf16": 105.0}, "fp32")]
     ):
-        monkeypatch.setattr(precision, "processor", lambda i=i: f"processor {i}")
+        monkeypatch.setattr(processor, "name", lambda i=i: f"processor {i}")
         measured.append(rates)
         assert precision.fastest() == expected and not measured
         assert precision.fastest() == expected, "the second time nothing is measured"
@@ -37,7 +37,7 @@ def test_what_changes_the_rates_is_measured_on_its_own(
     measured: list[dict[str, float]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     flags = {"flags": "fpu avx512f avx512_bf16 amx_bf16 amx_tile", "model name": "Xeon"}
-    monkeypatch.setattr(precision, "cpuinfo", flags.__getitem__)
+    monkeypatch.setattr(processor, "cpuinfo", flags.__getitem__)
     measured.extend([FAST_BF16, SLOW_BF16, SLOW_BF16, FAST_BF16])
     assert precision.fastest() == "bf16"
     flags["flags"] = "fpu avx512f avx512_bf16"  # the same processor, its AMX hidden by the hypervisor

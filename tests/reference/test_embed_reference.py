@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import nlptools
-from nlptools.compute.precision import has_bf16
+from nlptools.compute.processor import has_bf16
 from nlptools.configs import Compute
 from nlptools.configs.embed import Embed
 

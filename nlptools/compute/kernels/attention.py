@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 from nlptools.compute.kernels.dropout import as_factors, keep_mask
 from nlptools.compute.kernels.linear import by_onednn
-from nlptools.compute.precision import cpuinfo
+from nlptools.compute.processor import cpuinfo
 
 _CHUNK_SCORES = 1 << 20  # scores computed at a time: they stay in the cache
 _MOST_WEIGHTS = 1 << 25  # attention weights of one layer that are kept for backward, unless dropout needs them kept

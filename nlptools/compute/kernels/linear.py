@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.precision import has_slow_mkl
+from nlptools.compute.processor import has_slow_mkl
 
 _LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
 _LARGE_WEIGHT = (

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_encoder_decoders import BACKEND, EOS, FORMS, next_scores, some_sources, source_batch, tiny
 
-from nlptools.compute.precision import has_bf16
+from nlptools.compute.processor import has_bf16
 from nlptools.configs.generation import Generate
 from nlptools.inference.generation.continuation import Continuation
 from nlptools.inference.generation.decoding import translate

@@ -1,0 +1,43 @@
+"""What the processor is, and what it can do, as Linux says."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from pathlib import Path
+
+
+def cpuinfo(key: str) -> str:
+    """What Linux says of the processor: "flags", "model name", "vendor_id"; empty elsewhere."""
+    with contextlib.suppress(OSError):
+        line = re.search(rf"^{key}\s*:\s*(.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+        if line:
+            return line.group(1)
+    return ""
+
+
+def name() -> str:
+    """The processor's name."""
+    import platform
+
+    return cpuinfo("model name") or platform.processor() or platform.machine()
+
+
+def has_bf16() -> bool:
+    """Whether the processor has instructions for products in bfloat16 (AMX-bf16 or AVX512-bf16)."""
+    if os.environ.get("NLPTOOLS_EMULATE_BF16"):  # for tests of the bf16 path on machines without it
+        return True
+    flags = cpuinfo("flags").split()
+    return "amx_bf16" in flags or "avx512_bf16" in flags
+
+
+def has_slow_mkl() -> bool:
+    """Whether oneDNN multiplies in float32 faster than MKL, which PyTorch prefers: on AMD's processors with AVX-512.
+
+    Not where they have AMX, whose bfloat16 oneDNN may round float32 to.
+    """
+    flags = cpuinfo("flags").split()
+    return (
+        cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags)
+    )
