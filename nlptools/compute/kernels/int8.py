@@ -50,7 +50,7 @@ class Int8Weight:
     """A frozen matrix (D, E) in 8 bits: codes int8, and a scale (D,) float32 for each output."""
 
     def __init__(self, codes: Tensor, scales: Tensor) -> None:
-        self.outputs, self.inputs = codes.shape
+        self.outputs = len(scales)
         self.packed = _packed(codes, scales)
         # an overload by name: looking for it at each product takes as long as a small operation
         self._multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
@@ -62,11 +62,11 @@ class Int8Weight:
 
     def product(self, x: Tensor, bias: Tensor | None) -> Tensor:
         """x (..., E) times weight^T (E, D), plus bias -> (..., D), in the type of x."""
-        rows = x.float()  # itself where it is float32
-        out = self._one(rows) if x.numel() == self.inputs else self._many(rows)
+        rows = x.reshape(-1, x.shape[-1]).float()
+        out = self._one(rows) if len(rows) == 1 else self._many(rows)
         if bias is not None:
             out.add_(bias)
-        return out.to(x.dtype)
+        return out.view(*x.shape[:-1], self.outputs).to(x.dtype)
 
     def _one(self, row: Tensor) -> Tensor:
         """The kernel takes the scale of a single row along."""
@@ -78,7 +78,7 @@ class Int8Weight:
         return self._multiplied(rows / scales, 1.0).mul_(scales)
 
     def _multiplied(self, rows: Tensor, scale: float) -> Tensor:
-        """The product of rows (..., E), rounded to multiples of the scale, and the weights."""
+        """The product of rows (N, E), rounded to multiples of the scale, and the weights."""
         out: Tensor = self._multiply(rows, scale, _ZERO, self.packed)
         return out
 

@@ -22,7 +22,7 @@ def rounded(x: Tensor) -> Tensor:
     return (x / scale).round() * scale
 
 
-@pytest.mark.parametrize("shape", [(1, 24), (7, 24), (2, 3, 24), (1, 1, 24)])
+@pytest.mark.parametrize("shape", [(1, 24), (7, 24), (2, 3, 24), (1, 1, 24), (24,)])
 @pytest.mark.parametrize("with_bias", [True, False])
 def test_the_product_is_that_of_the_rounded_numbers(shape: tuple[int, ...], with_bias: bool) -> None:
     torch.manual_seed(1)
