@@ -108,17 +108,23 @@ def attention(
     if G < H:
         key, value = (each.repeat_interleave(H // G, 1) for each in (key, value))
     few = T <= _FEW_QUERIES and query.device.type == "cpu" and not query.requires_grad and not causal and not dropout
-    # one query of a small batch is the one case in which a fused kernel wins
-    if few and key.dtype == torch.float32 and (T > 1 or B * H >= _MANY_HEADS):
-        scores_BHTS = torch.matmul(query.float() * K**-0.5, key.transpose(-1, -2))
-        if mask is not None:
-            scores_BHTS += _bias(mask, torch.float32)[:, None]
-        return torch.matmul(scores_BHTS.softmax(-1), value).to(query.dtype)
-    if few and key.dtype == torch.float32 != query.dtype:
-        return F.scaled_dot_product_attention(query.float(), key, value, attn_mask=mask).to(query.dtype)
+    if few and key.dtype == torch.float32:
+        return _few_queries(query.float(), key, value, mask).to(query.dtype)
     if key.dtype != query.dtype:
         key, value = key.to(query.dtype), value.to(query.dtype)
     return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, dropout_p=dropout, is_causal=causal)
+
+
+def _few_queries(query_BHTK: Tensor, key_BHSK: Tensor, value_BHSK: Tensor, mask: Tensor | None) -> Tensor:
+    """-> (B, H, T, K), all in float32; see `attention`."""
+    B, H, T, K = query_BHTK.shape
+    # one query of a small batch is the one case in which a fused kernel wins
+    if T == 1 and B * H < _MANY_HEADS:
+        return F.scaled_dot_product_attention(query_BHTK, key_BHSK, value_BHSK, attn_mask=mask)
+    scores_BHTS = torch.matmul(query_BHTK * K**-0.5, key_BHSK.transpose(-1, -2))
+    if mask is not None:
+        scores_BHTS += _bias(mask, torch.float32)[:, None]
+    return torch.matmul(scores_BHTS.softmax(-1), value_BHSK)
 
 
 def type_of_kept_keys(device: torch.device) -> torch.dtype | None:
