@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight
@@ -37,13 +37,11 @@ def quantize(model: Any) -> None:
         if isinstance(module, nn.Embedding) and not model.streams:
             module.register_forward_hook(lambda module, ids, rows: rows.float())
         else:
-            module._apply(_as_float32, recurse=False)
+            for tensor in (*module.parameters(recurse=False), *module.buffers(recurse=False)):
+                if tensor.is_floating_point():
+                    tensor.data = tensor.data.float()
     head = model.output
     if isinstance(head, Projection):
         # an untied matrix is one of the layers
         head.int8 = head.matrix.int8 if isinstance(head.matrix, Linear) else Int8Weight.of(head.matrix.weight)
         head._packed = PackedWeight()
-
-
-def _as_float32(parameter: Tensor) -> Tensor:
-    return parameter.float() if parameter.is_floating_point() else parameter

@@ -23,9 +23,8 @@ from torch.nn import functional as F
 from nlptools.compute.processor import has_slow_mkl
 
 _LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
-_LARGE_WEIGHT = (
-    1 << 17
-)  # elements: with 384 x 384, one row takes 53 microseconds by MKL, 28 packed; with 256 x 256 9 and 19
+# Elements of a large weight. With 384 x 384, one row takes 53 microseconds by MKL, 28 packed; with 256 x 256 9 and 19
+_LARGE_WEIGHT = 1 << 17
 _ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names for those of `layers.linear.ACTIVATIONS`
     "none": ("none", [], ""),
     "gelu_new": ("gelu", [], "tanh"),
