@@ -327,6 +327,18 @@ def test_manual_pages_and_completions_are_fresh(tmp_path):
         assert not stale, f"stale: {stale}; run python -m nlptools.cli.manual.pages man/"
 
 
+def test_manual_pages_keep_tables_headings_and_names_of_values():
+    from nlptools.cli.manual import pages
+
+    written = pages.pages()
+    assert ".EX\ntldr  " in written["nlptools-prompt.1"]
+    assert "\n\\fB\\-\\-words\\fR \\fILABEL=WORD,\\fR...\n" in written["nlptools-prompt.1"]
+    assert "\n.SS Words\n" in written["nlptools-language-models.7"]
+    for name, page in written.items():
+        for line in page.split("\n"):
+            assert not line.startswith(("\\eb", "###", "```")), f"{name}: {line}"
+
+
 def test_the_wheel_will_hold_manual_pages_and_completions():
     config = ConfigParser()
     config.read(ROOT / "setup.cfg")

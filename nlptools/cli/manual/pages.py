@@ -136,6 +136,8 @@ def _prose(block: str) -> Iterator[str]:
     """A heading, a list or a paragraph; comments and empty blocks are left out."""
     if block.startswith("## "):
         yield f".SH {_text(block[3:].upper())}"
+    elif block.startswith("### "):
+        yield f".SS {_text(block[4:])}"
     elif block.startswith("* "):
         for item in re.split(r"^\* ", block, flags=re.MULTILINE)[1:]:
             term = re.match(r"\*\*(.*?)\*\*: ", item)
@@ -178,24 +180,24 @@ def _options(options: Iterable[click.Parameter], context: click.Context) -> Iter
 
 def _flags(names: str) -> str:
     """The flags of an option in bold, its metavar in italics."""
-    flags, _, value = names.partition(" ") if " / " not in names and "," not in names else (names, "", "")
-    if "," in names and " / " not in names:
-        flags, _, value = names.partition(", ")[2].partition(" ")
-        flags = f"{names.partition(', ')[0]}, {flags}"
+    match = re.fullmatch(r"((?:-[\w-]+, )*-[\w-]+(?: / -[\w-]+)?)(?: (.*))?", names)
+    assert match is not None
+    flags, value = match.groups("")
     bold = re.sub(r"--?[A-Za-z][\w-]*", lambda m: rf"\fB{_text(m.group())}\fR", flags)
     return f"{bold} {_metavar(value)}".rstrip()
 
 
 def _metavar(text: str) -> str:
-    """Names in italics, brackets and dots upright."""
-    return re.sub(r"[^\[\]|.]+(?:\.\w+)*", lambda m: rf"\fI{_text(m.group())}\fR", text) if text else ""
+    """Names in italics, brackets and dots upright; a long list of names may be broken into lines."""
+    italic = re.sub(r"[^\[\]|.]+(?:\.\w+)*", lambda m: rf"\fI{_text(m.group())}\fR", text)
+    return italic.replace("|", r"|\:\%")
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs separated by empty lines; a paragraph that begins with a line \\b keeps its line breaks."""
+    """Paragraphs separated by empty lines; one that begins with a line \\b, also of a raw string, keeps its line breaks."""
     for paragraph in re.split(r"\n\s*\n", text.strip()):
         lines = [line.strip() for line in paragraph.strip().split("\n")]
-        if lines[0] == "\b":
+        if lines[0] in ("\b", r"\b"):
             yield from (".PP", ".EX", *map(_text, lines[1:]), ".EE")
         else:
             yield from (".PP", _text(" ".join(lines)))
