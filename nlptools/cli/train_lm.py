@@ -69,9 +69,9 @@ def command(
 ) -> None:
     """Train a language model on text.
 
-    Text from files or standard input is encoded once into the output directory, then a Transformer (GPT-2's) or an LSTM is
-    trained on it, or its n-grams are counted. If a training is stopped by a signal, a time limit or a crash, the same
-    command continues it; the final weights are the same as without the interruption.
+    Text from files or standard input is encoded once into the output directory, then a neural model is trained on it, or its
+    n-grams are counted. If a training is stopped by a signal, a time limit or a crash, the same command continues it; the
+    final weights are the same as without the interruption.
     """
     from nlptools.files import streams
 
