@@ -176,6 +176,12 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
 
 
 @pytest.fixture
+def bf16_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--precision bf16 also computes on processors that have no units for it."""
+    monkeypatch.setenv("NLPTOOLS_EMULATE_BF16", "1")
+
+
+@pytest.fixture
 def float32_products() -> Iterator[Any]:
     """PyTorch's setting of float32 products on a CPU, at its beginning; put back afterwards."""
     import torch

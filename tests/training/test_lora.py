@@ -84,9 +84,9 @@ def test_a_run_does_not_go_on_from_another_base(tmp_path: Path) -> None:
         train(tmp_path, path, **LORA)
 
 
+@pytest.mark.usefixtures("bf16_everywhere")
 def test_a_run_in_16_bits_learns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tests.tasks.tiny_tasks.FP32", Compute(device="cpu", precision="bf16", threads=1))
-    monkeypatch.setattr("nlptools.compute.backend.has_bf16", lambda: True)
     path, valid = table(tmp_path / "a.tsv", texts(200)), table(tmp_path / "b.tsv", texts(40, 1))
     assert train(tmp_path, path, valid, epochs=6.0, **LORA).metrics["valid_accuracy"] > 0.9
 
@@ -171,6 +171,7 @@ def test_ppo_stops_and_goes_on(tmp_path: Path, critic: str) -> None:
     assert not same(weights(tmp_path / "base"), weights(tmp_path / "out"))
 
 
+@pytest.mark.usefixtures("bf16_everywhere")
 @pytest.mark.parametrize(("precision", "near"), [("fp32", 1e-4), ("bf16", 0.02)])
 def test_rewards_rise(tmp_path: Path, precision: str, near: float) -> None:
     compute = replace(FP32, precision=precision)

@@ -48,6 +48,7 @@ def train(tmp_path: Path, **changes: Any) -> Trained:
     return ppo.train_ppo([str(tmp_path / "prompts.txt")], TrainPPO(**{**task, **changes}), run, compute)
 
 
+@pytest.mark.usefixtures("bf16_everywhere")
 @pytest.mark.parametrize(
     ("algorithm", "precision", "near"),
     [("ppo", "fp32", 1e-4), ("grpo", "fp32", 1e-4), ("rloo", "fp32", 1e-4), ("ppo", "bf16", 0.02)],
@@ -93,6 +94,7 @@ def test_units_of_rewards_do_not_matter(tmp_path: Path, algorithm: str) -> None:
     assert rows(tmp_path / "raw", "train")[0]["reward"] == one[0]["reward"]
 
 
+@pytest.mark.usefixtures("bf16_everywhere")
 @pytest.mark.parametrize(("call", "precision"), [(3, "fp32"), (17, "fp32"), (3, "bf16")])
 def test_stop_and_go_on(tmp_path: Path, call: int, precision: str) -> None:
     """Within a rollout, and before a new one."""
