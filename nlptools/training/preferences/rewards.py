@@ -6,6 +6,7 @@ import json
 import math
 import os
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -19,6 +20,7 @@ from nlptools.inference.loading import load
 from nlptools.inference.prediction import Predictor
 from nlptools.text.chat_templates import after_answer
 
+_LONGEST = 4096  # bytes of a line of a reward command that are read
 _HINT = "a checkpoint is saved: the same command continues"
 
 
@@ -97,17 +99,30 @@ class RewardCommand:
 
     def __call__(self, samples: Sequence[Sample]) -> list[float]:
         """See `Reward`."""
-        lines = "".join(json.dumps(vars(sample), ensure_ascii=False) + "\n" for sample in samples)
-        done = subprocess.run(self.command, shell=True, input=lines.encode(), capture_output=True, check=False)
-        if done.returncode:
-            said = done.stderr.decode("utf-8", "replace").strip().split("\n")[-1]
-            raise self._refuse(f"ended with status {done.returncode}" + (f": {shown(said)}" if said else ""))
-        numbers = done.stdout.decode("utf-8", "replace").split("\n")
-        if numbers[-1] == "":
-            numbers.pop()
-        if len(numbers) != len(samples):
+        numbers, status, said = self._run(samples)
+        if len(numbers) > len(samples):
+            raise self._refuse(f"wrote more lines than there are samples ({len(samples)})")
+        if status:
+            raise self._refuse(f"ended with status {status}" + (f": {shown(said)}" if said else ""))
+        if len(numbers) < len(samples):
             raise self._refuse(f"wrote {len(numbers)} lines for {len(samples)} samples")
         return [self._number(line, text) for line, text in enumerate(numbers, 1)]
+
+    def _run(self, samples: Sequence[Sample]) -> tuple[list[str], int, str]:
+        """The lines that the command writes, at most one too many; its status, and its last line on standard error."""
+        with tempfile.TemporaryFile() as judged, tempfile.TemporaryFile() as said:
+            for sample in samples:
+                judged.write(json.dumps(vars(sample), ensure_ascii=False).encode() + b"\n")
+            judged.seek(0)
+            with subprocess.Popen(
+                self.command, shell=True, stdin=judged, stdout=subprocess.PIPE, stderr=said
+            ) as process:
+                assert process.stdout is not None
+                # bounded: a command that never ends its output must not fill the memory
+                lines = [line for _ in range(len(samples) + 1) if (line := process.stdout.readline(_LONGEST))]
+            said.seek(max(0, said.seek(0, os.SEEK_END) - _LONGEST))
+            last = said.read().decode("utf-8", "replace").strip().split("\n")[-1]
+            return [line.decode("utf-8", "replace").rstrip("\n") for line in lines], process.returncode, last
 
     def _number(self, line: int, text: str) -> float:
         try:

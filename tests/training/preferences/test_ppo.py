@@ -248,3 +248,14 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no prompts"):
         train(tmp_path)
     assert RewardCommand("cat > /dev/null; echo 2.5")([Sample("a", "b", True)]) == [2.5]
+
+
+@pytest.mark.parametrize("endless", ["yes 1", "cat /dev/zero", "yes | tr -d '\\n'"])
+def test_a_reward_command_that_never_ends_its_output_is_stopped(endless: str) -> None:
+    with pytest.raises(DataError, match=r"more lines than there are samples \(1\)"):
+        RewardCommand(endless)([Sample("a", "b", True)])
+
+
+def test_much_on_standard_error_does_not_stop_a_reward_command() -> None:
+    samples = [Sample("a", "b", True)] * 2
+    assert RewardCommand("dd if=/dev/zero bs=1M count=1 >&2; seq 2")(samples) == [1.0, 2.0]
