@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from nlptools.inference.conversation import Conversation
 
 HELP = "/reset forgets the conversation, /save FILE writes it as JSON lines, /quit or the end of input leaves.\n"
+EXPECTED = 'a line such as {"content": "Who are you?"}'  # on a pipe
 
 
 @make_command(
@@ -138,13 +139,14 @@ def answers(blocks: Iterable[Block], conversation: Conversation) -> Iterator[str
 
     for block in blocks:
         for number, line in enumerate(block.lines, block.start):
-            record = parse_json_object(line, block.path, number)
+            record = parse_json_object(line, block.path, number, EXPECTED)
             if record.get("reset") is True:
                 conversation.reset()
                 continue
             content = record.get("content")
             if not isinstance(content, str) or record.get("role", "user") != "user":
-                raise DataError('expected a message of the user under "content"', path=block.path, line=number)
+                message = 'expected a message of the user under "content"'
+                raise DataError(message, path=block.path, line=number, hint=EXPECTED)
             try:
                 answer = conversation.ask(content)
             except DataError as error:

@@ -366,7 +366,8 @@ def _precision(name: str, device: torch.device) -> tuple[str, str]:
             return "fp32", "device"
         return (fastest(), "measurement") if device.type == "cpu" else ("bf16", "device")
     if name == "bf16" and not _has_bf16(device):
-        raise Unavailable(f"{device.type} has no bf16 arithmetic here, and emulating it is slower than fp32")
+        message = f"{device.type} has no bf16 arithmetic here, and emulating it is slower than fp32"
+        raise Unavailable(message, hint="use --precision auto")
     if name == "fp16" and device.type != "cuda":
         raise Unavailable("fp16 needs a CUDA device", hint="use --precision auto")
     return name, "option"

@@ -35,14 +35,14 @@ def unescape(text: str) -> str:
     return "".join(out)
 
 
-def parse_json_object(line: str, path: str, number: int) -> dict[str, Any]:
-    """Parse a line with a JSON object. Raises DataError, with file and line, for anything else."""
+def parse_json_object(line: str, path: str, number: int, hint: str | None = None) -> dict[str, Any]:
+    """Parse a line with a JSON object. Raises DataError, with file, line and `hint`, for anything else."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not valid JSON: {error}", path=path, line=number) from None
+        raise DataError(f"not valid JSON: {error}", path=path, line=number, hint=hint) from None
     if not isinstance(value, dict):
-        raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number)
+        raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number, hint=hint)
     return value
 
 

@@ -116,7 +116,7 @@ def chat_template(name: str) -> Conversation:
     if source is None:
         raise BundleError(
             f"{display(name)}: has no chat template",
-            hint=f"--chat takes a known format, too: {', '.join(FORMATS)}; and --template other prompts",
+            hint=f"--chat also takes the name of a format: {', '.join(FORMATS)}",
         )
     known = next((form for form in FORMATS.values() if form.source == source), None)
     return known or _Jinja(name, source, _special_tokens(path, tokenizer))
