@@ -39,9 +39,17 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 
 def save_tensors(path: Path, tensors: Mapping[str, Any]) -> None:
     """Write a safetensors file atomically. Raises StreamError."""
-    from safetensors.torch import save as serialize
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
 
-    atomic.write_whole(path, serialize(dict(tensors), metadata={"format": "pt"}))
+    def write(name: str) -> None:  # into the file itself: the bytes of a whole file would be copies of all tensors
+        try:
+            save_file(dict(tensors), name, metadata={"format": "pt"})
+        except SafetensorError as error:
+            number = re.search(r"\(os error (\d+)\)", str(error))
+            raise (OSError(int(number[1]), os.strerror(int(number[1]))) if number else OSError(str(error))) from None
+
+    atomic.fill_named(path, write)
 
 
 def write_manifest(directory: Path, names: list[str]) -> None:

@@ -198,11 +198,21 @@ def copy_whole(source: str | Path, path: str | Path) -> None:
 
 def fill(target: Path, write: Callable[[IO[bytes]], object]) -> None:
     """Write a file atomically: `write` gets a stream for its content. Raises StreamError."""
+
+    def fill_stream(name: str) -> None:
+        with open(name, "wb") as stream:
+            write(stream)
+
+    fill_named(target, fill_stream)
+
+
+def fill_named(target: Path, write: Callable[[str], object]) -> None:
+    """Write a file atomically: `write` gets the name of an empty file for its content. Raises StreamError for an OSError."""
     try:
         handle, temporary = temporary_file(target)
+        os.close(handle)
         try:
-            with open(handle, "wb") as stream:
-                write(stream)
+            write(temporary)
             publish(temporary, target)
         finally:
             discard(temporary)
