@@ -54,7 +54,7 @@ def test_options_of_a_line_under_both_names() -> None:
         ({"messages": []}, '"messages"'),
         ({"messages": [{"role": "user"}]}, '"content"'),
         ({"messages": [{"role": "user", "content": "a"}]}, "chat template"),
-        ({"prompt": "a", "max_tokens": 0}, 'a whole number from 1 to 2.14748e+09 under "max_tokens"'),
+        ({"prompt": "a", "max_tokens": 0}, 'a whole number from 1 to 2,147,483,647 under "max_tokens"'),
         ({"prompt": "a", "max_tokens": 1.5}, '"max_tokens"'),
         ({"prompt": "a", "max_tokens": True}, '"max_tokens"'),
         ({"prompt": "a", "temperature": "hot"}, '"temperature"'),
