@@ -278,8 +278,10 @@ class _Job:
         """The trainer of the tables; GloVe's counts are written to files of `place`."""
         settings, seed, train, cores = self.settings, self.devices.seed, text.train, self.cores
         device = self.backend.device
-        alone = self.devices.deterministic or settings.loss == "softmax" or device.type != "cpu"
-        torch.set_num_threads(cores if alone else 1)
+        softmax = settings.loss == "softmax"
+        alone = self.devices.deterministic or softmax or device.type != "cpu"
+        # threads that share a sum over the pairs of a full softmax round it differently from a single one
+        torch.set_num_threads(1 if not alone or (self.devices.deterministic and softmax) else cores)
         workers = 1 if alone else cores
         if settings.model == "glove":
             return glove.trainer(settings, train, text.valid, tables, place, seed, workers, cores)
