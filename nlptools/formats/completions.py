@@ -150,8 +150,8 @@ def _value(key: str, value: Any) -> Any:
     whole = str(field.type).startswith("int")
     fine = isinstance(value, int if whole else int | float) and not isinstance(value, bool) and math.isfinite(value)
     if not fine or not low <= value <= high:
-        limits = f"{low:,.0f} to {high:,.0f}" if whole else f"{low:g} to {high:g}"
-        raise UsageError(f'expected a {"whole " if whole else ""}number from {limits} under "{key}"')
+        range_ = f"{low:,.0f} to {high:,.0f}" if whole else f"{low:g} to {high:g}"
+        raise UsageError(f'expected a {"whole " if whole else ""}number from {range_} under "{key}"')
     return value if whole else float(value)
 
 
