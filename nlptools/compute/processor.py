@@ -32,12 +32,15 @@ def has_bf16() -> bool:
     return "amx_bf16" in flags or "avx512_bf16" in flags
 
 
+def is_amd() -> bool:
+    """Whether it is one of AMD's, on which MKL, with which PyTorch multiplies in float32, is slow for few rows."""
+    return cpuinfo("vendor_id") in ("AuthenticAMD", "HygonGenuine")
+
+
 def has_slow_mkl() -> bool:
-    """Whether oneDNN multiplies in float32 faster than MKL, which PyTorch prefers: on AMD's processors with AVX-512.
+    """Whether oneDNN multiplies in float32 faster than MKL whatever the shape: on AMD's processors with AVX-512.
 
     Not where they have AMX, whose bfloat16 oneDNN may round float32 to.
     """
     flags = cpuinfo("flags").split()
-    return (
-        cpuinfo("vendor_id") == "AuthenticAMD" and "avx512bw" in flags and not any(f.startswith("amx") for f in flags)
-    )
+    return is_amd() and "avx512bw" in flags and not any(flag.startswith("amx") for flag in flags)

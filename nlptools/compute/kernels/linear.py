@@ -4,8 +4,9 @@ For a product of few rows with a large matrix, much of the time goes into rearra
 again. Weights that no longer change are rearranged ("packed") once. Greedy decoding of 32 rows with the GPT-2 124M shape in
 fp32 on 2 cores: 125 tokens/s without, 175 with packing. A single row is faster with the plain weights, so both are kept. In bf16
 that is so only with PyTorch's own kernel, which is as fast as the memory: one row of 768 times a matrix of 2,304, not in the
-cache, takes 0.26 ms by oneDNN, 0.20 packed, and 0.125 by PyTorch, on 2 cores of an AMD EPYC. In fp32 it is not so where MKL is
-slow: all products of one row with the GPT-2 124M shape there take 40 ms by MKL, 19 packed; of 4 rows 61 and 15.
+cache, takes 0.26 ms by oneDNN, 0.20 packed, and 0.125 by PyTorch, on 2 cores of an AMD EPYC. In fp32 it is not so on AMD's
+processors, with AVX-512 or without: all products of one row with the GPT-2 124M shape take 40 ms by MKL, 19 packed; of 4 rows
+61 and 15.
 An activation is applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
 In training, PyTorch writes the bias into every row and lets the kernel add the product to it. Where the result is larger than
 the processor's cache, this costs a tenth of the product, so the kernel gets the bias instead.
@@ -20,7 +21,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.processor import has_slow_mkl
+from nlptools.compute.processor import is_amd
 
 _LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
 # Elements of a large weight. With 384 x 384, one row takes 53 microseconds by MKL, 28 packed; with 256 x 256 9 and 19
@@ -48,7 +49,7 @@ def _fewest_rows(dtype: torch.dtype, large: bool) -> int:
     """With fewer, the plain product is faster than that of a packed weight, which may be `large`."""
     if dtype == torch.bfloat16:
         return 2
-    return 1 if large and dtype == torch.float32 and has_slow_mkl() else 8
+    return 1 if large and dtype == torch.float32 and is_amd() else 8
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:

@@ -69,7 +69,7 @@ def test_one_row_in_float32_is_packed_where_mkl_is_slow(
     monkeypatch: pytest.MonkeyPatch, slow: bool, outputs: int, packs: bool
 ) -> None:
     """If the matrix is large; and any few rows are, with the same numbers."""
-    monkeypatch.setattr(linear, "has_slow_mkl", lambda: slow)
+    monkeypatch.setattr(linear, "is_amd", lambda: slow)
     monkeypatch.setattr(linear, "_fewest_rows", linear._fewest_rows.__wrapped__)
     torch.manual_seed(4)
     layer = Linear(256, outputs).requires_grad_(False)
