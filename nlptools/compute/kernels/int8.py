@@ -8,32 +8,48 @@ others.
 PyTorch has two kernels for this. FBGEMM's rounds the input itself and has little overhead. oneDNN's takes 40 microseconds before
 it begins, and multiplies two signed integers in a loop on processors without AMX. One row of 768 times a matrix of 2,304, not in
 the cache, on two cores of an AMD EPYC: 0.09 ms by FBGEMM, 0.16 by oneDNN (its input unsigned), 0.13 in bf16; 32 rows: 0.2 and
-0.3.
+0.3. Without VNNI, FBGEMM cuts off sums of two products at 16 bits; inputs of 7 bits keep them below that, and are rounded
+twice as coarsely.
 """
 
 from __future__ import annotations
 
 import warnings
+from functools import cache
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 _LARGEST = 127
-_ZERO = 128  # FBGEMM's input is unsigned
 _CHUNK = 4096  # rows of a matrix that are converted at a time
 _SMALLEST = 1e-30  # peak of a row of zeros
 
 
+class InputCodes(NamedTuple):
+    """The unsigned codes of an input: that of zero, and by how much the largest exceeds it."""
+
+    zero: int
+    largest: int
+
+
 def available() -> bool:
-    """Whether this PyTorch has the kernel for this processor, with exact sums: without VNNI, sums of two products are cut off
-    at 16 bits.
-    """
-    try:
-        codes = torch.full((2, 4), _LARGEST, dtype=torch.int8)
-        product = Int8Weight(codes, torch.ones(2) / _LARGEST).product(torch.ones(1, 4), None)
-    except (AttributeError, RuntimeError):
-        return False
-    return bool((product - 4).abs().max() < 0.1)
+    """Whether this PyTorch has the kernel for this processor."""
+    return input_codes() is not None
+
+
+@cache
+def input_codes() -> InputCodes | None:
+    """The widest codes of an input with which this processor's sums are exact."""
+    for codes in (InputCodes(128, 127), InputCodes(64, 63)):
+        try:
+            weight = _packed(torch.full((2, 4), _LARGEST, dtype=torch.int8), torch.ones(2))
+            product = _multiply()(torch.full((1, 4), float(codes.largest)), 1.0, codes.zero, weight)
+        except (AttributeError, RuntimeError):
+            return None
+        if bool((product == 4 * _LARGEST * codes.largest).all()):
+            return codes
+    return None
 
 
 def quantized(weight: Tensor) -> tuple[Tensor, Tensor]:
@@ -50,10 +66,11 @@ class Int8Weight:
     """A frozen matrix (D, E) in 8 bits: codes int8, and a scale (D,) float32 for each output."""
 
     def __init__(self, codes: Tensor, scales: Tensor) -> None:
-        self.outputs = len(scales)
-        self.packed = _packed(codes, scales)
-        # an overload by name: looking for it at each product takes as long as a small operation
-        self._multiply = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
+        of_input = input_codes()
+        assert of_input is not None, "not available"
+        self.outputs, self.packed = len(scales), _packed(codes, scales)
+        self._zero, self._largest = of_input
+        self._multiply = _multiply()
 
     @classmethod
     def of(cls, weight: Tensor) -> Int8Weight:
@@ -71,16 +88,21 @@ class Int8Weight:
     def _one(self, row: Tensor) -> Tensor:
         """The kernel takes the scale of a single row along."""
         low, high = torch.aminmax(row)
-        return self._multiplied(row, max(-float(low), float(high), _SMALLEST) / _LARGEST)
+        return self._multiplied(row, max(-float(low), float(high), _SMALLEST) / self._largest)
 
     def _many(self, rows: Tensor) -> Tensor:
-        scales = rows.abs().amax(-1, keepdim=True).clamp_(min=_SMALLEST).div_(_LARGEST)
+        scales = rows.abs().amax(-1, keepdim=True).clamp_(min=_SMALLEST).div_(self._largest)
         return self._multiplied(rows / scales, 1.0).mul_(scales)
 
     def _multiplied(self, rows: Tensor, scale: float) -> Tensor:
         """The product of rows (N, E), rounded to multiples of the scale, and the weights."""
-        out: Tensor = self._multiply(rows, scale, _ZERO, self.packed)
+        out: Tensor = self._multiply(rows, scale, self._zero, self.packed)
         return out
+
+
+def _multiply() -> Any:
+    """The kernel. An overload by name: looking for it at each product takes as long as a small operation."""
+    return torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default
 
 
 def _packed(codes: Tensor, scales: Tensor) -> object:

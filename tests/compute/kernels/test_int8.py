@@ -16,10 +16,16 @@ from nlptools.compute.kernels.int8 import Int8Weight, quantized
 pytestmark = pytest.mark.skipif(not int8.available(), reason="no products in 8 bits for this processor")
 
 
-def rounded(x: Tensor) -> Tensor:
-    """Each row to 255 equidistant numbers between its peak and minus that."""
-    scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-30) / 127
+def rounded(x: Tensor, largest: int = 127) -> Tensor:
+    """Each row to equidistant numbers between its peak and minus that, `largest` of them on each side of 0."""
+    scale = x.abs().amax(-1, keepdim=True).clamp(min=1e-30) / largest
     return (x / scale).round() * scale
+
+
+def rounded_input(x: Tensor) -> Tensor:
+    codes = int8.input_codes()
+    assert codes is not None
+    return rounded(x, codes.largest)
 
 
 @pytest.mark.parametrize("shape", [(1, 24), (7, 24), (2, 3, 24), (1, 1, 24), (24,)])
@@ -27,7 +33,7 @@ def rounded(x: Tensor) -> Tensor:
 def test_the_product_is_that_of_the_rounded_numbers(shape: tuple[int, ...], with_bias: bool) -> None:
     torch.manual_seed(1)
     x, weight, bias = torch.randn(shape), torch.randn(40, 24), torch.randn(40) if with_bias else None
-    wanted = rounded(x) @ rounded(weight).T + (0 if bias is None else bias)
+    wanted = rounded_input(x) @ rounded(weight).T + (0 if bias is None else bias)
     ours = Int8Weight.of(weight)
     assert torch.allclose(ours.product(x, bias), wanted, atol=1e-4)
     assert float((wanted - x @ weight.T - (0 if bias is None else bias)).abs().max()) > 1e-3
@@ -39,7 +45,7 @@ def test_bf16_goes_in_and_comes_out() -> None:
     for rows in (1, 5):
         x = torch.randn(rows, 24).bfloat16()
         out = Int8Weight.of(weight).product(x, bias)
-        wanted = rounded(x.float()) @ rounded(weight.float()).T + bias.float()
+        wanted = rounded_input(x.float()) @ rounded(weight.float()).T + bias.float()
         assert out.dtype == torch.bfloat16 and torch.allclose(out.float(), wanted, rtol=0.01, atol=0.05)
 
 
@@ -70,9 +76,18 @@ def test_codes_are_off_by_half_a_scale_at_most() -> None:
     assert torch.equal(codes.abs().amax(1), torch.full((5000,), 127, dtype=torch.int8))
 
 
-def test_sums_that_are_cut_off_are_noticed() -> None:
-    """Without VNNI, sums of two products have 16 bits."""
-    code = "from nlptools.compute.kernels import int8; print(int8.available())"
+_WITHOUT_VNNI = """
+import torch
+from nlptools.compute.kernels.int8 import Int8Weight, input_codes
+for rows in (1, 3):  # sums of the largest products
+    x, weight = torch.full((rows, 64), 2.0), Int8Weight.of(torch.tensor([[3.0], [-3.0]]).expand(2, 64))
+    assert torch.allclose(weight.product(x, None), torch.tensor([384.0, -384.0]).expand(rows, 2)), weight.product(x, None)
+print(*input_codes())
+"""
+
+
+def test_without_vnni_an_input_has_7_bits() -> None:
+    """Sums of two products have 16 bits then."""
     variables = {**os.environ, "FBGEMM_ENABLE_INSTRUCTIONS": "AVX2"}
-    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
+    done = subprocess.run([sys.executable, "-c", _WITHOUT_VNNI], env=variables, capture_output=True, text=True)
+    assert done.stdout.strip() == "64 63", done.stderr
