@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from nlptools.compute.kernels.dropout import dropout
 from nlptools.compute.kernels.linear import PackedWeight
 from nlptools.compute.kernels.projected_lstm import Limits, projected_layers
-from nlptools.compute.kernels.recurrent import GATES, layer, native_layer
+from nlptools.compute.kernels.recurrent import GATES, layer, native_is_faster, native_layer
 from nlptools.compute.kernels.shared_matrix import SharedMatrix
 from nlptools.layers.linear import Linear, Packable
 
@@ -24,7 +24,8 @@ from nlptools.layers.linear import Linear, Packable
 class Recurrent(Packable, nn.Module):
     """One layer over all steps, with the parameters of PyTorch's `nn.RNN`, `nn.LSTM` or `nn.GRU` under their names.
 
-    On a CPU it is `compute.kernels.recurrent`, in any type; elsewhere, and compiled, PyTorch's own kernel.
+    On a CPU it is `compute.kernels.recurrent`, in any type, except where PyTorch's own kernel is faster; elsewhere, and
+    compiled, PyTorch's.
     """
 
     __call__: Callable[..., tuple[Tensor, Tensor, Tensor]]
@@ -59,7 +60,7 @@ class Recurrent(Packable, nn.Module):
         """
         dropped = self.training and self.weight_dropout > 0
         weight = dropout(self.weight_hh_l0, self.weight_dropout) if dropped else self.weight_hh_l0
-        if x_TBE.device.type != "cpu" or torch.compiler.is_compiling():
+        if native_is_faster(self.kind, x_TBE, weight):
             weights = [self.weight_ih_l0, weight, self.bias_ih_l0, self.bias_hh_l0]
             return native_layer(self.kind, x_TBE, weights, hidden_BD, cell_BD, self.training)
         gates, own_bias = self._gates(x_TBE)

@@ -12,6 +12,7 @@ from nlptools.compute.backend import Backend
 from nlptools.compute.kernels import recurrent
 from nlptools.compute.kernels.linear import by_onednn
 from nlptools.compute.kernels.recurrent import layer, native_layer
+from nlptools.layers.recurrent import Recurrent
 
 KINDS = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 kinds = pytest.mark.parametrize("kind", KINDS)
@@ -114,6 +115,23 @@ def test_the_native_layer_is_the_same(kind: str) -> None:
     expected, expected_cell = ours(kind, module, x, hidden, cell)
     assert torch.allclose(out, expected, atol=1e-6) and torch.allclose(last, expected[-1], atol=1e-6)
     assert torch.allclose(last_cell, expected_cell, atol=1e-6) and last_cell.dtype == torch.float32
+
+
+@kinds
+def test_a_module_learns_the_same_by_either_kernel(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(4)
+    module = Recurrent(kind, 5, 6)
+    inputs = [torch.randn(9, 3, 5), torch.randn(3, 6), torch.randn(3, 6)]
+    found = []
+    for native in (True, False):
+        monkeypatch.setattr("nlptools.layers.recurrent.native_is_faster", lambda *_, native=native: native)
+        given = [each.clone().requires_grad_() for each in inputs]
+        out, last, cell = module(*given)
+        learned = [*given, *module.parameters()]
+        loss = (out * out.detach().sin()).sum() + last.square().sum() + cell.square().sum()
+        found.append(torch.autograd.grad(loss, learned, allow_unused=True))
+    for a, b in zip(*found, strict=True):
+        assert a is not None and b is not None and torch.allclose(a, b, atol=1e-5)
 
 
 @kinds
