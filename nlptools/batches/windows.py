@@ -13,6 +13,7 @@ from nlptools.batches.source import EpochSource
 from nlptools.corpora.token_file import Corpus
 
 NO_TARGET = -1
+_RESTARTS = 0.02  # of the batches of streams
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,11 @@ class ShuffledWindows(EpochSource[Batch, np.ndarray]):
 class ContiguousStreams(EpochSource[Batch, np.ndarray]):
     """`batch_size` streams of consecutive text side by side; for models that carry a state from batch to batch.
 
+    One batch in 50 begins anew, with the state of a beginning. A model that sees that state only once an epoch may not find
+    its way from there to the states that it is trained in, which cells of an LSTM reach by counting up without a limit: two
+    layers of 256 units, trained by AdamW on characters, have a loss of 3.5 nats on held-out text and 2.3 on that of training,
+    and 2.2 on both with these batches.
+
     With `varied`, batches have random lengths, so that they begin elsewhere in each epoch (Merity et al. 2018,
     arXiv:1708.02182, section 5): normal around `length` with standard deviation 5, at least 5; one in 20 around half of it.
     The learning rate goes with the length.
@@ -112,7 +118,8 @@ class ContiguousStreams(EpochSource[Batch, np.ndarray]):
         begins = [(self.rank * self.batch_size + row) * self._stream for row in range(self.batch_size)]
         ends = [min(begin + self._stream, last) for begin in begins]
         rows = [(begin + first, min(begin + first + T, stop)) for begin, stop in zip(begins, ends, strict=True)]
-        return Batch(*_windows(self.corpus.ids, rows, T), continues=position > 0)
+        begins_anew = np.random.default_rng([self.seed, self._epoch, position]).random() < _RESTARTS
+        return Batch(*_windows(self.corpus.ids, rows, T), continues=position > 0 and not begins_anew)
 
 
 def _windows(ids: np.ndarray, rows: list[tuple[int, int]], length: int) -> tuple[np.ndarray, np.ndarray]:

@@ -31,7 +31,7 @@ def test_each_token_is_a_target_once_per_epoch_and_streams_continue() -> None:
     batches = epoch(source)
     targets = np.concatenate([b.targets[b.targets != NO_TARGET] for b in batches])
     assert sorted(targets.tolist()) == list(range(1, 4001))
-    assert [b.continues for b in batches] == [False] + [True] * (len(batches) - 1)
+    assert not batches[0].continues
     for before, after in pairwise(batches):
         assert (after.ids[0] == before.targets[0, -1] + np.arange(after.ids.shape[1])).all()
     assert len(batches) == source.batches_per_epoch
@@ -56,6 +56,13 @@ def test_epochs_differ_and_ranks_have_the_same_lengths() -> None:
     assert first != second
     sides = [epoch(streams(rank=rank, world_size=2)) for rank in (0, 1)]
     assert [b.ids.shape for b in sides[0]] == [b.ids.shape for b in sides[1]]
+    assert [b.continues for b in sides[0]] == [b.continues for b in sides[1]]
+
+
+def test_one_batch_in_fifty_begins_anew() -> None:
+    source = streams(60_000, length=10, batch_size=1, varied=False)
+    first, second = ([b.continues for b in epoch(source)] for _ in range(2))
+    assert 0.97 < np.mean([*first, *second]) < 0.99 and first != second
 
 
 def test_a_restored_source_goes_on_with_the_next_batch() -> None:
