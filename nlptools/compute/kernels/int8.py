@@ -40,7 +40,7 @@ def available() -> bool:
 
 @cache
 def input_codes() -> InputCodes | None:
-    """The widest codes of an input with which this processor's sums are exact."""
+    """The widest codes of an input with which this processor's sums are exact; None: there is no kernel."""
     for codes in (InputCodes(128, 127), InputCodes(64, 63)):
         try:
             weight = _packed(torch.full((2, 4), _LARGEST, dtype=torch.int8), torch.ones(2))
