@@ -14,7 +14,7 @@ from typing import Protocol
 from nlptools.batches.features import Encoding
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Predict
-from nlptools.errors import DataError, UsageError, display, shown
+from nlptools.errors import DataError, UsageError, display, reason, shown
 from nlptools.formats.examples import Place, Ranking, TextExample, Turn
 from nlptools.inference.loading import load
 from nlptools.inference.prediction import Predictor
@@ -99,7 +99,10 @@ class RewardCommand:
 
     def __call__(self, samples: Sequence[Sample]) -> list[float]:
         """See `Reward`."""
-        numbers, status, said = self._run(samples)
+        try:
+            numbers, status, said = self._run(samples)
+        except OSError as error:  # no room for what it reads, or no process for it
+            raise self._refuse(f"cannot run: {reason(error)}") from None
         if len(numbers) > len(samples):
             raise self._refuse(f"wrote more lines than there are samples ({len(samples)})")
         if status:

@@ -259,3 +259,12 @@ def test_a_reward_command_that_never_ends_its_output_is_stopped(endless: str) ->
 def test_much_on_standard_error_does_not_stop_a_reward_command() -> None:
     samples = [Sample("a", "b", True)] * 2
     assert RewardCommand("dd if=/dev/zero bs=1M count=1 >&2; seq 2")(samples) == [1.0, 2.0]
+
+
+def test_no_room_for_what_a_reward_command_reads_stops_with_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("nlptools.training.preferences.rewards.tempfile.TemporaryFile", full)
+    with pytest.raises(DataError, match="the reward command cannot run: no space left on device"):
+        RewardCommand("echo 1")([Sample("a", "b", True)])
