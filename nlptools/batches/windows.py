@@ -13,7 +13,7 @@ from nlptools.batches.source import EpochSource
 from nlptools.corpora.token_file import Corpus
 
 NO_TARGET = -1
-_RESTARTS = 0.02  # of the batches of streams
+_RESTARTS = 0.02  # share of the batches of streams that begin anew
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def has_bf16() -> bool:
 
 
 def is_amd() -> bool:
-    """Whether it is one of AMD's, on which MKL, with which PyTorch multiplies in float32, is slow for few rows."""
+    """Whether the processor is one of AMD's, on which MKL, PyTorch's library of products in float32, is slow for few rows."""
     return cpuinfo("vendor_id") in ("AuthenticAMD", "HygonGenuine")
 
 

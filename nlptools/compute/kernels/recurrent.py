@@ -61,11 +61,11 @@ def layer(
 
 
 def native_is_faster(kind: str, x: Tensor, weight: Tensor) -> bool:
-    """Whether `native_layer` is to be used: not on a CPU, but for an LSTM that learns in float32.
+    """Whether `native_layer` is faster than `layer`: elsewhere than on a CPU, and there for an LSTM that learns in float32.
 
-    There, PyTorch calls oneDNN, which computes the gates inside of the product, and all steps at once. Forward and backward of 35
-    steps of 20 rows with 650 units on two cores of an AMD EPYC without AVX-512: 103 ms, 150 by `layer`; a GRU, for which
-    PyTorch has a loop of its own: 115 and 109.
+    For such an LSTM, PyTorch calls oneDNN, which computes all steps at once, the gates inside of the product. Forward and
+    backward of 35 steps of 20 rows with 650 units on two cores of an AMD EPYC without AVX-512: 103 ms, 150 by `layer`; of a
+    GRU, for which PyTorch has a loop of its own: 115 and 109.
     """
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return True
