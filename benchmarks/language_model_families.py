@@ -40,16 +40,16 @@ STATES = (
 FAMILIES = {
     "5-grams, modified Kneser-Ney": Family("--arch ngram --order 5", 0),
     "5-grams, Witten-Bell": Family("--arch ngram --order 5 --smoothing witten-bell", 0),
-    "feed-forward (bengio)": Family("--preset bengio", 20),
+    "feed-forward (bengio)": Family("--preset bengio", 12),
     "feed-forward (nplm)": Family("--preset nplm", 25),
-    "RNN": Family(f"--arch rnn {STATES}", 8, True),
-    "GRU": Family(f"--arch gru {STATES}", 8, True),
+    "RNN": Family(f"--arch rnn {STATES}", 6, True),
+    "GRU": Family(f"--arch gru {STATES}", 6, True),
     "LSTM (lstm-hour)": Family("--preset lstm-hour", 11, True),
-    "convolution": Family("--arch convolution --layers 6 --kernel 4 --hidden 256 --dropout 0.3 --lr 2e-3", 12, True),
-    "Transformer, as GPT-2": Family(WINDOWS, 12),
-    "Transformer, as LLaMA": Family(f"--arch modern {WINDOWS}", 12),
-    "the same with Muon": Family(f"--arch modern {WINDOWS} --optimizer muon", 12),
-    "Transformer-XL (small-transformer-xl)": Family("--preset small-transformer-xl", 20, True),
+    "convolution": Family("--arch convolution --layers 6 --kernel 4 --hidden 256 --dropout 0.3 --lr 2e-3", 8, True),
+    "Transformer, as GPT-2": Family(WINDOWS, 8),
+    "Transformer, as LLaMA": Family(f"--arch modern {WINDOWS}", 8),
+    "the same with Muon": Family(f"--arch modern {WINDOWS} --optimizer muon", 8),
+    "Transformer-XL (small-transformer-xl)": Family("--preset small-transformer-xl", 12, True),
 }
 
 

@@ -47,7 +47,7 @@ def main() -> None:
             rates = {rate: curve(side, rate, options, place) for rate in options.lr.split(",")}
             best = min(rates, key=lambda rate: last(rates[rate]))
             curves[f"nlptools {side}, lr {best}"] = rates[best]
-    report(curves)
+    report(curves, f"{TITLE}: {options.size.removesuffix(' --threads 1')}, {options.steps} steps")
 
 
 def curve(side: str, rate: str, options: argparse.Namespace, place: Path) -> Curve:
@@ -86,19 +86,23 @@ def reached(losses: Curve, goal: float) -> float | None:
     return None
 
 
-def report(curves: dict[str, Curve]) -> None:
-    """Print the curves and what share of the tokens each side needs; record the last losses."""
+def report(curves: dict[str, Curve], title: str) -> None:
+    """Print the curves and what share of the tokens each side needs; record the last losses and these shares."""
     names = list(curves)
     steps = sorted(set.intersection(*(set(losses) for losses in curves.values())))
     print(f"\n{'step':>8}" + "".join(f"{name.removeprefix('nlptools '):>34}" for name in names))
     for step in steps:
         print(f"{step:>8}" + "".join(f"{curves[name][step]:>34.4f}" for name in names))
     first = curves[names[0]]
+    needed = {names[0]: float(max(first))}
     for name in names[1:]:
         step = reached(curves[name], last(first))
         share = "never" if step is None else f"after 1/{max(first) / step:.2f} of its tokens"
         print(f"{name}: the final loss of {names[0].removeprefix('nlptools ')} {share}")
-    records.record(TITLE, "nats per token", {name: last(losses) for name, losses in curves.items()}, less=True)
+        if step is not None:
+            needed[name] = step
+    records.record(title, "nats per token", {name: last(losses) for name, losses in curves.items()}, less=True)
+    records.record(title, f"steps to the final loss of {names[0].removeprefix('nlptools ')}", needed, less=True)
 
 
 if __name__ == "__main__":
