@@ -48,7 +48,7 @@ FAMILIES = {
     "convolution": Family("--arch convolution --layers 6 --kernel 4 --hidden 256 --dropout 0.3 --lr 2e-3", 8, True),
     "Transformer, as GPT-2": Family(WINDOWS, 8),
     "Transformer, as LLaMA": Family(f"--arch modern {WINDOWS}", 8),
-    "the same with Muon": Family(f"--arch modern {WINDOWS} --optimizer muon", 8),
+    "Transformer, as LLaMA, Muon": Family(f"--arch modern {WINDOWS} --optimizer muon", 8),
     "Transformer-XL (small-transformer-xl)": Family("--preset small-transformer-xl", 12, True),
 }
 
