@@ -93,7 +93,7 @@ def test_text_to_bundle(call: Run, text: Path, objective: str, heads: tuple[str,
         assert 0.3 < best["next_sentence_accuracy"] <= 1
 
 
-def test_masked_tokens_are_told_from_those_around_them(call: Run, tmp_path: Path) -> None:
+def test_masked_tokens_are_learned_from_their_neighbors(call: Run, tmp_path: Path) -> None:
     """Letters in the order of the alphabet, round and round, from a random one on."""
     random, marks = Random(0), ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
     (tmp_path / "vocab.txt").write_text("".join(f"{token}\n" for token in (*marks, *LETTERS)))
