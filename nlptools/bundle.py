@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from nlptools.configs.layers import MIX_FILES
 from nlptools.errors import BundleError, InputError, display, reading
-from nlptools.files import artifacts, atomic, compression, hub_cache
+from nlptools.files import artifacts, atomic, hub_cache
 from nlptools.models.huggingface import peft
 
 if TYPE_CHECKING:
@@ -338,23 +338,6 @@ def _load_ngrams(path: Path, config: Mapping[str, Any]) -> NGrams:
     from nlptools.models.language.ngram import NGrams
 
     return NGrams.from_arrays(ngram_config(config), artifacts.load_arrays(path / _WEIGHTS))
-
-
-def is_arpa(path: str | Path) -> bool:
-    """Whether a path has the name of an ARPA file, compressed or not."""
-    return Path(compression.without_suffix(str(path))).suffix == ".arpa"
-
-
-def load_arpa(path: str | Path) -> Bundle:
-    """The model of an ARPA file; tokens are words with white space between them. Raises as `arpa.read`."""
-    from nlptools.models.language import arpa
-    from nlptools.text.builtin import NamedTokenizer
-    from nlptools.text.vocab import Vocab
-
-    model, words = arpa.read(str(path))
-    vocab = Vocab(words)
-    config = {"vocab_size": len(words), "eos_token_id": vocab.eos, "nlptools": {"document": "line"}}
-    return Bundle(Path(path), "ngram", cast(Any, model), NamedTokenizer("whitespace", vocab), config, {})
 
 
 def check_directory(path: Path) -> None:

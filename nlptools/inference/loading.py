@@ -15,7 +15,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.scoring import INT8, Score, mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import hub_cache
-from nlptools.inference import mixture_directory
+from nlptools.inference import arpa_bundle, mixture_directory
 from nlptools.models import registry
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def open_model(path: str | Path) -> Opened:
         InputError: no such directory.
         BundleError: see `bundle.load` and `sentence_steps.read`.
     """
-    if bundle.is_arpa(path):
-        return Opened(Path(path), bundle.load_arpa(path), None)
+    if arpa_bundle.is_arpa(path):
+        return Opened(Path(path), arpa_bundle.load(path), None)
     where = hub_cache.locate(path)
     steps = None
     if (where / "modules.json").is_file():

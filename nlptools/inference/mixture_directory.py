@@ -16,6 +16,7 @@ from nlptools import bundle
 from nlptools.configs.scoring import mixture_weights
 from nlptools.errors import BundleError, UsageError, display
 from nlptools.files import artifacts, atomic, hub_cache, whole_directory
+from nlptools.inference import arpa_bundle
 from nlptools.models.huggingface import peft
 
 _TYPE = "nlptools-mixture"  # in config.json
@@ -67,7 +68,7 @@ def save(directory: str, models: Sequence[bundle.Bundle], weights: Sequence[floa
         for number, (loaded, weight) in enumerate(zip(models, weights, strict=True), 1):
             name = f"model-{number}"
             (folder / name).mkdir()
-            if bundle.is_arpa(loaded.path):
+            if arpa_bundle.is_arpa(loaded.path):
                 _save_ngrams(folder / name, loaded)
             elif peft.is_adapter(loaded.path):
                 from nlptools.inference import merging  # imports PyTorch
