@@ -6,8 +6,8 @@ Each side first trains some steps to see how long one takes, and then as many st
 falling to the end of them.
 
 characters: of tinyshakespeare, the last tenth held out, a Transformer-XL beside an LSTM, each with the width, rate and dropout
-that were the best of a few in 5 minutes of one core. ptb: the same two on the words of the Penn Treebank. All of them carry their
-state over the text, in training and in scoring.
+that were the best of a few in 3 to 5 minutes of one core. ptb: the same two on the words of the Penn Treebank. All of them carry
+their state over the text, in training and in scoring.
 
 elmo: words and punctuation (`-t words`) of enwiki_slice, the mean of the forward and backward perplexity beside that of an LSTM,
 with one vocabulary of 30,000; other words are one unknown word, which is predicted and counts as any other. The LSTM carries its

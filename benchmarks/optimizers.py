@@ -47,7 +47,7 @@ def main() -> None:
             rates = {rate: curve(side, rate, options, place) for rate in options.lr.split(",")}
             best = min(rates, key=lambda rate: last(rates[rate]))
             curves[f"nlptools {side}, lr {best}"] = rates[best]
-    report(curves, f"{TITLE}: {options.size.removesuffix(' --threads 1')}, {options.steps} steps")
+    report(curves, f"{TITLE}: {options.size}, {options.steps} steps")
 
 
 def curve(side: str, rate: str, options: argparse.Namespace, place: Path) -> Curve:
