@@ -81,11 +81,40 @@ def orthogonal(matrices_KRC: Tensor) -> Tensor:
     if tall:
         x = x.mT
     x = x / x.float().norm(dim=(1, 2), keepdim=True).clamp(min=_EPS).to(x.dtype)  # no singular value is above 1
+    x = _by_gram(x) if _prefers_gram(x) else _by_products(x)
+    return x.mT if tall else x
+
+
+def _by_products(x_KRC: Tensor) -> Tensor:
+    """The Newton-Schulz iteration on the matrices themselves: 5 (2 R R C + R R R) multiplications and additions a matrix."""
     a, b, c = _COEFFICIENTS
     for _ in range(_ITERATIONS):
-        gram = x @ x.mT
-        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.mT if tall else x
+        gram = x_KRC @ x_KRC.mT
+        x_KRC = torch.baddbmm(x_KRC, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x_KRC, beta=a)
+    return x_KRC
+
+
+def _by_gram(x_KRC: Tensor) -> Tensor:
+    """The same iteration on `x x^T`, whose polynomials multiply `x` once at the end: 2 R R C + 17 R R R a matrix."""
+    a, b, c = _COEFFICIENTS
+    gram = x_KRC @ x_KRC.mT
+    product: Tensor | None = None
+    for iteration in range(_ITERATIONS):
+        factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
+        factor.diagonal(dim1=1, dim2=2).add_(a)
+        product = factor if product is None else factor @ product
+        if iteration < _ITERATIONS - 1:
+            gram = factor @ gram @ factor
+    assert product is not None
+    return product @ x_KRC
+
+
+def _prefers_gram(x_KRC: Tensor) -> bool:
+    """Whether `_by_gram` is faster and as exact: matrices at least twice as wide as high, in float32.
+
+    Errors of the Gram matrix grow some 10 times in each iteration: harmless from 1e-7 on, but not from the 4e-3 of bfloat16.
+    """
+    return x_KRC.dtype == torch.float32 and x_KRC.shape[2] >= 2 * x_KRC.shape[1]
 
 
 def hidden_matrices(module: nn.Module) -> frozenset[str]:

@@ -73,6 +73,17 @@ def test_singular_values_of_orthogonal_steps_are_near_one(shape: tuple[int, ...]
     assert torch.equal(orthogonal(torch.zeros(1, 3, 4)), torch.zeros(1, 3, 4))
 
 
+@pytest.mark.parametrize("shape", [(2, 20, 160), (3, 64, 128), (1, 130, 40)])
+def test_orthogonal_steps_are_exact_in_float32(shape: tuple[int, ...]) -> None:
+    generator = torch.Generator().manual_seed(1)
+    rank = min(shape[1:])
+    basis, _ = torch.linalg.qr(torch.randn(shape[0], shape[1], rank, generator=generator))
+    # singular values from 1 to 1e-4: small ones are what the iteration on Gram matrices could lose
+    x = basis * torch.logspace(0, -4, rank) @ torch.randn(shape[0], rank, shape[2], generator=generator)
+    exact = orthogonal(x.double())
+    assert float((orthogonal(x) - exact).norm() / exact.norm()) < 1e-3
+
+
 @pytest.mark.parametrize("arch", registry.names(registry.LANGUAGE))
 def test_embeddings_and_heads_are_no_hidden_matrices(arch: str) -> None:
     objective = CausalLM(tiny(arch, vocab_size=130))  # up to 192 rows in memory
