@@ -59,7 +59,7 @@ JOBS = {
         "perplexity of the words of the Penn Treebank",
         30,
         True,
-        {"transformer-xl": "--preset small-transformer-xl", "lstm": "--preset lstm-hour --schedule linear"},
+        {"transformer-xl": "--preset small-transformer-xl", "lstm": "--preset lstm-hour"},
     ),
     "elmo": Job(
         "perplexity of the words of enwiki_slice",
