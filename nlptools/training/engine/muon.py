@@ -6,6 +6,7 @@ Shapes: K matrices of one shape, R rows, C columns.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 import torch
@@ -98,15 +99,14 @@ def _by_gram(x_KRC: Tensor) -> Tensor:
     """The same iteration on `x x^T`, whose polynomials multiply `x` once at the end: 2 R R C + 17 R R R a matrix."""
     a, b, c = _COEFFICIENTS
     gram = x_KRC @ x_KRC.mT
-    product: Tensor | None = None
-    for iteration in range(_ITERATIONS):
+    factors: list[Tensor] = []  # symmetric polynomials of the first Gram matrix: their order does not matter
+    for _ in range(_ITERATIONS):
+        if factors:
+            gram = factors[-1] @ gram @ factors[-1]
         factor = torch.baddbmm(gram, gram, gram, beta=b, alpha=c)
         factor.diagonal(dim1=1, dim2=2).add_(a)
-        product = factor if product is None else factor @ product
-        if iteration < _ITERATIONS - 1:
-            gram = factor @ gram @ factor
-    assert product is not None
-    return product @ x_KRC
+        factors.append(factor)
+    return functools.reduce(torch.matmul, factors) @ x_KRC
 
 
 def _prefers_gram(x_KRC: Tensor) -> bool:
