@@ -156,14 +156,15 @@ def table(job: str, rows: list[dict[str, Any]]) -> str:
 
 
 def wide_table(job: str, rows: list[dict[str, Any]]) -> str:
-    """A table of a job that is measured in several units, a column each: the last record of each figure, and its processor."""
+    """A table of a job that is measured in several units, a column each: the last record of each figure, and its machine."""
     units = list(dict.fromkeys(row["unit"] for row in rows))
     latest = {(name, column(row), row["unit"]): row for row in rows for name in row["sides"]}
     out = [f"### {job}\n", f"| | {' | '.join(units)} | processor |", "|---|" + "---|" * (len(units) + 1)]
     for name, place in sorted({(name, place): None for name, place, _ in latest}, key=lambda key: key[1]):
         figures = [latest.get((name, place, unit)) for unit in units]
         cells = ["" if row is None else cell(name, row) for row in figures]
-        out.append(f"| **{name}** | {' | '.join(cells)} | {place} |")
+        cores = next(row["cores"] for row in figures if row is not None)
+        out.append(f"| **{name}** | {' | '.join(cells)} | {place}; cores: {cores} |")
     return "\n".join(out) + "\n"
 
 

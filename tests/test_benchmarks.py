@@ -67,13 +67,14 @@ def test_a_table_has_the_last_figure_of_each_processor() -> None:
 
 def test_a_job_in_several_units_has_a_column_for_each() -> None:
     def row(unit: str, name: str, value: float) -> dict:
-        return {"processor": "AMD", "units": "AMX", "job": "x", "unit": unit, "sides": {name: value}, "ratios": {}}
+        machine = {"processor": "AMD", "units": "AMX", "cores": 2}
+        return {**machine, "job": "x", "unit": unit, "sides": {name: value}, "ratios": {}}
 
     rows = [row("perplexity", "nlptools a", 9.0), row("s", "nlptools a", 2.0), row("perplexity", "nlptools b", 8.0)]
     shown = records.wide_table("x", [*rows, row("perplexity", "nlptools a", 7.0)])
     assert shown.split("\n")[2:6] == [
         "| | perplexity | s | processor |",
         "|---|---|---|---|",
-        "| **nlptools a** | 7.0 | 2.0 | AMD, AMX |",
-        "| **nlptools b** | 8.0 |  | AMD, AMX |",
+        "| **nlptools a** | 7.0 | 2.0 | AMD, AMX; cores: 2 |",
+        "| **nlptools b** | 8.0 |  | AMD, AMX; cores: 2 |",
     ]
