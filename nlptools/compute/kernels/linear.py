@@ -2,11 +2,17 @@
 
 For a product of few rows with a large matrix, much of the time goes into rearranging the matrix for the kernel, at every call
 again. Weights that no longer change are rearranged ("packed") once. Greedy decoding of 32 rows with the GPT-2 124M shape in
-fp32 on 2 cores: 125 tokens/s without, 175 with packing. A single row is faster with the plain weights, so both are kept. In bf16
-that is so only with PyTorch's own kernel, which is as fast as the memory: one row of 768 times a matrix of 2,304, not in the
-cache, takes 0.26 ms by oneDNN, 0.20 packed, and 0.125 by PyTorch, on 2 cores of an AMD EPYC. In fp32 it is not so on AMD's
-processors, with AVX-512 or without: all products of one row with the GPT-2 124M shape take 40 ms by MKL, 19 packed; of 4 rows
-61 and 15.
+fp32 on 2 cores: 125 tokens/s without, 175 with packing. For a single row it depends on the processor, so both are kept. In bf16,
+PyTorch's own kernel is as fast as the memory on AMD's processors, and slow on Intel's. One row of 768 times a matrix of 2,304,
+not in the cache, in ms on 2 cores:
+
+                                   by oneDNN   packed   by PyTorch
+    bf16, AMD EPYC, AVX512-bf16         0.26     0.20        0.125
+    bf16, Intel Xeon, AMX               0.19     0.12        0.42
+    fp32, Intel Xeon, AMX                        0.27        0.26
+
+In fp32, AMD's processors gain from packing, with AVX-512 or without: all products of one row with the GPT-2 124M shape take
+40 ms by MKL, 19 packed; of 4 rows 61 and 15.
 An activation is applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
 In training, PyTorch writes the bias into every row and lets the kernel add the product to it. Where the result is larger than
 the processor's cache, this costs a tenth of the product, so the kernel gets the bias instead.
@@ -48,7 +54,7 @@ def by_onednn(dtype: torch.dtype) -> bool:
 def _fewest_rows(dtype: torch.dtype, large: bool) -> int:
     """With fewer, the plain product is faster than that of a packed weight, which may be `large`."""
     if dtype == torch.bfloat16:
-        return 2
+        return 2 if is_amd() else 1
     return 1 if large and dtype == torch.float32 and is_amd() else 8
 
 
@@ -61,7 +67,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         out: Tensor = _Linear.apply(x, weight, bias)  # type: ignore[no-untyped-call]
         return out
     learns = torch.is_grad_enabled() and (x.requires_grad or weight.requires_grad)
-    if x.numel() == x.shape[-1] and x.dtype == torch.bfloat16 and not learns:
+    if x.numel() == x.shape[-1] and x.dtype == torch.bfloat16 and not learns and _fewest_rows(x.dtype, large) > 1:
         return _of_one_row(x, weight, bias)
     return F.linear(x, weight, bias)
 

@@ -44,7 +44,14 @@ def test_a_large_product_in_training_takes_its_bias_along(
 
 @pytest.mark.parametrize("shape", [(1, 24), (24,), (1, 1, 24)])
 @pytest.mark.parametrize("with_bias", [True, False])
-def test_one_row_in_16_bits_is_multiplied_without_onednn(shape: tuple[int, ...], with_bias: bool) -> None:
+@pytest.mark.parametrize("amd", [True, False])
+def test_one_row_in_16_bits_is_multiplied_without_onednn_on_amd(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], with_bias: bool, amd: bool
+) -> None:
+    """Elsewhere with the packed weight, if oneDNN multiplies in 16 bits there."""
+    if not amd and not linear.by_onednn(torch.bfloat16):
+        pytest.skip("oneDNN has no products in 16 bits for this processor")
+    of_processor(monkeypatch, amd)
     torch.manual_seed(3)
     layer = Linear(24, 40, bias=with_bias).bfloat16().requires_grad_(False)
     x = torch.randn(shape).bfloat16()
@@ -53,11 +60,17 @@ def test_one_row_in_16_bits_is_multiplied_without_onednn(shape: tuple[int, ...],
         out = layer(x)
     names = {event.name for event in profile.events() or ()}
     assert out.shape == exact.shape and torch.allclose(out.double(), exact, rtol=0.01, atol=0.01)
-    assert "aten::linear" in names and not any(name.startswith("mkldnn") for name in names)
-    assert layer._packed.packed is None and torch.backends.mkldnn.enabled
+    assert any(name.startswith("mkldnn") for name in names) != amd and ("aten::linear" in names) == amd
+    assert (layer._packed.packed is None) == amd and torch.backends.mkldnn.enabled
 
 
-def test_the_setting_of_onednn_is_restored_after_an_error() -> None:
+def of_processor(monkeypatch: pytest.MonkeyPatch, amd: bool) -> None:
+    monkeypatch.setattr(linear, "is_amd", lambda: amd)
+    monkeypatch.setattr(linear, "_fewest_rows", linear._fewest_rows.__wrapped__)
+
+
+def test_the_setting_of_onednn_is_restored_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    of_processor(monkeypatch, amd=True)
     layer = Linear(24, 40).bfloat16().requires_grad_(False)
     with pytest.raises(RuntimeError):
         layer(torch.randn(1, 23).bfloat16())
@@ -69,8 +82,7 @@ def test_one_row_in_float32_is_packed_where_mkl_is_slow(
     monkeypatch: pytest.MonkeyPatch, slow: bool, outputs: int, packs: bool
 ) -> None:
     """If the matrix is large; and any few rows are, with the same numbers."""
-    monkeypatch.setattr(linear, "is_amd", lambda: slow)
-    monkeypatch.setattr(linear, "_fewest_rows", linear._fewest_rows.__wrapped__)
+    of_processor(monkeypatch, slow)
     torch.manual_seed(4)
     layer = Linear(256, outputs).requires_grad_(False)
     for rows in (1, 3):
