@@ -106,12 +106,12 @@ def worker(options: argparse.Namespace) -> Callable[[], float]:
         job = functools.partial(model.encode, lines, show_progress_bar=False)
     else:
         import nlptools
-        from nlptools.compute import backend
+        from nlptools.compute import memory
         from nlptools.configs import Compute
         from nlptools.configs.embed import Embed
         from nlptools.files.prefetch import one_ahead
 
-        backend.expect_new_shapes()  # as the command does
+        memory.expect_new_shapes()  # as the command does
         compute = Compute(device="cpu", precision=options.worker, threads=options.threads)
         embedder = nlptools.load(options.model, compute=compute, settings=Embed())
 

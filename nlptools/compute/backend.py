@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import ctypes
 import logging
 import os
 import random
@@ -23,52 +22,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-_KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
-_KERNELS, _FEW_KERNELS = 128, 32
-_ARENAS, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # parameters of mallopt
-_GRAIN = 1 << 15  # elements from which on PyTorch uses one more thread
+from nlptools.compute import memory
 
-
-def _keep_freed_memory() -> None:
-    """Let the C library reuse large blocks instead of giving them back to the kernel after each use.
-
-    A fresh block costs a page fault every 4 KiB; for the activations of a small model that is several times the
-    arithmetic done on them. One arena, because backward runs in a thread of its own, whose arena could not grow that far;
-    see `_give_threads_arenas`.
-    Not in huge pages (PyTorch's THP_MEM_ALLOC_ENABLE): blocks that begin at multiples of 2 MiB leave gaps that others do not
-    fit into, memory grows from step to step and is new each time, which costs a sixth of the speed of a BERT's training.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        libc = ctypes.CDLL(None)
-        for parameter, value in ((_ARENAS, 1), (_MMAP_THRESHOLD, 1 << 30), (_TRIM_THRESHOLD, -1)):
-            libc.mallopt(parameter, value)
-
-
-def _give_threads_arenas(threads: int) -> None:
-    """Let the threads that compute allocate without waiting for each other: PyTorch's attention in 16 bits allocates for each
-    head, and took 0.95 ms for one query of 64 sequences with 6 heads where it takes 0.37.
-
-    These threads start here, before others (of a progress bar, say) take the arenas. The thread of backward starts later and
-    shares the first arena, the only one that can grow.
-    """
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_ARENAS, threads)
-    torch.empty(threads * _GRAIN).fill_(0.0)
-
-
-def _keep_few_kernels(count: int) -> None:
-    """Let products on a CPU keep code and workspace for the last `count` shapes. What the environment says comes first.
-
-    By default it is 1,024, at up to megabytes each: sentences of all lengths, or masks at random places, make new ones at
-    every step. A translator of 5 million weights took 5.3 GB after 300 steps. A step of training has some 60 shapes.
-    """
-    for cache in _KERNEL_CACHES:  # of oneDNN, and of PyTorch around it
-        if os.environ.get(cache) in (None, str(_KERNELS)):
-            os.environ[cache] = str(count)
-
-
-_keep_freed_memory()
-_keep_few_kernels(_KERNELS)
+memory.prepare()
 
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
@@ -86,17 +42,6 @@ if TYPE_CHECKING:
 _DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 Module = TypeVar("Module", bound=torch.nn.Module)
 _BUCKET = 1 << 25  # elements that are summed over processes in one message
-
-
-def expect_new_shapes() -> None:
-    """Keep memory in bounds where sequences of any lengths stand end to end and hardly any shape comes back. Call it before
-    the first product. What the environment says comes first.
-
-    Kernels are kept for the last few shapes only, see `_keep_few_kernels`. And blocks of ever new sizes cut up the heap
-    unless they begin at multiples of 2 MiB; at one size they had better not, see `_keep_freed_memory`.
-    """
-    _keep_few_kernels(_FEW_KERNELS)
-    os.environ.setdefault("THP_MEM_ALLOC_ENABLE", "1")
 
 
 @dataclass(frozen=True)
@@ -123,7 +68,7 @@ class Backend:
         device = _device(compute.device, local_rank)
         threads = compute.threads or environment.available_threads()
         torch.set_num_threads(threads)
-        _give_threads_arenas(threads)
+        memory.give_threads_arenas(threads)
         precision, precision_by = _precision(compute.precision, device)
         if compute.deterministic:
             os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

@@ -213,10 +213,10 @@ def _scorer(
     opened = [open_model(paths[0])]
     loaded = opened[0].bundle
     if settings.masked is not None:
-        from nlptools.compute import backend
+        from nlptools.compute import backend, memory
         from nlptools.inference.masked_scoring import MaskedScorer
 
-        backend.expect_new_shapes()
+        memory.expect_new_shapes()
         return MaskedScorer(loaded, backend.Backend.detect(compute))
     if settings.memory_length is not None:
         _set_memory(settings.memory_length, loaded)
@@ -332,7 +332,7 @@ def _holds_vectors(path: str | Path) -> bool:
 
 
 def _embedder(opened: Opened, settings: Embed | None, compute: Compute) -> Embedder:
-    from nlptools.compute import backend
+    from nlptools.compute import backend, memory
 
     if opened.bundle.family == registry.BIDIRECTIONAL:
         from nlptools.inference.embedding.elmo_embedder import ElmoEmbedder
@@ -342,19 +342,19 @@ def _embedder(opened: Opened, settings: Embed | None, compute: Compute) -> Embed
         raise UsageError("--stateful goes with an ELMo: other models begin each line anew")
     from nlptools.inference.embedding.text_embedder import TextEmbedder
 
-    backend.expect_new_shapes()
+    memory.expect_new_shapes()
     return TextEmbedder(opened.bundle, opened.steps, backend.Backend.detect(compute), settings)
 
 
 def _predictor(
     opened: Opened, settings: Predict | None, files: Files | None, compute: Compute
 ) -> Predictor | PairPredictor:
-    from nlptools.compute import backend
+    from nlptools.compute import backend, memory
     from nlptools.inference.prediction import PairPredictor, Predictor
 
     if opened.bundle.is_encoder_decoder:
         return PairPredictor(opened.bundle, backend.Backend.detect(compute), settings, files)
-    backend.expect_new_shapes()
+    memory.expect_new_shapes()
     return Predictor(opened.bundle, backend.Backend.detect(compute), settings, files)
 
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from nlptools import environment, errors
-from nlptools.compute import backend, precision, processor
+from nlptools.compute import backend, memory, precision, processor
 from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 
@@ -226,9 +226,9 @@ def test_kernels_are_forgotten_unless_the_environment_says_how_many_to_keep(monk
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "THP_MEM_ALLOC_ENABLE"):
         monkeypatch.setenv(name, "0")  # to be put back as it was
         monkeypatch.delenv(name)
-    backend._keep_few_kernels(backend._KERNELS)  # as when it is imported
+    memory._keep_few_kernels(memory._KERNELS)  # as when it is imported
     assert os.environ["LRU_CACHE_CAPACITY"] == "7" and os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "128"
-    backend.expect_new_shapes()
+    memory.expect_new_shapes()
     assert os.environ["LRU_CACHE_CAPACITY"] == "7" and int(os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"]) < 100
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"
 
