@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 _SLOPE = 1.5957691216057308  # sqrt(8 / pi)
 _CUBIC = 0.044715
-_PIECE = 1 << 18  # elements at a time
+_PIECE = 1 << 17  # elements at a time
 
 
 def gelu_tanh(x: Tensor) -> Tensor:
