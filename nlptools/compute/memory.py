@@ -5,10 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import resource
+from pathlib import Path
 
 _KERNEL_CACHES = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY")
 _KERNELS, _FEW_KERNELS = 128, 32
 _ARENAS, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # parameters of mallopt
+_LARGEST_BLOCK = 1 << 30  # of the heap: larger ones have memory of their own
+_HUGE, _ADVICE = 1 << 21, 14  # bytes of a huge page; MADV_HUGEPAGE
 _GRAIN = 1 << 15  # elements from which on PyTorch uses one more thread
 
 
@@ -24,13 +28,37 @@ def _keep_freed_memory() -> None:
     A fresh block costs a page fault every 4 KiB; for the activations of a small model that is several times the
     arithmetic done on them. One arena, because backward runs in a thread of its own, whose arena could not grow that far;
     see `give_threads_arenas`.
-    Not in huge pages (PyTorch's THP_MEM_ALLOC_ENABLE): blocks that begin at multiples of 2 MiB leave gaps that others do not
-    fit into, memory grows from step to step and is new each time, which costs a sixth of the speed of a BERT's training.
     """
     with contextlib.suppress(OSError, AttributeError):
         libc = ctypes.CDLL(None)
-        for parameter, value in ((_ARENAS, 1), (_MMAP_THRESHOLD, 1 << 30), (_TRIM_THRESHOLD, -1)):
+        for parameter, value in ((_ARENAS, 1), (_MMAP_THRESHOLD, _LARGEST_BLOCK), (_TRIM_THRESHOLD, -1)):
             libc.mallopt(parameter, value)
+        _ask_for_huge_pages(libc)
+
+
+def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
+    """Let the kernel give the heap memory in pages of 2 MiB, which need fewer entries in the processor's tables.
+
+    The heap is extended first, by addresses without memory behind them: what the kernel is advised has to exist. Not where
+    addresses are limited (`ulimit -v`), or count as memory in use (overcommit_memory 2): others may need them.
+    PyTorch's own way (THP_MEM_ALLOC_ENABLE) lets each block begin at a multiple of 2 MiB, which leaves gaps that others do not
+    fit into: memory grows from step to step and is new each time, which costs a sixth of the speed of a BERT's training.
+    """
+    limits = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
+    if any(limit != resource.RLIM_INFINITY for limit in limits):
+        return
+    if Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2":
+        return
+    libc.malloc.argtypes = (ctypes.c_size_t,)
+    libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
+    libc.free.argtypes = (ctypes.c_void_p,)
+    libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    begin = -(-libc.sbrk(0) // _HUGE) * _HUGE
+    size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+    blocks = [libc.malloc(_LARGEST_BLOCK - _HUGE) for _ in range(size // _LARGEST_BLOCK)]
+    for block in blocks:
+        libc.free(block)
+    libc.madvise(begin, max(0, libc.sbrk(0) - begin), _ADVICE)
 
 
 def give_threads_arenas(threads: int) -> None:

@@ -233,6 +233,27 @@ def test_kernels_are_forgotten_unless_the_environment_says_how_many_to_keep(monk
     assert os.environ["THP_MEM_ALLOC_ENABLE"] == "1"
 
 
+@pytest.mark.skipif(not Path("/sys/kernel/mm/transparent_hugepage").is_dir(), reason="the kernel has no huge pages")
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="needs the GNU C library")
+@pytest.mark.parametrize("limit", ["", "ulimit -v 30000000;", "ulimit -d 30000000;"])
+def test_the_heap_asks_for_huge_pages_unless_addresses_are_limited(limit: str) -> None:
+    script = """
+import re
+from pathlib import Path
+from nlptools.compute import memory
+memory.prepare()
+heap = Path("/proc/self/smaps").read_text().split("[heap]")[1:]
+print(any(" hg " in re.search("VmFlags:.*", part)[0] + " " for part in heap))
+kept = bytearray(300_000_000)
+kibibytes = int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+print(290_000 < kibibytes < 400_000)
+"""
+    command = f"{limit} exec {sys.executable} -c '{script}'"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    strict = Path("/proc/sys/vm/overcommit_memory").read_text().strip() == "2"
+    assert done.stdout.split() == [str(not limit and not strict), "True"]
+
+
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_stats"), reason="needs the GNU C library")
 def test_threads_allocate_apart_and_backward_where_memory_is_kept() -> None:
     script = """
