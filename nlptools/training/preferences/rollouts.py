@@ -41,7 +41,8 @@ from nlptools.training.preferences.rewards import Reward, Sample
 # Targets of tokens: of the model that drew them the log-probability and the value, the log-probability under the reference
 OLD, VALUE, REFERENCE, ADVANTAGE, RETURN = "old", "value", "reference", "advantage", "return"
 OF_TOKENS = (NEXT, OLD, VALUE, REFERENCE, ADVANTAGE, RETURN)
-_BATCH = 32  # prompts that are sampled together, or --batch-size if that is more
+# Samples that are drawn together: the more the faster, as long as their keys and values have room
+_FEWEST_ROWS, _MOST_ROWS, _MOST_TOKENS = 32, 256, 1 << 15
 
 
 @dataclass(frozen=True)
@@ -172,6 +173,11 @@ class Rollouts:
         }
         return [int(orders[place // total][place % total]) for place in places]
 
+    def _together(self, longest: int) -> int:
+        """How many prompts of up to `longest` tokens are sampled at a time."""
+        rows = _MOST_TOKENS // (longest + self.settings.max_new_tokens)
+        return max(1, min(_MOST_ROWS, max(_FEWEST_ROWS, rows)) // self.settings.group)
+
     def _draw(self) -> Rollout:
         """New samples, judged. Raises as `Reward`."""
         settings, loaded = self.settings, self.policy.base
@@ -186,7 +192,7 @@ class Rollouts:
             Generate(
                 max_new_tokens=settings.max_new_tokens,
                 num_samples=settings.group,
-                batch_size=max(_BATCH, self.batch_size),
+                batch_size=self._together(max(len(self.prompts.ids[i]) for i in chosen)),
             ),
             self.backend,
             eos=loaded.eos,
