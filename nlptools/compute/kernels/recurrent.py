@@ -24,6 +24,7 @@ from nlptools.compute.kernels.linear import PackedWeight, by_onednn
 
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}
 _WORTH_PACKING = 8  # steps from which on a matrix is rearranged
+_MANY_STEPS = 32  # of one row, for which PyTorch's LSTM is faster
 _sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
 _tanh_backward = torch.ops.aten.tanh_backward.grad_input
 within_backward = torch.ops.aten.hardtanh_backward.grad_input
@@ -61,16 +62,20 @@ def layer(
 
 
 def native_is_faster(kind: str, x: Tensor, weight: Tensor) -> bool:
-    """Whether `native_layer` is faster than `layer`: elsewhere than on a CPU, and there for an LSTM that learns in float32.
+    """Whether `native_layer` is faster than `layer`: elsewhere than on a CPU, and there for an LSTM in float32 that learns, or
+    that reads many steps of one row.
 
-    For such an LSTM, PyTorch calls oneDNN, which computes all steps at once, the gates inside of the product. Forward and
-    backward of 35 steps of 20 rows with 650 units on two cores of an AMD EPYC without AVX-512: 103 ms, 150 by `layer`; of a
-    GRU, for which PyTorch has a loop of its own: 115 and 109.
+    For an LSTM, PyTorch calls oneDNN, which computes all steps at once, the gates inside of the product. Forward and backward of
+    35 steps of 20 rows with 650 units on two cores of an AMD EPYC without AVX-512: 103 ms, 150 by `layer`; of a GRU, for which
+    PyTorch has a loop of its own: 115 and 109. 256 steps of one row with 400 units on a core of an Intel Xeon with AMX: 48 ms, 96
+    by `layer`; but of 8 rows with 1,150 units twice as long as by `layer`, which rearranges the matrix.
     """
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return True
+    if kind != "lstm" or x.dtype != torch.float32 or by_onednn(x.dtype) or len(x) == 0:
+        return False
     learns = torch.is_grad_enabled() and weight.requires_grad
-    return kind == "lstm" and learns and x.dtype == torch.float32 and not by_onednn(x.dtype) and len(x) > 0
+    return learns or (x.shape[1] == 1 and len(x) >= _MANY_STEPS)
 
 
 def native_layer(

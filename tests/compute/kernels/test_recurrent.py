@@ -162,3 +162,21 @@ def test_in_training_with_a_backend_it_runs_in_16_bits(kind: str) -> None:
     for a, b in zip(working.parameters(), module.parameters(), strict=True):
         assert a.grad is not None and b.grad is not None
         assert float(torch.cosine_similarity(a.grad.float().flatten(), b.grad.flatten(), 0)) > 0.999
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "rows", "dtype", "native"),
+    [
+        ("lstm", 40, 1, torch.float32, True),
+        ("lstm", 8, 1, torch.float32, False),
+        ("lstm", 40, 2, torch.float32, False),
+        ("lstm", 40, 1, torch.bfloat16, False),
+        ("gru", 40, 1, torch.float32, False),
+    ],
+)
+def test_a_stream_is_read_by_the_lstm_of_pytorch(
+    kind: str, steps: int, rows: int, dtype: torch.dtype, native: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("nlptools.compute.kernels.recurrent.by_onednn", lambda dtype: False)
+    x = torch.zeros(steps, rows, 4, dtype=dtype)
+    assert recurrent.native_is_faster(kind, x, torch.zeros(16, 4, dtype=dtype)) == native
