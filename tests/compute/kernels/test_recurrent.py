@@ -170,13 +170,14 @@ def test_in_training_with_a_backend_it_runs_in_16_bits(kind: str) -> None:
         ("lstm", 40, 1, torch.float32, True),
         ("lstm", 8, 1, torch.float32, False),
         ("lstm", 40, 2, torch.float32, False),
-        ("lstm", 40, 1, torch.bfloat16, False),
+        ("lstm", 40, 1, torch.bfloat16, True),
+        ("lstm", 40, 1, torch.float64, False),
         ("gru", 40, 1, torch.float32, False),
     ],
 )
 def test_a_stream_is_read_by_the_lstm_of_pytorch(
     kind: str, steps: int, rows: int, dtype: torch.dtype, native: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nlptools.compute.kernels.recurrent.by_onednn", lambda dtype: False)
+    monkeypatch.setattr("nlptools.compute.kernels.recurrent.by_onednn", lambda dtype: dtype == torch.bfloat16)
     x = torch.zeros(steps, rows, 4, dtype=dtype)
     assert recurrent.native_is_faster(kind, x, torch.zeros(16, 4, dtype=dtype)) == native
