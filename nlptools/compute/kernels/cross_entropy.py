@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from nlptools.compute.kernels.linear import in_lines, lines
+
 _CHUNK_BYTES = 1 << 28  # of the logits of one chunk
 _KEPT_BYTES = 1 << 26  # of exponentials that are kept for the gradient
 _BLOCK_ELEMENTS = 1 << 19  # logits that are exponentiated at a time: in float32 they fit into the processor's cache
@@ -67,7 +69,8 @@ class CrossEntropy(torch.autograd.Function):
         padded = None if bias_V is None else _with_padding(bias_V, vocab_size, len(weight_VD), weight_VD.dtype)
         for rows in _chunks(hidden_ND, weight_VD):
             hidden, targets = hidden_ND[rows], targets_N[rows]
-            logits = _logits(hidden, weight_VD, vocab_size, padded)
+            whole = _logits(hidden, weight_VD, vocab_size, padded)
+            logits = whole[: len(hidden)]
             target_logits = logits.gather(1, targets[:, None]).float()
             highest, total = _exponentiate(logits)
             loss += (total.log() + highest - (1 - smoothing) * target_logits).sum()
@@ -76,7 +79,7 @@ class CrossEntropy(torch.autograd.Function):
             share = total.reciprocal().to(hidden.dtype)
             _subtract((1 - smoothing) * total, logits, targets)
             torch.mm(logits, weight_VD, out=d_hidden[rows]).mul_(share)
-            product = logits.t() @ (hidden * share)
+            product = _outer(whole, hidden, share)
             # float32 from the second chunk on: hundreds of them may be added up
             d_weight = product if d_weight is None else d_weight.float().add_(product)
             if d_bias is not None:
@@ -158,11 +161,12 @@ class LogProbabilities(torch.autograd.Function):
         highest, total, mean, chosen = torch.empty(4, len(hidden_ND), 1, device=hidden_ND.device)
         ctx.vocab_size, ctx.never, ctx.kept = vocab_size, never, None
         for rows in _chunks(hidden_ND, weight_VD):
-            logits = _logits(hidden_ND[rows], weight_VD, vocab_size, never=never)
+            whole = _logits(hidden_ND[rows], weight_VD, vocab_size, never=never)
+            logits = whole[: len(targets_N[rows])]
             chosen[rows] = logits.gather(1, targets_N[rows, None]).float()
             highest[rows], total[rows] = _exponentiate(logits, mean[rows])
             if len(logits) == len(hidden_ND) and logits.nbytes <= _KEPT_BYTES and any(ctx.needs_input_grad):
-                ctx.kept = logits
+                ctx.kept = whole
         ctx.save_for_backward(hidden_ND, weight_VD, targets_N, total)
         logs = total.log()
         entropies = (logs - mean).squeeze(1)
@@ -176,14 +180,17 @@ class LogProbabilities(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden_ND)
         d_weight: Tensor | None = None
         for rows in _chunks(hidden_ND, weight_VD):
-            logits, ctx.kept = ctx.kept, None
-            if logits is None:
-                logits = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, never=ctx.never)
+            whole, ctx.kept = ctx.kept, None
+            computed = whole is None
+            if whole is None:
+                whole = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, never=ctx.never)
+            logits = whole[: len(targets_N[rows])]
+            if computed:
                 _exponentiate(logits)
             _subtract(total[rows], logits, targets_N[rows])
             torch.mm(logits, weight_VD, out=d_hidden[rows]).mul_(factors[rows])
             if ctx.needs_input_grad[1]:
-                product = logits.t() @ (hidden_ND[rows] * factors[rows])
+                product = _outer(whole, hidden_ND[rows], factors[rows])
                 d_weight = product if d_weight is None else d_weight.float().add_(product)
         return d_hidden, None if d_weight is None else d_weight.to(weight_VD.dtype), None, None, None
 
@@ -201,13 +208,35 @@ def _logits(
     padded_V: Tensor | None = None,
     never: Tensor | None = None,
 ) -> Tensor:
-    """(N, V) logits; -inf for the tokens `never` and from `vocab_size` on, which `padded_V` has already: see `_with_padding`."""
-    logits = F.linear(hidden_ND, weight_VD, padded_V)
+    """(N, V) logits; -inf for the tokens `never` and from `vocab_size` on, which `padded_V` has already: see `_with_padding`.
+
+    Where oneDNN multiplies in 16 bits, zeros follow to a multiple of 32 rows: the product of `_outer` is a third faster so.
+    """
+    N = len(hidden_ND)
+    if hidden_ND.device.type == "cpu" and hidden_ND.dtype == torch.bfloat16 and not torch.compiler.is_compiling():
+        whole = hidden_ND.new_empty(lines(N), len(weight_VD))
+        logits, rows = whole[:N], in_lines(hidden_ND)
+        if padded_V is None:
+            torch.mm(rows, weight_VD.t(), out=logits)
+        else:
+            torch.addmm(padded_V, rows, weight_VD.t(), out=logits)
+        whole[N:] = 0
+    else:
+        whole = logits = F.linear(hidden_ND, weight_VD, padded_V)
     if padded_V is None:
         logits[:, vocab_size:] = -torch.inf
     if never is not None:
         logits.index_fill_(1, never, -torch.inf)
-    return logits
+    return whole
+
+
+def _outer(whole_NV: Tensor, hidden_ND: Tensor, factors: Tensor) -> Tensor:
+    """(V, D) the sum over the rows of `_logits` (N or more, V) of their products with hidden states times `factors` (N, 1)."""
+    if len(whole_NV) == len(hidden_ND):
+        return whole_NV.t() @ (hidden_ND * factors)
+    scaled = hidden_ND.new_zeros(len(whole_NV), hidden_ND.shape[1])
+    torch.mul(hidden_ND, factors, out=scaled[: len(hidden_ND)])
+    return whole_NV.t() @ scaled
 
 
 def _subtract(amounts: Tensor, logits_NV: Tensor, targets_N: Tensor) -> None:

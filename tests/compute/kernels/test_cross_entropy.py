@@ -204,3 +204,26 @@ def test_gradients_of_probable_targets_in_bf16() -> None:
             small = hidden.bfloat16().requires_grad_(True)
             loss(small, weight.bfloat16()).backward()
             assert small.grad[0, 0].item() == pytest.approx(wanted, rel=0.01)
+
+
+@pytest.mark.parametrize("rows", [1, 31, 70, 96])
+@pytest.mark.parametrize("size", [32, 45])
+@pytest.mark.parametrize("kind", ["loss", "loss with bias", "chosen"])
+def test_gradients_in_bf16_of_any_number_of_rows_and_columns(rows: int, size: int, kind: str) -> None:
+    """As far from those in float64 as roundings to 8 bits are; rows and columns may not fill lines of the cache."""
+    torch.manual_seed(rows + size)
+    V, used = 64, 61
+    hidden, weight, bias = torch.randn(rows, size), torch.randn(V, size) / size**0.5, torch.randn(used)
+    targets, upstream = torch.randint(0, used, (rows,)), torch.rand(rows)
+
+    def gradients(dtype: torch.dtype) -> list[torch.Tensor]:
+        given = [t.bfloat16().to(dtype).requires_grad_() for t in (hidden, weight, bias)]
+        h, w, b = given
+        if kind == "chosen":
+            (chosen_log_probabilities(h, w, targets, used)[0] * upstream).sum().backward()
+        else:
+            summed_cross_entropy(h, w, targets, used, bias_V=b if "bias" in kind else None).backward()
+        return [each.grad.double() for each in given if each.grad is not None]
+
+    for exact, rounded in zip(gradients(torch.float64), gradients(torch.bfloat16), strict=True):
+        assert float((rounded - exact).norm()) <= 0.02 * float(exact.norm())

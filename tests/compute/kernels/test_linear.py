@@ -42,6 +42,24 @@ def test_a_large_product_in_training_takes_its_bias_along(
         assert float((c - a).norm()) <= 1.05 * float((b - a).norm()) + 1e-6 * float(a.norm())
 
 
+@pytest.mark.parametrize("rows", [31, 32, 70])
+def test_rows_that_do_not_begin_at_lines_of_the_cache_are_moved(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If there are many; the product and its gradients are those of the rows as they are."""
+    monkeypatch.setattr(linear, "by_onednn", lambda dtype: True)
+    monkeypatch.setattr(linear, "_WORTH_MOVING", 0)
+    torch.manual_seed(6)
+    x, layer = torch.randn(2, rows, 45).bfloat16()[:1].requires_grad_(), Linear(45, 24).bfloat16()
+    moved = linear.in_lines(x.detach()[0])
+    assert torch.equal(moved, x[0]) and moved.stride() == ((64, 1) if rows >= 32 else (45, 1))
+    out, plain = layer(x), F.linear(x.double(), layer.weight.double(), layer.bias.double())
+    assert ("_Linear" in type(out.grad_fn).__name__) == (rows >= 32)
+    upstream = torch.randn(1, rows, 24).bfloat16()
+    ours = torch.autograd.grad(out, (x, *layer.parameters()), upstream)
+    theirs = torch.autograd.grad(plain, (x, *layer.parameters()), upstream.double())
+    for a, b in zip((out.detach(), *ours), (plain.detach(), *theirs), strict=True):
+        assert float((a.double() - b.double()).norm()) <= 0.01 * float(b.double().norm())
+
+
 @pytest.mark.parametrize("shape", [(1, 24), (24,), (1, 1, 24)])
 @pytest.mark.parametrize("with_bias", [True, False])
 @pytest.mark.parametrize("amd", [True, False])
