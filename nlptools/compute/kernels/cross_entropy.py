@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools.compute.kernels.linear import in_lines, lines
+from nlptools.compute.kernels.linear import in_lines, whole_lines
 
 _CHUNK_BYTES = 1 << 28  # of the logits of one chunk
 _KEPT_BYTES = 1 << 26  # of exponentials that are kept for the gradient
@@ -162,8 +162,9 @@ class LogProbabilities(torch.autograd.Function):
         ctx.vocab_size, ctx.never, ctx.kept = vocab_size, never, None
         for rows in _chunks(hidden_ND, weight_VD):
             whole = _logits(hidden_ND[rows], weight_VD, vocab_size, never=never)
-            logits = whole[: len(targets_N[rows])]
-            chosen[rows] = logits.gather(1, targets_N[rows, None]).float()
+            targets = targets_N[rows]
+            logits = whole[: len(targets)]
+            chosen[rows] = logits.gather(1, targets[:, None]).float()
             highest[rows], total[rows] = _exponentiate(logits, mean[rows])
             if len(logits) == len(hidden_ND) and logits.nbytes <= _KEPT_BYTES and any(ctx.needs_input_grad):
                 ctx.kept = whole
@@ -180,14 +181,13 @@ class LogProbabilities(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden_ND)
         d_weight: Tensor | None = None
         for rows in _chunks(hidden_ND, weight_VD):
+            targets = targets_N[rows]
             whole, ctx.kept = ctx.kept, None
-            computed = whole is None
             if whole is None:
                 whole = _logits(hidden_ND[rows], weight_VD, ctx.vocab_size, never=ctx.never)
-            logits = whole[: len(targets_N[rows])]
-            if computed:
-                _exponentiate(logits)
-            _subtract(total[rows], logits, targets_N[rows])
+                _exponentiate(whole[: len(targets)])
+            logits = whole[: len(targets)]
+            _subtract(total[rows], logits, targets)
             torch.mm(logits, weight_VD, out=d_hidden[rows]).mul_(factors[rows])
             if ctx.needs_input_grad[1]:
                 product = _outer(whole, hidden_ND[rows], factors[rows])
@@ -208,13 +208,13 @@ def _logits(
     padded_V: Tensor | None = None,
     never: Tensor | None = None,
 ) -> Tensor:
-    """(N, V) logits; -inf for the tokens `never` and from `vocab_size` on, which `padded_V` has already: see `_with_padding`.
+    """(N or more, V) logits; -inf for the tokens `never` and from `vocab_size` on, which `padded_V` has (see `_with_padding`).
 
-    Where oneDNN multiplies in 16 bits, zeros follow to a multiple of 32 rows: the product of `_outer` is a third faster so.
+    In bfloat16 on a CPU, rows of zeros follow, up to a multiple of 32 rows: with AMX, `_outer` is a third faster for that.
     """
     N = len(hidden_ND)
     if hidden_ND.device.type == "cpu" and hidden_ND.dtype == torch.bfloat16 and not torch.compiler.is_compiling():
-        whole = hidden_ND.new_empty(lines(N), len(weight_VD))
+        whole = hidden_ND.new_empty(whole_lines(N), len(weight_VD))
         logits, rows = whole[:N], in_lines(hidden_ND)
         if padded_V is None:
             torch.mm(rows, weight_VD.t(), out=logits)

@@ -15,7 +15,7 @@ In fp32, AMD's processors gain from packing, with AVX-512 or without: all produc
 40 ms by MKL, 19 packed; of 4 rows 61 and 15.
 An activation is applied by the kernel before it writes the product: 12 layers of 32 rows in bf16 take 4.8 ms instead of 16.9.
 With AMX, a product in bf16 whose rows do not begin at lines of the cache takes up to twice the time: 700 rows of 650 times a
-matrix of 10,000, on 2 cores of an Intel Xeon, 9.1 ms, and 4.7 with the rows in such places, where they get in 0.1.
+matrix of 10,000 take 9.1 ms on 2 cores of an Intel Xeon, and 4.7 from such places; moving the rows takes 0.1.
 In training, PyTorch writes the bias into every row and lets the kernel add the product to it. Where the result is larger than
 the processor's cache, this costs a tenth of the product, so the kernel gets the bias instead.
 """
@@ -34,8 +34,8 @@ from nlptools.compute.processor import is_amd
 _LARGE = 1 << 21  # elements of a product; a smaller one stays in the cache while its bias is added
 # Elements of a large weight. With 384 x 384, one row takes 53 microseconds by MKL, 28 packed; with 256 x 256 9 and 19
 _LARGE_WEIGHT = 1 << 17
-_LINE = 32  # elements in 16 bits of a line of the cache, which are those of a row of an AMX tile, too
-_WORTH_MOVING = 1 << 29  # products of numbers from which on `in_lines` is
+_LINE = 32  # elements of 16 bits in a line of the cache, and in a row of an AMX tile
+_WORTH_MOVING = 1 << 29  # multiplications of a product from which on `in_lines` makes it faster
 _ACTIVATIONS: dict[str, tuple[str, list[float], str]] = {  # oneDNN's names for those of `layers.linear.ACTIVATIONS`
     "none": ("none", [], ""),
     "gelu_new": ("gelu", [], "tanh"),
@@ -77,8 +77,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     return F.linear(x, weight, bias)
 
 
-def lines(count: int) -> int:
-    """The least multiple of a line of the cache that holds so many elements in 16 bits."""
+def whole_lines(count: int) -> int:
+    """The number of elements of 16 bits in the fewest lines of the cache that hold `count` of them."""
     return -(-count // _LINE) * _LINE
 
 
@@ -87,7 +87,7 @@ def in_lines(rows_NE: Tensor) -> Tensor:
     if not _is_uneven(rows_NE):
         return rows_NE
     N, E = rows_NE.shape
-    whole = rows_NE.new_empty(N, lines(E))
+    whole = rows_NE.new_empty(N, whole_lines(E))
     whole[:, E:] = 0  # oneDNN reads a line to its end, and multiplies the rest with 0: not to be NaN
     return whole[:, :E].copy_(rows_NE)
 

@@ -76,6 +76,7 @@ def native_is_faster(kind: str, x: Tensor, weight: Tensor) -> bool:
     in_16_bits = x.dtype == torch.bfloat16
     if kind != "lstm" or len(x) == 0 or not (in_16_bits or x.dtype == torch.float32):
         return False
+    # without products in 16 bits the kernel is slow; where oneDNN multiplies float32 (AMD with AVX-512), it is not measured
     if by_onednn(x.dtype) != in_16_bits:
         return False
     if torch.is_grad_enabled() and weight.requires_grad:

@@ -181,3 +181,17 @@ def test_a_stream_is_read_by_the_lstm_of_pytorch(
     monkeypatch.setattr("nlptools.compute.kernels.recurrent.by_onednn", lambda dtype: dtype == torch.bfloat16)
     x = torch.zeros(steps, rows, 4, dtype=dtype)
     assert recurrent.native_is_faster(kind, x, torch.zeros(16, 4, dtype=dtype)) == native
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_stream_has_the_states_that_its_steps_have(dtype: torch.dtype) -> None:
+    """Whichever kernel reads it, as by steps in float64; also from a state, and cells come in float32."""
+    torch.manual_seed(8)
+    module = Recurrent("lstm", 5, 6).requires_grad_(False)
+    x, hidden, cell = torch.randn(40, 1, 5), torch.randn(1, 6), torch.randn(1, 6)
+    out, last, last_cell = module.to(dtype)(x.to(dtype), hidden, cell)
+    exact, exact_cell = ours("lstm", module.double(), x.double(), hidden.double(), cell.double())
+    bound = 1e-5 if dtype == torch.float32 else 0.03
+    assert last_cell.dtype == torch.float32 and torch.equal(out[-1], last)
+    assert float((out.double() - exact).abs().max()) < bound
+    assert float((last_cell.double() - exact_cell).abs().max()) < 2 * bound
