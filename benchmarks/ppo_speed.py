@@ -1,6 +1,6 @@
 """Speed and memory of PPO, beside a plain loop over transformers or the PPOTrainer of trl.
 
-    python benchmarks/ppo_speed.py [--beside loop|trl] [--samples 64] [--new 48] [--layers 6] [--hidden 384] [--batch 16]
+    python benchmarks/ppo_speed.py [--beside loop|trl] [--samples 64] [--new 48] [--layers 6] [--hidden 384] [--batch 32]
         [--passes 4] [--steps 4] [--threads 2] [--rounds 3]
 
 A GPT-2 with random weights and 8,192 words is policy and reference. A step is a rollout, prompts of 16 words with --new sampled
@@ -44,7 +44,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--new", type=int, default=48, help="words of a sample")
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--hidden", type=int, default=384)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=32, help="samples of an update")
     parser.add_argument("--passes", type=int, default=4)
     parser.add_argument("--steps", type=int, default=4, help="rollouts of a round")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
@@ -70,7 +70,8 @@ def main() -> None:
 
     precisions = ["fp32", "bf16"] if Backend.detect().precision == "bf16" else ["fp32"]
     models = ", separate critic and reward model" if chosen.beside == "trl" else ""
-    shape = f"GPT-2 of {chosen.layers} x {chosen.hidden}, {chosen.samples} samples of {chosen.new} words{models}"
+    size = f"GPT-2 of {chosen.layers} x {chosen.hidden}, {chosen.samples} samples of {chosen.new} words"
+    shape = f"{size}, {chosen.batch} an update{models}"
     with tempfile.TemporaryDirectory() as temporary:
         directory = Path(temporary)
         make_model(directory / "model", chosen)
