@@ -31,7 +31,6 @@ import records
 from side_by_side import machine, nlptools, published, unfinished
 
 _PROBE = 40  # steps that are timed; the first half of them, which fills memory for the first time, does not count
-_CHARACTERS = "--context 64 --batch-size 16"
 _MUON = "--optimizer muon --lr 1e-2"
 
 
@@ -47,12 +46,11 @@ class Job(NamedTuple):
 JOBS = {
     "characters": Job(
         "perplexity of the characters of tinyshakespeare",
-        10,
+        3,
         True,
         {
-            "transformer-xl": f"--arch transformer-xl --layers 4 --hidden 128 --heads 2 --pre-norm {_CHARACTERS} {_MUON}",
-            "lstm": f"--arch lstm --layers 2 --hidden 256 --dropout 0.05 {_CHARACTERS} --lr 4e-3",
-            "lstm, Muon": f"--arch lstm --layers 2 --hidden 256 --dropout 0.05 {_CHARACTERS} {_MUON}",
+            "transformer-xl": f"--arch transformer-xl --hidden 128 --heads 2 --pre-norm --context 64 --batch-size 16 {_MUON}",
+            "lstm": f"--arch lstm --layers 2 --hidden 256 --dropout 0.05 --context 64 --batch-size 32 {_MUON}",
         },
     ),
     "ptb": Job(
