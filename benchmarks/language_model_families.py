@@ -51,7 +51,7 @@ FAMILIES = {
     "convolution": Family(f"--arch convolution --layers 6 --kernel 4 --hidden 256 --dropout 0.2 {MUON}", 6, True),
     "Transformer, as GPT-2": Family(WINDOWS, 8),
     "Transformer, as LLaMA": Family(f"--arch modern {WINDOWS}", 8),
-    "Transformer-XL (small-transformer-xl)": Family("--preset small-transformer-xl", 6, True),
+    "Transformer-XL (small-transformer-xl)": Family("--preset small-transformer-xl", 4, True),
 }
 
 
