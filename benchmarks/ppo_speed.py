@@ -5,12 +5,13 @@
 
 A GPT-2 with random weights and 8,192 words is policy and reference. A step is a rollout, prompts of 16 words with --new sampled
 ones each, their rewards, log-probabilities and values, and --passes passes of clipped updates over them, --batch samples at a
-time, in fp32 and, where the processor has it, in bf16. loop: values come from the layers of the policy, and rewards are numbers
-from the text, at no cost; theirs is the loop that one writes by hand: `generate` with a cache, logits of minibatches of the whole
-sequences, generalized advantages, AdamW; in bf16 under autocast. trl: values come from a separate model, as its trainer has it,
-and rewards from a third one; needs trl 0.29, the last version with that trainer (https://github.com/huggingface/trl). Both go
-from the directory of the policy to that of the result. Samples per second of wall clock; and the highest resident memory of each
-process, less what it had before the first model.
+time (by default 32, as train-ppo; trl takes a whole rollout by default), in fp32 and, where the processor has it, in bf16.
+loop: values come from the layers of the policy, and rewards are numbers from the text, at no cost; theirs is the loop that one
+writes by hand: `generate` with a cache, logits of minibatches of the whole sequences, generalized advantages, AdamW; in bf16
+under autocast. trl: values come from a separate model, as its trainer has it, and rewards from a third one; needs trl 0.29, the
+last version with that trainer (https://github.com/huggingface/trl). Both go from the directory of the policy to that of the
+result. Samples per second of wall clock; and the highest resident memory of each process, less what it had before the first
+model.
 """
 
 from __future__ import annotations
