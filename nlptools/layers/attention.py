@@ -49,10 +49,11 @@ class SelfAttention(nn.Module):
         causal = self.causal and mask is None and x.shape[1] > 1
         if cache is None:
             return self_attention(qkv_BT3HK, mask, self._dropout, causal)
-        query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
-        own, earlier = (key, value), cache.size
-        cached = cache.append(*own)
-        key, value = cached if earlier else own  # the cache may have another type
+        qkv_3BHTK, earlier = qkv_BT3HK.permute(2, 0, 3, 1, 4), cache.size
+        key, value = cache.append(qkv_3BHTK[1:])
+        query = qkv_3BHTK[0]
+        if not earlier:  # the cache may have another type
+            key, value = qkv_3BHTK[1], qkv_3BHTK[2]
         return attention(query, key, value, mask, self._dropout, causal).transpose(1, 2).reshape(x.shape)
 
     def heads_at(self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None) -> Tensor:

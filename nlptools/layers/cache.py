@@ -18,70 +18,70 @@ _SPARSE = 128  # number of slots from which on unused ones are removed when they
 
 
 class KeyValues:
-    """Keys and values of one layer, in buffers that grow by doubling."""
+    """Keys and values of one layer, in a buffer that grows by doubling."""
 
     def __init__(self, capacity: int = 0, dtype: torch.dtype | None = None) -> None:
         self.capacity = capacity
-        self.dtype = dtype  # of the buffers; None: that of the first keys
+        self.dtype = dtype  # of the buffer; None: that of the first keys
         self.size = 0
-        self.keys: Tensor | None = None  # (G, H, capacity, K)
-        self.values: Tensor | None = None
+        self.buffer: Tensor | None = None  # (2, G, H, capacity, K): keys, values
 
-    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
-        """Add (G, H, T, K) keys and values; return all of them, (G, H, S, K)."""
-        needed = self.size + keys.shape[2]
-        if self.keys is None or self.values is None or needed > self.keys.shape[2]:
-            self._grow(max(needed, self.capacity, 2 * self.size), keys)
-        assert self.keys is not None and self.values is not None
-        self.keys[:, :, self.size : needed] = keys
-        self.values[:, :, self.size : needed] = values
-        self.size = needed
-        return self.keys[:, :, :needed], self.values[:, :, :needed]
+    def append(self, key_value: Tensor) -> tuple[Tensor, Tensor]:
+        """Add keys and values (2, G, H, T, K); return all keys and all values, each (G, H, S, K)."""
+        past, T = self.size, key_value.shape[3]
+        self.size = past + T
+        buffer = self.buffer
+        if buffer is None or self.size > buffer.shape[3]:
+            buffer = self._grow(max(self.size, self.capacity, 2 * past), key_value, past)
+        buffer.narrow(3, past, T).copy_(key_value)
+        keys, values = buffer.narrow(3, 0, self.size).unbind(0)
+        return keys, values
 
     def select(self, inputs: Tensor) -> KeyValues:
         """A cache for a choice of inputs."""
-        return self._with(lambda filled: filled.index_select(0, inputs))
+        return self._with(lambda filled: filled.index_select(1, inputs))
 
     def gather(self, inputs: Tensor, slots: Tensor, capacity: int | None = None) -> KeyValues:
         """A cache for a choice of inputs, with a choice of slots for each, (inputs, n); `capacity`: None, as before."""
-        return self._with(lambda filled: filled.transpose(1, 2)[inputs[:, None], slots].transpose(1, 2), capacity)
+        return self._with(lambda filled: filled.transpose(2, 3)[:, inputs[:, None], slots].transpose(2, 3), capacity)
 
     @classmethod
     def joined(cls, parts: Sequence[KeyValues], kept: Sequence[int]) -> KeyValues:
         """A cache for the inputs of several, with the last `kept` slots of each after zeros on the left."""
-        room = max(part.capacity - part.size for part in parts)
-        joined, longest = cls(max(kept) + max(room, 0), parts[0].dtype), max(kept)
-        filled = [(part.keys, part.values, part.size) for part in parts]
-        inputs = sum(len(keys) for keys, _, _ in filled if keys is not None)
-        like = parts[0].keys
-        assert like is not None
-        joined._grow(joined.capacity, like[:1].expand(inputs, -1, -1, -1))
+        filled = [part.filled for part in parts]
+        room, longest = max(part.capacity - part.size for part in parts), max(kept)
+        joined = cls(longest + max(room, 0), parts[0].dtype)
+        inputs = sum(each.shape[1] for each in filled)
+        new = joined._grow(joined.capacity, filled[0][:, :1].expand(-1, inputs, -1, -1, -1), 0)
         joined.size, begin = longest, 0
-        for (keys, values, size), n in zip(filled, kept, strict=True):
-            assert keys is not None and values is not None
-            for old, new in ((keys, joined.keys), (values, joined.values)):
-                assert new is not None
-                rows = new[begin : begin + len(old)]
-                rows[:, :, : longest - n] = 0
-                rows[:, :, longest - n : longest] = old[:, :, size - n : size]
-            begin += len(keys)
+        for each, n in zip(filled, kept, strict=True):
+            rows = new[:, begin : begin + each.shape[1]]
+            rows[:, :, :, : longest - n] = 0
+            rows[:, :, :, longest - n : longest] = each[:, :, :, each.shape[3] - n :]
+            begin += each.shape[1]
         return joined
+
+    @property
+    def filled(self) -> Tensor:
+        """Keys and values (2, G, H, S, K) of a cache that has been used."""
+        assert self.buffer is not None
+        return self.buffer[:, :, :, : self.size]
 
     def _with(self, choose: Callable[[Tensor], Tensor], capacity: int | None = None) -> KeyValues:
         chosen = KeyValues(self.capacity if capacity is None else capacity, self.dtype)
-        if self.keys is not None and self.values is not None:
+        if self.buffer is not None:
             if capacity is None:
-                chosen.capacity = max(self.capacity, self.keys.shape[2])
-            chosen.append(choose(self.keys[:, :, : self.size]), choose(self.values[:, :, : self.size]))
+                chosen.capacity = max(self.capacity, self.buffer.shape[3])
+            chosen.append(choose(self.filled))
         return chosen
 
-    def _grow(self, capacity: int, like: Tensor) -> None:
-        shape = (like.shape[0], like.shape[1], capacity, like.shape[3])
-        old_keys, old_values = self.keys, self.values
-        self.keys, self.values = (like.new_empty(shape, dtype=self.dtype or like.dtype) for _ in range(2))
-        if old_keys is not None and old_values is not None:
-            self.keys[:, :, : self.size] = old_keys[:, :, : self.size]
-            self.values[:, :, : self.size] = old_values[:, :, : self.size]
+    def _grow(self, capacity: int, like: Tensor, size: int) -> Tensor:
+        """A new buffer, with the first `size` slots of the old one."""
+        shape = (*like.shape[:3], capacity, like.shape[4])
+        old, self.buffer = self.buffer, like.new_empty(shape, dtype=self.dtype or like.dtype)
+        if old is not None:
+            self.buffer[:, :, :, :size] = old[:, :, :, :size]
+        return self.buffer
 
 
 class Cache:
@@ -152,8 +152,7 @@ class Cache:
                 seen = torch.ones(1, 1, 1, dtype=torch.bool, device=rows.device)
                 seen = seen.expand(int(inputs.max()) + 1, 1, self.layers[0].size)
             chosen.seen = seen[inputs[:, None], parents.view(-1, width)]
-        keys = self.layers[0].keys
-        if not all_in_order(inputs, 0 if keys is None else len(keys)):
+        if not all_in_order(inputs, 0 if self.layers[0].buffer is None else self.inputs):
             chosen.layers = [layer.select(inputs) for layer in self.layers]
         if width > self.width:
             for layer in chosen.layers:
@@ -199,16 +198,12 @@ class Cache:
     @property
     def inputs(self) -> int:
         """G, of a cache that has been used."""
-        keys = self.layers[0].keys
-        assert keys is not None
-        return len(keys)
+        return self.layers[0].filled.shape[1]
 
     @property
     def device(self) -> torch.device:
         """Where a cache is that has been used."""
-        keys = self.layers[0].keys
-        assert keys is not None
-        return keys.device
+        return self.layers[0].filled.device
 
 
 def all_in_order(chosen: Tensor, count: int) -> bool:

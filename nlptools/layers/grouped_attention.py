@@ -75,7 +75,7 @@ class GroupedQueryAttention(nn.Module):
             return grouped_attention(query, key, value, mask, dropout, causal)
         query, key, value = (each.transpose(1, 2) for each in (query, key, value))  # (B, H or G, T, K)
         earlier = cache.size
-        cached = cache.append(key, value)
+        cached = cache.append(torch.stack([key, value]))
         if earlier:
             key, value = cached
         heads = attention(query, key, value, mask, dropout, causal)

@@ -36,7 +36,7 @@ class Naive:
         G = len(self.rows) // self.width
         keys = 100 * new.view(G, 1, self.width * T, 1) + 10 * torch.arange(H).view(H, 1, 1) + torch.arange(K)
         for i, layer in enumerate(self.cache.layers):
-            held, values = layer.append((keys + i * FAR).float(), -keys.float())
+            held, values = layer.append(torch.stack([keys + i * FAR, -keys]).float())
         found = held.long() - FAR * (LAYERS - 1)
         assert torch.equal(found, -values.long())
         slots = found[:, 0, :, 0] // 100  # (G, S) the token in each slot
@@ -98,7 +98,7 @@ def test_each_hypothesis_sees_its_own_past_alone(sparse: int, story: tuple[list[
 
 
 def storages(cache: Cache) -> list[int]:
-    return [tensor.data_ptr() for layer in cache.layers for tensor in (layer.keys, layer.values) if tensor is not None]
+    return [layer.buffer.data_ptr() for layer in cache.layers if layer.buffer is not None]
 
 
 def test_nothing_moves_when_a_beam_changes_its_order() -> None:
@@ -111,7 +111,7 @@ def test_nothing_moves_when_a_beam_changes_its_order() -> None:
         naive.select(rows, 3)
         assert storages(naive.cache) == held
         naive.append(1)
-    assert len(before) == 2 * LAYERS
+    assert len(before) == LAYERS
     held = storages(naive.cache)
     naive.select([3, 4, 5, 0, 1, 2], 3)
     assert set(storages(naive.cache)).isdisjoint(held), "the inputs change places, and their slots with them"
@@ -126,8 +126,8 @@ def test_memory_grows_by_doubling_and_never_before_it_has_to() -> None:
         assert storages(naive.cache) == held
     naive.append(1)
     assert set(storages(naive.cache)).isdisjoint(held)
-    keys = naive.cache.layers[0].keys
-    assert keys is not None and keys.shape == (2, H, 24, K) and naive.cache.layers[0].size == 13
+    buffer = naive.cache.layers[0].buffer
+    assert buffer is not None and buffer.shape == (2, 2, H, 24, K) and naive.cache.layers[0].size == 13
 
 
 def test_hypotheses_that_become_inputs_leave_the_room_of_the_others() -> None:
@@ -136,8 +136,8 @@ def test_hypotheses_that_become_inputs_leave_the_room_of_the_others() -> None:
         naive.select([0, 0, 0, 0, 1, 1, 1, 1], 4)
         naive.append(1)
         naive.select([2, 5], 1)
-        keys = naive.cache.layers[0].keys
-        assert keys is not None and keys.shape[2] <= 10
+        buffer = naive.cache.layers[0].buffer
+        assert buffer is not None and buffer.shape[3] <= 10
     naive.append(1)
 
 
@@ -171,15 +171,16 @@ def test_one_hypothesis_with_no_padding_needs_no_mask() -> None:
 @pytest.mark.parametrize(("asked", "kept"), [(torch.float32, torch.float32), (None, torch.bfloat16)])
 def test_keys_are_kept_in_the_type_that_is_asked_for(asked: torch.dtype | None, kept: torch.dtype) -> None:
     cache = Cache.of(1, 3, asked)
-    held, _ = cache.layers[0].append(*torch.randn(2, 1, H, 2, K).bfloat16().unbind(0))
-    assert held.dtype == kept and cache.select(torch.tensor([0, 0])).layers[0].keys.dtype == kept  # type: ignore[union-attr]
+    held, _ = cache.layers[0].append(torch.randn(2, 1, H, 2, K).bfloat16())
+    assert held.dtype == kept and cache.select(torch.tensor([0, 0])).layers[0].filled.dtype == kept
 
 
 def test_keys_and_values_grow_beyond_their_capacity() -> None:
     torch.manual_seed(7)
     cache, chunks = KeyValues(2), [torch.randn(2, 3, n, 4) for n in (1, 1, 3, 9)]
     for i, chunk in enumerate(chunks):
-        keys, values = cache.append(chunk, -chunk)
+        keys, values = cache.append(torch.stack([chunk, -chunk]))
         assert torch.equal(keys, torch.cat(chunks[: i + 1], 2))
         assert torch.equal(values, -keys)
-    assert torch.equal(cache.select(torch.tensor([1, 1])).append(chunks[0], chunks[0])[0][0, :, :14], keys[1])
+    chosen = cache.select(torch.tensor([1, 1])).append(torch.stack([chunks[0]] * 2))
+    assert torch.equal(chosen[0][0, :, :14], keys[1])

@@ -203,5 +203,5 @@ def test_keys_are_kept_in_float32_without_units_for_matrices(
         state = model.start(2, 6)
         hidden = [model(part, state)[0] for part in (ids[:, :3], ids[:, 3:4], ids[:, 4:])]
         whole = model(ids, None)[0]
-    assert state.cache.layers[0].keys.dtype == (kept or torch.bfloat16)
+    assert state.cache.layers[0].filled.dtype == (kept or torch.bfloat16)
     assert hidden[-1].dtype == torch.bfloat16 and torch.allclose(torch.cat(hidden, 1), whole, atol=0.1)
