@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from nlptools.compute.kernels.dropout import dropout
+from nlptools.layers.direct import Direct
 
 
-class Dropout(nn.Module):
+class Dropout(Direct, nn.Module):
     """During training, set each element to zero with probability `p` and scale the others by 1 / (1 - p)."""
-
-    __call__: Callable[..., Tensor]
 
     def __init__(self, p: float) -> None:
         super().__init__()

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from nlptools.compute.kernels.gelu import gelu_tanh
 from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight, linear
+from nlptools.layers.direct import Direct
 
 # The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -39,27 +40,27 @@ class Packable:
         return ACTIVATIONS[activation](linear(x, weight, bias)) if out is None else out
 
 
-class Linear(Packable, nn.Linear):
+class Linear(Direct, Packable, nn.Linear):
     """`torch.nn.Linear`, faster on a CPU."""
-
-    __call__: Callable[..., Tensor]
 
     def forward(self, x: Tensor, activation: str = "none") -> Tensor:
         """(..., E) -> (..., D), followed by the activation of that name."""
-        return self.multiply(x, self.weight, self.bias, activation)
+        own = self._parameters
+        return self.multiply(x, own["weight"], own["bias"], activation)  # type: ignore[arg-type]
 
     def add_to(self, residual: Tensor, x: Tensor) -> Tensor:
         """`residual` (..., D) plus the map of x (..., E) -> (..., D)."""
         if self.int8 is not None:
             return residual + self.int8.product(x, self.bias)
-        out = self._packed.sum(residual, x, self.weight, self.bias)
+        own = self._parameters
+        out = self._packed.product(x, own["weight"], own["bias"], other=residual, how="add")  # type: ignore[arg-type]
         return residual + linear(x, self.weight, self.bias) if out is None else out
 
     def times(self, gate: Tensor, x: Tensor) -> Tensor:
         """`gate` (..., D) times the map of x (..., E) -> (..., D)."""
         if self.int8 is not None:
             return gate * self.int8.product(x, self.bias)
-        out = self._packed.gated(gate, x, self.weight, self.bias)
+        out = self._packed.product(x, self.weight, self.bias, other=gate, how="mul")
         return gate * linear(x, self.weight, self.bias) if out is None else out
 
     def part(self, x: Tensor, rows: slice) -> Tensor:

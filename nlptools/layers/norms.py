@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor, nn
 
 from nlptools.compute.kernels.rms_norm import rms_norm
+from nlptools.layers.direct import Direct
 
 
-class RMSNorm(nn.RMSNorm):
+class LayerNorm(Direct, nn.LayerNorm):
+    """Each vector less its mean, over its standard deviation; a gain and a bias for each dimension (Ba et al. 2016,
+    arXiv:1607.06450)."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., D) -> (..., D)."""
+        own = self._parameters
+        return torch.layer_norm(x, self.normalized_shape, own["weight"], own["bias"], self.eps)
+
+
+class RMSNorm(Direct, nn.RMSNorm):
     """Division by the root of the mean square, and a gain for each dimension (Zhang & Sennrich 2019, arXiv:1910.07467)."""
 
     def __init__(self, size: int, eps: float) -> None:

@@ -10,24 +10,24 @@ the map of queries and keys that they stand for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
 
 from nlptools.layers.attention import CrossAttention, SelfAttention, Source
 from nlptools.layers.cache import KeyValues
+from nlptools.layers.direct import Direct
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.grouped_attention import GroupedQueryAttention
 from nlptools.layers.linear import Linear
-from nlptools.layers.norms import RMSNorm
+from nlptools.layers.norms import LayerNorm, RMSNorm
 from nlptools.layers.positions import Turn
 from nlptools.layers.relative_attention import RelativeAttention
 
 Heads = Callable[[Any, Tensor], Tensor]  # the heads of a block's self-attention: (..., D) -> (..., H * K)
 
 
-class FeedForward(nn.Module):
+class FeedForward(Direct, nn.Module):
     """Two linear maps around an activation (section 3.3)."""
 
     def __init__(
@@ -45,7 +45,8 @@ class FeedForward(nn.Module):
 
     def inner(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., intermediate size): what the second map is given."""
-        return self.dropout(self.up(x, self.activation))
+        x = self.up(x, self.activation)
+        return self.dropout(x) if self.training else x
 
 
 class GatedFeedForward(FeedForward):
@@ -63,7 +64,7 @@ class GatedFeedForward(FeedForward):
 
 
 # The slots of a block: a name in a configuration, and the class that it stands for.
-NORMS: dict[str, type[nn.Module]] = {"layer": nn.LayerNorm, "rms": RMSNorm}  # (hidden_size, eps)
+NORMS: dict[str, type[nn.Module]] = {"layer": LayerNorm, "rms": RMSNorm}  # (hidden_size, eps)
 ATTENTIONS: dict[str, Any] = {  # (hidden_size, num_heads, dropout, causal)
     "multi-head": SelfAttention,
     "grouped-query": GroupedQueryAttention,
@@ -72,7 +73,7 @@ ATTENTIONS: dict[str, Any] = {  # (hidden_size, num_heads, dropout, causal)
 FEED_FORWARDS = {"plain": FeedForward, "gated": GatedFeedForward}
 
 
-class Block(nn.Module):
+class Block(Direct, nn.Module):
     """Self-attention, optionally attention to a source, and feed-forward, each with its residual and norm."""
 
     def __init__(
@@ -131,58 +132,44 @@ class Block(nn.Module):
             cache, mask, turn: see `SelfAttention.heads`.
             source: what a block with `cross` attends to, as layer number `layer` of its decoder.
         """
-        source_heads = None
+        x = self._attended(x, cache, mask, turn)
         if source is not None:
-            source_heads = partial(self.cross_attention.heads, layer=layer, source=source)
-
-        def heads(attention: Any, x: Tensor) -> Tensor:
-            out: Tensor = attention.heads(x, cache, mask, turn)
-            return out
-
-        return self.run(x, heads, source_heads=source_heads)
+            norm, cross = self.cross_attention_norm, self.cross_attention
+            x = self._close(norm, x, cross.output, cross.heads(norm(x) if self.pre_norm else x, layer, source))
+        return self._fed_forward(x)
 
     def source_weights(
         self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, source: Source, layer: int
     ) -> tuple[Tensor, Tensor]:
         """The result of `forward`, and how much each position attends to each of the source, (B, T, S)."""
-        weights: list[Tensor] = []
+        norm, cross = self.cross_attention_norm, self.cross_attention
+        x = self._attended(x, cache, mask)
+        normed = norm(x) if self.pre_norm else x
+        x = self._close(norm, x, cross.output, cross.heads(normed, layer, source))
+        return self._fed_forward(x), cross.weights(normed, layer, source)
 
-        def source_heads(x: Tensor) -> Tensor:
-            weights.append(self.cross_attention.weights(x, layer, source))
-            return self.cross_attention.heads(x, layer, source)
+    def run(self, x: Tensor, heads: Heads, select: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+        """As `forward` without a source, with the heads of self-attention computed by `heads`, (..., D) -> (..., D).
 
-        x = self.run(x, partial(SelfAttention.heads, cache=cache, mask=mask), source_heads=source_heads)
-        return x, weights[0]
-
-    def run(
-        self,
-        x: Tensor,
-        heads: Heads,
-        select: Callable[[Tensor], Tensor] | None = None,
-        source_heads: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """As `forward`, with the heads of self-attention computed by `heads`, (..., D) -> (..., D).
-
-        Where `heads` computes some positions only, `select` chooses the same ones of x. `source_heads`: those of attention
-        to a source, if any.
+        Where `heads` computes some positions only, `select` chooses the same ones of x.
         """
-        x = self._sublayer(self.attention_norm, x, partial(heads, self.attention), self.attention.output, select)
-        if source_heads is not None:
-            x = self._sublayer(self.cross_attention_norm, x, source_heads, self.cross_attention.output)
-        return self._sublayer(self.feed_forward_norm, x, self.feed_forward.inner, self.feed_forward.down)
+        norm, attention = self.attention_norm, self.attention
+        hidden = heads(attention, norm(x) if self.pre_norm else x)
+        return self._fed_forward(self._close(norm, x if select is None else select(x), attention.output, hidden))
 
-    def _sublayer(
-        self,
-        norm: nn.Module,
-        x: Tensor,
-        inner: Callable[[Tensor], Tensor],
-        output: Linear,
-        select: Callable[[Tensor], Tensor] | None = None,
-    ) -> Tensor:
-        """The map `output` of what `inner` computes, with dropout, residual and norm (sections 3.1 and 5.4)."""
-        hidden = inner(norm(x) if self.pre_norm else x)
-        residual = x if select is None else select(x)
-        if self.dropout.active:
+    def _attended(self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, turn: Turn | None = None) -> Tensor:
+        """Self-attention; see `forward`."""
+        norm, attention = self.attention_norm, self.attention
+        heads = attention.heads(norm(x) if self.pre_norm else x, cache, mask, turn)
+        return self._close(norm, x, attention.output, heads)
+
+    def _fed_forward(self, x: Tensor) -> Tensor:
+        norm, feed_forward = self.feed_forward_norm, self.feed_forward
+        return self._close(norm, x, feed_forward.down, feed_forward.inner(norm(x) if self.pre_norm else x))
+
+    def _close(self, norm: nn.Module, residual: Tensor, output: Linear, hidden: Tensor) -> Tensor:
+        """The last map of a part, with dropout, residual and norm (sections 3.1 and 5.4)."""
+        if self.training and self.dropout.active:
             x = self.dropout.add(residual, output(hidden))
         else:
             x = output.add_to(residual, hidden)

@@ -112,51 +112,57 @@ def _of_one_row(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
 class PackedWeight:
     """A copy of a frozen weight in the layout of oneDNN's kernel, created at first use.
 
-    The products return None where the plain weight is the better choice: outside inference on a CPU, for few rows, or where
+    A product is None where the plain weight is the better choice: outside inference on a CPU, for few rows, or where
     this PyTorch or processor has no such kernel.
     """
 
     def __init__(self) -> None:
         self.packed: Tensor | None = None
+        self._fewest = 0  # elements of the rows from which on the packed weight is faster
         self._available = True
+        self._with_activation: Any = None  # operators: looking for one takes as long as a small operation
+        self._with_other: Any = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> PackedWeight:
         """One without a packed weight: that of the copied module may change."""
         return PackedWeight()
 
-    def product(self, x: Tensor, weight: Tensor, bias: Tensor | None, activation: str) -> Tensor | None:
-        """The activation of x (..., E) times weight^T (E, D), plus bias -> (..., D)."""
-        if not self._prepare(x, weight):
+    def product(
+        self,
+        x: Tensor,
+        weight: Tensor,
+        bias: Tensor | None,
+        activation: str = "none",
+        other: Tensor | None = None,
+        how: str = "",
+    ) -> Tensor | None:
+        """The activation of x (..., E) times weight^T (E, D), plus bias -> (..., D).
+
+        Or, given `other` (..., D), its sum ("add") or product ("mul") with x times weight^T, plus bias.
+        """
+        if weight.requires_grad or x.requires_grad or not x.is_cpu:
             return None
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, bias, *_ACTIVATIONS[activation])
+        if x.numel() < self._fewest or (self.packed is None and not self._pack(x, weight)):
+            return None
+        out: Tensor = (
+            self._with_activation(x, self.packed, bias, *_ACTIVATIONS[activation])
+            if other is None
+            else self._with_other(x, other, self.packed, bias, how)
+        )
         return out
 
-    def sum(self, residual: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
-        """`residual` (..., D) plus x (..., E) times weight^T (E, D), plus bias -> (..., D)."""
-        return self._combined("add", residual, x, weight, bias)
-
-    def gated(self, gate: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
-        """`gate` (..., D) times the map of x (..., E) by weight^T (E, D) and bias -> (..., D)."""
-        return self._combined("mul", gate, x, weight, bias)
-
-    def _combined(self, how: str, other: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor | None:
-        if not self._prepare(x, weight):
-            return None
-        out: Tensor = torch.ops.mkldnn._linear_pointwise.binary(x, other, self.packed, bias, how)
-        return out
-
-    def _prepare(self, x: Tensor, weight: Tensor) -> bool:
-        """Whether to multiply with the packed weight, which exists then."""
-        if weight.requires_grad or x.device.type != "cpu" or x.requires_grad:
+    def _pack(self, x: Tensor, weight: Tensor) -> bool:
+        """Pack the weight, unless the plain product of so few rows is faster; whether it is packed."""
+        self._fewest = _fewest_rows(x.dtype, weight.numel() >= _LARGE_WEIGHT) * x.shape[-1]
+        if x.numel() < self._fewest or not self._available:
             return False
-        if x.numel() < _fewest_rows(x.dtype, weight.numel() >= _LARGE_WEIGHT) * x.shape[-1]:
-            return False
-        if self.packed is None and self._available:
-            try:
-                self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), 32)
-            except (AttributeError, RuntimeError):
-                self._available = False
-        return self.packed is not None
+        try:
+            self.packed = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), 32)
+            self._with_activation = torch.ops.mkldnn._linear_pointwise.default
+            self._with_other = torch.ops.mkldnn._linear_pointwise.binary
+        except (AttributeError, RuntimeError):
+            self._available = False
+        return self._available
 
 
 class _Linear(torch.autograd.Function):

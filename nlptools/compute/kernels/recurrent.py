@@ -118,7 +118,7 @@ def product_with(weight_MK: Tensor, steps: Tensor, packed: PackedWeight | None =
         keeper = packed
 
         def kept(x: Tensor, base: Tensor) -> Tensor:
-            out = keeper.sum(base, x, weight_MK, None)
+            out = keeper.product(x, weight_MK, None, other=base, how="add")
             return torch.addmm(base, x, weight_MK.t()) if out is None else out
 
         return kept

@@ -21,6 +21,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
 from nlptools.layers.transformer import Block
@@ -138,7 +139,7 @@ class GPT(nn.Module):
             )
             for _ in range(config.num_hidden_layers)
         )
-        self.norm: nn.Module = nn.Identity() if config.post_norm else nn.LayerNorm(D, config.layer_norm_eps)
+        self.norm: nn.Module = nn.Identity() if config.post_norm else LayerNorm(D, config.layer_norm_eps)
 
     @torch.no_grad()
     def initialize(self) -> None:

@@ -22,6 +22,7 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Source
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import Sinusoids
 from nlptools.layers.transformer import Block
@@ -124,8 +125,8 @@ class Transformer(nn.Module):
         self.encoder: Any = nn.ModuleList(_block(config, decoder=False) for _ in range(config.encoder_layers))
         self.decoder: Any = nn.ModuleList(_block(config, decoder=True) for _ in range(config.decoder_layers))
         if config.norm == "pre":
-            self.encoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
-            self.decoder_norm = nn.LayerNorm(D, config.layer_norm_eps)
+            self.encoder_norm = LayerNorm(D, config.layer_norm_eps)
+            self.decoder_norm = LayerNorm(D, config.layer_norm_eps)
         self._biased: bool | None = None  # whether any logit has a bias; None: not known since weights were loaded
         self.register_load_state_dict_post_hook(_forget_bias)  # type: ignore[no-untyped-call]
 
