@@ -130,7 +130,7 @@ class Generate:
     )
     batch_size: int | None = option(
         None,
-        "Lines decoded together; the next ones take the places of those that have ended. Default: 32; encoder-decoders: 320"
+        "Lines decoded together; the next ones take the places of those that have ended. Default: 64; encoder-decoders: 320"
         " hypotheses or 4,096 source tokens.",
         low=1,
         metavar="N",
@@ -151,7 +151,7 @@ class Generate:
     @property
     def batch(self) -> int:
         """Inputs decoded together."""
-        return 32 if self.batch_size is None else self.batch_size
+        return 64 if self.batch_size is None else self.batch_size
 
     @property
     def window(self) -> int:
