@@ -46,15 +46,16 @@ class SelfAttention(nn.Module):
         qkv_BT3HK = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
         if turn is not None:
             qkv_BT3HK = torch.cat([turn(qkv_BT3HK[:, :, :2]), qkv_BT3HK[:, :, 2:]], 2)
+        dropout = self.dropout if self.training else 0.0
         causal = self.causal and mask is None and x.shape[1] > 1
         if cache is None:
-            return self_attention(qkv_BT3HK, mask, self._dropout, causal)
+            return self_attention(qkv_BT3HK, mask, dropout, causal)
         qkv_3BHTK, earlier = qkv_BT3HK.permute(2, 0, 3, 1, 4), cache.size
         key, value = cache.append(qkv_3BHTK[1:])
         query = qkv_3BHTK[0]
         if not earlier:  # the cache may have another type
             key, value = qkv_3BHTK[1], qkv_3BHTK[2]
-        return attention(query, key, value, mask, self._dropout, causal).transpose(1, 2).reshape(x.shape)
+        return attention(query, key, value, mask, dropout, causal).transpose(1, 2).reshape(x.shape)
 
     def heads_at(self, x: Tensor, positions: QueryPositions, mask: Tensor | None = None) -> Tensor:
         """(B, T, D) -> (M, D): what `heads` computes for the wanted positions, where attention is not causal."""
@@ -64,7 +65,7 @@ class SelfAttention(nn.Module):
         key_value_BT2HK = project(x, slice(D, 3 * D)).view(B, T, 2, *heads)
         if mask is not None and mask.shape[2] > 1:
             mask = positions.queries(mask.squeeze(1))[:, None]
-        attended = cross_attention(query_BQHK, key_value_BT2HK, mask, self._dropout)
+        attended = cross_attention(query_BQHK, key_value_BT2HK, mask, self.dropout if self.training else 0.0)
         return attended.reshape(-1, D).index_select(0, positions.wanted)
 
     def plain_heads(self, x: Tensor, mask: Tensor) -> Tensor:
@@ -72,10 +73,6 @@ class SelfAttention(nn.Module):
         qkv_BT3HK: Tensor = self.query_key_value(x).view(*x.shape[:2], 3, self.num_heads, self.head_size)
         query, key, value = qkv_BT3HK.permute(2, 0, 3, 1, 4).unbind(0)  # each (B, H, T, K)
         return (weights(query, key, mask) @ value).transpose(1, 2).reshape(x.shape)
-
-    @property
-    def _dropout(self) -> float:
-        return self.dropout if self.training else 0.0
 
 
 class Source:

@@ -125,28 +125,25 @@ class Block(Direct, nn.Module):
         turn: Turn | None = None,
         source: Source | None = None,
         layer: int = 0,
+        weights: list[Tensor] | None = None,
     ) -> Tensor:
         """(B, T, D) -> (B, T, D).
 
         Args:
             cache, mask, turn: see `SelfAttention.heads`.
             source: what a block with `cross` attends to, as layer number `layer` of its decoder.
+            weights: gets how much each position attends to each of the source, (B, T, S).
         """
-        x = self._attended(x, cache, mask, turn)
+        norm, attention = self.attention_norm, self.attention
+        heads = attention.heads(norm(x) if self.pre_norm else x, cache, mask, turn)
+        x = self._close(norm, x, attention.output, heads)
         if source is not None:
             norm, cross = self.cross_attention_norm, self.cross_attention
-            x = self._close(norm, x, cross.output, cross.heads(norm(x) if self.pre_norm else x, layer, source))
+            normed = norm(x) if self.pre_norm else x
+            if weights is not None:
+                weights.append(cross.weights(normed, layer, source))
+            x = self._close(norm, x, cross.output, cross.heads(normed, layer, source))
         return self._fed_forward(x)
-
-    def source_weights(
-        self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, source: Source, layer: int
-    ) -> tuple[Tensor, Tensor]:
-        """The result of `forward`, and how much each position attends to each of the source, (B, T, S)."""
-        norm, cross = self.cross_attention_norm, self.cross_attention
-        x = self._attended(x, cache, mask)
-        normed = norm(x) if self.pre_norm else x
-        x = self._close(norm, x, cross.output, cross.heads(normed, layer, source))
-        return self._fed_forward(x), cross.weights(normed, layer, source)
 
     def run(self, x: Tensor, heads: Heads, select: Callable[[Tensor], Tensor] | None = None) -> Tensor:
         """As `forward` without a source, with the heads of self-attention computed by `heads`, (..., D) -> (..., D).
@@ -156,12 +153,6 @@ class Block(Direct, nn.Module):
         norm, attention = self.attention_norm, self.attention
         hidden = heads(attention, norm(x) if self.pre_norm else x)
         return self._fed_forward(self._close(norm, x if select is None else select(x), attention.output, hidden))
-
-    def _attended(self, x: Tensor, cache: KeyValues | None, mask: Tensor | None, turn: Turn | None = None) -> Tensor:
-        """Self-attention; see `forward`."""
-        norm, attention = self.attention_norm, self.attention
-        heads = attention.heads(norm(x) if self.pre_norm else x, cache, mask, turn)
-        return self._close(norm, x, attention.output, heads)
 
     def _fed_forward(self, x: Tensor) -> Tensor:
         norm, feed_forward = self.feed_forward_norm, self.feed_forward

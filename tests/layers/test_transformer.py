@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from nlptools.layers.attention import SelfAttention, Source
 from nlptools.layers.query_positions import QueryPositions
@@ -55,9 +55,10 @@ def test_a_decoder_block_is_that_of_pytorch(pre_norm: bool) -> None:
     expected = theirs(x, memory, tgt_mask=future, memory_key_padding_mask=~real)
     source = Source([block.cross_attention.project(memory, decoding=False)], real[:, None, None])
     assert torch.allclose(block(x, source=source), expected, atol=1e-5)
-    out, weights = block.source_weights(x, None, None, source, 0)
+    weights: list[Tensor] = []
+    out = block(x, source=source, weights=weights)
     assert torch.allclose(out, expected, atol=1e-5)
-    assert torch.allclose(weights.sum(-1), torch.ones(3, 5)) and not weights[2, :, 2:].any()
+    assert torch.allclose(weights[0].sum(-1), torch.ones(3, 5)) and not weights[0][2, :, 2:].any()
 
 
 @pytest.mark.parametrize("pre_norm", [False, True])

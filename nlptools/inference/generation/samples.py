@@ -83,7 +83,8 @@ class Samples:
                 places = [waiting.pop() for _ in range(min(free, len(waiting)))]
             else:
                 places = []
-            self._join(model, places, moved, space)
+            if places or moved:
+                self._join(model, places, moved, space)
         return self.out
 
     def _step(self) -> dict[int, int]:
@@ -167,8 +168,9 @@ class Samples:
         if not self.live:
             self.rows, self.state, self.logits = [], None, None
             return
-        tokens = torch.zeros(len(self.rows), dtype=torch.int64)  # any token for rows that have finished
-        tokens[self.live] = torch.tensor([chosen[place] for place in self.live])
+        tokens = torch.tensor(
+            [chosen.get(place, 0) for place in range(len(self.rows))]
+        )  # any token for rows that have finished
         if self._compacts():
             kept = torch.tensor(self.live)
             tokens, self.rows = tokens[kept], [self.rows[place] for place in self.live]

@@ -172,11 +172,10 @@ class Transformer(nn.Module):
         x = self._embedded(self.token_embedding, ids, past, T)
         for i, block in enumerate(self.decoder):
             layer = None if cache is None else cache.layers[i]
-            if state.keeps_attention and i == self._alignment_layer:
-                x, weights = block.source_weights(x, layer, mask, state.source, i)
-                state.attention = weights.view(rows, T, -1)
-            else:
-                x = block(x, layer, mask, source=state.source, layer=i)
+            weights: list[Tensor] | None = [] if state.keeps_attention and i == self._alignment_layer else None
+            x = block(x, layer, mask, source=state.source, layer=i, weights=weights)
+            if weights:
+                state.attention = weights[0].view(rows, T, -1)
         x = self.decoder_norm(x) if self.config.norm == "pre" else x
         return x.view(rows, T, -1), state
 
