@@ -28,13 +28,13 @@ class KeyValues:
 
     def append(self, key_value: Tensor) -> tuple[Tensor, Tensor]:
         """Add keys and values (2, G, H, T, K); return all keys and all values, each (G, H, S, K)."""
-        past, T = self.size, key_value.shape[3]
-        self.size = past + T
-        buffer = self.buffer
-        if buffer is None or self.size > buffer.shape[3]:
-            buffer = self._grow(max(self.size, self.capacity, 2 * past), key_value, past)
-        buffer.narrow(3, past, T).copy_(key_value)
-        keys, values = buffer.narrow(3, 0, self.size).unbind(0)
+        T, buffer = key_value.shape[3], self.buffer
+        needed = self.size + T
+        if buffer is None or needed > buffer.shape[3]:
+            buffer = self._grow(max(needed, self.capacity, 2 * self.size), key_value)
+        buffer.narrow(3, self.size, T).copy_(key_value)
+        self.size = needed
+        keys, values = buffer.narrow(3, 0, needed).unbind(0)
         return keys, values
 
     def select(self, inputs: Tensor) -> KeyValues:
@@ -52,7 +52,7 @@ class KeyValues:
         room, longest = max(part.capacity - part.size for part in parts), max(kept)
         joined = cls(longest + max(room, 0), parts[0].dtype)
         inputs = sum(each.shape[1] for each in filled)
-        new = joined._grow(joined.capacity, filled[0][:, :1].expand(-1, inputs, -1, -1, -1), 0)
+        new = joined._grow(joined.capacity, filled[0][:, :1].expand(-1, inputs, -1, -1, -1))
         joined.size, begin = longest, 0
         for each, n in zip(filled, kept, strict=True):
             rows = new[:, begin : begin + each.shape[1]]
@@ -75,12 +75,12 @@ class KeyValues:
             chosen.append(choose(self.filled))
         return chosen
 
-    def _grow(self, capacity: int, like: Tensor, size: int) -> Tensor:
-        """A new buffer, with the first `size` slots of the old one."""
+    def _grow(self, capacity: int, like: Tensor) -> Tensor:
+        """A new buffer, with the slots of the old one that are in use."""
         shape = (*like.shape[:3], capacity, like.shape[4])
         old, self.buffer = self.buffer, like.new_empty(shape, dtype=self.dtype or like.dtype)
         if old is not None:
-            self.buffer[:, :, :, :size] = old[:, :, :, :size]
+            self.filled.copy_(old[:, :, :, : self.size])
         return self.buffer
 
 

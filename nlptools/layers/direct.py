@@ -2,6 +2,7 @@
 
 `nn.Module.__call__` looks for hooks. A step of decoding makes some hundred such calls, and the weights of each layer, on their
 way through the processor's cache, displace what Python needs for the next one, so that a call takes several microseconds.
+For the same reason, modules that each step calls read their weights from `_parameters`, and not through `__getattr__`.
 """
 
 from __future__ import annotations

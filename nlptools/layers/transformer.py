@@ -45,8 +45,7 @@ class FeedForward(Direct, nn.Module):
 
     def inner(self, x: Tensor) -> Tensor:
         """(..., D) -> (..., intermediate size): what the second map is given."""
-        x = self.up(x, self.activation)
-        return self.dropout(x) if self.training else x
+        return self.dropout(self.up(x, self.activation))
 
 
 class GatedFeedForward(FeedForward):
@@ -155,12 +154,13 @@ class Block(Direct, nn.Module):
         return self._fed_forward(self._close(norm, x if select is None else select(x), attention.output, hidden))
 
     def _fed_forward(self, x: Tensor) -> Tensor:
+        """The last part of the block: feed-forward, with its residual and norm."""
         norm, feed_forward = self.feed_forward_norm, self.feed_forward
         return self._close(norm, x, feed_forward.down, feed_forward.inner(norm(x) if self.pre_norm else x))
 
     def _close(self, norm: nn.Module, residual: Tensor, output: Linear, hidden: Tensor) -> Tensor:
         """The last map of a part, with dropout, residual and norm (sections 3.1 and 5.4)."""
-        if self.training and self.dropout.active:
+        if self.dropout.active:
             x = self.dropout.add(residual, output(hidden))
         else:
             x = output.add_to(residual, hidden)

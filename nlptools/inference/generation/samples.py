@@ -168,9 +168,8 @@ class Samples:
         if not self.live:
             self.rows, self.state, self.logits = [], None, None
             return
-        tokens = torch.tensor(
-            [chosen.get(place, 0) for place in range(len(self.rows))]
-        )  # any token for rows that have finished
+        # rows that have finished get any token
+        tokens = torch.tensor([chosen.get(place, 0) for place in range(len(self.rows))])
         if self._compacts():
             kept = torch.tensor(self.live)
             tokens, self.rows = tokens[kept], [self.rows[place] for place in self.live]
