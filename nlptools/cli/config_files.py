@@ -75,11 +75,19 @@ def _load_toml(path: str, ctx: click.Context) -> dict[str, Any]:
         raise BundleError(f"{path}: not valid TOML: {error}") from None
     table = table.get(str(ctx.info_name), table)
     known = {parameter.name: parameter for parameter in ctx.command.params}
-    values = {key.replace("-", "_"): value for key, value in table.items()}
+    flags = {_key(flag): parameter.name for parameter in ctx.command.params for flag in parameter.opts}
+    values = {flags.get(key := _key(name), key): value for name, value in table.items()}
     unknown = sorted(key for key in values if key not in known)
     if unknown:
-        raise UsageError(f"{path}: no such option: {', '.join(unknown)}")
+        earlier = ctx.meta["nlptools.earlier"]
+        flags_of = [f"--{key.replace('_', '-')}" for key in unknown]
+        now = "".join(f"; {flag} is now {earlier[flag]}" for flag in flags_of if flag in earlier)
+        raise UsageError(f"{path}: no such option: {', '.join(unknown)}{now}")
     return {key: _text(known[key], value, path) for key, value in values.items()}
+
+
+def _key(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")
 
 
 def _text(option: click.Parameter, value: Any, path: str) -> Any:

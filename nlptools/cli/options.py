@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from nlptools import messages
-from nlptools.cli import config_files, short_help
+from nlptools.cli import config_files, environment, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, size
 from nlptools.errors import InputError, UsageError, display
@@ -40,7 +40,17 @@ class Command(click.Command):
     exit_codes: tuple[int, ...] = (0, 2)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["nlptools.earlier"] = earlier = self._earlier_names()
+        for arg in args[: args.index("--")] if "--" in args else args:
+            if (name := arg.partition("=")[0]) in earlier:
+                raise UsageError(f"{name} is now {earlier[name]}")
+        environment.check(ctx)
         return super().parse_args(ctx, self._one_value_each(args))
+
+    def _earlier_names(self) -> dict[str, str]:
+        """Earlier names of options, each with what is written now."""
+        settings = (field for group in self.groups for field in dataclasses.fields(group))
+        return {name: now for field in settings for name, now in field.metadata["was"].items()}
 
     def _one_value_each(self, args: list[str]) -> list[str]:
         """`args` with a value behind each name: `-i A B` becomes `-i A -i B`, and `--confidence` gets its default number."""
@@ -123,7 +133,7 @@ def command(
             function(**_instances(groups, values))
 
         result = click.command(name, cls=Command, context_settings={"help_option_names": ["--help"]})(callback)
-        result.params.extend(_option(field) for group in groups for field in dataclasses.fields(group))
+        result.params.extend(_option(field, name) for group in groups for field in dataclasses.fields(group))
         result.params.extend([*config_files.config_options(), short_help.option()])
         result.groups, result.formats = groups, formats
         result.presets, result.preset_options = presets or {}, preset_options
@@ -212,10 +222,11 @@ def _instances(groups: tuple[type, ...], values: dict[str, Any]) -> dict[str, An
     return values
 
 
-def _option(field: dataclasses.Field[Any]) -> click.Option:
-    """The click option of a settings field."""
+def _option(field: dataclasses.Field[Any], command: str) -> click.Option:
+    """The click option of a settings field of a command."""
     data = field.metadata
     flag = "--" + (data["flag"] or field.name.replace("_", "-"))
+    variables = environment.variables(command, flag, field.name)
     required = field.default is dataclasses.MISSING
     annotation = str(field.type).removesuffix(" | None")
     help_text = data["help"]
@@ -223,7 +234,9 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
         names = [f"{flag}/--no-{flag[2:]}"] + ([data["short"]] if data["short"] else [])
         if data["short"]:
             names = [f"{data['short']}/", f"{flag}/--no-{flag[2:]}"]
-        return click.Option([*names, field.name], default=field.default, help=help_text, is_flag=True)
+        return click.Option(
+            [*names, field.name], default=field.default, help=help_text, is_flag=True, envvar=variables
+        )
     names = [flag, field.name, *([data["short"]] if data["short"] else [])]
     kind = value_type(annotation, field)
     shown = not required and field.default not in (None, "", ()) and data["bare"] is None
@@ -232,6 +245,7 @@ def _option(field: dataclasses.Field[Any]) -> click.Option:
         # a required option must have no default at all, not even None
         **({"required": True} if required else {"default": field.default}),
         help=help_text,
+        envvar=variables,
         metavar=data["metavar"],
         type=kind,
         show_default=shown,

@@ -37,7 +37,10 @@ def message(error: click.UsageError) -> str:
 
 
 def hint(error: click.UsageError) -> str:
-    """The command that lists what is possible."""
+    """The command that lists what is possible, or the place of an option that was given before the command."""
+    if isinstance(error, click.NoSuchOption) and error.ctx is not None and isinstance(error.ctx.command, click.Group):
+        command = messages.settings.command or "COMMAND"
+        return f"options follow the command: nlptools {command} {error.option_name}"
     path = error.ctx.command_path if error.ctx is not None else f"nlptools {messages.settings.command}".rstrip()
     return f"'{path} --help' lists the options"
 

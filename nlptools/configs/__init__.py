@@ -8,7 +8,7 @@ This package imports nothing but the standard library: `nlptools COMMAND --help`
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ def option(
     multiple: bool = False,
     more: Callable[[str], bool] | None = None,
     bare: Any = None,
+    was: Mapping[str, str] | None = None,
 ) -> Any:
     """A dataclass field that is also a command-line option.
 
@@ -49,6 +50,7 @@ def option(
             commas, and also several times.
         more: whether an argument that follows a value of the option is a further value, as in `-i A B`.
         bare: the value of an option that is given without a value.
+        was: earlier names of the option, each with what is written now: {"--json": "--to jsonl"}. They are refused.
     """
     metadata = {
         "help": help,
@@ -65,6 +67,7 @@ def option(
         "multiple": multiple,
         "more": more,
         "bare": bare,
+        "was": was or {},
     }
     return field(metadata=metadata) if default is MISSING else field(default=default, metadata=metadata)
 
