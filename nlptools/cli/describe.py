@@ -12,11 +12,11 @@ from nlptools.configs.describe import Describe
 @make_command(
     "describe",
     Describe,
-    formats="One line per property: name, tab, value; or, with --json, one JSON object.",
+    formats="One line per property: name, tab, value; or, with --to json, one JSON object.",
     examples=(
         ("Architecture and training of a model:", "nlptools describe lm/"),
         ("Task, labels and validation metric of a fine-tuned model:", "nlptools describe classifier/ | grep ^task"),
-        ("Size and dimensions of word vectors:", "nlptools describe --json vectors.txt"),
+        ("Size and dimensions of word vectors:", "nlptools describe --to json vectors.txt"),
         ("Size and special tokens of a tokenizer:", "nlptools describe pieces.model"),
         ("A check of the files in a script:", "nlptools describe -q lm/ > /dev/null && echo intact"),
     ),
@@ -38,7 +38,7 @@ def command(model: str, describe: Describe, common: Common) -> None:
 
     with streams.Output() as out:
         facts = describe_directory(model)
-        if describe.json:
+        if describe.to == "json":
             out.write(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
             return
         for section, rows in facts.items():

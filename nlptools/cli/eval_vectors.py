@@ -28,9 +28,9 @@ correlation of scores and cosines, with average ranks for ties, and Pearson's.
 
 The output is a table with a row per score and a column per file of VECTORS: accuracy in percent or correlation, and the
 number of questions or pairs with only known words, of all. Each file is followed by the conventions of its scores:
-evaluators differ in these, and scores by different conventions are not comparable. --tsv writes a line per score: vectors,
+evaluators differ in these, and scores by different conventions are not comparable. --to tsv writes a line per score: vectors,
 file, name, value (accuracy from 0 to 1), answered, all, unit, signature, and with --confidence the mean over the resamples
-and half the width of the 95% interval. --json writes an object per score, with unrounded numbers and with correct, the
+and half the width of the 95% interval. --to jsonl writes an object per score, with unrounded numbers and with correct, the
 number of solved questions. A correlation of fewer than two pairs, or of equal numbers, is undefined: -, nothing, or null.
 
 CONVENTIONS. Only the first --restrict words are known, in questions and as answers. With --case fold, case is ignored, and
@@ -58,7 +58,7 @@ Formats of VECTORS: {FILES}. They are described in nlptools-convert(1); standard
         ),
         (
             "The accuracy of one model, for a script",
-            "nlptools eval-vectors v.bin --analogies questions-words.txt --tsv | awk -F'\\t' '$3 == \"total\" {print $4}'",
+            "nlptools eval-vectors v.bin --analogies questions-words.txt --to tsv | awk -F'\\t' '$3 == \"total\" {print $4}'",
         ),
     ),
     exit_codes=(0, 2, 65, 66, 69, 74, 78, 130, 141, 143),
@@ -79,7 +79,7 @@ def command(vectors: tuple[str, ...], evalvectors: EvalVectors, common: Common) 
     evaluation.check_vectors(vectors, evalvectors.source_format)
     tests = evaluation.read_tests(evalvectors, common.encoding_errors)
     scores: list[list[evaluation.Score]] = []
-    write = score_table.json_lines if evalvectors.json else score_table.tsv if evalvectors.tsv else None
+    write = {"jsonl": score_table.json_lines, "tsv": score_table.tsv}.get(evalvectors.to)
     with streams.Output() as out:
         for path in vectors:
             table = formats.load(path, evalvectors.source_format, common.encoding_errors)

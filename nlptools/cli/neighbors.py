@@ -30,9 +30,12 @@ query, then word and similarity of each neighbor, nearest first, separated by ta
 --method mul they are quotients of 3CosMul. The words of a query are not among its neighbors.
 
 Words outside the vocabulary have vectors if the file has n-grams of fastText. A query with a word without vector gives a
-line with the query alone; standard error counts them. With --json, each line is an object: query, neighbors (a list of
-pairs), and unknown (a list of words) if some have no vector. An empty line gives an empty line (with --json, an empty
-list).
+line with the query alone; standard error counts them. An empty line gives an empty line.
+
+--to tsv writes a line for each neighbor: number of the query, rank, number of the neighbor's line or row in VECTORS,
+similarity, word or line. The numbers begin with 1, as those of join, nl and awk do. Queries without neighbors have no line.
+--to jsonl writes an object for each query: query, neighbors (a list of pairs), and unknown (a list of words) if some have no
+vector.
 
 Formats of VECTORS: {FILES}. They are described in nlptools-convert(1). Standard input (-, if the queries are in files) and
 pipes are jsonl or npy if their first byte is, else word2vec. Binary files and arrays in files are memory-mapped; with
@@ -61,7 +64,7 @@ it in one command; its vectors are in a temporary file meanwhile.""",
             "With options for the queries:",
             "nlptools embed e5/ --prompt 'query: ' --to jsonl questions.txt | nlptools neighbors notes.npy --embedded",
         ),
-        ("One neighbor per line:", "nlptools neighbors model.bin --json words.txt | jq -c '.neighbors[]'"),
+        ("One neighbor per line, for join or a spreadsheet:", "nlptools neighbors model.bin --to tsv words.txt"),
     ),
     exit_codes=(0, 2, 65, 66, 69, 73, 74, 78, 130, 141, 143),
 )
@@ -80,7 +83,7 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     if vectors == "-" and (not inputs or "-" in inputs):
         raise UsageError("VECTORS and the queries cannot both come from standard input")
     names = streams.check_inputs(inputs, [] if neighbors.corpus is None else [neighbors.corpus])
-    answered, missing = 0, 0
+    read, answered, missing = 0, 0, 0
     with contextlib.ExitStack() as stack:
         table, embedder = _opened(vectors, neighbors, common.encoding_errors, stack)
         out = stack.enter_context(streams.Output(lines.output, force=lines.force, line_buffered=lines.line_buffered))
@@ -88,8 +91,12 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
             answers = _answers(table, part, neighbors, embedder)
             answered += sum(answer is not None for _, answer in answers)
             missing += sum(answer is not None and answer.neighbors is None for _, answer in answers)
-            show = _json if neighbors.json else _fields
-            out.write_lines([show(query, answer) for query, answer in answers])
+            if neighbors.to == "tsv":
+                out.write_lines(_rows(table, answers, read))
+            else:
+                show = _json if neighbors.to == "jsonl" else _fields
+                out.write_lines([show(query, answer) for query, answer in answers])
+            read += len(answers)
     if embedder is not None:
         embedder.finish()
     if missing:
@@ -172,6 +179,19 @@ def _fields(query: str, answer: Answer | None) -> str:
 
     pairs = answer.neighbors or [] if answer is not None else []
     return "\t".join([escape(query), *(f"{escape(word)}\t{score:.4f}" for word, score in pairs)])
+
+
+def _rows(table: Vectors, answers: list[tuple[str, Answer | None]], before: int) -> list[str]:
+    """A line for each neighbor of the answers to some queries, which come after `before` others."""
+    from nlptools.files.line_records import escape
+
+    found = [(number, answer.neighbors or []) for number, (_, answer) in enumerate(answers, before + 1) if answer]
+    places = table.words.find({word for _, pairs in found for word, _ in pairs})
+    return [
+        f"{number}\t{rank}\t{table.origin(places[word]) + 1}\t{score:.4f}\t{escape(word)}"
+        for number, pairs in found
+        for rank, (word, score) in enumerate(pairs, 1)
+    ]
 
 
 def _json(query: str, answer: Answer | None) -> str:

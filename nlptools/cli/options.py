@@ -234,9 +234,7 @@ def _option(field: dataclasses.Field[Any], command: str) -> click.Option:
         names = [f"{flag}/--no-{flag[2:]}"] + ([data["short"]] if data["short"] else [])
         if data["short"]:
             names = [f"{data['short']}/", f"{flag}/--no-{flag[2:]}"]
-        return click.Option(
-            [*names, field.name], default=field.default, help=help_text, is_flag=True, envvar=variables
-        )
+        return click.Option([*names, field.name], default=field.default, help=help_text, is_flag=True, envvar=variables)
     names = [flag, field.name, *([data["short"]] if data["short"] else [])]
     kind = value_type(annotation, field)
     shown = not required and field.default not in (None, "", ()) and data["bare"] is None

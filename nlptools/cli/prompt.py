@@ -15,9 +15,9 @@ from nlptools.configs.prompting import Prompt
     Files,
     Lines,
     formats=r"""A template is a text with the names of fields between braces, such as "{input} => {output}"; braces as text are
-doubled. In a file, a line --- ends a description of the task, which stands once at the beginning of a prompt. The prompt ends
-before the field {output}, or the one of --answer; examples go on. A paragraph whose fields are all empty is left out. Templates
-known by name, with line ends as \n:
+doubled. -t takes such a text, in which \n is a line end, or a file. In a file, a line --- ends a description of the task,
+which stands once at the beginning of a prompt. The prompt ends before the field {output}, or the one of --answer; examples go
+on. A paragraph whose fields are all empty is left out. Templates known by name, with line ends as \n:
 
 \b
 tldr          {input}\nTL;DR: {output}                       (Radford et al. 2019)
@@ -38,7 +38,7 @@ output: text, label (classify, regress); text1, text2, label (pair), and the col
 predicate, roles (roles); context, question, answer (answer); context, answer (choice); text, pronoun, name_a, name_b, answer
 (coreference).
 
-Output is a prompt per record, in order, in one line: line ends, tabs and backslashes are written as \n, \t and \\. --json
+Output is a prompt per record, in order, in one line: line ends, tabs and backslashes are written as \n, \t and \\. --to jsonl
 writes an object per line, with the keys of a JSON record and "prompt"; "completion", what follows the prompt, if the record has
 an answer; "choices" and "answer", the number of the right one or null, with --choices and of --task choice. generate
 --json-input and score --choices read such lines, and finetune learns from them. Spaces between prompt and answer are the
@@ -51,7 +51,7 @@ turn.""",
     examples=(
         (
             "Summarize with a language model:",
-            "nlptools prompt -t tldr texts.tsv --json | nlptools generate lm/ --json-input",
+            "nlptools prompt -t tldr texts.tsv --to jsonl | nlptools generate lm/ --json-input",
         ),
         (
             "Translate with two examples, drawn for each sentence:",
@@ -59,12 +59,12 @@ turn.""",
         ),
         (
             "Classify by likelihood, with the accuracy at the end:",
-            "nlptools prompt -t equals --task classify --words 0=bad,1=good --choices bad,good --json dev.tsv |"
+            "nlptools prompt -t equals --task classify --words 0=bad,1=good --choices bad,good --to jsonl dev.tsv |"
             " nlptools score lm/ --choices",
         ),
         (
             "Instruction data from a labelled set:",
-            "nlptools prompt -t instruction --set 'instruction=Name the sentiment.' --task classify --json train.tsv",
+            "nlptools prompt -t instruction --set 'instruction=Name the sentiment.' --task classify --to jsonl train.tsv",
         ),
         ("Prompts for a chat model:", "nlptools prompt --chat chatml --system 'Be brief.' --text 'Who wrote Emma?'"),
     ),
@@ -100,5 +100,5 @@ def command(inputs: tuple[str, ...], prompt: Prompt, files: Files, lines: Lines,
     if escaped:
         count = messages.counted(escaped, "prompt has", "prompts have")
         messages.note(
-            f"{count} line ends, tabs or backslashes, written as \\n, \\t, \\\\; for generate --json-input: --json"
+            f"{count} line ends, tabs or backslashes, written as \\n, \\t, \\\\; for generate --json-input: --to jsonl"
         )

@@ -14,8 +14,8 @@ Input is one sequence per line, of tokens separated by spaces: the words of a se
 graph. Windows do not cross line ends. A line of more than 1,000 tokens is cut into pieces of 1,000. Tokens are used as they
 are; use nlptools-tokenize(1) to lowercase text and separate punctuation. Words are written by descending count.
 
-The file name of -o or --format selects the format of the output: {FILES}; see nlptools-convert(1). Standard output
-is word2vec. --format fasttext writes the .bin that fastText and gensim load. That format and directories store n-grams, which
+The file name of -o or --to selects the format of the output: {FILES}; see nlptools-convert(1). Standard output
+is word2vec. --to fasttext writes the .bin that fastText and gensim load. That format and directories store n-grams, which
 give unknown words a vector, and output vectors, from which training can continue; all other formats store word vectors only.
 
 --init starts from existing vectors. Words that they lack are added if they are frequent enough; their words that do not occur
@@ -76,11 +76,11 @@ pairs of f(X) (w.c + b + b' - log X)^2 / 2. GloVe's own tools use --window 15 an
         ),
         (
             "Train with n-grams and write fastText's format:",
-            "nlptools train-w2v --subwords 3-6 --format fasttext -o model.bin tokens.txt",
+            "nlptools train-w2v --subwords 3-6 --to fasttext -o model.bin tokens.txt",
         ),
         (
             "Continue training on other text, and add its new words:",
-            "nlptools train-w2v --init model.bin --subwords 3-6 --format fasttext -o more.bin new.txt",
+            "nlptools train-w2v --init model.bin --subwords 3-6 --to fasttext -o more.bin new.txt",
         ),
         (
             "Train for at most an hour (status 75); the same command continues:",

@@ -66,8 +66,12 @@ class Precision:
         low=0,
         metavar="X",
     )
-    report: str | None = option(None, "Output for the precision; - is standard output.", metavar="FILE")
-    json: bool = option(False, "Write the precision as JSON lines instead of TSV.")
+    report: str | None = option(
+        None,
+        "Output for the precision: JSON lines if the name ends with .jsonl, else TSV; - is standard output.",
+        metavar="FILE",
+        was={"--json": "--report NAME.jsonl"},
+    )
     confidence: int = confidence()
     seed: int = option(12345, "Seed of --held-out and of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
 

@@ -11,4 +11,4 @@ from nlptools.configs import option
 class Describe:
     """Describe options"""
 
-    json: bool = option(False, "Write a JSON object.")
+    to: str = option("text", "Output format.", choices=("text", "json"), was={"--json": "--to json"})

@@ -40,8 +40,12 @@ class EvalVectors:
     )
     confidence: int = confidence()
     seed: int = option(12345, "Seed of the resamples.", low=0, high=LARGEST_SEED, metavar="N")
-    json: bool = option(False, "Write JSON lines, one per score.")
-    tsv: bool = option(False, "Write TSV, one line per score.")
+    to: str = option(
+        "text",
+        "Output format: a table, or a record per score.",
+        choices=("text", "tsv", "jsonl"),
+        was={"--json": "--to jsonl", "--tsv": "--to tsv"},
+    )
     source_format: str | None = option(None, "Format of VECTORS, if not by name.", flag="from", choices=NAMES)
 
     def check(self) -> None:
@@ -51,5 +55,3 @@ class EvalVectors:
                 "nothing to evaluate on: expected --analogies FILE, --pairs FILE, or both",
                 hint="questions-words.txt of word2vec and WordSim-353 are such files",
             )
-        if self.json and self.tsv:
-            raise UsageError("--json and --tsv exclude each other")

@@ -37,9 +37,10 @@ class Prompt:
 
     template: str | None = option(
         None,
-        f"Template of the prompts: a file, or one of {', '.join(TEMPLATES)}. With --chat: plain, if not given.",
+        f"Template of the prompts: a file, one of {', '.join(TEMPLATES)}, or the text itself, such as '{{input}} =>'."
+        " With --chat: plain, if not given.",
         short="-t",
-        metavar="FILE|NAME",
+        metavar="FILE|NAME|TEXT",
     )
     description: str | None = option(
         None,
@@ -82,7 +83,7 @@ class Prompt:
     )
     choices: tuple[str, ...] = option(
         (),
-        "With --json: the answers between which score --choices decides. --task choice: those of the record.",
+        "With --to jsonl: the answers between which score --choices decides. --task choice: those of the record.",
         metavar="TEXT,...",
     )
     task: str | None = option(
@@ -97,9 +98,19 @@ class Prompt:
         metavar="DIR|NAME",
     )
     system: str | None = option(None, "With --chat or --messages: the system message.", metavar="TEXT")
-    json: bool = option(False, 'Write JSON lines, with the answer under "completion" if the record has it.')
-    messages: bool = option(False, 'With --json: write "messages", the turns of a conversation, in place of texts.')
+    to: str = option(
+        "text",
+        'Output format: a prompt per line, or JSON lines, with the answer under "completion" if the record has it.',
+        choices=("text", "jsonl"),
+        was={"--json": "--to jsonl"},
+    )
+    messages: bool = option(False, 'With --to jsonl: write "messages", the turns of a conversation, instead of texts.')
     seed: int = option(1, "Seed of the choice of examples.", low=0, high=LARGEST_SEED, metavar="N")
+
+    @property
+    def json(self) -> bool:
+        """Whether the output is JSON lines."""
+        return self.to == "jsonl"
 
     @property
     def label_words(self) -> dict[str, str]:
@@ -116,9 +127,9 @@ class Prompt:
         if self.system is not None and not conversation:
             raise UsageError("--system goes with --chat or --messages; --description stands before the examples")
         if self.messages and (self.chat is not None or not self.json):
-            raise UsageError("--messages goes with --json, and not with --chat")
+            raise UsageError("--messages needs --to jsonl, and excludes --chat")
         if self.choices and (not self.json or self.messages):
-            raise UsageError("--choices goes with --json, and not with --messages")
+            raise UsageError("--choices needs --to jsonl, and excludes --messages")
         if self.task is not None and self.task in TASKS and not TASKS[self.task].layouts:
             raise UsageError(
                 f"--task {self.task} has no labelled files", hint="without --task, columns are input and output"

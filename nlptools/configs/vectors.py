@@ -117,7 +117,12 @@ class Neighbors:
     embedded: bool = option(
         False, "The queries are JSON lines with vectors, as nlptools-embed(1) writes them with --to jsonl."
     )
-    json: bool = option(False, "Write JSON lines.")
+    to: str = option(
+        "text",
+        "Output format: a line per query, a line per neighbor (tsv), or JSON lines.",
+        choices=("text", "tsv", "jsonl"),
+        was={"--json": "--to jsonl"},
+    )
     source_format: str | None = option(None, "Format of VECTORS, if not by its name.", flag="from", choices=NAMES)
 
     def check(self) -> None:

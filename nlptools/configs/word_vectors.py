@@ -9,7 +9,7 @@ from nlptools.configs import duration, interval, option, vectors
 from nlptools.errors import UsageError
 
 MODELS, LOSSES = ("skipgram", "cbow", "glove"), ("ns", "hs", "softmax")
-NAMES = {"text": "word2vec", "binary": "word2vec-binary"}  # value of --format -> name of the format
+NAMES = {"text": "word2vec", "binary": "word2vec-binary"}  # value of --to -> name of the format
 # Skip-gram: the best of .03, .0375 and .045 after five epochs on novels (word2vec: .025, but see nlptools-train-w2v(1)).
 # Corrected CBOW: the best of .075 (Irsoy et al. 2021), .1, .15 and .25 after one epoch on novels.
 RATES = {"skipgram": 0.045, "cbow": 0.15, "positions": 0.05, "legacy": 0.05, "glove": 0.05}
@@ -102,7 +102,9 @@ class VectorRun:
     format: str | None = option(
         None,
         "Output format; by default selected by the file name. fasttext and bundle (a directory) store n-grams.",
+        flag="to",
         choices=(*NAMES, *vectors.NAMES),
+        was={"--format": "--to"},
     )
     valid: str | None = option(None, "Held-out text to measure the loss on after each epoch.", metavar="FILE")
     workers: int = option(

@@ -18,6 +18,7 @@ from typing import Any
 from nlptools.configs.prompting import TEMPLATES
 from nlptools.errors import DataError, InputError, display
 from nlptools.files import streams
+from nlptools.files.line_records import unescape
 
 _RULE = "---"
 _MARK = "\n\n"  # between paragraphs
@@ -76,7 +77,12 @@ def read_template(name: str, answer: str) -> Template:
     if name in TEMPLATES:
         return parse(TEMPLATES[name], name, answer)
     if name != "-" and not os.path.exists(name):
-        raise InputError(f"{display(name)}: no such template", hint=f"a file, or one of {', '.join(TEMPLATES)}")
+        if "{" in name:  # the text itself; \n is a line end, as in records
+            return parse(unescape(name), name, answer)
+        raise InputError(
+            f"{display(name)}: no such template",
+            hint=f"a file, a text with a field such as {{input}}, or one of {', '.join(TEMPLATES)}",
+        )
     lines = [line for block in streams.blocks(name) for line in block.lines]
     rule = lines.index(_RULE) if _RULE in lines else -1
     template = parse("\n".join(lines[rule + 1 :]), name, answer, rule + 1)

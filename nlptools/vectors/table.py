@@ -27,6 +27,7 @@ class Vectors:
         subwords: n-grams, which give vectors to words outside the vocabulary, or None.
         counts: the frequency of each word, or None if the file does not have it.
         path: the file, for messages.
+        origins: the number of each row in the file, from 0, if rows were left out; None: the rows are those of the file.
         factors: 1 / length of the first rows, cached by a search.
     """
 
@@ -38,6 +39,7 @@ class Vectors:
         subwords: Subwords | None = None,
         counts: Sequence[int] | None = None,
         path: str = "vectors",
+        origins: Sequence[int] | None = None,
     ) -> None:
         """Raises BundleError if the numbers of words and rows differ."""
         self.words = words if isinstance(words, Words) else Words.of(words)
@@ -45,6 +47,7 @@ class Vectors:
         self.subwords = subwords
         self.counts = counts
         self.path = path
+        self.origins = origins
         self.factors: Floats | None = None
         if len(self.words) != self.rows.shape[0]:
             checks.refuse(path, f"{len(self.words):,} words, {self.rows.shape[0]:,} vectors")
@@ -61,6 +64,10 @@ class Vectors:
         if vector is None:
             raise KeyError(word)
         return vector
+
+    def origin(self, place: int) -> int:
+        """The number in the file, from 0, of the row at `place`."""
+        return place if self.origins is None else self.origins[place]
 
     @property
     def dimensions(self) -> int:
@@ -137,7 +144,10 @@ def first_words(vectors: Vectors, count: int = 0) -> Vectors:
         subwords = replace(subwords, own=subwords.own[places], output=output)
     counts = None if vectors.counts is None else [vectors.counts[place] for place in places]
     rows = ChosenRows(vectors.rows, places)
-    return Vectors([words[place] for place in places], rows, subwords=subwords, counts=counts, path=vectors.path)
+    origins = [vectors.origin(place) for place in places.tolist()]
+    return Vectors(
+        [words[place] for place in places], rows, subwords=subwords, counts=counts, path=vectors.path, origins=origins
+    )
 
 
 def normalized(vectors: Vectors) -> Vectors:

@@ -81,7 +81,7 @@ def test_precision(call: Run, folder: Path) -> None:
     assert rows[0][4].startswith("csls:10|normalize:center|refine:0|pairs:100|candidates:120|coverage:2/4|held-out:no|")
     assert "test: 3 of 5 pairs in the vocabularies (2 of 4 words)" in done.err
     assert "precision@1:csls  0.5000 ± 0." in done.err and rows[0][4] in done.err
-    call("align-vectors", "de.txt", "en.txt", *options, "--report", "r.jsonl", "--json", "--force")
+    call("align-vectors", "de.txt", "en.txt", *options, "--report", "r.jsonl", "--force")
     record = json.loads((folder / "r.jsonl").read_text().split("\n")[0])
     assert record["name"] == "precision@1:csls" and record["value"] == 0.5 and record["interval"]["resamples"] == 100
 

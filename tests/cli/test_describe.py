@@ -22,7 +22,7 @@ def words(tmp_path: Path) -> Path:
 
 
 def facts(call: Run, model: Path) -> dict[str, Any]:
-    done = call("describe", "--json", model)
+    done = call("describe", "--to", "json", model)
     assert (done.code, done.err) == (0, ""), done.err
     found: dict[str, Any] = json.loads(done.out)
     return found

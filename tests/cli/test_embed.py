@@ -159,7 +159,7 @@ def test_cosines_of_pairs(call: Run, model: Path, tmp_path: Path, vectors: np.nd
         (["convert", "v.txt", "-", "--to", "word2vec-binary"], 2),
         (["convert", "v.txt", "-", "--to", "fasttext"], 2),
         (["convert", "v.txt", "-"], 0),
-        (["train-w2v", "--min-count", "1", "--epochs", "1", "--format", "binary", "words"], 2),
+        (["train-w2v", "--min-count", "1", "--epochs", "1", "--to", "binary", "words"], 2),
         (["align-vectors", "v.txt", "v.txt", "-d", "pairs", "--to", "fasttext"], 2),
     ],
 )

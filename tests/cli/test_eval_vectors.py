@@ -65,7 +65,7 @@ def test_a_table(call: Run, files: Path) -> None:
 
 def test_tsv(call: Run, files: Path) -> None:
     done = call(
-        "eval-vectors", "v.txt", "other/small.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--tsv", "-q"
+        "eval-vectors", "v.txt", "other/small.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--to", "tsv", "-q"
     )
     rows = [line.split("\t") for line in done.lines]
     assert [row[:3] for row in rows[:7]] == [
@@ -78,7 +78,9 @@ def test_tsv(call: Run, files: Path) -> None:
 
 
 def test_json(call: Run, files: Path) -> None:
-    done = call("eval-vectors", "v.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--json", "--unknown", "wrong")
+    done = call(
+        "eval-vectors", "v.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--to", "jsonl", "--unknown", "wrong"
+    )
     found = {record["name"]: record for record in map(json.loads, done.lines)}
     assert found["total"] == {
         "model": "v.txt",
@@ -100,7 +102,9 @@ def test_json(call: Run, files: Path) -> None:
 
 def test_intervals(call: Run, files: Path) -> None:
     arguments = ("eval-vectors", "v.txt", "--analogies", "q.txt", "--pairs", "pairs.txt")
-    first, again, other = (call(*arguments, "--tsv", "--confidence", 300, *seed) for seed in ((), (), ("--seed", 7)))
+    first, again, other = (
+        call(*arguments, "--to", "tsv", "--confidence", 300, *seed) for seed in ((), (), ("--seed", 7))
+    )
     assert first.out == again.out != other.out
     total = first.lines[4].split("\t")
     assert total[7].endswith(f"|bs:300|seed:12345|version:nlptools-{nlptools.__version__}")
@@ -108,13 +112,13 @@ def test_intervals(call: Run, files: Path) -> None:
     assert first.lines[0].split("\t")[8:] == ["1.0000", "0.0000"]
     told = call(*arguments, "--confidence").lines
     assert told[1].split() == ["family", "100.00%", "±", "0.00", "2/3"] and "|bs:1000|" in told[6]
-    [record] = map(json.loads, call(*arguments[:-2], "--json", "--confidence", 300).lines[4:])
+    [record] = map(json.loads, call(*arguments[:-2], "--to", "jsonl", "--confidence", 300).lines[4:])
     assert record["interval"]["half_width"] == pytest.approx(float(total[9]), abs=1e-4)
 
 
 def test_options_reach_the_evaluation(call: Run, files: Path) -> None:
     def answered(*options: object) -> list[str]:
-        done = call("eval-vectors", "v.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--tsv", *options)
+        done = call("eval-vectors", "v.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--to", "tsv", *options)
         return [line.split("\t")[4] for line in done.lines]
 
     assert answered() == ["2", "1", "2", "1", "3", "3", "3"]
@@ -128,7 +132,7 @@ def test_options_reach_the_evaluation(call: Run, files: Path) -> None:
 def test_several_files_keep_their_order(call: Run, files: Path) -> None:
     (files / "plain").write_text("man king woman queen\n")
     done = call(
-        "eval-vectors", "v.txt", "--analogies", "plain", "--analogies", "q.txt", "--analogies", "plain", "--tsv"
+        "eval-vectors", "v.txt", "--analogies", "plain", "--analogies", "q.txt", "--analogies", "plain", "--to", "tsv"
     )
     assert [line.split("\t")[1:4:2] for line in done.lines] == [
         ["plain", "1.0000"],
@@ -139,7 +143,7 @@ def test_several_files_keep_their_order(call: Run, files: Path) -> None:
 
 @pytest.mark.parametrize("which", ["v.txt", "q.txt", "pairs.txt"])
 def test_standard_input(call: Run, files: Path, which: str) -> None:
-    arguments = ["eval-vectors", "v.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--tsv"]
+    arguments = ["eval-vectors", "v.txt", "--analogies", "q.txt", "--pairs", "pairs.txt", "--to", "tsv"]
     expected = [line.split("\t")[2:] for line in call(*arguments).lines]
     done = call(*(("-" if name == which else name) for name in arguments), stdin=(files / which).read_bytes())
     assert [line.split("\t")[2:] for line in done.lines] == expected
@@ -150,7 +154,6 @@ def test_standard_input(call: Run, files: Path, which: str) -> None:
     [
         (["v.txt"], 2, "expected --analogies FILE, --pairs FILE, or both"),
         (["--analogies", "q.txt"], 2, "VECTORS"),
-        (["v.txt", "--analogies", "q.txt", "--json", "--tsv"], 2, "--json and --tsv exclude each other"),
         (["-", "--analogies", "q.txt", "--pairs", "-"], 2, "only once"),
         (["v.txt", "--analogies", "q.txt", "--restrict", "-1"], 2, "--restrict"),
         (["v.parquet", "--analogies", "q.txt"], 66, "v.parquet: no such file"),
@@ -181,7 +184,7 @@ def test_refusals(call: Run, files: Path, arguments: list[str], code: int, said:
 
 def test_encoding_errors(call: Run, files: Path) -> None:
     (files / "latin").write_bytes(QUESTIONS.encode().replace(b"duchess", b"duch\xe9ss"))
-    done = call("eval-vectors", "v.txt", "--analogies", "latin", "--encoding-errors", "replace", "--tsv")
+    done = call("eval-vectors", "v.txt", "--analogies", "latin", "--encoding-errors", "replace", "--to", "tsv")
     assert done.code == 0 and done.lines[-1].split("\t")[3:6] == ["0.6667", "3", "5"]
 
 
@@ -200,7 +203,7 @@ def test_published_files(call: Run, files: Path) -> None:
     asked = published("analogies", "questions-words.txt")
     sets = [published("wordsim", name) for name in ("wordsim353.tsv", "men.csv")]
     done = call(
-        "eval-vectors", "v.txt", "--analogies", asked, *(x for name in sets for x in ("--pairs", name)), "--tsv"
+        "eval-vectors", "v.txt", "--analogies", asked, *(x for name in sets for x in ("--pairs", name)), "--to", "tsv"
     )
     counts = {tuple(line.split("\t")[1:3]): line.split("\t")[5] for line in done.lines}
     assert done.code == 0 and done.err.count("read as a header") == 1

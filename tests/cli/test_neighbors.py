@@ -34,7 +34,7 @@ def test_one_line_for_each_line(call: Run, table: Path) -> None:
 
 
 def test_json(call: Run, table: Path) -> None:
-    done = call("neighbors", table, "--json", "--method", "mul", stdin="king - man + woman\n\nzz + king - zz\n")
+    done = call("neighbors", table, "--to", "jsonl", "--method", "mul", stdin="king - man + woman\n\nzz + king - zz\n")
     first, empty, unknown = map(json.loads, done.lines)
     assert first["neighbors"][0][0] == "queen" and len(first["neighbors"]) == 3
     assert empty == {"query": "", "neighbors": []}
@@ -167,7 +167,7 @@ def test_queries_with_vectors(call: Run, lines: Path) -> None:
         "",
         "2\t\t1.0000\ttab\\there\t0.4472",
     ]
-    shown = call("neighbors", lines, "--embedded", "-k", 1, "--json", stdin=queries).lines
+    shown = call("neighbors", lines, "--embedded", "-k", 1, "--to", "jsonl", stdin=queries).lines
     assert json.loads(shown[0]) == {"query": "the cat sat", "neighbors": [["the cat sat", 1.0]]}
     assert json.loads(shown[1]) == {"query": "", "neighbors": []}
     assert call("neighbors", lines, "--embedded", "-k", 2, "--line-buffered", stdin=queries).out == done.out
@@ -287,3 +287,17 @@ def test_pipes_of_embed(shell: Run, tmp_path: Path) -> None:
     line = "nlptools embed v.txt texts -o t.npy && echo dog | nlptools embed v.txt --to jsonl"
     assert shell(f"{line} | nlptools neighbors t.npy --embedded -k 1").text.startswith("dog\tcat dog\t0.99")
     assert len(shell("nlptools embed v.txt texts | nlptools project -").lines) == 3
+
+
+def test_a_line_per_neighbor(call: Run, lines: Path) -> None:
+    queries = "the cat sat\n\nno such line\na cat - on a mat\n"
+    rows = [line.split("\t") for line in call("neighbors", lines, "-k", 3, "--to", "tsv", stdin=queries).lines]
+    # the second of two equal lines is left out, and the numbers of the lines after it stay those of the file
+    assert rows[:3] == [
+        ["1", "1", "2", "0.9939", "a cat - on a mat"],
+        ["1", "2", "5", "0.0000", ""],
+        ["1", "3", "4", "-0.8944", "tab\\there"],
+    ]
+    assert [row[:3] for row in rows[3:]] == [["4", "1", "1"], ["4", "2", "5"], ["4", "3", "4"]]
+    again = call("neighbors", lines, "-k", 3, "--to", "tsv", "--line-buffered", stdin=queries)
+    assert [line.split("\t") for line in again.lines] == rows

@@ -161,7 +161,7 @@ def test_the_largest_seed(call, tmp_path, english):
         "tokenize -t m.model --sample 0.1 text",
         "bleu text -i text --confidence 10",
         "walks",
-        "train-w2v --dim 4 --epochs 1 --workers 1 --format bundle -o v text",
+        "train-w2v --dim 4 --epochs 1 --workers 1 --to bundle -o v text",
         "convert v q --to bundle --quantize pq",
         "train-lm -t m.model --layers 1 --hidden 8 --heads 1 --context 8 --steps 1 -o lm text",
         "generate lm --max-new-tokens 2",

@@ -67,20 +67,22 @@ def test_examples_depend_on_the_seed_and_the_record_alone_and_leave_it_out(call,
 
 def test_json_has_the_completion_and_the_keys_of_the_record(call):
     record = {"id": 7, "input": "a", "output": "b", "more": [1]}
-    (item,) = objects(call("prompt", "-t", "tldr", "--json", stdin=json.dumps(record) + "\n"))
+    (item,) = objects(call("prompt", "-t", "tldr", "--to", "jsonl", stdin=json.dumps(record) + "\n"))
     assert item == {**record, "prompt": "a\nTL;DR:", "completion": " b"}
-    (item,) = objects(call("prompt", "-t", "tldr", "--json", stdin='{"input": "a"}\n'))
+    (item,) = objects(call("prompt", "-t", "tldr", "--to", "jsonl", stdin='{"input": "a"}\n'))
     assert item == {"input": "a", "prompt": "a\nTL;DR:"}
 
 
 def test_headers_columns_and_layouts(call, files):
     (files / "t.txt").write_text("{text} is {output}", encoding="utf-8")
-    named = call("prompt", "-t", "t.txt", "texts.tsv", "--json", "--label-column", "label")
+    named = call("prompt", "-t", "t.txt", "texts.tsv", "--to", "jsonl", "--label-column", "label")
     assert [item["completion"] for item in objects(named)] == [" 1", " 0"]
     assert call("prompt", "-t", "equals", stdin="input\tx\na\\nb\tc\n").lines == ["a\\nb ="]
     assert call("prompt", "-t", "equals", "--text-column", 2, stdin="a\tb\n").lines == ["b ="]
     (files / "t.csv").write_text('input,output\n"a, b",c\n', encoding="utf-8")
-    assert objects(call("prompt", "-t", "equals", "t.csv", "--json")) == [{"prompt": "a, b =", "completion": " c"}]
+    assert objects(call("prompt", "-t", "equals", "t.csv", "--to", "jsonl")) == [
+        {"prompt": "a, b =", "completion": " c"}
+    ]
     (files / "n.txt").write_text("{2} from {1}", encoding="utf-8")
     assert call("prompt", "-t", "n.txt", stdin="a\tb\n").lines == ["b from a"]
 
@@ -102,7 +104,7 @@ def test_headers_columns_and_layouts(call, files):
     ],
 )
 def test_labelled_files_of_finetune(call, files, args, stdin, prompts, completions):
-    items = objects(call("prompt", "-t", "equals", "--json", *args, stdin=stdin))
+    items = objects(call("prompt", "-t", "equals", "--to", "jsonl", *args, stdin=stdin))
     assert [item["prompt"] for item in items] == prompts
     assert [item["completion"] for item in items] == completions
 
@@ -111,12 +113,12 @@ def test_roles_and_pronouns_have_fields(call, files):
     gap = "ID\tText\tPronoun\tPronoun-offset\tA\tA-offset\tA-coref\tB\tB-offset\tB-coref\tURL\n"
     gap += "x-1\tAnn saw Eve. She ran.\tShe\t13\tAnn\t0\tFALSE\tEve\t8\tTRUE\tu\n"
     (files / "t.txt").write_text("{text} {pronoun} is {name_a} or {name_b}? {output}", encoding="utf-8")
-    (item,) = objects(call("prompt", "-t", "t.txt", "--task", "coreference", "--json", stdin=gap))
+    (item,) = objects(call("prompt", "-t", "t.txt", "--task", "coreference", "--to", "jsonl", stdin=gap))
     assert (item["prompt"], item["completion"]) == ("Ann saw Eve. She ran. She is Ann or Eve?", " Eve")
 
 
 def test_words_and_choices(call, files):
-    classify = ("prompt", "-t", "equals", "--task", "classify", "--words", "0=bad,1=good", "--json", "texts.tsv")
+    classify = ("prompt", "-t", "equals", "--task", "classify", "--words", "0=bad,1=good", "--to", "jsonl", "texts.tsv")
     items = objects(call(*classify, "--choices", "bad,good"))
     assert [(item["choices"], item["answer"]) for item in items] == [([" bad", " good"], 1), ([" bad", " good"], 0)]
     assert [item["completion"] for item in items] == [" good", " bad"]
@@ -126,20 +128,20 @@ def test_words_and_choices(call, files):
         "nlptools prompt: texts.tsv:3: the answer is none of the choices 'poor', 'good': 'bad'\n",
     )
     (item,) = objects(
-        call("prompt", "-t", "equals", "--task", "classify", "--choices", "x,y", "--json", stdin="fine\n")
+        call("prompt", "-t", "equals", "--task", "classify", "--choices", "x,y", "--to", "jsonl", stdin="fine\n")
     )
     assert (item["choices"], item["answer"], "completion" in item) == ([" x", " y"], None, False)
 
 
 def test_choices_of_the_records(call):
     line = '{"ctx": "She", "endings": ["ran.", "green."], "label": 0}\n'
-    (item,) = objects(call("prompt", "-t", "arrow", "--task", "choice", "--json", stdin=line))
+    (item,) = objects(call("prompt", "-t", "arrow", "--task", "choice", "--to", "jsonl", stdin=line))
     assert item == {"prompt": "She =>", "completion": " ran.", "choices": [" ran.", " green."], "answer": 0}
 
 
 def test_instruction_data(call, files):
     setting = ("--set", "instruction=Name the sentiment, good or bad.", "--words", "0=bad,1=good")
-    items = objects(call("prompt", "-t", "instruction", "--task", "classify", "--json", *setting, "texts.tsv"))
+    items = objects(call("prompt", "-t", "instruction", "--task", "classify", "--to", "jsonl", *setting, "texts.tsv"))
     assert items[0] == {
         "prompt": "### Instruction:\nName the sentiment, good or bad.\n\n### Input:\ngreat film\n\n### Response:\n",
         "completion": "good",
@@ -148,14 +150,14 @@ def test_instruction_data(call, files):
 
 def test_conversations(call, files):
     examples = ("--examples", "train.tsv", "-k", 1, "--seed", 3, "--system", "Be brief.", "--description", "In French:")
-    (item,) = objects(call("prompt", "--messages", "--json", *examples, stdin="tea\tthé\n"))
+    (item,) = objects(call("prompt", "--messages", "--to", "jsonl", *examples, stdin="tea\tthé\n"))
     turns = item["messages"]
     assert [turn["role"] for turn in turns] == ["system", "user", "assistant", "user", "assistant"]
     assert turns[1]["content"].startswith("In French:\n\n") and turns[3:] == [
         {"role": "user", "content": "tea"},
         {"role": "assistant", "content": "thé"},
     ]
-    (item,) = objects(call("prompt", "--chat", "chatml", "--json", stdin="tea\tthé\n"))
+    (item,) = objects(call("prompt", "--chat", "chatml", "--to", "jsonl", stdin="tea\tthé\n"))
     assert item == {
         "prompt": "<|im_start|>user\ntea<|im_end|>\n<|im_start|>assistant\n",
         "completion": "thé<|im_end|>\n",
@@ -181,15 +183,15 @@ def test_a_missing_field_names_the_template_and_the_field(call, files):
         ([], "", 2, "--template is missing"),
         (["-t", "equals", "-k", 1], "", 2, "-k needs --examples"),
         (["-t", "equals", "--system", "x"], "", 2, "--system goes with --chat"),
-        (["-t", "equals", "--choices", "a"], "", 2, "--choices goes with --json"),
-        (["--messages"], "", 2, "--messages goes with --json"),
+        (["-t", "equals", "--choices", "a"], "", 2, "--choices needs --to jsonl"),
+        (["--messages"], "", 2, "--messages needs --to jsonl"),
         (["-t", "equals", "--set", "x"], "", 2, "expected NAME=TEXT"),
         (["-t", "equals", "--task", "seq2seq"], "", 2, "no labelled files"),
         (["-t", "equals", "--layout", "squad"], "", 2, "no layout 'squad' without --task"),
         (["-t", "none"], "", 66, "no such template"),
         (["-t", "equals", "--examples", "none.tsv"], "", 66, "none.tsv: no such file"),
         (["-t", "equals", "--layout", "jsonl"], '{"input": 1\n', 65, "<stdin>:1: not valid JSON"),
-        (["-t", "{output}.txt"], "", 66, "no such template"),
+        (["-t", "none.txt"], "", 66, "no such template"),
         (["-t", "plain", "--chat", "none/"], "", 66, "no such directory"),
     ],
 )
@@ -209,5 +211,15 @@ def test_examples_need_a_place_for_the_answer(call, files):
 
 def test_line_ends_in_prompts_are_mentioned(call):
     assert "1 prompt has line ends" in call("prompt", "-t", "tldr", stdin="a\n").err
-    assert call("prompt", "-t", "tldr", "--json", stdin="a\n").err == ""
+    assert call("prompt", "-t", "tldr", "--to", "jsonl", stdin="a\n").err == ""
     assert call("prompt", "-t", "equals", stdin="a\n").err == ""
+
+
+def test_a_template_on_the_command_line(call):
+    done = call("prompt", "-t", "Say:\\n{input} => {output}", stdin="one\tuno\n")
+    assert (done.code, done.text) == (0, "Say:\\none =>\n")
+    assert call("prompt", "-t", "{text} =>", stdin="text\nhallo\n").text == "hallo =>\n"
+    done = call("prompt", "-t", "no-such-file")
+    assert done.code == 66 and "a text with a field such as {input}" in done.err
+    done = call("prompt", "-t", "{input", stdin="a\n")
+    assert done.code == 65 and "not a template" in done.err

@@ -85,7 +85,7 @@ def test_vectors_go_to_standard_output(call: Run) -> None:
      ("v.out", "glove"), ("v.out", "text"), ("v.out", "binary"), ("v.out", "bundle")],
 )  # fmt: skip
 def test_formats(call: Run, tmp_path: Path, name: str, format: str | None) -> None:
-    how = [] if format is None else ["--format", format]
+    how = [] if format is None else ["--to", format]
     common = ("train-w2v", "--deterministic", "--dim", "5", "--epochs", "1")
     assert call(*common, *how, "-o", name, stdin=sentences(count=100)).code == 0
     plain = call(*common, stdin=sentences(count=100))
@@ -237,7 +237,7 @@ def test_a_signal_stops_several_processes(tmp_path: Path) -> None:
 
 def test_growing_the_vocabulary(call: Run, tmp_path: Path) -> None:
     common = ("train-w2v", "--deterministic", "--dim", "6", "--min-count", "1")
-    assert call(*common, "--epochs", "5", "-o", "old.bin", "--format", "fasttext", stdin=sentences(count=500)).code == 0
+    assert call(*common, "--epochs", "5", "-o", "old.bin", "--to", "fasttext", stdin=sentences(count=500)).code == 0
     done = call(*common, "--epochs", "1", "--lr", "1e-6", "--init", "old.bin", stdin="sun1 moon1 moon2\n" * 50)
     assert done.code == 0, done.err
     (tmp_path / "new.txt").write_bytes(done.out)
@@ -289,8 +289,8 @@ def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path:
         (["--max-time", "1h"], "a\n", 2, "--max-time needs a place to save to"),
         (["-o", "v.odd"], "a\n", 2, "no format has such a name"),
         (["--run", "kept", "--resume", "must"], "a\n", 73, "nothing to resume"),
-        (["--format", "npy"], "a\n", 2, "npy is two files"),
-        (["--format", "bundle"], "a\n", 2, "a directory cannot go to standard output"),
+        (["--to", "npy"], "a\n", 2, "npy is two files"),
+        (["--to", "bundle"], "a\n", 2, "a directory cannot go to standard output"),
         (["--valid", "-"], "a\n", 2, "cannot both come from standard input"),
     ],
 )  # fmt: skip

@@ -293,7 +293,7 @@ class _Job:
         """Write the vectors, and report the speed and a command to try; `directory` is the run directory, if any."""
         progress, unit, run, kind = trained.progress, trained.unit, self.run, self.kind
         if self.settings.subwords is not None and not FORMATS[kind].ngrams:
-            messages.note("n-grams are left out: unknown words will have no vectors (--format fasttext keeps them)")
+            messages.note("n-grams are left out: unknown words will have no vectors (--to fasttext keeps them)")
         if directory == Path(run.output):
             bundle_format.write_files(directory, vectors, force=True)
         else:

@@ -369,7 +369,7 @@ def test_going_on_from_vectors(call: Run, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("format", ["text", "binary", "fasttext", "glove", "vec", "npy", "bundle"])
 def test_formats(call: Run, tmp_path: Path, format: str) -> None:
-    done = call(*GLOVE, "--epochs", "1", "--format", format, "-o", "v", stdin=sentences(number=100))
+    done = call(*GLOVE, "--epochs", "1", "--to", format, "-o", "v", stdin=sentences(number=100))
     assert done.code == 0, done.err
     names = {"text": "word2vec", "binary": "word2vec-binary"}
     assert load(tmp_path / "v", names.get(format, format)).matrix.shape == (26, 8)
