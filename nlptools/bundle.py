@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nlptools.configs.layers import MIX_FILES
-from nlptools.errors import BundleError, InputError, display, reading
+from nlptools.errors import BundleError, display, reading
 from nlptools.files import artifacts, atomic, hub_cache
 from nlptools.models.huggingface import peft
 
@@ -346,7 +346,7 @@ def check_directory(path: Path) -> None:
     if not described:
         artifacts.refuse_tensorflow(path)
     if not path.exists():
-        raise InputError(f"{display(str(path))}: no such model directory")
+        raise hub_cache.no_model(path)
     if not path.is_dir():
         raise BundleError(f"{display(str(path))}: is a file, expected a model directory")
     if not described:

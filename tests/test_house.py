@@ -151,6 +151,7 @@ def test_top_of_a_command_file_is_light(name):
             "nlptools.errors",
             "nlptools.files",
             "nlptools.files.atomic",
+            "nlptools.files.hub_cache",
             "nlptools.files.progress",
             "nlptools.files.standard",
             "nlptools.files.streams",

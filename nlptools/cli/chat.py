@@ -26,6 +26,7 @@ EXPECTED = 'a line such as {"content": "Who are you?"}'  # on a pipe
     Chat,
     Compute,
     Lines,
+    opens_models=True,
     formats="""On a terminal: a line is a message, and the answer is written as it is generated. /reset begins a new conversation,
 /save FILE writes this one as JSON lines with "role" and "content", and /quit leaves.
 

@@ -12,6 +12,7 @@ from nlptools.configs.describe import Describe
 @make_command(
     "describe",
     Describe,
+    opens_models=True,
     formats="One line per property: name, tab, value; or, with --to json, one JSON object.",
     examples=(
         ("Architecture and training of a model:", "nlptools describe lm/"),

@@ -19,6 +19,7 @@ from nlptools.errors import UsageError
     EmbedWords,
     Compute,
     Lines,
+    opens_models=True,
     formats="""The output has one vector for each input line, in order; an empty line has the vector of the model's special
 tokens. npy: one numpy array, whose header is completed at the end, with the lines in NAME.vocab.tsv; on a pipe, consecutive
 arrays, one for every window of lines, which neighbors and project read as one. jsonl: {"text", "embedding"} on each line. tsv:

@@ -12,6 +12,7 @@ from nlptools.configs.export import Export
 @make_command(
     "export",
     Export,
+    opens_models=True,
     formats="""An ONNX file with graph and weights, float32, at most 2 GiB.
 
 Inputs are int64, with any number of rows and any length up to the model's maximum: input_ids (rows, tokens), attention_mask

@@ -21,6 +21,7 @@ from nlptools.configs.word_taggers import PRESETS as TAG_PRESETS
     Compute,
     presets={**PRESETS, **TAG_PRESETS, **FEATURES_PRESETS},
     preset_options=("task", "scratch", "features"),
+    opens_models=True,
     formats="""Published files are read unchanged. A table has fields between tabs, or is CSV (.csv), Parquet (.parquet) or JSON
 lines (.jsonl); names in the first line (keys in JSON) tell texts and labels apart, or --text-column and --label-column name
 them. Tabs in the examples below are written as \\t.

@@ -32,6 +32,7 @@ Item = TypeVar("Item")
     Translate,
     Compute,
     Lines,
+    opens_models=True,
     formats=r"""Input is one prompt or source per line; output is one line for each, in order, with its continuation or
 translation. An empty source has an empty output. Newlines, tabs and backslashes in an output are written as \n, \t and \\.
 Several outputs of one input are written on one line, separated by tabs. --json writes a JSON object per line: "prompt" and

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     "neighbors",
     Neighbors,
     Lines,
+    opens_models=True,
     formats=f"""Each line is a word, or an expression: words with + and - between spaces (king - man + woman). Hyphens are part
 of words, and a word may contain spaces. A line that is in the vocabulary is always a word. Each query gives one line: the
 query, then word and similarity of each neighbor, nearest first, separated by tabs. Similarities are cosines; with

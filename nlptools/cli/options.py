@@ -19,7 +19,7 @@ from nlptools.cli import config_files, environment, short_help
 from nlptools.cli.option_types import Checked, CommaList, flat, value_type
 from nlptools.configs import Common, size
 from nlptools.errors import InputError, UsageError, display
-from nlptools.files import progress, streams
+from nlptools.files import hub_cache, progress, streams
 
 _SOURCES = {
     ParameterSource.COMMANDLINE: "flag",
@@ -35,6 +35,7 @@ class Command(click.Command):
     groups: tuple[type, ...] = ()
     presets: Mapping[str, Mapping[str, Any]] = {}
     preset_options: tuple[str, ...] = ()
+    published: str = ""
     formats: str = ""
     examples: tuple[tuple[str, str], ...] = ()
     exit_codes: tuple[int, ...] = (0, 2)
@@ -89,6 +90,9 @@ class Command(click.Command):
                 formatter.write_dl(rows)
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if self.published:
+            with formatter.section("Published models"):
+                formatter.write_text(self.published)
         if self.examples:
             with formatter.section("Examples"):
                 for _, lines in self.examples:
@@ -113,6 +117,7 @@ def command(
     *groups: type,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
     preset_options: tuple[str, ...] = ("preset",),
+    opens_models: bool = False,
     formats: str = "",
     examples: tuple[tuple[str, str], ...] = (),
     exit_codes: tuple[int, ...] = (0, 2, 65, 66, 74, 130, 141, 143),
@@ -122,7 +127,7 @@ def command(
     The function receives one instance of each settings class in `groups` and of `Common`, as keyword arguments named after
     the class in lower case (`Tokenize` -> `tokenize`), and the click arguments declared below this decorator.
     `presets` maps the values of an option `--preset`, or of `preset_options`, to values of other options: see
-    `config_files.read_preset`.
+    `config_files.read_preset`. A command that `opens_models` says in its help where published ones come from.
     """
     groups = (*groups, Common)
 
@@ -136,6 +141,7 @@ def command(
         result.params.extend(_option(field, name) for group in groups for field in dataclasses.fields(group))
         result.params.extend([*config_files.config_options(), short_help.option()])
         result.groups, result.formats = groups, formats
+        result.published = hub_cache.PUBLISHED if opens_models else ""
         result.presets, result.preset_options = presets or {}, preset_options
         result.examples, result.exit_codes = examples, exit_codes
         for option in result.params:

@@ -16,6 +16,7 @@ from nlptools.configs.finetuning import Files, Predict
     Files,
     Compute,
     Lines,
+    opens_models=True,
     formats="""One line per line or record of the input, in order; the input is that of nlptools-finetune(1), with or without
 labels. --to json writes a JSON object per example, for every task. Tabs, line ends and backslashes in labels and answers are
 written as \\t, \\n and \\\\. Tabs in the examples below are written as \\t.

@@ -14,6 +14,7 @@ from nlptools.configs.pretraining import PRESETS, Pretraining, TrainBert
     Pretraining,
     Compute,
     presets=PRESETS,
+    opens_models=True,
     formats="""Input is text with one sentence per line and blank lines between documents; --sentences auto splits running
 text into sentences. Sentences that are too long are cut into pieces, and counted. Masks are drawn during training: of the
 tokens to predict (15%), 80% become [MASK], 10% a random token, and 10% stay the same; for ELECTRA 85% become [MASK] and the

@@ -14,6 +14,7 @@ from nlptools.configs.prompting import Prompt
     Prompt,
     Files,
     Lines,
+    opens_models=True,
     formats=r"""A template is a text with the names of fields between braces, such as "{input} => {output}"; braces as text are
 doubled. -t takes such a text, in which \n is a line end, or a file. In a file, a line --- ends a description of the task,
 which stands once at the beginning of a prompt. The prompt ends before the field {output}, or the one of --answer; examples go

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Score,
     Compute,
     Lines,
+    opens_models=True,
     formats="""--per line writes, for each input line, its log-probability (natural logarithm), a tab, and its number of
 tokens, including the end-of-text token, which an empty line consists of. With --field, these two columns are written behind
 those of the line. --per token writes a line for each token, the token and its log-probability separated by a tab, and an empty

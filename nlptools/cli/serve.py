@@ -13,6 +13,7 @@ from nlptools.configs.serve import Serve
     "serve",
     Serve,
     Compute,
+    opens_models=True,
     formats="""Endpoints, as OpenAI's: POST /v1/completions, /v1/chat/completions (for a model with a chat template) and
 /v1/embeddings; GET /v1/models; and GET /health. A language model answers all of them, and embeds by its last token; an encoder
 or a sentence-transformers model answers /v1/embeddings.

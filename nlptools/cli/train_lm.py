@@ -18,6 +18,7 @@ from nlptools.errors import UsageError
     Training,
     Compute,
     presets=PRESETS,
+    opens_models=True,
     formats="""Input is text. By default each line is one document; --document changes that. The output is a model directory:
 config.json, model.safetensors and the tokenizer's files in the layout of Hugging Face (a transformer opens there as GPT-2, modern
 as LLaMA, with --qk-norm as Qwen3), training.json (the training record), log.jsonl (one JSON object per report), and

@@ -13,6 +13,7 @@ from nlptools.configs.ppo import PPOTraining, TrainPPO
     TrainPPO,
     PPOTraining,
     Compute,
+    opens_models=True,
     formats="""Input is a prompt per line; or with the suffix .jsonl or .parquet objects with a `prompt`, which is text or a list
 of messages for the chat template of the policy. Prompts that leave no room for --max-new-tokens lose their beginning, and are
 counted.

@@ -14,6 +14,7 @@ from nlptools.configs.rewards import TrainReward
     TrainReward,
     FinetuneTraining,
     Compute,
+    opens_models=True,
     formats="""Input is JSON lines or Parquet: `prompt`, `chosen` and `rejected`, perhaps with a `margin`; or `prompt`,
 `responses` and their `ranking`, where 1 is the best. Texts may be lists of messages. Without `prompt` it is what both responses
 begin with in common. Messages are read by the chat template of the model, or the known one that --chat names.

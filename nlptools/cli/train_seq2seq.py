@@ -14,6 +14,7 @@ from nlptools.configs.seq2seq import PRESETS, PairTraining, TrainSeq2Seq
     PairTraining,
     Compute,
     presets=PRESETS,
+    opens_models=True,
     formats="""Input lines are `source TAB target`, where tabs, newlines and backslashes inside a text are written as \\t, \\n and
 \\\\; or --source and --target name two parallel files. Pairs with an empty side are skipped. Sides longer than
 --max-source-length or --max-target-length are cut, or their pairs skipped (see --long). All of these are counted and reported.

@@ -6,6 +6,13 @@ import os
 import re
 from pathlib import Path
 
+from nlptools.errors import InputError, display
+
+# for help texts and manual pages
+DOWNLOAD = "hf download NAME --local-dir DIR"
+PUBLISHED = f"""{DOWNLOAD} (pip install huggingface_hub) fetches a published model from the Hugging Face hub into the directory
+DIR. After hf download NAME, the name alone is enough: commands look into the local cache, and never use the network."""
+
 _NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 
 
@@ -25,6 +32,16 @@ def locate(name: str | Path) -> Path:
         if (snapshot := _main(snapshots)) is not None:
             return snapshot
     return path
+
+
+def no_model(name: str | Path) -> InputError:
+    """The error for a model that is neither a path nor in the cache, with the command that fetches a published one."""
+    published = _NAME.fullmatch(str(name)) and str(name).count("/") == 1
+    command = f"hf download {name}" if published else DOWNLOAD
+    return InputError(
+        f"{display(str(name))}: no such model directory{', and no such model in the local cache' if published else ''}",
+        hint=f"{command} fetches {'it' if published else 'a published model'} (pip install huggingface_hub)",
+    )
 
 
 def _hub() -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 from nlptools.errors import BundleError, DataError, InputError, Unavailable, UsageError, display, reading
 from nlptools.files import atomic
 from nlptools.files.artifacts import read_json
-from nlptools.files.hub_cache import locate
+from nlptools.files.hub_cache import DOWNLOAD, locate
 from nlptools.text.tokenizer import Tokenizer
 
 Message = Mapping[str, Any]  # "role" (system, user, assistant) and "content"
@@ -109,7 +109,8 @@ def chat_template(name: str) -> Conversation:
     path = locate(name)
     if not path.is_dir():
         raise InputError(
-            f"{display(name)}: no such directory", hint=f"a model, or one of the known formats: {', '.join(FORMATS)}"
+            f"{display(name)}: no such directory",
+            hint=f"expected a model ({DOWNLOAD} fetches one), or one of the known formats: {', '.join(FORMATS)}",
         )
     tokenizer = _config(path / _CONFIG)
     source = _source(path, tokenizer)

@@ -104,6 +104,8 @@ def _command_page(name: str, command: Command, parent: click.Context) -> str:
     out.append(".SH OPTIONS")
     for title, options in command.option_groups(context):
         out += [f".SS {_text(title)}", *_options(options, context)]
+    if command.published:
+        out += [".SH PUBLISHED MODELS", *_paragraphs(command.published)]
     if command.formats:
         out += [".SH FORMATS", *_paragraphs(command.formats)]
     if command.examples:
