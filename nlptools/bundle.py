@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _NGRAM = "nlptools-ngram"  # in config.json
 _WEIGHTS = "model.safetensors"
+_FASTTEXT = (793712314).to_bytes(4, "little")  # the first bytes of its .bin and .ftz
 
 
 @dataclass(frozen=True)
@@ -348,9 +349,16 @@ def check_directory(path: Path) -> None:
     if not path.exists():
         raise hub_cache.no_model(path)
     if not path.is_dir():
-        raise BundleError(f"{display(str(path))}: is a file, expected a model directory")
+        raise BundleError(f"{display(str(path))}: is a file, expected a model directory", hint=_hint(path))
     if not described:
         raise BundleError(f"{display(str(path))}: no config.json: not a model directory")
+
+
+def _hint(path: Path) -> str | None:
+    """What to do with a file that is no model directory."""
+    with open(path, "rb") as stream:
+        fasttext = stream.read(4) == _FASTTEXT
+    return "a fastText model: finetune --task classify --scratch bag trains such a classifier" if fasttext else None
 
 
 def _check_ours(path: Path, config: Mapping[str, Any]) -> None:

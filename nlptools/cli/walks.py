@@ -13,10 +13,11 @@ from nlptools.configs.sequences import Walks
     Walks,
     Lines,
     formats=(
-        "Input is an edge list: per line two nodes and optionally a weight, separated by spaces or tabs; a node is any "
-        "text without these. Empty lines and lines that begin with # are skipped. Repeated edges are one edge; with "
-        "--weighted their weights are added. Without --weighted, third fields are ignored. A weight of 0 defines two "
-        "nodes and no edge.\n\n"
+        "Input is an edge list: per line two nodes and optionally a weight, separated by spaces or tabs, in .csv "
+        "files by commas; a node is any text without these. A first line such as source,target,weight names the "
+        "columns. Empty lines and lines that begin with # are skipped. Repeated edges are one edge; with --weighted "
+        "their weights are added. Without --weighted, third fields are ignored. A weight of 0 defines two nodes and "
+        "no edge.\n\n"
         "The output is one walk per line: the names of its nodes, separated by single spaces. There are --walks rounds, "
         "each with one walk from every node, in a new random order of nodes. A walk ends early at a node without "
         "outgoing edges. The same input, options and seed give the same bytes.\n\n"

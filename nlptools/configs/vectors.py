@@ -72,7 +72,10 @@ _ROWS = (
         'a word and its vector per line, {"text": ..., "embedding": [...]}, as nlptools-embed(1) writes lines',
         "json_lines", magic=b"{", piped=True, streamed=True,
     ),
-    Format("tsv", (), "a text and its numbers per line, separated by tabs", "", streamed=True),
+    Format(
+        "tsv", ("*.tsv",), "a word or text and its numbers per line, separated by tabs; \\t, \\n and \\\\ in it stand for "
+        "tab, newline and backslash", "text:TSV", streamed=True,
+    ),
     Format(
         "bundle", (), "vectors.npy, vocab.tsv, config.json, manifest.json; names without suffix mean it, too", "directory",
         ngrams=True,
@@ -82,6 +85,19 @@ FORMATS = {row.name: row for row in _ROWS}
 NAMES = tuple(row.name for row in _ROWS if row.code)  # what --from and --to take
 STREAMED = tuple(row.name for row in _ROWS if row.streamed)  # what `embed --to` takes
 SUFFIXES = tuple(pattern[1:] for row in _ROWS for pattern in row.patterns if pattern.startswith("*"))
+_GENSIM = (
+    "gensim's own format is a pickle, which is never read: it can run code",
+    "in Python: KeyedVectors.load(NAME).save_word2vec_format('vectors.bin', binary=True); of a Word2Vec its .wv",
+)
+# ending of a name -> what such a file is, and how to get one that can be read
+FOREIGN = {
+    ".kv": _GENSIM,
+    ".wordvectors": _GENSIM,
+    ".gensim": _GENSIM,
+    ".pkl": ("pickles are never read: they can run code", "write the vectors in word2vec's format or as .npy"),
+    ".ftz": ("quantized fastText models are not read", "save_model before quantize writes a .bin, which is read"),
+    ".csv": ("no format of vectors has commas", "tr , '\\t' < NAME | nlptools COMMAND with --from tsv"),
+}
 # for manual pages: formats and the names of their files, and with what they contain
 FILES = ", ".join(f"{row.name} ({row.names})" for row in _ROWS if row.code)
 CONTENTS = " ".join(f"{row.name} ({row.names}): {row.about}." for row in _ROWS if row.code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -33,6 +34,11 @@ def unescape(text: str) -> str:
             out.append(text[i])
             i += 1
     return "".join(out)
+
+
+def csv_fields(line: str) -> list[str]:
+    """The fields of a line of CSV, without the spaces around them. Fields in quotes may contain commas, not line ends."""
+    return [field.strip() for field in next(csv.reader([line]), [])]
 
 
 def parse_json_object(line: str, path: str, number: int, hint: str | None = None) -> dict[str, Any]:

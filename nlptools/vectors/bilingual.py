@@ -14,7 +14,7 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.errors import DataError, UsageError
-from nlptools.files import line_records, streams
+from nlptools.files import compression, line_records, streams
 from nlptools.metrics.metric import Evaluation, means
 from nlptools.vectors import csls
 from nlptools.vectors.rows import Floats, Longs
@@ -26,7 +26,7 @@ CUTOFFS = (1, 5, 10)
 
 
 def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
-    """The pairs of a file, in order. Empty lines are skipped.
+    """The pairs of a file, in order: between tabs or spaces, in .csv files between commas. Empty lines are skipped.
 
     Raises:
         InputError: no such file.
@@ -36,18 +36,26 @@ def read_dictionary(path: str, errors: str = "strict") -> list[tuple[str, str]]:
     for number, line in enumerate(streams.lines(path, errors), 1):
         if not line or line.isspace():
             continue
-        words = line_records.fields(line) if "\t" in line else [part for part in line.split(" ") if part]
+        words = _words(line, path)
         if len(words) != 2 or not all(words):
             raise DataError(
                 f"expected a word and its translation, separated by a tab or a space; found {len(words)} fields",
                 path=path,
                 line=number,
-                hint="words with spaces are separated by a tab",
+                hint="a tab separates words with spaces, and a comma in files whose name ends with .csv",
             )
         pairs.append((words[0], words[1]))
     if not pairs:
         raise DataError("no pairs of words", path=path)
     return pairs
+
+
+def _words(line: str, path: str) -> list[str]:
+    if "\t" in line:
+        return line_records.fields(line)
+    if compression.without_suffix(path).lower().endswith(".csv"):
+        return line_records.csv_fields(line)
+    return [part for part in line.split(" ") if part]
 
 
 @dataclass(frozen=True)

@@ -182,3 +182,11 @@ def _vectors(near: Any, dimensions: int = 100) -> Any:
         information = np.log(near * near.sum() / near.sum(0) / near.sum(1)[:, None])
     left, values, _ = np.linalg.svd(np.maximum(information, 0))
     return (left[:, :dimensions] * np.sqrt(values[:dimensions])).astype(np.float32)
+
+
+def test_a_dictionary_between_commas(call: Run, folder: Path) -> None:
+    pairs = (folder / "d.txt").read_text().split("\n")[:-1]
+    (folder / "d.csv").write_text("".join(",".join(pair.split()) + "\n" for pair in pairs))
+    for name in ("d.txt", "d.csv"):
+        assert call("align-vectors", "de.txt", "en.txt", "-d", name, "-o", f"{name}.vec").code == 0
+    assert (folder / "d.txt.vec").read_bytes() == (folder / "d.csv.vec").read_bytes()

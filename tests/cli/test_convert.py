@@ -18,7 +18,7 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "v.txt"
 
 
-@pytest.mark.parametrize("name", ["a.bin", "a.glove", "a.npy", "a/", "a", "a.txt.gz", "m.bin --to fasttext"])
+@pytest.mark.parametrize("name", ["a.bin", "a.glove", "a.npy", "a/", "a", "a.txt.gz", "a.tsv", "m.bin --to fasttext"])
 def test_there_and_back(call: Run, source: Path, name: str) -> None:
     target, *options = name.split(" ")
     done = call("convert", source, target, *options)
@@ -142,3 +142,36 @@ def test_json_lines_and_back(call: Run, tmp_path: Path) -> None:
     assert call("convert", "v.jsonl", "-").out == expected
     assert call("convert", "-", "-", stdin=(tmp_path / "v.jsonl").read_bytes()).out == expected
     assert call("convert", "v.txt", "-", "--to", "jsonl").out == (tmp_path / "v.jsonl").read_bytes()
+
+
+def test_fields_between_tabs(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("new york\t1\t0.5\nc:\\\\new\\tx\t-2\t3\n")
+    assert call("convert", "a.tsv", "b.jsonl").code == 0
+    records = [json.loads(line) for line in (tmp_path / "b.jsonl").read_text().split("\n")[:-1]]
+    assert records == [
+        {"text": "new york", "embedding": [1, 0.5]},
+        {"text": "c:\\new\tx", "embedding": [-2, 3]},
+    ]
+    assert call("convert", "b.jsonl", "-", "--to", "tsv").text == (tmp_path / "a.tsv").read_text()
+    for text, first in (("2 2\na\t1\t2\nb\t2\t1\n", "h.txt:2"), ("a\t1\t2\n", "g.glove:1")):
+        name = first.partition(":")[0]
+        (tmp_path / name).write_text(text)
+        done = call("convert", name, "-")
+        assert done.code == 78 and first in done.err and "hint: --from tsv reads fields between tabs" in done.err
+    assert call("convert", "h.txt", "-", "--from", "tsv").text == "2 2\na 1 2\nb 2 1\n"
+    (tmp_path / "bad.tsv").write_text("a\t1\t2\nb\t1\n")
+    assert "bad.tsv:2: expected a word and 2 numbers, found 2 fields" in call("convert", "bad.tsv", "-").err
+
+
+def test_formats_that_are_never_read(call: Run, tmp_path: Path) -> None:
+    for name, cure in {"x.kv": "save_word2vec_format", "x.ftz": "before quantize", "x.csv": "--from tsv"}.items():
+        (tmp_path / name).write_bytes(b"\x80\x04\x95")
+        for command in (("convert", name, "y.bin"), ("embed", name), ("neighbors", name)):
+            done = call(*command, stdin="a\n")
+            assert (done.code, done.err.count("\n")) == (2, 2) and cure in done.err, done.err
+
+
+def test_predict_with_a_fasttext_model(call: Run, tmp_path: Path) -> None:
+    (tmp_path / "x.bin").write_bytes((793712314).to_bytes(4, "little") + bytes(100))
+    done = call("predict", "x.bin", stdin="a\n")
+    assert done.code == 78 and "hint: a fastText model: finetune --task classify --scratch bag" in done.err

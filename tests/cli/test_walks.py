@@ -67,3 +67,17 @@ def test_the_karate_club(call):
     assert {len(row) for row in rows} == {80}
     assert len(rows) == 340
     assert all(frozenset(step) in there for row in rows for step in itertools.pairwise(row))
+
+
+def test_edges_between_commas(call, tmp_path):
+    options = ("--walks", "2", "--weighted")
+    expected = call("walks", *options, stdin="a b 1\nb c,d 2.5\n").out
+    (tmp_path / "e.csv").write_text('Source,Target,Weight\na, b,1\nb,"c,d",2.5\n')
+    done = call("walks", *options, "e.csv")
+    assert (done.code, done.out) == (0, expected) and done.err == "e.csv: the first line names the columns\n"
+    assert call("walks", *options, stdin="from\tto\na b 1\nb c,d 2.5\n").out == expected
+    (tmp_path / "n.csv").write_text("a,b\nnew york,b\n")
+    done = call("walks", "n.csv")
+    assert done.code == 65 and "n.csv:2: a node with a space" in done.err
+    done = call("walks", stdin="a,b\n")
+    assert done.code == 65 and "a name" not in done.err and "ends with .csv" in done.err

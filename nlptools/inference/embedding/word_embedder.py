@@ -31,7 +31,7 @@ import numpy as np
 
 from nlptools import messages
 from nlptools.configs.embed import Embed, EmbedWords
-from nlptools.configs.vectors import SUFFIXES
+from nlptools.configs.vectors import FOREIGN, SUFFIXES
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import compression, streams
 from nlptools.inference.embedding.contract import Units
@@ -78,7 +78,7 @@ def is_vectors(path: str) -> bool:
     """Whether `path` has the name of a file of word vectors, or is a directory of word vectors."""
     if os.path.isdir(path):
         return directory.holds_vectors(Path(path))
-    return compression.without_suffix(path).endswith(SUFFIXES)
+    return compression.without_suffix(path).endswith((*SUFFIXES, *FOREIGN))
 
 
 def load(

@@ -13,7 +13,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nlptools import messages
-from nlptools.configs.vectors import FORMATS, NAMES, Convert
+from nlptools.configs.vectors import FOREIGN, FORMATS, NAMES, Convert
 from nlptools.errors import OutputError, UsageError, display
 from nlptools.files import compression, streams
 from nlptools.vectors import quantization
@@ -57,6 +57,9 @@ def format_of(path: str) -> str:
         (pattern, row.name) for row in FORMATS.values() for pattern in row.patterns if fnmatchcase(name, pattern)
     ]
     if not patterns:
+        for ending, cure in FOREIGN.items():
+            if name.endswith(ending):
+                raise UsageError(f"{display(path)}: {cure[0]}", hint=cure[1])
         raise UsageError(f"{display(path)}: no format has such a name: --from or --to names the format")
     return max(patterns, key=lambda pair: len(pair[0]))[1]
 

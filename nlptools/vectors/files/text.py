@@ -1,11 +1,12 @@
-"""Lines of a word and its numbers: the text of word2vec and fastText (after a line `V D`) and of GloVe (without it).
+"""Lines of a word and its numbers: the text of word2vec and fastText (after a line `V D`), of GloVe (without it), and TSV.
 
     the 0.418 0.24968 -0.41242 ...
 
-Only U+0020 separates fields, since words contain U+00A0 and U+3000. The last D fields are the numbers and all before them
-is the word, so words may contain spaces (as in GloVe's 840B file). A space at the end of a line, as word2vec and fastText
-write it, is not a field. Numbers are written with six significant digits if these give the same float32 again, else with
-nine; in fastText's `.vec` always with five, as fastText does.
+Only U+0020 separates fields, since words contain U+00A0 and U+3000. The last D fields are the numbers and all before them is
+the word, so words may contain spaces (as in GloVe's 840B file). A space at the end of a line, as word2vec and fastText write
+it, is not a field. In TSV, tabs separate fields, and words are escaped as in all our tables. Numbers are written with six
+significant digits if these give the same float32 again, else with nine; in fastText's `.vec` always with five, as fastText
+does.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import numpy as np
 
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.files import compression, streams
+from nlptools.files.line_records import escape, unescape
 from nlptools.files.streams import Output
 from nlptools.vectors import checks
 from nlptools.vectors.files.decimals import floats, rows_of_decimals
@@ -40,11 +42,13 @@ class TextFormat:
         header: whether the first line is `V D`. GloVe's files may have it, too (-write-header 1).
         digits: significant digits, and those for numbers that need more to be the same float32 again.
         end: the end of a line.
+        separator: what separates fields.
     """
 
     header: bool = True
     digits: tuple[int, int] = (6, 9)
     end: str = "\n"
+    separator: str = " "
 
     def read(self, path: str, errors: str = "strict", opened: io.BufferedReader | None = None) -> Vectors:
         """The vectors of a file, compressed or not, or standard input (`-`), in memory.
@@ -61,13 +65,15 @@ class TextFormat:
         first = next(chunks, b"")
         line, _, rest = first.partition(b"\n")
         header = None
-        if self.header or re.fullmatch(rb"[0-9]+ [0-9]+ ?\r?", line):
-            header = checks.parse_header(line, path)
+        if self.header or re.fullmatch(rb"[0-9]+[ \t][0-9]+ ?\r?", line):
+            header = checks.parse_header(line.replace(b"\t", b" ") if self.separator == "\t" else line, path)
             checks.check_room(header, 2 * header.dimensions + 1, _size_after(path, len(line)), path)
             first = rest
         elif not first:
             checks.refuse(path, "the file is empty")
-        table = _Table(path, header.dimensions if header else _dimensions(line, path), errors, header)
+        separator = self.separator.encode()
+        dimensions = header.dimensions if header else _dimensions(line, path, separator)
+        table = _Table(path, dimensions, errors, header, separator)
         table.add(first)
         for chunk in chunks:
             table.add(chunk)
@@ -94,14 +100,17 @@ class TextFormat:
                     out.write(self._lines(words[i : i + size], rows[i : i + size]))
 
     def _lines(self, words: list[str], rows: Floats) -> bytes:
-        numbers = rows_of_decimals(rows, " ", self.digits)
-        lines = [f"{word} {row}{self.end}" for word, row in zip(words, numbers, strict=True)]
+        numbers = rows_of_decimals(rows, self.separator, self.digits)
+        if self.separator == "\t":
+            words = list(map(escape, words))
+        lines = [f"{word}{self.separator}{row}{self.end}" for word, row in zip(words, numbers, strict=True)]
         return "".join(lines).encode("utf-8", "surrogatepass")
 
 
 WORD2VEC = TextFormat()
 VEC = TextFormat(digits=(5, 5), end=" \n")
 GLOVE = TextFormat(header=False)
+TSV = TextFormat(header=False, separator="\t")
 
 
 def _chunks(path: str, opened: io.BufferedReader | None) -> Iterator[bytes]:
@@ -123,15 +132,21 @@ def _size_after(path: str, used: int) -> int:
     return status.st_size - used if stat.S_ISREG(status.st_mode) else 1 << 62
 
 
-def _dimensions(line: bytes, path: str) -> int:
-    """How many numbers end GloVe's first line; its first field is the word in any case."""
-    fields = line.rstrip(b"\r ").split(b" ")
+def _dimensions(line: bytes, path: str, separator: bytes) -> int:
+    """How many numbers end the first line, of GloVe or TSV; its first field is the word in any case."""
+    fields = line.rstrip(b"\r ").split(separator)
     count = 0
     while count < len(fields) - 1 and _is_number(fields[-1 - count]):
         count += 1
     if not count:
-        checks.refuse(path, "expected a word and numbers, separated by spaces", line=1)
+        between = "tabs" if separator == b"\t" else "spaces"
+        checks.refuse(path, f"expected a word and numbers, separated by {between}", line=1, hint=_hint(line, separator))
     return count
+
+
+def _hint(line: bytes, separator: bytes) -> str | None:
+    """What to do where a line of words between spaces has tabs."""
+    return "--from tsv reads fields between tabs" if separator == b" " and b"\t" in line else None
 
 
 def _is_odd(text: bytes) -> bool:
@@ -149,8 +164,9 @@ def _is_number(field: bytes) -> bool:
 class _Table:
     """Words and rows read so far. Memory grows with what has been read, not with what a header claims."""
 
-    def __init__(self, path: str, dimensions: int, errors: str, header: checks.Header | None) -> None:
+    def __init__(self, path: str, dimensions: int, errors: str, header: checks.Header | None, separator: bytes) -> None:
         self.path, self.dimensions, self.errors, self.header = path, dimensions, errors, header
+        self.separator = separator
         self.words: list[str] = []
         self.matrix: Floats = np.empty((0, dimensions), np.float32)
         self.line = 2 if header else 1
@@ -175,30 +191,33 @@ class _Table:
     def _split(self, line: bytes, number: int) -> tuple[bytes, bytes]:
         """The word of a line, and its numbers as text."""
         line = line.rstrip(b"\r ") if line[-1:] in (b" ", b"\r") else line
-        spaces = line.count(b" ")
-        if spaces == self.dimensions:
-            word, _, rest = line.partition(b" ")
+        between = line.count(self.separator)
+        if between == self.dimensions:
+            word, _, rest = line.partition(self.separator)
             return word, rest
-        if spaces < self.dimensions:
-            checks.refuse(self.path, f"expected a word and {self.dimensions} numbers, found {spaces + 1} fields",
-                          line=number)  # fmt: skip
-        fields = line.rsplit(b" ", self.dimensions)
-        if self.header is None or not _is_number(fields[0].rpartition(b" ")[2]):
+        if between < self.dimensions:
+            checks.refuse(self.path, f"expected a word and {self.dimensions} numbers, found {between + 1} fields",
+                          line=number, hint=_hint(line, self.separator))  # fmt: skip
+        fields = line.rsplit(self.separator, self.dimensions)
+        if self.header is None or not _is_number(fields[0].rpartition(self.separator)[2]):
             return fields[0], line[len(fields[0]) + 1 :]
         # the word would end with a number: with a header, this row is too long
         return checks.refuse(self.path, f"expected {self.dimensions} numbers, found more", line=number)
 
     def _decode(self, words: list[bytes]) -> list[str]:
         try:
-            return b"\n".join(words).decode("utf-8", self.errors).split("\n")
+            names = b"\n".join(words).decode("utf-8", self.errors).split("\n")
         except UnicodeDecodeError as error:
             line = self.line + error.object.count(b"\n", 0, error.start)
             message = f"the word is not valid UTF-8 (byte 0x{error.object[error.start]:02x})"
             checks.refuse(self.path, message, line=line, hint=checks.CUT_WORDS)
+        return list(map(unescape, names)) if self.separator == b"\t" else names
 
     def _parse(self, numbers: list[bytes]) -> Floats:
         """Rows of numbers, float32 (N, D)."""
         joined = b" ".join(numbers)
+        if self.separator == b"\t":
+            numbers, joined = [text.replace(b"\t", b" ") for text in numbers], joined.replace(b"\t", b" ")
         values = floats(joined)
         # each line has the right number of spaces, so two in a row leave too few numbers
         if len(values) != len(numbers) * self.dimensions or _is_odd(joined) or not np.isfinite(values).all():
