@@ -68,7 +68,7 @@ MODULES = {
     "mpl_toolkits": ("vectors/maps/picture.py",),
     "sklearn": ("vectors/maps/reduction.py",),
     "pyarrow": ("formats/records.py",),
-    "jinja2": ("text/chat_templates.py",),
+    "jinja2": ("text/template_worker.py",),
     "interegular": ("inference/generation/automaton.py",),
     "umap": ("vectors/maps/reduction.py",),
     **dict.fromkeys(("onnx", "onnxscript", "onnxruntime"), ("inference/onnx_export.py",)),

@@ -46,9 +46,9 @@ an answer; "choices" and "answer", the number of the right one or null, with --c
 beginning of the completion, as most tokenizers expect it. --messages writes "messages", a list of objects with "role" and
 "content", in place of prompt and completion.
 
---chat takes a model directory with a chat template, which runs in a sandbox (extra chat: jinja2), or one of the formats
-chatml, gemma, llama-3, phi-3, zephyr. Examples become turns of user and assistant, the completion ends with the end of the
-turn.""",
+--chat takes a model directory with a chat template, which is rendered in a sandbox with bounds on time, memory and output
+(extra chat: jinja2), or one of the formats chatml, gemma, llama-3, phi-3, zephyr. Examples become turns of user and assistant,
+the completion ends with the end of the turn.""",
     examples=(
         (
             "Summarize with a language model:",

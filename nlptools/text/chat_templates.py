@@ -1,13 +1,12 @@
 """Chat templates: conversations as the text that a model was trained on.
 
-A model directory brings its own, in the language of Jinja: it runs in Jinja's sandbox, where it sees the messages and the
-special tokens, and nothing else. Some published formats are known by name and need no package, also where a directory has what
-`Format.source` writes.
+A model directory brings its own, in the language of Jinja: it runs in a sandbox (`template_sandbox`), where it sees what
+transformers gives it, and nothing else. Some published formats are known by name and need no package, also where a directory
+has what `Format.source` writes.
 """
 
 from __future__ import annotations
 
-import datetime
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +14,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from nlptools.errors import BundleError, DataError, InputError, Unavailable, UsageError, display, reading
+from nlptools.errors import BundleError, DataError, InputError, UsageError, display, reading
 from nlptools.files import atomic
 from nlptools.files.artifacts import read_json
 from nlptools.files.hub_cache import DOWNLOAD, locate
+from nlptools.text.huggingface import MAX_JSON_BYTES, read_bytes
+from nlptools.text.template_sandbox import Sandbox
 from nlptools.text.tokenizer import Tokenizer
 
 Message = Mapping[str, Any]  # "role" (system, user, assistant) and "content"
@@ -120,7 +121,7 @@ def chat_template(name: str) -> Conversation:
             hint=f"--chat also takes the name of a format: {', '.join(FORMATS)}",
         )
     known = next((form for form in FORMATS.values() if form.source == source), None)
-    return known or _Jinja(name, source, _special_tokens(path, tokenizer))
+    return known or Sandbox(name, source, _special_tokens(path, tokenizer))
 
 
 def has_chat_template(name: str) -> bool:
@@ -219,8 +220,13 @@ def _config(path: Path) -> dict[str, Any]:
 
 def _special_tokens(path: Path, tokenizer: Mapping[str, Any]) -> dict[str, str]:
     """The special tokens that a template may name, such as bos_token. `tokenizer`: the content of tokenizer_config.json."""
-    tokens = {**_config(path / "special_tokens_map.json"), **tokenizer}
-    texts = {key: _token(value) for key, value in tokens.items() if key.endswith("_token")}
+    tokens = dict(tokenizer)
+    if "added_tokens_decoder" not in tokenizer:  # a folder of older versions, where this file says more
+        tokens.update(_config(path / "special_tokens_map.json"))
+    named = {key: value for key, value in tokens.items() if key.endswith("_token")}
+    for group in ("model_specific_special_tokens", "extra_special_tokens"):
+        named.update(tokens[group] if isinstance(tokens.get(group), dict) else {})
+    texts = {key: _token(value) for key, value in named.items()}
     return {key: text for key, text in texts.items() if text is not None}
 
 
@@ -233,56 +239,9 @@ def _source(path: Path, tokenizer: Mapping[str, Any]) -> str | None:
     """The Jinja source: in a file of its own, or in tokenizer_config.json, where several have names."""
     if (path / _TEMPLATE).is_file():
         with reading(path / _TEMPLATE):
-            return (path / _TEMPLATE).read_text(encoding="utf-8")
+            return read_bytes(path / _TEMPLATE, MAX_JSON_BYTES).decode("utf-8")
     template = _config(path / "chat_template.json").get("chat_template", tokenizer.get("chat_template"))
     if isinstance(template, list):
         named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
         template = named.get("default")
     return template if isinstance(template, str) else None
-
-
-class _Jinja:
-    """A template in the dialect of the `transformers` package."""
-
-    def __init__(self, name: str, source: str, special: Mapping[str, str]) -> None:
-        try:
-            from jinja2 import TemplateError, nodes
-            from jinja2.ext import Extension, loopcontrols
-            from jinja2.sandbox import ImmutableSandboxedEnvironment
-        except ImportError:
-            raise Unavailable(f"{display(name)}: its chat template needs the jinja2 package", extra="chat") from None
-
-        class Generation(Extension):
-            """The block that marks what the assistant says: only its content is written."""
-
-            tags = {"generation"}  # noqa: RUF012 - as the base class declares it
-
-            def parse(self, parser: Any) -> Any:
-                line = next(parser.stream).lineno
-                body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
-                return nodes.Scope(body, lineno=line)
-
-        def refuse(message: str) -> None:
-            raise TemplateError(message)
-
-        def tojson(value: Any, indent: int | None = None, **_: Any) -> str:
-            return json.dumps(value, ensure_ascii=False, indent=indent)
-
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=[Generation, loopcontrols]
-        )
-        environment.filters["tojson"] = tojson
-        environment.globals["raise_exception"] = refuse
-        environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-        self.name, self.special, self.error = name, special, TemplateError
-        try:
-            self.template = environment.from_string(source)
-        except TemplateError as error:
-            raise BundleError(f"{display(name)}: not a valid chat template: {error}") from None
-
-    def __call__(self, messages: Sequence[Message], generation: bool) -> str:
-        """See `Conversation`. Raises DataError where the template refuses the messages."""
-        try:
-            return self.template.render(messages=messages, add_generation_prompt=generation, **self.special)
-        except (self.error, TypeError, ValueError, ArithmeticError, LookupError) as error:
-            raise DataError(f"the chat template of {display(self.name)} fails: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -223,3 +224,22 @@ def test_a_template_on_the_command_line(call):
     assert done.code == 66 and "a text with a field such as {input}" in done.err
     done = call("prompt", "-t", "{input", stdin="a\n")
     assert done.code == 65 and "not a template" in done.err
+
+
+@pytest.mark.parametrize("place", ["chat_template.jinja", "tokenizer_config.json"])
+def test_a_chat_template_exhausts_neither_memory_nor_patience(call, tmp_path, place):
+    pytest.importorskip("jinja2")
+    for source, reason in {
+        "{{ messages[0].content * 10**10 }}": "its chat template needs more than 51. MiB of memory",
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}": "its chat template calls itself, or is nested, without end",
+        "{% for i in range(10**9) %}{% endfor %}": "its chat template does what it may not do: Range too big",
+        "{{ 'x' }}" * 2_000_000: "its chat template has 18,000,000 characters, expected at most 1,048,576",
+    }.items():
+        written = source if place.endswith("jinja") else json.dumps({"chat_template": source})
+        (tmp_path / place).write_text(written)
+        done = call("prompt", "--chat", ".", "--text", "hi")
+        assert done.code == 78 and re.match(rf"nlptools prompt: \.: {reason}[^\n]*\n$", done.err), done.err
+    (tmp_path / "tokenizer_config.json").unlink(missing_ok=True)
+    (tmp_path / "chat_template.jinja").write_text("{% for m in messages %}<{{ m.content }}>{% endfor %}")
+    lines = [f"line {i}" for i in range(3000)]
+    assert call("prompt", "--chat", ".", stdin="\n".join(lines)).lines == [f"<{line}>" for line in lines]

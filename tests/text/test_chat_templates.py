@@ -19,6 +19,7 @@ from nlptools.text.chat_templates import (
     keep,
     own_template,
 )
+from nlptools.text.template_sandbox import Bounds, Sandbox, _Process
 
 TALK = [
     {"role": "user", "content": " Hello\nyou "},
@@ -90,19 +91,89 @@ def test_where_a_template_stands(tmp_path):
 @pytest.mark.parametrize(
     "source",
     [
-        "{{ ''.__class__.__mro__ }}{{ ''.__class__.__mro__[1].__subclasses__() }}",
-        "{{ messages.append(1) }}",
         "{{ messages[0]['content'].nothing.more }}",
         "{{ raise_exception('no') }}",
         "{{ 1 / 0 }}",
-        "{% for i in range(10000000) %}{% endfor %}",
         "{% include '/etc/passwd' %}",
     ],
 )
-def test_what_a_template_may_not_do(tmp_path, source):
+def test_a_template_that_fails_for_some_messages(tmp_path, source):
     template = chat_template(folder(tmp_path / "m", source))
     with pytest.raises(DataError, match=r"the chat template of .* fails"):
         template(list(TALK), True)
+
+
+NESTED = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
+UNFIT = {
+    "memory": [
+        "{{ 'x' * 10**10 }}",
+        "{{ '%1000000000d' | format(1) }}",
+        "{{ '{:>1000000000}'.format(1) }}",
+        "{{ 'x'.center(10**9) | upper }}",
+        "{{ (1,) * 10**9 }}",
+        "{{ [messages] * 10**9 }}",
+        "{% set n = namespace(x='ab') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
+    ],
+    "processor time": [NESTED, "{{ 9 ** (9 ** 9) }}", "{% macro f() %}" + NESTED + "{% endmacro %}{{ f() }}"],
+    "without end": [
+        "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "{% for i in [[]] recursive %}{{ loop([[]]) }}{% endfor %}",
+        "{{" + "(" * 9999 + "1" + ")" * 9999 + "}}",
+        "{{ " + "-" * 9999 + "1 }}",
+    ],
+    "characters": [
+        "{% for i in range(99999) %}{{ 'x' * 100 }}{% endfor %}",
+        "{{ 'x' * 5 * 10**6 }}",
+        "{{ 'x' }}" * 200_000,
+    ],
+    "may not do": [
+        "{% for i in range(10000000) %}{% endfor %}",
+        "{{ messages.append(1) }}",
+        "{{ ''.__class__.__mro__[1].__subclasses__() }}",
+        "{{ lipsum.__globals__.os }}",
+        "{% set n = namespace() %}{% set n.__class__ = 1 %}",
+    ],
+}
+
+
+@pytest.mark.parametrize("bound", UNFIT)
+def test_a_template_that_exceeds_a_bound_costs_its_process_alone(tmp_path, bound):
+    pytest.importorskip("jinja2")
+    bounds = Bounds(seconds=0.4 if bound == "processor time" else 5, memory=300 << 20)
+    for source in UNFIT[bound]:
+        with pytest.raises(BundleError, match=bound) as raised:
+            Sandbox("m", source, {}, bounds)(TALK, True)
+        assert str(raised.value).startswith("m: its chat template ") and "\n" not in str(raised.value)
+
+
+def test_a_sandbox_goes_on_after_a_conversation_that_exceeds_a_bound(monkeypatch):
+    pytest.importorskip("jinja2")
+    heavy = "{% if messages | length > 2 %}{% for i in range(99999) %}{{ range(99999) | sum }}{% endfor %}{% endif %}é\ud800"
+    sandbox = Sandbox("m", heavy, {}, Bounds(seconds=0.3))
+    assert sandbox(TALK[:1], True) == "é\ud800"
+    for _ in range(2):
+        with pytest.raises(BundleError, match="processor time"):
+            sandbox(TALK, True)
+        assert sandbox(TALK[:1], True) == "é\ud800"
+    first = sandbox._process
+    monkeypatch.setattr(_Process, "_received", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sandbox(TALK[:1], True)
+    monkeypatch.undo()
+    assert sandbox(TALK[:2], False) == "é\ud800" and sandbox._process is not first, "no answer that nobody waited for"
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(DataError, match="nested too deeply"):
+        sandbox([{"role": "user", "content": deep}], True)
+    long = [{"role": "user", "content": "x" * 3_000_000}]
+    assert Sandbox("m", "{{ messages[0].content }}", {})(long, True) == long[0]["content"], (
+        "bounds grow with what is given"
+    )
+
+
+def interrupted(*_: object) -> bytes:
+    raise KeyboardInterrupt
 
 
 def test_refusals(tmp_path, monkeypatch):
