@@ -258,7 +258,12 @@ class Training:
     output: str = option(MISSING, "Directory of the model and its training record.", short="-o", metavar="DIR")
     valid: str | None = option(None, "Held-out text for validation.", metavar="FILE")
     batch_size: int = option(16, "Sequences per step and process.", low=1, metavar="N")
-    epochs: float = option(1.0, "Passes over the data, unless --steps is given.", low=0, metavar="X")
+    epochs: float = option(
+        1.0,
+        "Passes over the data, unless --steps is given; 0: no step, which saves the initial weights.",
+        low=0,
+        metavar="X",
+    )
     steps: int = option(0, "Optimizer steps; 0: determined by --epochs.", low=0, metavar="N")
     max_time: str | None = option(
         None, "Save a checkpoint and stop after this time (status 75).", metavar="TIME", check=duration
@@ -319,7 +324,10 @@ class Training:
     force: bool = option(False, "Replace a finished or different run in the output directory.")
     track: str = option("none", "Also send the reports to this tracker.", choices=("none", "tensorboard"))
     compile: bool = option(False, "Compile the training step (needs a C++ compiler on CPU; pays off in long runs).")
-    dry_run: bool = option(False, "Build everything, take one step, report sizes and speed, and write nothing.")
+    dry_run: bool = option(
+        False,
+        "Build everything, take two steps, of which the second is timed, report sizes and speed, and write nothing.",
+    )
 
     @property
     def held_out(self) -> list[str]:

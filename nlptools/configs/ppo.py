@@ -132,7 +132,12 @@ class PPOTraining(Training):
     """Training options"""
 
     batch_size: int = option(32, "Samples per step.", low=1, metavar="N")
-    epochs: float = option(1.0, "Passes over the prompts, unless --steps is given.", low=0, metavar="X")
+    epochs: float = option(
+        1.0,
+        "Passes over the prompts, unless --steps is given; 0: no step, which saves the policy as it is.",
+        low=0,
+        metavar="X",
+    )
     lr: float = redefined(Training, "lr", 1e-5)
     warmup: float = redefined(Training, "warmup", 0.0)
     schedule: str = redefined(Training, "schedule", "constant")

@@ -54,7 +54,7 @@ class TrainW2V:
     distance_weighting: bool = option(True, "Words at distance d count 1/d; otherwise 1 (glove).")
     x_max: float = option(100.0, "Co-occurrence count from which a pair has full weight (glove).", low=1, metavar="X")
     alpha: float = option(0.75, "Exponent of the weights (count / --x-max) of rarer pairs (glove).", low=0, metavar="X")
-    epochs: int = option(5, "Passes over the text.", low=1, metavar="N")
+    epochs: int = option(5, "Passes over the text; 0: the vectors as they begin.", low=0, metavar="N")
     lr: float | None = option(
         None, "Initial learning rate; it decays linearly, glove's by AdaGrad. (skipgram 0.045, cbow 0.15, legacy, glove 0.05)",
         low=0, metavar="X",

@@ -262,6 +262,26 @@ def test_a_given_vocabulary(call: Run, tmp_path: Path) -> None:
     assert done.code == 65 and f"{message}\n" in done.err
 
 
+def test_text_without_pairs_of_words_gives_the_initial_vectors(call: Run, tmp_path: Path) -> None:
+    """A single word per line, words that subsampling drops, or no epochs."""
+    said = "no pairs of words to train on: the vectors are the initial ones"
+    for number, (text, options) in enumerate(
+        (
+            ("lo\nmi\n", ["--sample", "0"]),
+            ("mi\n", ["--model", "cbow", "--valid", "held-out"]),
+            ("mi\nlo\n", ["--loss", "hs", "--sample", "0", "--run", "kept"]),
+            ("lo lo mi\n" * 9, ["--epochs", "0"]),
+        )
+    ):
+        (tmp_path / "held-out").write_text("mi\n")
+        how = ("train-w2v", "--min-count", "1", "--dim", "4", "--workers", "1", *options)
+        done = call(*how, "-o", f"{number}.bin", stdin=text)
+        assert done.code == 0 and (said in done.err) == (options[-1] != "0" or "--sample" in options), done.err
+        assert np.abs(load(tmp_path / f"{number}.bin").matrix).max() <= 0.5 / 4
+        for path in tmp_path.rglob("*.json*"):
+            assert "NaN" not in path.read_text()
+
+
 @pytest.mark.parametrize("lr", ["1", "100", "1e10", "1e12"])
 @pytest.mark.parametrize("model", ["skipgram", "cbow"])
 def test_no_learning_rate_makes_vectors_that_are_no_numbers(call: Run, tmp_path: Path, lr: str, model: str) -> None:

@@ -43,8 +43,8 @@ class Result:
 
 
 def total_steps(source: Source, run: Training) -> int:
-    """Optimizer steps of the whole run: `run.steps`, or the number of steps in `run.epochs`."""
-    return run.steps or max(1, math.ceil(source.batches_per_epoch * run.epochs / run.accumulate))
+    """Optimizer steps of the whole run: `run.steps`, or the number of steps in `run.epochs`, which may be 0."""
+    return run.steps or math.ceil(source.batches_per_epoch * run.epochs / run.accumulate)
 
 
 class Fit:
@@ -228,7 +228,8 @@ class _Loop:
         state, progress = self.state, self.state.progress
         state.objective.train()
         state.working.train()
-        if progress.valid_pending:
+        untrained = not state.total and progress.best is None and self.evaluate is not None
+        if progress.valid_pending or untrained:
             self._validate()
         while progress.step < state.total and not self._is_over():
             if self._stop_everywhere():

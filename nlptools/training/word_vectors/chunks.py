@@ -54,7 +54,7 @@ class Progress:
     chunk: int = 0  # the next chunk
     done: int = 0  # in-vocabulary words, including those that subsampling drops; or pairs
     seconds: float = 0.0
-    loss: float = math.nan  # mean over the pairs since the last call of `Chunks.run`
+    loss: float | None = None  # mean over the pairs since the last call of `Chunks.run`; None without pairs
 
 
 class Chunks(abc.ABC):
@@ -113,5 +113,5 @@ class Chunks(abc.ABC):
         """Train on one chunk."""
 
     @abc.abstractmethod
-    def held_out(self, ids: np.ndarray) -> float:
-        """Mean loss per pair of words of a held-out text; the same every time."""
+    def held_out(self, ids: np.ndarray) -> float | None:
+        """Mean loss per pair of words of a held-out text, None without pairs; the same every time."""

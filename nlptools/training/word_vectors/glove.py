@@ -183,8 +183,8 @@ class Glove(Chunks):
         scale = self.squares.index_select(0, used).add_(_INITIAL_SQUARES).rsqrt_()
         self.rows.index_add_(0, used, scale.mul_(gradient))
 
-    def held_out(self, ids: np.ndarray) -> float:
-        """Mean loss of the pairs of the held-out text, with the weights f of its own counts."""
+    def held_out(self, ids: np.ndarray) -> float | None:
+        """Mean loss of the pairs of the held-out text, None without pairs, with the weights f of its own counts."""
         assert self.valid is not None
         text, scale = self.valid
         total, number = 0.0, 0
@@ -196,7 +196,7 @@ class Glove(Chunks):
                 difference = (words * contexts).sum(-1) - logs[part]
                 total += float((weights[part] * difference.square_()).sum(dtype=torch.float64)) / 2
             number += int((weights > 0).sum())
-        return total / number if number else math.nan
+        return total / number if number else None
 
     def _heaviest(self) -> float:
         """The largest mean weight per pair of any word, from a sample of the pairs, which are in random order."""
@@ -223,7 +223,7 @@ class Glove(Chunks):
         pairs = text.pairs[part]
         ids = np.stack([pairs["row"], pairs["column"]]).astype(np.int64)
         rows = torch.from_numpy(ids).to(self.device)
-        counts = torch.from_numpy(np.ascontiguousarray(pairs["count"])).to(self.device)
+        counts = torch.from_numpy(np.array(pairs["count"])).to(self.device)
         if generator is not None:
             order = torch.randperm(len(counts), generator=generator, device=self.device)
             rows, counts = rows[:, order], counts[order]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import math
 import shlex
 import signal
 import time
@@ -309,7 +308,10 @@ class _Job:
 def _check(trainer: Chunks, tables: Tables, progress: Progress) -> None:
     """Warn of a loss above the loss of untrained vectors. Raises Diverged: the tables contain numbers that are not finite."""
     lr = trainer.plan.lr
-    if progress.loss > 1.2 * trainer.untrained_loss:
+    if progress.loss is None:
+        if trainer.plan.total:
+            messages.note("no pairs of words to train on: the vectors are the initial ones")
+    elif progress.loss > 1.2 * trainer.untrained_loss:
         messages.warn(
             f"the loss, {progress.loss:.2f}, is above {trainer.untrained_loss:.2f}, the loss of untrained vectors: "
             f"try a lower --lr than {lr:g}"
@@ -344,7 +346,12 @@ class _Epochs:
             self._report(always=finished or self.stop.requested)
             if finished and valid is not None:
                 loss = self.trainer.held_out(valid.ids)
-                self.log.valid({"step": progress.chunk, "epoch": progress.chunk / plan.chunks, "loss": loss})
+                if loss is None:
+                    messages.warn(
+                        "no pairs of words in the held-out text", kind="no pairs in the held-out text", most=1
+                    )
+                else:
+                    self.log.valid({"step": progress.chunk, "epoch": progress.chunk / plan.chunks, "loss": loss})
             epoch = finished and saves.epochs is not None
             last = progress.chunk == plan.total
             if self.stop.requested or self._is_due() or (self.keep if last else epoch):
@@ -367,7 +374,7 @@ class _Epochs:
         self._reported = now
         chunk = min(plan.total, int(progress.done / max(1, self.trainer.size) * plan.chunks))
         unit = self.trainer.unit
-        loss = {"loss": progress.loss} if math.isfinite(progress.loss) else {}  # nan: there were no pairs to train on
+        loss = {} if progress.loss is None else {"loss": progress.loss}
         self.log.train(
             {
                 "step": chunk,

@@ -98,8 +98,8 @@ class Trainer(Chunks):
             model.architecture.spread(part, prediction, limited(gradient, lr), lr)
         board[DONE] += int((ids != self.end).sum())
 
-    def held_out(self, ids: np.ndarray) -> float:
-        """Mean loss per pair of words of a held-out text, in nats; draws the same random numbers every time."""
+    def held_out(self, ids: np.ndarray) -> float | None:
+        """Mean loss per pair of words of a held-out text, in nats, None without pairs; draws the same numbers every time."""
         total, weight = 0.0, 0.0
         for number, start in enumerate(range(0, len(ids), self.plan.chunk)):
             generator = seeded(self.plan.seed, -1 - number, self.device)
@@ -108,7 +108,7 @@ class Trainer(Chunks):
                 prediction = self.model.architecture.predict(part)
                 total += float(self.model.output.loss(prediction, against))
                 weight += float(prediction.totals.sum())
-        return total / weight if weight else math.nan
+        return total / weight if weight else None
 
     def _tiles(self, part: np.ndarray, generator: torch.Generator) -> tuple[Tensor, Tiles, tuple[Tensor, ...]]:
         """(ids on the device, tiles, words to score them against) of a part of a text."""

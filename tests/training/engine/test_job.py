@@ -158,6 +158,19 @@ def test_steps_come_from_the_batches_of_an_epoch(tmp_path: Path) -> None:
     assert run_job(Halves(), training(tmp_path, steps=0, epochs=30), COMPUTE).steps == 75, "a longer run goes on"
 
 
+def test_no_epochs_are_no_steps(tmp_path: Path) -> None:
+    """The initial weights are saved, and measured."""
+    run = training(tmp_path, steps=0, epochs=0.0)
+    trained = run_job(Halves(), run, COMPUTE)
+    rows = [json.loads(line) for line in (tmp_path / "run/log.jsonl").read_text().split("\n") if line]
+    assert [(row["kind"], row["step"]) for row in rows] == [("valid", 0)]
+    assert trained.steps == 0 and trained.metrics["valid_accuracy"] == rows[0]["accuracy"]
+    saved = artifacts.load_tensors(tmp_path / "run/model.safetensors")
+    assert all(torch.equal(saved[name], weight) for name, weight in Halves().model().state_dict().items())
+    assert run_job(Halves(), run, COMPUTE).metrics == trained.metrics, "a run that has ended"
+    assert run_job(Halves(), replace(run, epochs=0.01), COMPUTE).steps == 1, "a part of an epoch is a step"
+
+
 def test_a_run_goes_on_with_the_same_settings_and_data_only(tmp_path: Path) -> None:
     run = training(tmp_path, steps=5)
     run_job(Halves(), run, COMPUTE)
