@@ -64,6 +64,14 @@ def resident_memory() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
+def cache_directory() -> Path:
+    """The directory of what nlptools keeps between runs for this user, which need not exist."""
+    root = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(root):  # as the XDG specification has it
+        root = os.path.expanduser("~/.cache")
+    return Path(root) / "nlptools"
+
+
 def number(variable: str, default: int | None = None) -> int:
     """The whole number in an environment variable. Raises UsageError if it is not one, or missing without a default."""
     text = os.environ.get(variable, "" if default is None else str(default))

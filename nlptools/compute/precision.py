@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from nlptools import messages
+from nlptools import environment, messages
 from nlptools.compute import processor
 from nlptools.errors import BundleError, StreamError
 from nlptools.files import artifacts
@@ -84,10 +84,7 @@ def measure() -> dict[str, float]:
 
 def cache_file() -> Path:
     """Where rates are kept: one JSON object, from processor and PyTorch version to rates."""
-    root = os.environ.get("XDG_CACHE_HOME", "")
-    if not os.path.isabs(root):  # as the XDG specification has it
-        root = os.path.expanduser("~/.cache")
-    return Path(root) / "nlptools" / "precision.json"
+    return environment.cache_directory() / "precision.json"
 
 
 def _product(dtype: torch.dtype) -> Callable[[], object]:

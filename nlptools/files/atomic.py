@@ -4,14 +4,19 @@ A file in progress has a hidden name in the same directory, `.NAME.` and eight c
 signal that ends the process runs no `finally` and would leave the hidden file; the command line removes it
 (`remove_on_signals`). A Python signal handler waits until a call into C returns, so it is installed only while there is
 something to remove; at other times such a signal ends the process at once.
+
+A process that is killed removes nothing. Each hidden file or directory is locked by the process that fills it, so the next one
+that writes the same name knows which of them nobody fills any more, and removes these (`sweep`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import re
 import signal
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,6 +28,11 @@ from nlptools.errors import StreamError, display, reason
 T = TypeVar("T")
 
 _unfinished: dict[str, int] = {}  # temporary files and directories -> process that writes them
+_locks: dict[str, int] = {}  # temporary files and directories -> open descriptor that locks them
+_RANDOM = re.compile("[0-9a-f]{8}")
+_DATE = re.compile(
+    r"(19|20)\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+)  # more likely part of a name that someone has given
 _signals: tuple[signal.Signals, ...] = ()  # signals that remove them; none if imported as a library
 
 
@@ -71,12 +81,33 @@ def discard(temporary: str | Path) -> None:
     _forget(temporary)
 
 
-def unfinished(final: str | Path) -> list[Path]:
-    """The existing temporary files and directories of `final`, such as those of a killed process."""
-    folder, prefix = _hidden(final)
-    end = re.compile("[0-9a-f]{8}")
-    names = os.listdir(folder) if os.path.isdir(folder) else []
-    return [Path(folder, name) for name in names if name.startswith(prefix) and end.fullmatch(name[len(prefix) :])]
+def sweep(final: str | Path) -> None:
+    """Remove the temporary files and directories of `final` that killed processes have left; errors are ignored."""
+    _sweep(*_hidden(final))
+
+
+def _sweep(folder: str, prefix: str) -> None:
+    with contextlib.suppress(OSError):
+        for name in os.listdir(folder):
+            end = name[len(prefix) :]
+            if name.startswith(prefix) and _RANDOM.fullmatch(end) and not _DATE.fullmatch(end):
+                with contextlib.suppress(OSError):
+                    _remove_if_left(os.path.join(folder, name))
+
+
+def _remove_if_left(name: str) -> None:
+    """Remove what `_make` has made if no process fills it. Raises OSError: a process does, or the system cannot tell."""
+    if name not in _unfinished:
+        _forget(name)
+    status = os.lstat(name)
+    is_ours = status.st_uid == os.getuid() and stat.S_IMODE(status.st_mode) in (0o600, 0o700)
+    if is_ours and (stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+        handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _remove(name)
+        finally:
+            os.close(handle)
 
 
 def _hidden(final: str | Path) -> tuple[str, str]:
@@ -87,17 +118,36 @@ def _hidden(final: str | Path) -> tuple[str, str]:
 
 def _make(folder: str, prefix: str, make: Callable[[str], T]) -> tuple[T, str]:
     """Call `make` with a free name and return the result and the name, which is registered before the call."""
+    _sweep(folder, prefix)
     while True:
         name = os.path.join(folder, prefix + os.urandom(4).hex())
         _unfinished[name] = os.getpid()
         _handle_signals(signal.SIG_DFL, _end)
         try:
-            return make(name), name
+            made = make(name)
+            if _lock(name):
+                return made, name
+            _forget(name)
         except FileExistsError:
             _forget(name)
         except BaseException:
             _forget(name)
             raise
+
+
+def _lock(name: str) -> bool:
+    """Lock what has been made, until `_forget` or the end of the process. False: another process has just swept it.
+
+    Where the system has no locks, nothing is ever swept.
+    """
+    try:
+        _locks[name] = handle = os.open(name, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return os.fstat(handle).st_nlink > 0
+    except (FileNotFoundError, BlockingIOError):
+        return False
+    except OSError:
+        return True
 
 
 def _remove(temporary: str | Path) -> None:
@@ -111,7 +161,10 @@ def _remove(temporary: str | Path) -> None:
 
 
 def _forget(temporary: str | Path) -> None:
-    _unfinished.pop(os.path.abspath(temporary), None)
+    name = os.path.abspath(temporary)
+    _unfinished.pop(name, None)
+    if (handle := _locks.pop(name, None)) is not None:
+        os.close(handle)
     if not _unfinished:
         _handle_signals(_end, signal.SIG_DFL)
 
@@ -150,18 +203,18 @@ def _end(number: int, frame: FrameType | None) -> None:
 
 
 def publish(temporary: str | Path, final: str | Path) -> None:
-    """Give a finished temporary file its name, durably: fsync, permissions by umask, rename, fsync of the directory."""
+    """Give a finished temporary file its name, durably: fsync, rename, permissions by umask, fsync of the directory."""
     descriptor = os.open(temporary, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    if os.path.isfile(temporary):
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
     os.replace(temporary, final)
     _forget(temporary)
+    if os.path.isfile(final):  # only now: the permissions of a hidden file tell that it is one of ours
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(final, 0o666 & ~mask)
     sync_directory(Path(final).parent)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -32,6 +31,24 @@ def check_target(path: str, kind: str, is_kind: Callable[[Path], bool], *, force
 
 
 @contextlib.contextmanager
+def _moved_away(target: Path) -> Iterator[None]:
+    """Give `target`, if it exists, a hidden name, and remove it at the end: it is never there in parts."""
+    if not target.exists():
+        yield
+        return
+    aside = Path(atomic.temporary_directory(target))
+    try:
+        target.replace(aside)
+        try:
+            yield
+        except BaseException:
+            aside.replace(target)
+            raise
+    finally:
+        atomic.discard(aside)
+
+
+@contextlib.contextmanager
 def replacing(path: str) -> Iterator[Path]:
     """A new directory, which replaces `path` if the context ends without an error.
 
@@ -45,10 +62,9 @@ def replacing(path: str) -> Iterator[Path]:
         raise OutputError(f"{display(path)}: {reason(error)}") from None
     try:
         yield temporary
-        temporary.chmod(0o755)
-        if target.exists():
-            shutil.rmtree(target)
-        temporary.replace(target)
+        with _moved_away(target):
+            temporary.replace(target)
+        target.chmod(0o755)
         atomic.sync_directory(target.parent)
     except OSError as error:
         raise OutputError(f"{display(path)}: {reason(error)}") from None

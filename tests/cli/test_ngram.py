@@ -156,9 +156,27 @@ def test_other_commands_name_the_ones_that_take_n_grams(trained):
 def test_a_finished_model_is_kept_without_force(trained):
     again = ("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "2", "-o", "lm-again")
     assert within(trained, *again, "train.txt").code == 0
-    refused = within(trained, *again, "train.txt")
-    assert refused.code == 73 and "--force" in refused.err
+    before = {path.name: path.stat().st_mtime_ns for path in (trained / "lm-again").iterdir()}
+    finished = within(trained, *again, "--arpa", "again.arpa", "train.txt")
+    assert finished.code == 0 and "lm-again: the run is finished already; --force repeats it\n" in finished.err
+    assert before == {path.name: path.stat().st_mtime_ns for path in (trained / "lm-again").iterdir()}
+    assert total(trained, "again.arpa")["tokens"] == 11, "it is written where it is not there yet"
+    for options, message in (
+        (("--smoothing", "witten-bell", "train.txt"), "lm-again: holds a run with other settings (smoothing)"),
+        (("valid.txt",), "lm-again: holds a run on other text"),
+    ):
+        refused = within(trained, *again, *options)
+        assert refused.code == 73 and message in refused.err and "hint: --force replaces it" in refused.err
     assert within(trained, *again, "--force", "train.txt").code == 0
+
+
+def test_what_a_killed_run_leaves_goes_with_the_next(trained):
+    again = ("train-lm", "--arch", "ngram", "-t", "whitespace", "--order", "2", "-o", "lm-left", "train.txt")
+    for name in (".lm-left.12ab34cd", ".lm-left.deadbeef"):
+        (trained / name / "data").mkdir(parents=True)
+        (trained / name).chmod(0o700)  # as those of a process that fills them
+        assert within(trained, *again).code == 0
+        assert not (trained / name).exists(), "also by a run that is finished already"
 
 
 def test_an_arpa_file_that_exists_is_refused_before_the_text_is_counted(trained):

@@ -93,6 +93,43 @@ def test_a_scratch_directory_goes_with_all_in_it(tmp_path, monkeypatch):
     assert names(tmp_path) == [] and not atomic._unfinished
 
 
+def test_what_a_killed_process_leaves_is_swept_by_the_next(tmp_path):
+    code = """
+inside = atomic.temporary_directory("out")
+Path(inside, "half").write_text("x")
+handle, name = atomic.temporary_file("out")
+child = os.fork()  # a worker, which ends with its parent
+if not child:
+    os.read(0, 1)
+    os._exit(0)
+print("ready", flush=True)
+time.sleep(60)
+"""
+    child = library(tmp_path, code)
+    left = names(tmp_path)
+    (tmp_path / ".out.20261130").write_text("x")
+    (tmp_path / ".out.20261130").chmod(0o600)  # more likely a date than eight random characters
+    (tmp_path / ".out.abcdef12").write_text("x")
+    (tmp_path / ".out.abcdef12").chmod(0o644)  # somebody's own
+    os.symlink(tmp_path / ".out.abcdef12", tmp_path / ".out.abcdef34")
+    own = names(tmp_path)
+    atomic.sweep(tmp_path / "out")
+    assert names(tmp_path) == own, "the process still fills them"
+    child.kill()
+    child.communicate(timeout=30)
+    atomic.write_whole(tmp_path / "other", "x")
+    assert names(tmp_path) == [*own, "other"], "those of another name stay"
+    atomic.write_whole(tmp_path / "out", "x")
+    assert names(tmp_path) == [*sorted(set(own) - set(left)), "other", "out"]
+    assert (tmp_path / "out").stat().st_mode & 0o777 == 0o666 & ~_umask()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
 # -- signals --------------------------------------------------------------------------------------------------------------
 
 

@@ -143,6 +143,7 @@ class _Job:
     compute: Compute
     backend: Backend
     invocation: Mapping[str, Any]
+    ended: int | None = None  # the steps of the run that is given again, if it is finished
 
     @property
     def directory(self) -> Path:
@@ -156,6 +157,8 @@ class _Job:
             self.directory, self.run.resume, self.run.force, marks, lambda place: self._spool(place, True), defaults
         )
         job = self._continuing((before or {}).get("backend", {}))
+        if before is not None and before["status"] == "finished":
+            job = replace(job, ended=before["metrics"]["steps"])
         record = job._record(data, marks, before)
         artifacts.write_json(self.directory / run_directory.RECORD, record)
         self.backend.broadcast({"paths": data.paths(), "backend": record["backend"]})
@@ -269,6 +272,8 @@ class _Job:
             if average is not None:
                 messages.note(_describe_average(average, progress, self.task.criterion.name))
             name = display(str(self.directory))
+            if progress.step == self.ended:
+                messages.note(run_directory.FINISHED.format(name))
             last = "".join([f", validation {kind} {digits(value)}" for kind, value in measures.items()][-1:])
             if last:
                 last += f" (step {progress.best_step})" if taken is None else f" (mean of {len(taken.steps)} steps)"

@@ -22,6 +22,7 @@ from nlptools.files import artifacts, atomic
 
 RECORD = "training.json"
 LOCK = ".lock"
+FINISHED = "{}: the run is finished already; --force repeats it"  # the message of a command that is given again
 READING = "reading"  # status of a run that is still reading its text, or failed to
 
 
@@ -105,8 +106,7 @@ def previous(
     """
     name = display(str(directory))
     record = _read_record(directory)
-    for leftover in atomic.unfinished(directory / RECORD):  # the only files of a run that was killed at its start
-        atomic.discard(leftover)
+    atomic.sweep(directory / RECORD)  # which leaves nothing of a run that was killed at its start
     if record is None and not any(p.name != LOCK for p in directory.iterdir()):
         if resume == "must":
             raise OutputError(f"{name}: nothing to resume")
@@ -122,18 +122,29 @@ def previous(
         return None
     if resume == "never":
         raise OutputError(f"{name}: exists", hint="--force replaces it")
-    marks = record.get("fingerprint", {})
-    different = [
-        key
-        for key, value in fingerprint.items()
-        if (marks[key] != value if key in marks else bool(value) and value != defaults.get(key))
-    ]
-    if different:
+    if different := changed(record, fingerprint, defaults):
         raise OutputError(
             f"{name}: holds a run with other settings ({', '.join(different)})",
             hint="--force replaces it; or choose another directory",
         )
     return record
+
+
+def changed(
+    record: Mapping[str, Any], fingerprint: Mapping[str, Any], defaults: Mapping[str, Any] = MappingProxyType({})
+) -> list[str]:
+    """The settings in `fingerprint` that the run of `record` had otherwise; see `previous`."""
+    marks = record.get("fingerprint", {})
+    return [
+        key
+        for key, value in fingerprint.items()
+        if (marks[key] != value if key in marks else bool(value) and value != defaults.get(key))
+    ]
+
+
+def other_text(directory: Path) -> OutputError:
+    """The error for a run of the same settings on another text."""
+    return OutputError(f"{display(str(directory))}: holds a run on other text", hint="--force replaces it")
 
 
 @contextlib.contextmanager
@@ -179,7 +190,7 @@ def begin(
     with reading(directory, before) as place:
         data = read(place)
     if before is not None and before.get("data_sha256") != data.digests():
-        raise OutputError(f"{display(str(directory))}: holds a run on other text", hint="--force replaces it")
+        raise other_text(directory)
     return data, before
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from nlptools.text.unknown import UnknownTokens
 from nlptools.text.vocab import Vocab
 
 Ids = NDArray[np.int32]
+_DIGESTED = 1 << 20  # ids at a time
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,15 @@ class Text:
     def __len__(self) -> int:
         """The number of tokens."""
         return len(self._ids)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the vocabulary and the ids."""
+        assert self.tokenizer.vocab is not None
+        found = hashlib.sha256("\n".join(self.tokenizer.vocab.tokens).encode("utf-8", "surrogatepass"))
+        for piece in self.pieces(_DIGESTED):
+            found.update(piece.tobytes())
+        return found.hexdigest()
 
     def pieces(self, size: int) -> Iterator[Longs]:
         """The ids, `size` at a time."""

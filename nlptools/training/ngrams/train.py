@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +18,21 @@ from nlptools.corpora.columns import Column, open_columns
 from nlptools.corpora.token_file import TextCounts
 from nlptools.environment import available_memory, available_threads, resident_memory
 from nlptools.errors import DataError, OutputError, UsageError, display
-from nlptools.files import atomic, streams, whole_directory
+from nlptools.files import artifacts, atomic, streams, whole_directory
 from nlptools.files.streams import Output
 from nlptools.inference.ngram_scorer import sentences, total_score
 from nlptools.inference.perplexity import perplexities
 from nlptools.models.language import arpa
 from nlptools.models.language.ngram import Level, NGramConfig, NGrams
 from nlptools.text import documents
+from nlptools.training.engine import run_directory
 from nlptools.training.ngrams import counting, kept_counts, smoothing
 from nlptools.training.ngrams.counting import CountedLevel
 from nlptools.training.ngrams.runs import Merger, Run
 from nlptools.training.ngrams.text import Text, encoded, read
 from nlptools.training.ngrams.weights import fitted_weights
 
+_FREE = ("arpa", "memory")  # settings that do not change the model
 _LEAST = 1 << 12  # tokens counted at a time, at least
 _TABLE_BYTES = 36  # of memory for each token and word of an n-gram, for counts and the model
 _COUNT_BYTES = 32  # for counts only
@@ -45,21 +48,30 @@ def train_ngrams(
 ) -> NGrams:
     """Count the n-grams of `inputs` (files; none or `-`: standard input), smooth them, and write the model to `run.output`.
 
-    The output appears when it is complete. A tokenizer without a vocabulary gets one of all tokens of the text.
+    The output appears when it is complete. A tokenizer without a vocabulary gets one of all tokens of the text. If the output
+    is the model of the same settings and the same text, it is returned as it is.
 
     Raises:
         UsageError, InputError, DataError, BundleError: see `streams.blocks`, `documents.load_tokenizer`.
-        OutputError: the output or the ARPA file exists, and `run.force` is not set or the output is no model.
+        OutputError: the output is something else, or the ARPA file exists, and `run.force` is not set or the output is no
+            model.
         StreamError: the disk is full.
     """
     _check(inputs, settings, run)
+    marks = _fingerprint(settings)
+    before = _finished(settings, run, marks)
     began = time.monotonic()
     memory = size(settings.memory) if settings.memory else available_memory() // 2
     with atomic.scratch_beside(run.output) as scratch:
-        if settings.merge:
-            text, levels = _merged(settings, scratch, memory)
-        else:
-            text, levels = _counted(inputs, settings, scratch, memory, run.force, encoding_errors)
+        text = _read(inputs, settings, scratch, memory, run.force, encoding_errors)
+        digests = _digests(settings, text, run.valid)
+        if before is not None:
+            if before.get("data_sha256") != digests:
+                raise run_directory.other_text(Path(run.output))
+            return _given_again(text, settings, run, before)
+        text, levels = (
+            _merged(text, settings, scratch, memory) if settings.merge else _counted(text, settings, scratch, memory)
+        )
         _check_order(levels)
         model, metrics = _estimated(levels, text, settings, run.valid, encoding_errors, scratch)
         metrics["seconds"] = time.monotonic() - began
@@ -71,6 +83,8 @@ def train_ngrams(
             "status": "finished",
             "invocation": dict(invocation or {}),
             "settings": asdict(settings),
+            "fingerprint": marks,
+            "data_sha256": digests,
             "data": {"train": {**source, **asdict(text.counts)}},
             "metrics": metrics,
         }
@@ -79,12 +93,59 @@ def train_ngrams(
             kept = [kept_counts.save(folder, levels)] if settings.keep_counts else []
             bundle.save(folder, "ngram", model, model.arrays(), text.tokenizer, files=kept, **kind)
         if settings.arpa is not None:
-            assert text.tokenizer.vocab is not None
-            with Output(settings.arpa, force=run.force) as out:
-                words = arpa.names(text.tokenizer.vocab, model.config, text.eos)
-                arpa.write(model, words, out, available_threads())
+            _write_arpa(settings.arpa, model, text, run.force)
     _report(run.output, model, metrics)
     return model if isinstance(model.levels[0].keys, np.ndarray) else _opened(run.output, model.config)
+
+
+def _write_arpa(path: str, model: NGrams, text: Text, force: bool) -> None:
+    assert text.tokenizer.vocab is not None
+    with Output(path, force=force) as out:
+        words = arpa.names(text.tokenizer.vocab, model.config, text.eos)
+        arpa.write(model, words, out, available_threads())
+
+
+def _given_again(text: Text, settings: TrainLM, run: Training, before: Mapping[str, Any]) -> NGrams:
+    """The finished model of the same command, and the files that a killed process may not have written or removed."""
+    atomic.sweep(run.output)
+    model = _opened(run.output, text.config(settings.order))
+    if settings.arpa is not None:
+        atomic.sweep(settings.arpa)
+        if not os.path.exists(settings.arpa):
+            _write_arpa(settings.arpa, model, text, run.force)
+    messages.note(run_directory.FINISHED.format(display(run.output)))
+    _report(run.output, model, before["metrics"])
+    return model
+
+
+def _fingerprint(settings: TrainLM) -> dict[str, Any]:
+    """The settings that change the model."""
+    return run_directory.fingerprint({name: value for name, value in asdict(settings).items() if name not in _FREE})
+
+
+def _finished(settings: TrainLM, run: Training, marks: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The record of the finished run of the same settings in the output, if there is one. Raises OutputError: anything else."""
+    output = Path(run.output)
+    before = None
+    if not run.force and output.is_dir() and any(output.iterdir()):
+        defaults = {each.name: each.default for each in fields(settings)}
+        before = run_directory.previous(output, run.resume, False, marks, defaults)
+    if before is None:
+        whole_directory.check_target(run.output, "a model", _is_model, force=run.force)
+        if settings.arpa is not None and Path(settings.arpa).is_file() and not run.force:
+            raise OutputError(f"{display(settings.arpa)}: exists", hint="--force replaces it")
+    return before
+
+
+def _digests(settings: TrainLM, text: Text, valid: str | None) -> dict[str, str | None]:
+    """SHA-256 of the text, or of the models that are merged, and of the held-out text."""
+    if settings.merge:
+        manifests = (Path(path, artifacts.MANIFEST) for path in settings.merge)
+        train = " ".join(artifacts.sha256(path) for path in manifests if path.is_file())
+    else:
+        train = text.digest
+    held_out = None if valid is None or not Path(valid).is_file() else artifacts.sha256(Path(valid))
+    return {"train": train, "valid": held_out}
 
 
 def _opened(output: str, config: NGramConfig) -> NGrams:
@@ -100,21 +161,31 @@ def _left(memory: int) -> int:
     return max(memory - resident_memory(), memory // 8)
 
 
-def _counted(
-    inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, force: bool, errors: str
-) -> tuple[Text, list[CountedLevel]]:
-    """The text and its counts, which are in files if all tables might not fit in memory."""
+def _read(inputs: Sequence[str], settings: TrainLM, scratch: Path, memory: int, force: bool, errors: str) -> Text:
+    """The text, which is in a file if its tables might not fit in memory; without ids if models are merged."""
     began = time.monotonic()
     tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
-    order, most = settings.order, memory // (_TABLE_BYTES * settings.order)
+    if settings.merge:
+        if tokenizer.vocab is None:
+            raise UsageError(
+                f"--tokenizer {settings.tokenizer} has no vocabulary", hint="--tokenizer may be one of the models"
+            )
+        eos = documents.end_of_text(tokenizer, settings.tokenizer)
+        return Text(tokenizer, eos, TextCounts(), np.zeros(0, np.int32))
+    most = memory // (_TABLE_BYTES * settings.order)
     place: dict[str, Any] = {"folder": scratch, "most": most, "force": force, "errors": errors}
     text = read(inputs, tokenizer, settings.tokenizer, settings.document, **place)
-    config = text.config(order)
-    assert text.tokenizer.vocab is not None
     messages.note(
         f"text: {messages.counted(text.counts.tokens, 'token')} in {messages.counted(text.counts.documents, 'document')},"
-        f" {config.vocab_size:,} types ({time.monotonic() - began:.1f} s)"
+        f" {text.config(settings.order).vocab_size:,} types ({time.monotonic() - began:.1f} s)"
     )
+    return text
+
+
+def _counted(text: Text, settings: TrainLM, scratch: Path, memory: int) -> tuple[Text, list[CountedLevel]]:
+    """The text and its counts, which are in files if all tables might not fit in memory."""
+    order, config = settings.order, text.config(settings.order)
+    assert text.tokenizer.vocab is not None
     left = _left(memory)
     merger = Merger(config, scratch, left // 2)
     part = len(text)
@@ -134,16 +205,10 @@ def _counted(
     return text, merger.merged(runs)
 
 
-def _merged(settings: TrainLM, scratch: Path, memory: int) -> tuple[Text, list[CountedLevel]]:
-    """The sum of the counts of other models, in files, and a text without ids."""
-    tokenizer = documents.load_tokenizer(settings.tokenizer, settings.vocab, settings.document)
-    if tokenizer.vocab is None:
-        raise UsageError(
-            f"--tokenizer {settings.tokenizer} has no vocabulary", hint="--tokenizer may be one of the models"
-        )
-    text = Text(tokenizer, documents.end_of_text(tokenizer, settings.tokenizer), TextCounts(), np.zeros(0, np.int32))
+def _merged(text: Text, settings: TrainLM, scratch: Path, memory: int) -> tuple[Text, list[CountedLevel]]:
+    """The text, which has no ids, with the sizes of those of other models, and the sum of their counts, in files."""
     config = text.config(settings.order)
-    runs, sizes = zip(*(kept_counts.load(path, tokenizer, config) for path in settings.merge), strict=True)
+    runs, sizes = zip(*(kept_counts.load(path, text.tokenizer, config) for path in settings.merge), strict=True)
     levels = Merger(config, scratch, _left(memory) // 2).merged(runs)
     return replace(text, counts=sum(sizes, TextCounts())), levels
 
@@ -178,7 +243,7 @@ def _estimated(
 
 
 def _check(inputs: Sequence[str], options: TrainLM, run: Training) -> None:
-    """Raise UsageError for options that cannot be combined, OutputError for outputs that exist, before text is counted."""
+    """Raise UsageError for options that cannot be combined, before text is counted."""
     if not options.merge:
         streams.check_inputs(inputs, run.held_out)
     elif inputs:
@@ -186,9 +251,6 @@ def _check(inputs: Sequence[str], options: TrainLM, run: Training) -> None:
     options.check()
     if options.smoothing == "jelinek-mercer" and options.weights is None and run.valid is None:
         raise UsageError("--smoothing jelinek-mercer needs --weights, or --valid to fit them to")
-    whole_directory.check_target(run.output, "a model", _is_model, force=run.force)
-    if options.arpa is not None and Path(options.arpa).is_file() and not run.force:
-        raise OutputError(f"{display(options.arpa)}: exists", hint="--force replaces it")
 
 
 def _is_model(folder: Path) -> bool:

@@ -171,6 +171,20 @@ def test_no_epochs_are_no_steps(tmp_path: Path) -> None:
     assert run_job(Halves(), replace(run, epochs=0.01), COMPUTE).steps == 1, "a part of an epoch is a step"
 
 
+def test_a_run_that_is_finished_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = training(tmp_path, steps=5)
+    trained = run_job(Halves(), run, COMPUTE)
+    said = f"{tmp_path / 'run'}: the run is finished already; --force repeats it\n"
+    assert said not in capsys.readouterr().err
+    left = tmp_path / "run/.model.safetensors.0a1b2c3d"
+    left.write_bytes(b"half of it")
+    left.chmod(0o600)
+    assert run_job(Halves(), run, COMPUTE).metrics == trained.metrics
+    assert said in capsys.readouterr().err and not left.exists()
+    run_job(Halves(), replace(run, steps=6), COMPUTE)
+    assert said not in capsys.readouterr().err
+
+
 def test_a_run_goes_on_with_the_same_settings_and_data_only(tmp_path: Path) -> None:
     run = training(tmp_path, steps=5)
     run_job(Halves(), run, COMPUTE)
