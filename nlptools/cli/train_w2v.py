@@ -25,7 +25,8 @@ same, otherwise they are initialized anew. --loss hs cannot reuse output vectors
 The state of a run is in the directory FILE.run beside the output FILE and is removed when FILE is written. A run that is
 stopped by a signal or by --max-time saves everything and ends with status 75; the same command with the same text continues
 it. A killed run continues from its last checkpoint (--save-every). --force starts anew; with --resume must it replaces only
-the output. A run that writes to standard output cannot be continued.
+the output. A run that writes to standard output cannot be continued. The command of a run that is finished ends with status 0
+and says so: a record of each written file, by its SHA-256, is in the user's cache directory (~/.cache/nlptools/runs).
 
 --run DIR, or a directory as output, is not removed: it stores the encoded text, checkpoints, log.jsonl (see nlptools-plot(1))
 and training.json.

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -95,9 +96,45 @@ def test_formats(call: Run, tmp_path: Path, name: str, format: str | None) -> No
     assert list(found.words) == list(expected.words)
     assert np.allclose(found.matrix, expected.matrix, atol=1e-6)
     again = call(*common, *how, "-o", name, stdin=sentences(count=100))
+    assert again.code == 0 and f"{name}: the run is finished already; --force repeats it\n" in again.err
     if name != "dir" and format != "bundle":
-        assert again.code == 73 and "exists" in again.err
+        for options, text in ((["--window", "2"], sentences(count=100)), ([], sentences(count=101))):
+            other = call(*common, *how, *options, "-o", name, stdin=text)
+            assert other.code == 73 and f"{name}: exists" in other.err
     assert call(*common, *how, "-o", name, "--force", stdin=sentences(count=100)).code == 0
+
+
+def test_a_run_that_was_killed_after_it_had_written_the_file_is_finished(
+    call: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    common = ("train-w2v", "--deterministic", "--dim", "3", "--epochs", "2", "-o", "v.txt")
+    text = sentences(count=100)
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    for force in ([], ["--force"]):
+        with monkeypatch.context() as patch, contextlib.suppress(Killed):
+            patch.setattr("nlptools.training.engine.finished_files.remember", killed)
+            call(*common, *force, stdin=text)
+        (tmp_path / ".v.txt.00ff00ff").write_text("half")
+        (tmp_path / ".v.txt.00ff00ff").chmod(0o600)
+        assert (tmp_path / "v.txt.run/training.json").exists() and not (tmp_path / "cache/nlptools/runs").exists()
+        before = (tmp_path / "v.txt").stat()
+        done = call(*common, stdin=text)
+        assert done.code == 0 and "v.txt: the run is finished already" in done.err, done.err
+        assert {path.name for path in tmp_path.iterdir()} == {"v.txt", "cache"}
+        assert (tmp_path / "v.txt").stat().st_mtime_ns == before.st_mtime_ns
+        assert call(*common, stdin=text).code == 0, "as after any run"
+        shutil.rmtree(tmp_path / "cache")
+    refused = call(*common, stdin=text)
+    assert refused.code == 73 and "v.txt: exists\n" in refused.err, "nothing is known of this file"
+    with monkeypatch.context() as patch, contextlib.suppress(Killed):
+        patch.setattr("nlptools.vectors.files.formats.save", killed)
+        call(*common, "--force", stdin=text)
+    refused = call(*common, stdin=text)
+    assert refused.code == 73 and "v.txt: exists\n" in refused.err, "the file is still the old one"
 
 
 def test_a_directory_tells_how_it_was_made(call: Run, tmp_path: Path) -> None:

@@ -15,31 +15,31 @@ import torch
 
 from nlptools import messages
 from nlptools.compute.backend import Backend
-from nlptools.configs import Compute, Devices, duration, interval
+from nlptools.configs import Compute, Devices, duration
 from nlptools.configs.vectors import FORMATS
 from nlptools.configs.word_vectors import NAMES, TrainW2V, VectorRun
 from nlptools.corpora import word_sequences as data
 from nlptools.corpora.word_sequences import Sequences
 from nlptools.environment import available_threads
-from nlptools.errors import Diverged, Stopped, UsageError, display
+from nlptools.errors import Diverged, OutputError, Stopped, UsageError, display
 from nlptools.files import artifacts, atomic, streams
 from nlptools.text import unknown
 from nlptools.text.builtin import NamedTokenizer
 from nlptools.text.vocab import Vocab
-from nlptools.training.engine import run_directory
+from nlptools.training.engine import finished_files, run_directory
 from nlptools.training.engine.checkpoint import Checkpoints
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.stop import Stop
 from nlptools.training.word_vectors import building, glove
 from nlptools.training.word_vectors.building import Tables
 from nlptools.training.word_vectors.chunks import Chunks, Plan, Progress
+from nlptools.training.word_vectors.epochs import Epochs
 from nlptools.training.word_vectors.trainer import Trainer
 from nlptools.vectors.files import directory as bundle_format
 from nlptools.vectors.files import formats
 from nlptools.vectors.table import Vectors
 
 _FREE = ("output", "format", "workers", "run", "max_time", "save_every", "resume", "force", "device")
-_REPORT_SECONDS = 1.0
 
 
 def train_vectors(
@@ -68,7 +68,10 @@ def train_vectors(
     directory = _run_directory(run, kind) if write else None
     if directory is None and run.max_time is not None:
         raise UsageError("--max-time needs a place to save to", hint="give -o PATH or --run DIR")
-    if write and directory != Path(run.output):
+    before = None
+    if directory is not None and kind != "bundle" and not run.force and run.resume != "never":
+        before = finished_files.recall(Path(run.output), directory)
+    if write and directory != Path(run.output) and before is None:
         formats.check_target(run.output, kind, run.force)
     # only the full softmax multiplies large matrices; everything else is float32
     softmax = settings.loss == "softmax"
@@ -77,7 +80,7 @@ def train_vectors(
     start = None if settings.init is None else formats.load(settings.init, errors=encoding_errors)
     job = _Job(settings, run, kind, devices, encoding_errors, inputs, backend, start)
     if directory is not None:
-        return job.run_in(directory, invocation or {})
+        return job.run_in(directory, invocation or {}) if before is None else job.given_again(directory, before)
     if write:
         messages.note("a stopped run with standard output cannot be continued: -o FILE or --run DIR keeps its state")
     with atomic.scratch_directory("nlptools-w2v-") as scratch:
@@ -167,18 +170,55 @@ class _Job:
                 trained = self.train_in(directory, invocation)
                 vectors = self.vectors(trained)
                 self.save(vectors, trained, directory)
+                if self.kind != "bundle":
+                    finished_files.remember(Path(self.run.output), directory)
             except Diverged:
                 self._clear(directory)
                 raise
             self._clear(directory)
-        if self.is_beside:
-            with contextlib.suppress(OSError):
-                directory.rmdir()
+        self._remove(directory)
         return vectors
+
+    def given_again(self, directory: Path, before: Mapping[str, Any]) -> Vectors:
+        """The vectors of the same command, which has finished, and whose record is `before`.
+
+        Raises:
+            OutputError: it was another command, or had another text.
+        """
+        name = display(self.run.output)
+        different = run_directory.changed(before, self._marks())
+        if before.get("format") != self.kind:
+            different.append("format")
+        if different:
+            said = f"{name}: exists, from a run with other settings ({', '.join(different)})"
+            raise OutputError(said, hint="--force replaces it")
+        with run_directory.locked(directory):
+            with atomic.scratch_directory("nlptools-w2v-") as scratch:
+                if self.read(scratch).digests() != before["data_sha256"]:
+                    raise OutputError(f"{name}: exists, from a run on other text", hint="--force replaces it")
+            atomic.sweep(self.run.output)
+            if finished_files.is_finished(directory):  # the run was killed before it could do so
+                finished_files.remember(Path(self.run.output), directory)
+                self._clear(directory)
+        self._remove(directory)
+        messages.note(run_directory.FINISHED.format(name))
+        return formats.load(self.run.output, self.kind)
+
+    def _marks(self) -> dict[str, Any]:
+        return run_directory.fingerprint({key: value for key, value in self._chosen().items() if key not in _FREE})
+
+    def _chosen(self) -> dict[str, Any]:
+        return {**asdict(self.settings), **asdict(self.run), **asdict(self.devices)}
 
     def _clear(self, directory: Path) -> None:
         if self.is_beside:
             run_directory.clear(directory)
+
+    def _remove(self, directory: Path) -> None:
+        """Remove the directory, if it is empty, and not one of the user's."""
+        if self.is_beside:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
 
     def train_in(self, directory: Path, invocation: Mapping[str, Any]) -> _Trained:
         """Train in a run directory, or continue the run that was stopped there.
@@ -187,9 +227,7 @@ class _Job:
             OutputError: the directory holds something else.
             Stopped: by a signal or `run.max_time`, with everything saved.
         """
-        run, settings, devices = self.run, asdict(self.settings), asdict(self.devices)
-        chosen = {**settings, **asdict(run), **devices}
-        marks = run_directory.fingerprint({key: value for key, value in chosen.items() if key not in _FREE})
+        run, marks = self.run, self._marks()
         force = run.force and run.resume != "must"
         text, before = run_directory.begin(directory, run.resume, force, marks, self.read)
         job = self._continuing((before or {}).get("backend", {}))
@@ -198,7 +236,9 @@ class _Job:
             text,
             marks,
             invocation=dict(invocation),
-            settings={**chosen, "lr": self.settings.rate},
+            settings={**self._chosen(), "lr": self.settings.rate},
+            format=self.kind,
+            replaces=finished_files.state(Path(run.output)),
             seed=self.devices.seed,
             backend=job.backend.describe(),
         )
@@ -206,6 +246,8 @@ class _Job:
         trained = job.train(text, directory, Checkpoints(directory, 2))
         record.update(status="finished" if trained.stopped is None else "stopped", metrics=trained.metrics)
         artifacts.write_json(directory / run_directory.RECORD, record)
+        if before is not None and before["status"] == "finished":
+            messages.note(run_directory.FINISHED.format(display(str(directory))))
         if trained.stopped is not None:
             error = run_directory.stopped(directory, trained.stopped, trained.progress.chunk, force)
             if force:  # without it, an existing output would be refused
@@ -261,7 +303,7 @@ class _Job:
         log.begin(progress.chunk)
         try:
             with Stop(None if self.run.max_time is None else duration(self.run.max_time)) as stop:
-                _Epochs(trainer, tables, progress, stop, log, checkpoints, self.run, not self.is_beside).go(text.valid)
+                Epochs(trainer, tables, progress, stop, log, checkpoints, self.run, not self.is_beside).go(text.valid)
         finally:
             log.close()
         reason = stop.reason if progress.chunk < plan.total else None
@@ -318,74 +360,3 @@ def _check(trainer: Chunks, tables: Tables, progress: Progress) -> None:
         )
     if not all(bool(torch.isfinite(table).all()) for table in tables.values()):
         raise Diverged("the vectors are not finite", hint=f"use a lower --lr than {lr:g}")
-
-
-@dataclass
-class _Epochs:
-    """The loop over all epochs, with reports, validations and checkpoints in between."""
-
-    trainer: Chunks
-    tables: Tables
-    progress: Progress
-    stop: Stop
-    log: Log
-    checkpoints: Checkpoints | None
-    run: VectorRun
-    keep: bool  # whether to save a checkpoint at the end
-
-    def go(self, valid: Sequences | None) -> None:
-        """Train until all epochs are done or a stop is requested; report, validate and save meanwhile."""
-        plan, progress = self.trainer.plan, self.progress
-        saves = interval(self.run.save_every)
-        self._saved = self._reported = time.monotonic()
-        while progress.chunk < plan.total:
-            end = (progress.chunk // plan.chunks + 1) * plan.chunks
-            self._due = saves.seconds
-            self.trainer.run(progress, end, self._look)
-            finished = progress.chunk >= end
-            self._report(always=finished or self.stop.requested)
-            if finished and valid is not None:
-                loss = self.trainer.held_out(valid.ids)
-                if loss is None:
-                    messages.warn(
-                        "no pairs of words in the held-out text", kind="no pairs in the held-out text", most=1
-                    )
-                else:
-                    self.log.valid({"step": progress.chunk, "epoch": progress.chunk / plan.chunks, "loss": loss})
-            epoch = finished and saves.epochs is not None
-            last = progress.chunk == plan.total
-            if self.stop.requested or self._is_due() or (self.keep if last else epoch):
-                self._save()
-            if self.stop.requested:
-                break
-
-    def _look(self, progress: Progress) -> bool:
-        """Report; returns whether to interrupt training for a checkpoint or a stop."""
-        self._report()
-        return self.stop.requested or self._is_due()
-
-    def _is_due(self) -> bool:
-        return self.checkpoints is not None and self._due is not None and time.monotonic() - self._saved >= self._due
-
-    def _report(self, always: bool = False) -> None:
-        now, progress, plan = time.monotonic(), self.progress, self.trainer.plan
-        if not always and now - self._reported < _REPORT_SECONDS:
-            return
-        self._reported = now
-        chunk = min(plan.total, int(progress.done / max(1, self.trainer.size) * plan.chunks))
-        unit = self.trainer.unit
-        loss = {} if progress.loss is None else {"loss": progress.loss}
-        self.log.train(
-            {
-                "step": chunk,
-                **loss,
-                "lr": self.trainer.rate(chunk / plan.total),
-                unit: progress.done,
-                f"{unit}_per_second": progress.done / max(1e-9, progress.seconds),
-            }
-        )
-
-    def _save(self) -> None:
-        if self.checkpoints is not None:
-            self.checkpoints.save(self.progress.chunk, dict(self.tables), {}, asdict(self.progress))
-            self._saved = time.monotonic()
