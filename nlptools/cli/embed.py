@@ -21,7 +21,7 @@ from nlptools.errors import UsageError
     Lines,
     opens_models=True,
     formats="""The output has one vector for each input line, in order; an empty line has the vector of the model's special
-tokens. npy: one numpy array, whose header is completed at the end, with the lines in NAME.vocab.tsv; on a pipe, consecutive
+tokens. npy: one numpy array, whose header is completed at the end; on a pipe, consecutive
 arrays, one for every window of lines, which neighbors and project read as one. jsonl: {"text", "embedding"} on each line. tsv:
 the line and its numbers, separated by tabs. word2vec: the text format of word2vec. --unit token writes {"text", "tokens",
 "vectors"} for each line, --unit word {"text", "words", "vectors"}; as npy, the vectors of all lines are in one array, and
@@ -34,7 +34,8 @@ empty one.""",
         ("Write vectors of lines for numpy:", "nlptools embed minilm/ sentences.txt -o sentences.npy"),
         (
             "Write vectors to search by meaning, with any text as query:",
-            "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy --model minilm/",
+            "nlptools embed minilm/ notes.txt -o notes.npy && nlptools neighbors notes.npy --lines notes.txt"
+            " --model minilm/",
         ),
         ("Draw a map of lines:", "nlptools embed minilm/ lines.txt --to jsonl | nlptools project - -o map.html"),
         (
@@ -97,7 +98,7 @@ def command(
     elif embed.unit == "sentence":
         from nlptools.vectors.files.array_writer import ArrayWriter
 
-        with ArrayWriter(*output, dtype=embed.dtype, **options) as array:
+        with ArrayWriter(*output, dtype=embed.dtype, keep_lines=False, **options) as array:
             for texts, ready in prepared(embedder, blocks, size):
                 array.write(embedder.embed(texts, ready), texts)
                 progress.done(len(texts))
@@ -121,7 +122,6 @@ def _unit_writer(embed: Embed, lines: Lines, output: tuple[str, str, int], optio
 
 def _check_outputs(embed: Embed, lines: Lines) -> None:
     """Raise OutputError for an output file that exists, and UsageError for binary data to a terminal, before loading a model."""
-    from nlptools.files.compression import SUFFIXES
     from nlptools.vectors.files.formats import check_target
 
     if embed.to == "hdf5":
@@ -130,7 +130,6 @@ def _check_outputs(embed: Embed, lines: Lines) -> None:
         check_package()
         if lines.output == "-":
             raise UsageError("--to hdf5 needs --output FILE: it cannot go to standard output")
-    has_lines = embed.unit == "sentence" and not lines.output.endswith(SUFFIXES)
-    check_target(lines.output, embed.to, lines.force, lines_beside=has_lines, streamed=True)
+    check_target(lines.output, embed.to, lines.force, lines_beside=False, streamed=True)
     if embed.index is not None:
         check_target(embed.index, "tsv", lines.force, streamed=True)

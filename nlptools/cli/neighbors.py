@@ -45,9 +45,9 @@ pipes are jsonl or npy if their first byte is, else word2vec. Binary files and a
 VECTORS may also be the output of nlptools-embed(1) for a text, whose lines are then the words: a query that is one of these
 lines gives the lines nearest to it. Of equal lines the first stands for all. Other queries need vectors: from --model, or,
 if nlptools-embed(1) needs options, from its output with --embedded. Use the model and the options that made VECTORS. Such
-queries are not expressions, and may be among their own neighbors. --lines FILE has the lines of an array without
-NAME.vocab.tsv; without lines, the rows of an array from a pipe are numbered from 0. --corpus FILE embeds a text and searches
-it in one command; its vectors are in a temporary file meanwhile.""",
+queries are not expressions, and may be among their own neighbors. --lines FILE is the text that was embedded, whose lines
+name the rows of an array; without it, the rows of an array from a pipe are numbered from 0. --corpus FILE embeds a text and
+searches it in one command; its vectors are in a temporary file meanwhile.""",
     examples=(
         ("The nearest words of a word:", "echo king | nlptools neighbors vectors.bin -k 5"),
         ("An analogy:", "echo 'king - man + woman' | nlptools neighbors glove.6B.300d.txt --method mul"),
@@ -59,11 +59,12 @@ it in one command; its vectors are in a temporary file meanwhile.""",
         (
             "The same, with vectors that are computed once:",
             "nlptools embed minilm/ notes.txt -o notes.npy; "
-            "nlptools neighbors notes.npy --model minilm/ -k 5 questions.txt",
+            "nlptools neighbors notes.npy --lines notes.txt --model minilm/ -k 5 questions.txt",
         ),
         (
             "With options for the queries:",
-            "nlptools embed e5/ --prompt 'query: ' --to jsonl questions.txt | nlptools neighbors notes.npy --embedded",
+            "nlptools embed e5/ --prompt 'query: ' --to jsonl questions.txt | nlptools neighbors notes.npy --lines notes.txt"
+            " --embedded",
         ),
         ("One neighbor per line, for join or a spreadsheet:", "nlptools neighbors model.bin --to tsv words.txt"),
     ),
@@ -101,7 +102,12 @@ def command(vectors: str, inputs: tuple[str, ...], neighbors: Neighbors, lines: 
     if embedder is not None:
         embedder.finish()
     if missing:
-        messages.warn(f"{missing:,} of {answered:,} queries have words without a vector")
+        why = (
+            "have words without a vector"
+            if table.noun == "word"
+            else "are no line of the text: --model embeds any text"
+        )
+        messages.warn(f"{missing:,} of {answered:,} queries {why}")
 
 
 def _opened(

@@ -84,12 +84,13 @@ def decode_words(blob: bytes, path: str, errors: str, offset: int = 0) -> str:
         )
 
 
-def keep_first(words: Sequence[str], path: str) -> list[int] | None:
+def keep_first(words: Sequence[str], path: str, noun: str = "word") -> list[int] | None:
     """Places of the first occurrence of each word, with a warning; None if no word is repeated."""
     if len(set(words)) == len(words):
         return None
     first: dict[str, int] = {}
     for place, word in enumerate(words):
         first.setdefault(word, place)
-    messages.warn(f"{display(path)}: {len(words) - len(first):,} repeated words; the first vector of each is kept")
+    repeated = messages.counted(len(words) - len(first), f"repeated {noun}")
+    messages.warn(f"{display(path)}: {repeated}; the first vector of each is kept")
     return list(first.values())

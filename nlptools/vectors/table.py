@@ -27,6 +27,7 @@ class Vectors:
         subwords: n-grams, which give vectors to words outside the vocabulary, or None.
         counts: the frequency of each word, or None if the file does not have it.
         path: the file, for messages.
+        noun: what a row stands for, in messages: a word, or a line of a text.
         origins: the number of each row in the file, from 0, if rows were left out; None: the rows are those of the file.
         factors: 1 / length of the first rows, cached by a search.
     """
@@ -39,6 +40,7 @@ class Vectors:
         subwords: Subwords | None = None,
         counts: Sequence[int] | None = None,
         path: str = "vectors",
+        noun: str = "word",
         origins: Sequence[int] | None = None,
     ) -> None:
         """Raises BundleError if the numbers of words and rows differ."""
@@ -47,6 +49,7 @@ class Vectors:
         self.subwords = subwords
         self.counts = counts
         self.path = path
+        self.noun = noun
         self.origins = origins
         self.factors: Floats | None = None
         if len(self.words) != self.rows.shape[0]:
@@ -128,13 +131,13 @@ def named_rows(array: NDArray[Any], path: str, lines: str | None = None, errors:
     words = list(streams.lines(lines, errors))
     if len(words) != len(array):
         raise DataError(f"{len(words):,} lines for the {len(array):,} vectors of {display(path)}", path=lines)
-    return Vectors(words, array, path=path)
+    return Vectors(words, array, path=path, noun="line")
 
 
 def first_words(vectors: Vectors, count: int = 0) -> Vectors:
     """The first `count` words (0: all). Of repeated words the first is kept, with a warning."""
     words = vectors.words.list()[: count or None]
-    keep = checks.keep_first(words, vectors.path)
+    keep = checks.keep_first(words, vectors.path, vectors.noun)
     if keep is None and len(words) == len(vectors):
         return vectors
     places = np.array(range(len(words)) if keep is None else keep, np.int64)
@@ -146,7 +149,13 @@ def first_words(vectors: Vectors, count: int = 0) -> Vectors:
     rows = ChosenRows(vectors.rows, places)
     origins = [vectors.origin(place) for place in places.tolist()]
     return Vectors(
-        [words[place] for place in places], rows, subwords=subwords, counts=counts, path=vectors.path, origins=origins
+        [words[place] for place in places],
+        rows,
+        subwords=subwords,
+        counts=counts,
+        path=vectors.path,
+        noun=vectors.noun,
+        origins=origins,
     )
 
 

@@ -146,7 +146,7 @@ def test_lines_are_words(call: Run, lines: Path) -> None:
     rows = [line.split("\t") for line in done.lines]
     assert rows[0] == ["the cat sat", "a cat - on a mat", "0.9939", "", "0.0000", "tab\\there", "-0.8944"]
     assert rows[1][:3] == ["a cat - on a mat", "the cat sat", "0.9939"] and rows[2] == ["no such line"]
-    assert "1 repeated words" in done.err and "1 of 3 queries" in done.err
+    assert "1 repeated word;" in done.err and "1 of 3 queries" in done.err
     expected = done.out
     for args, data in (
         (("t.jsonl", "queries"), b""),
@@ -155,7 +155,10 @@ def test_lines_are_words(call: Run, lines: Path) -> None:
         (("t.npy", "queries", "--lines", "texts"), b""),
     ):
         (lines.parent / "queries").write_text("the cat sat\na cat - on a mat\nno such line\n")
-        assert call("neighbors", *args, "-k", 3, stdin=data).out == expected, args
+        done = call("neighbors", *args, "-k", 3, stdin=data)
+        assert done.out == expected, args
+        noun = ("line", "are no line of the text") if "--lines" in args else ("word", "have words without a vector")
+        assert f"1 repeated {noun[0]};" in done.err and f"1 of 3 queries {noun[1]}" in done.err, args
 
 
 def test_queries_with_vectors(call: Run, lines: Path) -> None:
@@ -179,7 +182,7 @@ def test_queries_with_vectors(call: Run, lines: Path) -> None:
 def test_an_array_without_words(call: Run, lines: Path) -> None:
     (lines.parent / "t.vocab.tsv").unlink()
     done = call("neighbors", lines, stdin="x\n")
-    assert done.code == 66 and "t.vocab.tsv: no such file" in done.err and "--lines" in done.err
+    assert done.code == 66 and "t.npy: an array without words: no " in done.err and "--lines" in done.err
     (lines.parent / "queries").write_text("0\n")
     done = call("neighbors", "-", "queries", "-k", 1, stdin=lines.read_bytes())
     assert done.lines == ["0\t1\t0.9939"], "numbers from 0"
@@ -198,32 +201,34 @@ def test_a_model_for_queries(call: Run, tmp_path: Path) -> None:
     (tmp_path / "v.txt").write_text("4 2\ncat 1 0.1\ndog 0.9 0.3\nstock 0 1\nmarket -0.1 0.9\n")
     (tmp_path / "texts").write_text("cat dog\nstock market\nmarket\n")
     assert call("embed", "v.txt", "texts", "-o", "t.npy").code == 0
-    done = call("neighbors", "t.npy", "--model", "v.txt", "-k", 1, stdin="a dog - and cat\n\nStock\nzzz\n")
+    done = call(
+        "neighbors", "t.npy", "--lines", "texts", "--model", "v.txt", "-k", 1, stdin="a dog - and cat\n\nStock\nzzz\n"
+    )
     assert done.code == 0
     rows = [line.split("\t")[:2] for line in done.lines]
     assert rows == [["a dog - and cat", "cat dog"], [""], ["Stock", "stock market"], ["zzz", "cat dog"]]
     assert "have no known word" in done.err and "left out" in done.err
-    assert call("neighbors", "t.npy", "--model", "v.txt", "-k", 1, stdin="cat dog\n").lines == [
+    assert call("neighbors", "t.npy", "--lines", "texts", "--model", "v.txt", "-k", 1, stdin="cat dog\n").lines == [
         "cat dog\tcat dog\t1.0000"
     ]
     (tmp_path / "w.txt").write_text("1 3\ncat 1 0.1 2\n")
-    done = call("neighbors", "t.npy", "--model", "w.txt", stdin="cat\n")
+    done = call("neighbors", "t.npy", "--lines", "texts", "--model", "w.txt", stdin="cat\n")
     assert done.code == 2 and "3 dimensions, the vectors of t.npy 2" in done.err and "--embedded" in done.err
-    assert call("neighbors", "t.npy", "--model", "v.txt", "--embedded").code == 2
-    assert call("neighbors", "t.npy", "--model", "v.txt", "--method", "mul").code == 2
+    assert call("neighbors", "t.npy", "--lines", "texts", "--model", "v.txt", "--embedded").code == 2
+    assert call("neighbors", "t.npy", "--lines", "texts", "--model", "v.txt", "--method", "mul").code == 2
 
 
 def test_an_encoder_for_queries(call: Run, tmp_path: Path) -> None:
     model, texts = encoder_bundle(tmp_path / "bert"), ["the cat sat", "a mat", "it ate up the mat"]
     (tmp_path / "texts").write_text("".join(f"{text}\n" for text in texts))
     assert call("embed", model, "texts", "-o", "t.npy").code == 0
-    done = call("neighbors", "t.npy", "--model", model, "-k", 3, stdin="a mat\n\ncat + on - it\n")
+    done = call("neighbors", "t.npy", "--lines", "texts", "--model", model, "-k", 3, stdin="a mat\n\ncat + on - it\n")
     assert done.code == 0 and "29% of the tokens of the text are unknown" in done.err  # + and -
     rows = [line.split("\t") for line in done.lines]
     assert [row[0] for row in rows] == ["a mat", "", "cat + on - it"] and len(rows[1]) == 1
     assert rows[0][1] == "a mat" and float(rows[0][2]) == pytest.approx(1, abs=1e-3)
     asked = call("embed", model, "--to", "jsonl", stdin="cat + on - it\n").text
-    same = call("neighbors", "t.npy", "--embedded", "-k", 3, stdin=asked).lines[0].split("\t")
+    same = call("neighbors", "t.npy", "--lines", "texts", "--embedded", "-k", 3, stdin=asked).lines[0].split("\t")
     # the text as it stands, whatever the precision of the model
     expected = dict(zip(same[1::2], map(float, same[2::2]), strict=True))
     assert dict(zip(rows[2][1::2], map(float, rows[2][2::2]), strict=True)) == pytest.approx(expected, abs=5e-3)
@@ -241,7 +246,7 @@ def test_a_text_is_searched_in_one_command(call: Run, tmp_path: Path) -> None:
     (tmp_path / "questions.txt").write_text("a mat\n\nwhat ate up the mat ?\n")
     lines = dict(command("neighbors").examples)
     done = call(*shlex.split(lines["Search a text by meaning, with a question per line:"])[1:])
-    assert done.code == 0 and "notes.txt: 1 repeated words" in done.err, done.err
+    assert done.code == 0 and "notes.txt: 1 repeated line;" in done.err, done.err
     embed, search = (
         shlex.split(part)[1:] for part in lines["The same, with vectors that are computed once:"].split(";")
     )
@@ -285,7 +290,9 @@ def test_pipes_of_embed(shell: Run, tmp_path: Path) -> None:
     again = shell("nlptools embed v.txt texts | nlptools neighbors - queries --lines texts -k 1")
     assert again.text == first.text
     line = "nlptools embed v.txt texts -o t.npy && echo dog | nlptools embed v.txt --to jsonl"
-    assert shell(f"{line} | nlptools neighbors t.npy --embedded -k 1").text.startswith("dog\tcat dog\t0.99")
+    assert shell(f"{line} | nlptools neighbors t.npy --lines texts --embedded -k 1").text.startswith(
+        "dog\tcat dog\t0.99"
+    )
     assert len(shell("nlptools embed v.txt texts | nlptools project -").lines) == 3
 
 

@@ -69,5 +69,5 @@ def searchable(embedder: Embedder, path: str, errors: str = "strict") -> Iterato
         if not writer.rows:
             raise DataError("no lines to search", path=path)
         table = formats.load(name)
-        table.path = path
+        table.path, table.noun = path, "line"
         yield first_words(table)

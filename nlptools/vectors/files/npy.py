@@ -38,8 +38,8 @@ def read(path: str, errors: str = "strict") -> Vectors:
     array = load_array(path)
     if not os.path.exists(words_beside(path)):
         raise InputError(
-            f"{display(words_beside(path))}: no such file, expected the words of {display(path)}",
-            hint="neighbors and project take the words of the rows from --lines FILE",
+            f"{display(path)}: an array without words: no {display(words_beside(path))}",
+            hint="neighbors and project take the text that was embedded as --lines FILE",
         )
     words, counts = read_words(words_beside(path), errors)
     return Vectors(words, array, counts=counts, path=path)

@@ -210,7 +210,7 @@ def test_of_repeated_words_the_first_is_kept(tmp_path, capsys):
     assert load(tmp_path / "a.bin")["a"].tolist() == [0]
     formats.convert(str(tmp_path / "a.bin"), str(tmp_path / "b.txt"), Convert())
     assert (tmp_path / "b.txt").read_text() == "2 1\na 0\nb 2\n"
-    assert "1 repeated words" in capsys.readouterr().err
+    assert "1 repeated word;" in capsys.readouterr().err
 
 
 @given(
