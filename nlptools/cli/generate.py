@@ -18,10 +18,9 @@ from nlptools.configs.seq2seq import Translate
 
 if TYPE_CHECKING:
     from nlptools.files.streams import Block, Output
-    from nlptools.formats.completions import Request
+    from nlptools.formats.completions import Prompting, Request
     from nlptools.inference.language_model import LanguageModel
     from nlptools.inference.translation import Translator
-    from nlptools.text.chat_templates import Renderer
 
 Item = TypeVar("Item")
 
@@ -42,8 +41,9 @@ comes from beam search, "tokens" and "logprobs" with --logprobs (including the e
 must begin with); their other keys are copied to the output. A prompt may have options of its own under the names of OpenAI's
 API (max_tokens, temperature, top_p, n, best_of, stop, seed, presence_penalty, frequency_penalty, logprobs, top_logprobs, echo)
 or the names of options here with underscores. An object with "custom_id" is a request of a file for OpenAI's batch API, with
-the prompt and its options beside it or under "body"; with --json its output line has the shape of that API. --score-target
-writes the log-probability (nats) of each target and its number of tokens, separated by a tab.
+the prompt and its options beside it or under "body"; with --json its output line has the shape of that API. A request under
+"body" is answered as serve answers it: it may have several prompts, or token numbers, and an unknown key is an error.
+--score-target writes the log-probability (nats) of each target and its number of tokens, separated by a tab.
 
 A prompt and its continuation may together be longer than the context of the language model. It then sees only their last
 tokens, at least half a context; after each half context of new tokens this window moves on.""",
@@ -98,6 +98,7 @@ def command(
     with streams.Output(
         lines.output, force=lines.force, line_buffered=lines.line_buffered, append=generate.skip_done
     ) as out:
+        from nlptools.formats.completions import Prompting
         from nlptools.inference.language_model import LanguageModel
         from nlptools.inference.loading import load
         from nlptools.text import chat_templates
@@ -111,7 +112,8 @@ def command(
             render = None
             if generate.json_input:
                 render = chat_templates.renderer(generate.chat or model, loaded.tokenizer)
-            batches = _batches(blocks, partial(_requests, generate=generate, render=render), size)
+            prompting = Prompting(render, loaded.tokenizer.decode)
+            batches = _batches(blocks, partial(_requests, generate=generate, prompting=prompting), size)
             for number, requests in batches if generate.weights is None else _quantizing(loaded, batches):
                 _continue(loaded, requests, generate, compute.seed, number, out)
             return
@@ -153,14 +155,14 @@ def _batches(
 
 
 def _quantizing(
-    loaded: LanguageModel, batches: Iterator[tuple[int, list[Request]]]
-) -> Iterator[tuple[int, list[Request]]]:
+    loaded: LanguageModel, batches: Iterator[tuple[int, list[list[Request]]]]
+) -> Iterator[tuple[int, list[list[Request]]]]:
     """The batches; before the first one, the weights of the model are rounded, and the loss measured on its prompts."""
     from nlptools.inference.quantization import quantize_and_measure
 
     for place, (number, requests) in enumerate(batches):
         if place == 0:
-            quantize_and_measure(loaded, [request.prompt for request in requests])
+            quantize_and_measure(loaded, [request.prompt for line in requests for request in line])
         yield number, requests
 
 
@@ -205,42 +207,55 @@ def _items(block: Block, json_input: bool, key: str) -> Iterator[dict[str, Any]]
         yield item
 
 
-def _requests(block: Block, generate: Generate, render: Renderer | None) -> Iterator[Request]:
-    """The request of each line: its prompt, and the options that it has. Raises DataError as `completions.request` does."""
+def _requests(block: Block, generate: Generate, prompting: Prompting) -> Iterator[list[Request]]:
+    """The requests of each line, one for each of its prompts: those of OpenAI's batch API may have several.
+
+    Raises:
+        DataError: see `completions.requests`; or another line has several prompts.
+    """
+    from nlptools.errors import DataError
     from nlptools.files.line_records import parse_json_object
-    from nlptools.formats.completions import Request, request
+    from nlptools.formats.completions import Request, requests
 
     for number, line in enumerate(block.lines, block.start):
         if generate.json_input:
             record = parse_json_object(line, block.path, number)
-            yield request(record, generate, render, block.path, number)
+            asked = requests(record, generate, prompting, block.path, number)
+            if len(asked) > 1 and not ("custom_id" in record and generate.json):
+                raise DataError('expected one text under "prompt"', path=block.path, line=number)
+            yield asked
         else:
-            yield Request(line, generate, {"prompt": line})
+            yield [Request(line, generate, {"prompt": line})]
 
 
 def _continue(
-    loaded: LanguageModel, requests: list[Request], generate: Generate, seed: int, first: int, out: Output
+    loaded: LanguageModel, lines: list[list[Request]], generate: Generate, seed: int, first: int, out: Output
 ) -> None:
     from nlptools.files.line_records import escape
-    from nlptools.formats.completions import batch_line
+    from nlptools.formats.completion_answers import batch_line
 
     if generate.stream:
-        (asked,) = requests
+        ((asked,),) = lines
         out.write(escape(asked.prompt) if generate.echo else "")
-        loaded.generate_batch(
-            [asked.prompt], asked.settings, seed=seed, first=first, on_text=lambda text: out.write(escape(text))
+        loaded.answer(
+            [asked], seed=seed, first=first, on_text=lambda _number, _sample, text, _: out.write(escape(text))
         )
         out.write("\n")
         return
-    lines = []
-    for i, (asked, row) in enumerate(zip(requests, loaded.answer(requests, seed=seed, first=first), strict=True)):
+    requests = [request for line in lines for request in line]
+    numbers = [first + i for i, line in enumerate(lines) for _ in line]
+    rows = iter(loaded.answer(requests, seed=seed, numbers=numbers))
+    written = []
+    for number, line in enumerate(lines, first):
+        outputs, asked = [next(rows) for _ in line], line[0]
         if not generate.json:
-            lines.append("\t".join(escape((asked.prompt if asked.settings.echo else "") + c.text) for c in row))
+            echo = asked.prompt if asked.settings.echo else ""
+            written.append("\t".join(escape(echo + c.text) for c in outputs[0]))
         elif "custom_id" in asked.record:
-            lines.append(_json_line(batch_line(asked, first + i, row)))
+            written.append(_json_line(batch_line(line, number, outputs)))
         else:
-            lines.append(_json_line(_answered(asked.record, "continuations", row, asked.settings.logprobs)))
-    out.write_lines(lines)
+            written.append(_json_line(_answered(asked.record, "continuations", outputs[0], asked.settings.logprobs)))
+    out.write_lines(written)
 
 
 def _translate(

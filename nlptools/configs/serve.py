@@ -30,4 +30,14 @@ class Serve:
     )
     most_tokens: int = option(1024, "Maximum number of new tokens of an answer.", low=1, metavar="N")
     most_body: str = option("4M", "Maximum size of a request.", metavar="SIZE", check=size)
-    timeout: str = option("5m", "Maximum time of a request, waiting included.", metavar="TIME", check=duration)
+    cors: tuple[str, ...] = option(
+        (),
+        "Origins of web pages that may read the answers, such as http://localhost:3000; *: all.",
+        metavar="ORIGIN,...",
+    )
+    timeout: str = option(
+        "5m",
+        "Maximum time of a request: until it has arrived, and until it is answered.",
+        metavar="TIME",
+        check=duration,
+    )

@@ -1,41 +1,28 @@
-"""Requests for text as JSON lines, with options of their own, and responses in the shape of OpenAI's API.
+"""Requests for text as JSON objects, with options of their own, in the shape of OpenAI's API.
 
 A request is an object with a text under "prompt", or a conversation under "messages", and perhaps options. It may stand
-under "body", beside "custom_id", as in a file for OpenAI's batch API; the response to a request with a "custom_id" has the
-shape of that API's output. "created" is 0 in it, so that the same input has the same output.
+under "body", beside "custom_id", as in a file for OpenAI's batch API.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Protocol
 
 from nlptools.configs import LARGEST_SEED, bounds
 from nlptools.configs.generation import Generate
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError, UsageError, shown
+from nlptools.formats import completion_keys, json_schemas
+from nlptools.formats.completion_keys import OPTIONS
 
-# The options that a request may have: OpenAI's names of them, and those that have the name of the option.
-_OPTIONS = {
-    "max_tokens": "max_new_tokens",
-    "max_completion_tokens": "max_new_tokens",
-    "n": "num_samples",
-    **{
-        name: name for name in ("max_new_tokens", "min_new_tokens", "temperature", "top_k", "top_p", "min_p", "typical")
-    },
-    **{
-        name: name
-        for name in ("top_n_sigma", "contrastive", "repetition_penalty", "presence_penalty", "frequency_penalty")
-    },
-    **{
-        name: name
-        for name in ("no_repeat_ngram", "num_samples", "best_of", "stop", "match", "force_words", "ban_words")
-    },
-}
 _TEXTS = ("stop", "force_words", "ban_words")
 _FIELDS = {each.name: each for each in fields(Generate)}
 _MOST_TOP = 20  # top_logprobs, as in OpenAI's API
+_URLS = {"/v1/completions": "prompt", "/v1/chat/completions": "messages"}  # and the key that a body for it has
+_USUAL_TOKENS = 16  # new tokens of a completion that names no number, as in OpenAI's API
+Decode = Callable[[Sequence[int]], str]
 
 
 class Render(Protocol):
@@ -55,38 +42,53 @@ class Request:
     record: dict[str, Any]  # the JSON object of its line
     seed: int | None = None  # its own seed
     chat: bool = False  # whether it is a conversation
+    ids: tuple[int, ...] | None = None  # the tokens of its prompt, if they were given as numbers
 
 
-class Output(Protocol):
-    """A continuation, see `inference.language_model.Generated`."""
+@dataclass(frozen=True)
+class Prompting:
+    """What makes prompts of a model.
 
-    @property
-    def text(self) -> str: ...
-    @property
-    def finish(self) -> str: ...
-    @property
-    def pieces(self) -> Sequence[str]: ...
-    @property
-    def logprobs(self) -> Sequence[float]: ...
-    @property
-    def top(self) -> Sequence[Mapping[str, float]]: ...
-    @property
-    def usage(self) -> tuple[int, int]: ...
+    Attributes:
+        render: a prompt of a conversation, by the model's chat template; None: it has none. What follows an answer in the
+            template ends it.
+        decode: the text of token numbers; raises IndexError for one that no token has. None: they are refused.
+    """
+
+    render: Render | None = None
+    decode: Decode | None = None
 
 
 def request(
     record: dict[str, Any],
     settings: Generate,
-    render: Render | None = None,
+    prompting: Prompting = Prompting(),
     path: str | None = None,
     line: int | None = None,
 ) -> Request:
-    """The request in a JSON object; what it leaves out is as in `settings`.
+    """The request in a JSON object with one prompt; see `requests`."""
+    asked = requests(record, settings, prompting, path, line)
+    if len(asked) > 1:
+        raise DataError('expected one text under "prompt"', path=path, line=line)
+    return asked[0]
+
+
+def requests(
+    record: dict[str, Any],
+    settings: Generate,
+    prompting: Prompting,
+    path: str | None = None,
+    line: int | None = None,
+    *,
+    strict: bool = False,
+    streams: bool = False,
+) -> list[Request]:
+    """The requests in a JSON object, one for each of its prompts; what it leaves out is as in `settings`.
 
     Args:
-        render: makes a prompt of a conversation, by the model's chat template; None: it has none. What follows an answer in
-            the template ends it.
         path, line: the place of the object, for messages.
+        strict: refuse keys that are not obeyed. Those of requests for OpenAI's batch API always are.
+        streams: whether an answer may be sent in pieces.
 
     Raises:
         DataError: no prompt, or an option with a value that it cannot have; the message names the key.
@@ -96,17 +98,65 @@ def request(
         if not isinstance(body, dict):
             raise UsageError('expected a JSON object under "body"')
         chat = "prompt" not in body and "messages" in body
-        prompt = _conversation(body["messages"], render) if chat else _text(body, "prompt")
-        own = {name: _value(key, body[key]) for key, name in _OPTIONS.items() if body.get(key) is not None}
-        own.update(_log_probabilities(body))
-        own.update(_echo(body.get("echo")))
-        if chat and render is not None and render.end:
-            own["stop"] = (*own.get("stop", settings.stop), render.end)
-        chosen = replace(settings, **own)
+        batch = body is not record and "custom_id" in record
+        if batch:
+            _check_url(record, chat)
+        if strict or batch:
+            completion_keys.check(body, chat=chat, streams=streams)
+        own = _options(body, chat, settings)
+        if batch and not chat and settings.max_new_tokens is None:
+            own.setdefault("max_new_tokens", max(_USUAL_TOKENS, own.get("min_new_tokens", settings.min_new_tokens)))
+        if chat and prompting.render is not None and prompting.render.end:
+            own["stop"] = (*own.get("stop", settings.stop), prompting.render.end)
+        chosen, seed = replace(settings, **own), _seed(body.get("seed"))
         chosen.check()
-        return Request(prompt, chosen, record, _seed(body.get("seed")), chat)
+        if chat:
+            return [Request(_conversation(body["messages"], prompting.render), chosen, record, seed, chat)]
+        return [Request(text, chosen, record, seed, chat, ids) for text, ids in _prompts(body, prompting.decode)]
     except UsageError as error:
         raise DataError(str(error), path=path, line=line) from None
+
+
+def _check_url(record: Mapping[str, Any], chat: bool) -> None:
+    """Raise UsageError for a request to another address of the API."""
+    url = record.get("url", "/v1/chat/completions" if chat else "/v1/completions")
+    if url not in _URLS:
+        raise UsageError(f'expected {" or ".join(_URLS)} under "url", found {shown(str(url))}')
+    if _URLS[url] != ("messages" if chat else "prompt"):
+        raise UsageError(f'"url" is {url}, which expects "{_URLS[url]}"')
+    if record.get("method", "POST") != "POST":
+        raise UsageError('expected POST under "method"')
+
+
+# -- prompts ----------------------------------------------------------------------------------------------------------
+
+
+def _prompts(body: Mapping[str, Any], decode: Decode | None) -> list[tuple[str, tuple[int, ...] | None]]:
+    """The text of each prompt, and its token numbers if it is given as these."""
+    value = body.get("prompt")
+    several = value if isinstance(value, list) and value and not all(map(_is_number, value)) else [value]
+    out: list[tuple[str, tuple[int, ...] | None]] = []
+    for each in several:
+        if isinstance(each, list) and each and all(map(_is_number, each)) and decode is not None:
+            out.append((_decoded(each, decode), tuple(each)))
+        elif isinstance(each, str):
+            out.append((_text({"prompt": each}, "prompt"), None))
+        else:
+            raise UsageError('expected a text under "prompt", or token numbers, or a list of these')
+    return out
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _decoded(ids: Sequence[int], decode: Decode) -> str:
+    try:
+        if min(ids) >= 0:
+            return decode(ids)
+    except (IndexError, OverflowError):
+        pass
+    raise UsageError('"prompt": expected numbers of tokens of the model')
 
 
 def _text(body: Mapping[str, Any], key: str) -> str:
@@ -121,15 +171,48 @@ def _text(body: Mapping[str, Any], key: str) -> str:
 def _conversation(messages: Any, render: Render | None) -> str:
     if not isinstance(messages, list) or not messages or not all(isinstance(each, dict) for each in messages):
         raise UsageError('expected a list of objects under "messages"')
+    plain = []
     for message in messages:
+        plain.append({**message, "content": _content(message.get("content"))})
         for key in ("role", "content"):
-            _text(message, key)
+            _text(plain[-1], key)
     if render is None:
         raise UsageError('"messages" needs a model with a chat template')
     try:
-        return render(messages)
+        return render(plain)
     except DataError as error:  # the template does not take such a conversation
         raise UsageError(str(error)) from None
+
+
+def _content(content: Any) -> Any:
+    """What a message says: parts that are text are joined. Raises UsageError for other parts."""
+    if not isinstance(content, list):
+        return content
+    for part in content:
+        kind = part.get("type") if isinstance(part, dict) else None
+        if kind not in ("text", "input_text"):
+            raise UsageError(f'a part of the type {shown(str(kind))} under "content" is not supported, only "text"')
+    return "".join(_text(part, "text") for part in content)
+
+
+# -- options ----------------------------------------------------------------------------------------------------------
+
+
+def _options(body: Mapping[str, Any], chat: bool, settings: Generate) -> dict[str, Any]:
+    """The options of a request, by their names here. Raises UsageError."""
+    own: dict[str, Any] = _echo(body.get("echo"))
+    scores_prompt = not chat and own.get("echo", settings.echo)
+    for key, name in OPTIONS.items():
+        if body.get(key) is not None:
+            nothing_new = name == "max_new_tokens" and body[key] == 0 and _is_number(body[key]) and scores_prompt
+            own[name] = 0 if nothing_new else _value(key, body[key])
+    own.update(_log_probabilities(body))
+    match = json_schemas.response_pattern(body.get("response_format"))
+    if match is not None:
+        if "match" in own:
+            raise UsageError('expected one of "match" and "response_format"')
+        own["match"] = match
+    return own
 
 
 def _value(key: str, value: Any) -> Any:
@@ -143,7 +226,7 @@ def _value(key: str, value: Any) -> Any:
         if not isinstance(texts, list) or not all(isinstance(text, str) and text for text in texts):
             raise UsageError(f'expected a text, or a list of texts, under "{key}"')
         return tuple(texts)
-    field = _FIELDS[_OPTIONS[key]]
+    field = _FIELDS[OPTIONS[key]]
     limits = bounds(field)
     assert limits is not None
     low, high = limits
@@ -180,64 +263,3 @@ def _seed(seed: Any) -> int | None:
     if seed is not None and (not isinstance(seed, int) or not 0 <= seed <= LARGEST_SEED):
         raise UsageError(f'expected a whole number from 0 to {LARGEST_SEED} under "seed"')
     return seed
-
-
-def batch_line(asked: Request, number: int, outputs: Sequence[Output]) -> dict[str, Any]:
-    """The line of a batch API's output for the request on line `number`, counted from 0."""
-    answer = {"status_code": 200, "request_id": f"req_{number}", "body": response(asked, number, outputs)}
-    return {"id": f"batch_req_{number}", "custom_id": asked.record["custom_id"], "response": answer, "error": None}
-
-
-def response(asked: Request, number: int, outputs: Sequence[Output]) -> dict[str, Any]:
-    """The object of a chat completion, or of a completion, with a choice for each output."""
-    body = asked.record.get("body", asked.record)
-    read, written = outputs[0].usage[0], sum(output.usage[1] for output in outputs)
-    choice = _chat_choice if asked.chat else _choice
-    return {
-        "id": f"{'chatcmpl' if asked.chat else 'cmpl'}-{number}",
-        "object": "chat.completion" if asked.chat else "text_completion",
-        "created": 0,
-        "model": body.get("model", ""),
-        "choices": [
-            {
-                "index": index,
-                **choice(asked, output),
-                "finish_reason": "length" if output.finish == "length" else "stop",
-            }
-            for index, output in enumerate(outputs)
-        ],
-        "usage": {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written},
-    }
-
-
-def _choice(asked: Request, output: Output) -> dict[str, Any]:
-    echoed = asked.prompt if asked.settings.echo else ""
-    if not asked.settings.logprobs:
-        return {"text": echoed + output.text, "logprobs": None}
-    offsets, end = [], len(echoed)
-    for piece in output.pieces:
-        offsets.append(end)
-        end += len(piece)
-    scores = {
-        "tokens": list(output.pieces),
-        "token_logprobs": list(output.logprobs[: len(offsets)]),
-        "top_logprobs": [dict(each) for each in output.top[: len(offsets)]] or None,
-        "text_offset": offsets,
-    }
-    return {"text": echoed + output.text, "logprobs": scores}
-
-
-def _chat_choice(asked: Request, output: Output) -> dict[str, Any]:
-    message = {"role": "assistant", "content": output.text, "refusal": None}
-    if not asked.settings.logprobs:
-        return {"message": message, "logprobs": None}
-    top = output.top or [{}] * len(output.pieces)
-    content = [
-        {**_token(piece, logprob), "top_logprobs": [_token(*each) for each in best.items()]}
-        for piece, logprob, best in zip(output.pieces, output.logprobs, top)  # the end token has no piece
-    ]
-    return {"message": message, "logprobs": {"content": content, "refusal": None}}
-
-
-def _token(piece: str, logprob: float) -> dict[str, Any]:
-    return {"token": piece, "logprob": logprob, "bytes": list(piece.encode("utf-8", "replace"))}

@@ -27,6 +27,7 @@ from nlptools.inference.generation import decoding
 from nlptools.inference.generation.continuation import cut
 from nlptools.inference.generation.generated import Generated, as_text, continuation_text, text_ids
 from nlptools.inference.generation.matching import Spelling, TextConstraint
+from nlptools.inference.generation.pieces import OnText, Pieces
 from nlptools.inference.generation.stop_texts import TextWatch
 from nlptools.inference.likelihoods import Likelihood
 from nlptools.inference.line_score import LineScore, token_name
@@ -157,7 +158,7 @@ class LanguageModel:
         rows = [self._pair_ids(ids[a], ids[a + b]) for a, b in texts]
         cut_contexts: dict[str, int] = {}  # tokens that each loses
         for number, (context, continuation) in enumerate(rows):
-            lost, wrong = self._misfit(len(context), len(continuation), strict)
+            lost, wrong = likelihoods.misfit(len(context), len(continuation), self.model.max_context, strict)
             if wrong is not None:
                 message = f"{shown(pairs[number][1])}: {wrong}"
                 raise DataError(message) if places is None else places[number].error(message)
@@ -172,19 +173,6 @@ class LanguageModel:
         if not context and whole[:1] == start:
             return start, whole[1:]
         return self._started(context), whole[len(context) :]
-
-    def _misfit(self, context: int, continuation: int, strict: bool) -> tuple[int, str | None]:
-        """For a pair of these lengths: tokens of the context that have no room, and why it cannot be scored, if so."""
-        most = self.model.max_context
-        if not continuation:
-            return 0, "no token to score: the tokenizer has none for it behind this context"
-        if most is not None and continuation > most:
-            return 0, f"{continuation} tokens, more than the context of the model, {most}"
-        lost = 0 if most is None else max(0, context + continuation - most - 1)
-        if lost and strict:
-            count = messages.counted(lost, "token")
-            return lost, f"{count} too long, with its context, for the context of the model, {most}"
-        return lost, None
 
     @torch.inference_mode()
     def perplexity(self, blocks: Iterable[Block], settings: Score | None = None) -> dict[str, Any]:
@@ -225,16 +213,7 @@ class LanguageModel:
 
     def _context(self, settings: Score) -> dict[str, Any]:
         """The part of the protocol that says what the model knows of the text before a token."""
-        context, stride, last = self.model.max_context, None, None
-        if context is not None and settings.one_stream:
-            last = "ends with the text"
-            stride = min(settings.dynamic_segment, context) if settings.dynamic else None
-            stride = stride or scoring.carried_stride(context, settings.stride)
-        elif context is not None:
-            stride, last = settings.stride or context, "moved back to be full"
-        state = "carried over documents" if settings.one_stream else "new for each document"
-        adapted = adaptation.describe(settings)
-        return {"context": context, "stride": stride, "last_window": last, "state": state, **adapted}
+        return {**scoring.describe_context(self.model.max_context, settings), **adaptation.describe(settings)}
 
     @torch.inference_mode()
     def measured(self, blocks: Iterable[Block], settings: Score, measure: Measure) -> np.ndarray:
@@ -272,7 +251,9 @@ class LanguageModel:
         `on_text` is called with the text of a single prompt as it grows, piece by piece.
         """
         seeds = [(seed, first + i) for i in range(len(prompts))]
-        return self._generate(prompts, settings, seeds, None if on_text is None else lambda _, text: on_text(text))
+        return self._generate(
+            prompts, settings, seeds, None if on_text is None else lambda _number, _sample, text, _: on_text(text)
+        )
 
     def answer(
         self,
@@ -280,7 +261,8 @@ class LanguageModel:
         *,
         seed: int = 1,
         first: int = 0,
-        on_text: Callable[[int, str], None] | None = None,
+        numbers: Sequence[int] | None = None,
+        on_text: OnText | None = None,
         ended: Callable[[int], bool] | None = None,
     ) -> list[list[Generated]]:
         """The continuations for requests, each with options of its own; those with the same options are decoded together.
@@ -288,7 +270,8 @@ class LanguageModel:
         A request with a seed of its own has the same continuations wherever it stands.
 
         Args:
-            on_text: called with the number of a request for one continuation, and its text as it grows, piece by piece.
+            numbers: of the requests, for seeding; None: they are numbered from `first`.
+            on_text: called with the number of a request in `requests` and of a continuation of it, and its text as it grows.
             ended: whether the continuations of a request are to end where they are.
         """
         out: list[list[Generated]] = [[] for _ in requests]
@@ -297,12 +280,13 @@ class LanguageModel:
             groups.setdefault(request.settings, []).append(i)
         for settings, members in groups.items():
             own = [requests[i].seed for i in members]
-            seeds = [(seed, first + i) if s is None else (s, 0) for i, s in zip(members, own, strict=True)]
+            places = [first + i if numbers is None else numbers[i] for i in members]
+            seeds = [(seed, place) if s is None else (s, 0) for place, s in zip(places, own, strict=True)]
             rows = self._generate(
-                [requests[i].prompt for i in members],
+                [requests[i].prompt if requests[i].ids is None else requests[i].ids or () for i in members],
                 settings,
                 seeds,
-                None if on_text is None else lambda row, text, members=members: on_text(members[row], text),  # type: ignore[misc]
+                None if on_text is None else lambda row, *grown, members=members: on_text(members[row], *grown),
                 None if ended is None else lambda row, members=members: ended(members[row]),  # type: ignore[misc]
             )
             for i, row in zip(members, rows, strict=True):
@@ -311,21 +295,24 @@ class LanguageModel:
 
     def _generate(
         self,
-        prompts: Sequence[str],
+        prompts: Sequence[str | Sequence[int]],
         settings: Generate,
         seeds: Sequence[tuple[int, int]],
-        on_text: Callable[[int, str], None] | None = None,
+        on_text: OnText | None = None,
         ended: Callable[[int], bool] | None = None,
     ) -> list[list[Generated]]:
-        """As `generate_batch` and `answer`; `on_text` and `ended` are called with the number of a prompt."""
+        """As `generate_batch` and `answer`, of prompts that are texts or tokens, whose numbers `on_text` and `ended` get."""
         ids = [self._prompt_ids(prompt, settings) for prompt in prompts]
+        echoed = self._pieces.of_prompts(prompts, list(map(self._encoded, prompts)), self._started, settings)
 
         def text_of(row: int, new: Sequence[int]) -> str:
             return continuation_text(self.bundle, ids[row // settings.drawn], new)
 
         watch = None
         if settings.stop or on_text or ended:
-            watch = TextWatch(text_of, settings.stop, on_text, ended and (lambda row: ended(row // settings.drawn)))
+            gone = ended and (lambda row: ended(row // settings.drawn))
+            grown = None if on_text is None else self._pieces.passing(on_text, settings, echoed)
+            watch = TextWatch(text_of, settings.stop, grown, gone, settings.logprobs)
         constraint = None
         if settings.constrains_text:
             at_start = [not self.tokenizer.decode(text_ids(self.bundle, row)) for row in ids]
@@ -344,23 +331,33 @@ class LanguageModel:
         )
         if constraint is not None:
             constraint.report(continuations)
-        if watch is not None and settings.drawn == 1:
-            for number, (only,) in enumerate(continuations):
-                watch.finish(number, only)
+        if on_text is not None and watch is not None:
+            for number, row in enumerate(continuations):
+                for sample, new in enumerate(row):
+                    watch.finish(number * settings.drawn + sample, new)
         return [
             [
-                as_text(new, partial(continuation_text, self.bundle, prompt), len(prompt), settings, self.vocab)
+                as_text(
+                    new, partial(continuation_text, self.bundle, prompt), len(prompt), settings, self._pieces, before
+                )
                 for new in row
             ]
-            for prompt, row in zip(ids, continuations, strict=True)
+            for prompt, before, row in zip(ids, echoed, continuations, strict=True)
         ]
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        return Pieces(self.bundle, self.model, self.backend)
 
     @cached_property
     def _spelling(self) -> Spelling:
         return Spelling(self.tokenizer)
 
-    def _prompt_ids(self, prompt: str, settings: Generate) -> list[int]:
-        ids = self._started(self.tokenizer.encode(prompt))
+    def _encoded(self, prompt: str | Sequence[int]) -> list[int]:
+        return self.tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt)
+
+    def _prompt_ids(self, prompt: str | Sequence[int], settings: Generate) -> list[int]:
+        ids = self._started(self._encoded(prompt))
         kept = cut(ids, self.model.max_context, settings.room)
         if len(kept) < len(ids):
             self._warn_cut(len(ids) - len(kept))

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from nlptools import messages
 from nlptools.compute.backend import Backend
 from nlptools.compute.kernels.cross_entropy import log_sum_exp
 from nlptools.configs import LARGEST
@@ -83,6 +84,21 @@ def fit(context: Sequence[int], continuation: Sequence[int], most: int | None) -
         raise ValueError(f"{len(continuation)} tokens, more than the context of the model, {most}")
     left = len(context) if most is None else most + 1 - len(continuation)  # the last token is not read
     return tuple(context[-left:]), tuple(continuation)
+
+
+def misfit(context: int, continuation: int, most: int | None, strict: bool) -> tuple[int, str | None]:
+    """For a pair of these lengths, and the model's context: tokens of the context that have no room, and why the pair cannot be
+    scored, if so.
+    """
+    if not continuation:
+        return 0, "no token to score: the tokenizer has none for it behind this context"
+    if most is not None and continuation > most:
+        return 0, f"{continuation} tokens, more than the context of the model, {most}"
+    lost = 0 if most is None else max(0, context + continuation - most - 1)
+    if lost and strict:
+        count = messages.counted(lost, "token")
+        return lost, f"{count} too long, with its context, for the context of the model, {most}"
+    return lost, None
 
 
 def _batches(sizes: list[tuple[int, int, int]], batch_tokens: int, most: int | None) -> Iterator[list[int]]:

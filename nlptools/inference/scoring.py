@@ -16,6 +16,7 @@ from torch import Tensor
 
 from nlptools.batches.packing import by_length
 from nlptools.compute.backend import Backend
+from nlptools.configs.scoring import Score
 from nlptools.corpora.token_file import TextCounts
 from nlptools.layers.output import Measure, OutputHead
 from nlptools.models.contract import LanguageModel
@@ -145,6 +146,19 @@ def _streamed_scores(
         for row, i in enumerate(group):
             out[i] = scored[row, : len(documents[i])]
     return out
+
+
+def describe_context(context: int | None, settings: Score) -> dict[str, Any]:
+    """The part of a protocol that says what a model with this context knows of the text before a token."""
+    stride, last = None, None
+    if context is not None and settings.one_stream:
+        last = "ends with the text"
+        stride = min(settings.dynamic_segment, context) if settings.dynamic else None
+        stride = stride or carried_stride(context, settings.stride)
+    elif context is not None:
+        stride, last = settings.stride or context, "moved back to be full"
+    state = "carried over documents" if settings.one_stream else "new for each document"
+    return {"context": context, "stride": stride, "last_window": last, "state": state}
 
 
 # -- one stream -----------------------------------------------------------------------------------------------------

@@ -9,7 +9,25 @@ import pytest
 
 from nlptools.configs.generation import Generate
 from nlptools.errors import DataError
-from nlptools.formats.completions import batch_line, request, response
+from nlptools.formats.completion_answers import ChoiceStream, batch_line, response
+from nlptools.formats.completion_pieces import Piece, Spelled
+from nlptools.formats.completions import Prompting, Request, request, requests
+
+# " é!", the é in two tokens, and the end of the text
+TOKENS = [
+    Spelled(0, " ", b" "),
+    Spelled(1, "bytes:\\xc3", b"\xc3"),
+    Spelled(2, "bytes:\\xa9", b"\xa9"),
+    Spelled(3, "!", b"!"),
+]
+END, OTHER, SAME = Spelled(4, "</s>", b"</s>"), Spelled(5, "a", b"a"), Spelled(6, "é", "é".encode())
+
+
+def pieces() -> list[Piece]:
+    """The most likely token at each place is the token itself, or another one."""
+    texts = zip([*TOKENS, END], [" ", "", "é", "!", ""], [-1.0, -2.0, -3.0, -4.0, -5.0], strict=True)
+    top = [[(TOKENS[0], -1.0)], [(OTHER, -0.5)], [(SAME, -0.1)], [(TOKENS[3], -4.0)], [(OTHER, -0.2)]]
+    return [Piece(text, token, value, top[n], n == 4) for n, (token, text, value) in enumerate(texts)]
 
 
 @dataclass
@@ -18,9 +36,8 @@ class Written:
 
     text: str = " é!"
     finish: str = "eos"
-    pieces: list[str] = field(default_factory=lambda: [" ", "", "é", "!"])
-    logprobs: list[float] = field(default_factory=lambda: [-1.0, -2.0, -3.0, -4.0, -5.0])
-    top: list[dict[str, float]] = field(default_factory=list)
+    pieces: list[Piece] = field(default_factory=pieces)
+    prompt: list[Piece] = field(default_factory=list)
     usage: tuple[int, int] = (3, 5)
 
 
@@ -87,10 +104,11 @@ class Render:
 
 
 def test_a_conversation_is_rendered() -> None:
-    asked = request({"messages": [{"role": "user", "content": "a"}]}, Generate(stop=("x",)), Render())
+    prompting = Prompting(Render())
+    asked = request({"messages": [{"role": "user", "content": "a"}]}, Generate(stop=("x",)), prompting)
     assert (asked.prompt, asked.chat, asked.settings.stop) == ("<user>a", True, ("x", "<end>"))
-    assert request({"prompt": "a"}, Generate(), Render()).settings.stop == ()
-    assert response(asked, 1, [Written()])["choices"] == [
+    assert request({"prompt": "a"}, Generate(), prompting).settings.stop == ()
+    assert response([asked], 1, [[Written()]])["choices"] == [
         {
             "index": 0,
             "message": {"role": "assistant", "content": " é!", "refusal": None},
@@ -100,10 +118,22 @@ def test_a_conversation_is_rendered() -> None:
     ]
 
 
+def test_parts_of_a_message_are_joined() -> None:
+    def prompt(content: Any) -> str:
+        return request({"messages": [{"role": "user", "content": content}]}, Generate(), Prompting(Render())).prompt
+
+    parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
+    assert prompt(parts) == prompt("one two") == "<user>one two"
+    for wrong in ([{"type": "image_url", "image_url": {"url": "x"}}], ["text"], [{"type": "text"}]):
+        with pytest.raises(DataError, match=r"image_url|None|\"text\""):
+            prompt(wrong)
+
+
 def test_the_shape_of_a_completion() -> None:
-    asked = request({"custom_id": "x", "body": {"prompt": "ab", "logprobs": 1, "echo": True, "model": "m"}}, Generate())
-    top = [{" ": -1.0}, {"a": -0.5}, {"b": -0.1}, {"!": -4.0}, {"</s>": -0.2}]
-    found = batch_line(asked, 5, [Written(top=top), Written(finish="length")])
+    body = {"prompt": "ab", "logprobs": 1, "echo": True, "model": "m"}
+    asked = request({"custom_id": "x", "url": "/v1/completions", "body": body}, Generate())
+    before = [Piece("a", Spelled(5, "a", b"a"), None), Piece("b", Spelled(7, "b", b"b"), -0.5, [(OTHER, -0.25)])]
+    found = batch_line([asked], 5, [[Written(prompt=before), Written(finish="length", prompt=before)]])
     assert (found["custom_id"], found["error"], found["response"]["status_code"]) == ("x", None, 200)
     body = found["response"]["body"]
     assert (body["object"], body["model"], body["id"], body["created"]) == ("text_completion", "m", "cmpl-5", 0)
@@ -116,23 +146,128 @@ def test_the_shape_of_a_completion() -> None:
         1,
     )
     assert first["logprobs"] == {
-        "tokens": [" ", "", "é", "!"],
-        "token_logprobs": [-1.0, -2.0, -3.0, -4.0],
-        "top_logprobs": top[:4],
-        "text_offset": [2, 3, 3, 4],
+        "tokens": ["a", "b", " ", "", "é", "!", ""],
+        "token_logprobs": [None, -0.5, -1.0, -2.0, -3.0, -4.0, -5.0],
+        # a token that adds the same text as the chosen one is named by its bytes
+        "top_logprobs": [
+            None,
+            {"a": -0.25, "b": -0.5},
+            {" ": -1.0},
+            {"a": -0.5, "": -2.0},
+            {"bytes:\\xc3\\xa9": -0.1, "é": -3.0},
+            {"!": -4.0},
+            {"a": -0.2, "": -5.0},
+        ],
+        "text_offset": [0, 1, 2, 3, 3, 4, 5],
     }
-    assert second["logprobs"]["top_logprobs"] is None
+    none = request({"prompt": "ab", "logprobs": 0}, Generate())
+    assert response([none], 0, [[Written()]])["choices"][0]["logprobs"]["top_logprobs"] is None
 
 
 def test_log_probabilities_of_a_chat_completion() -> None:
     record = {"messages": [{"role": "user", "content": "a"}], "logprobs": True, "top_logprobs": 1}
-    asked = request(record, Generate(), Render())
-    top = [{" ": -1.0}, {"a": -0.5}, {"b": -0.1}, {"!": -4.0}, {"</s>": -0.2}]
-    content = response(asked, 0, [Written(top=top)])["choices"][0]["logprobs"]["content"]
-    assert [each["token"] for each in content] == [" ", "", "é", "!"]
+    asked = request(record, Generate(), Prompting(Render()))
+    content = response([asked], 0, [[Written()]])["choices"][0]["logprobs"]["content"]
+    assert [each["token"] for each in content] == [" ", "bytes:\\xc3", "bytes:\\xa9", "!"]
     assert content[2] == {
-        "token": "é",
+        "token": "bytes:\\xa9",
         "logprob": -3.0,
-        "bytes": [195, 169],
-        "top_logprobs": [{"token": "b", "logprob": -0.1, "bytes": [98]}],
+        "bytes": [0xA9],
+        "top_logprobs": [{"token": "é", "logprob": -0.1, "bytes": [0xC3, 0xA9]}],
     }
+
+
+@pytest.mark.parametrize("chat", [False, True])
+def test_a_choice_in_pieces_is_the_whole_choice(chat: bool) -> None:
+    asked = Request("ab", Generate(logprobs=True, top_logprobs=1, json=True), {}, chat=chat)
+    stream, written = ChoiceStream(asked, 2), pieces()
+    parts = [(" ", written[:1]), ("é", written[1:3]), ("!", written[3:])]
+    chunks = [stream.begin(), *(stream.grow(*part) for part in parts), stream.end("stop")]
+    assert {chunk["index"] for chunk in chunks} == {2}
+    assert [chunk["finish_reason"] for chunk in chunks] == [None, None, None, None, "stop"]
+    [whole] = response([asked], 0, [[Written()]])["choices"]
+    joined: dict[str, list[Any]] = {}
+    for chunk in chunks:
+        for key, values in (chunk["logprobs"] or {}).items():
+            joined.setdefault(key, []).extend(values or [])
+    if chat:
+        assert "".join(chunk["delta"].get("content", "") for chunk in chunks) == whole["message"]["content"]
+        assert joined["content"] == whole["logprobs"]["content"]
+    else:
+        assert "".join(chunk["text"] for chunk in chunks) == whole["text"] and joined == whole["logprobs"]
+
+
+def decode(ids: Any) -> str:
+    return "".join("abc"[i] for i in ids)
+
+
+def test_prompts_of_a_request() -> None:
+    def prompts(prompt: Any) -> list[tuple[str, tuple[int, ...] | None]]:
+        record = {"custom_id": "x", "body": {"prompt": prompt}}
+        return [(each.prompt, each.ids) for each in requests(record, Generate(), Prompting(None, decode))]
+
+    assert prompts("a") == [("a", None)]
+    assert prompts([0, 1]) == [("ab", (0, 1))]
+    assert prompts([[0, 1], "x", [2]]) == [("ab", (0, 1)), ("x", None), ("c", (2,))]
+    for wrong in ([], [[]], [0, 3], [-1], [True], [0, "a"], None, 1, [[0, "a"]]):
+        with pytest.raises(DataError, match=r'"prompt"|the prompt'):
+            prompts(wrong)
+    with pytest.raises(DataError, match='"prompt"'):
+        request({"prompt": [0]}, Generate())
+
+
+def test_no_new_tokens_only_after_an_echo() -> None:
+    assert request({"prompt": "a", "echo": True, "max_tokens": 0}, Generate()).settings.room == 0
+    for wrong in ({"prompt": "a", "max_tokens": 0}, {"prompt": "a", "echo": True, "max_tokens": False}):
+        with pytest.raises(DataError, match='"max_tokens"'):
+            request(wrong, Generate())
+
+
+CHAT = [{"role": "user", "content": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"prompt": "a", "temprature": 0}, "unknown key 'temprature', did you mean 'temperature'?"),
+        ({"prompt": "a", "Top_P": 0.5}, "did you mean 'top_p'?"),
+        ({"prompt": "a", "zzzz": None}, "unknown key 'zzzz'"),
+        ({"prompt": "a", "tools": [{}]}, "'tools' is not supported"),
+        ({"prompt": "a", "stream": True}, "nlptools serve"),
+        ({"messages": CHAT, "echo": True}, "unknown key 'echo'"),
+        ({"messages": CHAT, "reasoning_effort": "high"}, "'reasoning_effort' is not supported"),
+        ({"messages": CHAT, "modalities": ["text", "audio"]}, "'modalities' is not supported"),
+        ({"messages": CHAT, "response_format": {"type": "xml"}}, '"response_format"'),
+        ({"messages": CHAT, "response_format": {"type": "json_object"}, "match": "a"}, 'one of "match"'),
+    ],
+)
+def test_requests_of_a_batch_have_no_other_keys(body: dict[str, Any], message: str) -> None:
+    with pytest.raises(DataError) as raised:
+        requests({"custom_id": "x", "body": body}, Generate(), Prompting(Render()), "in.jsonl", 3)
+    assert str(raised.value).startswith("in.jsonl:3: ") and message in str(raised.value)
+
+
+def test_what_changes_no_answer_may_stand_in_a_request() -> None:
+    more = {"user": "u", "metadata": {"a": "b"}, "store": False, "tools": [], "logit_bias": {}, "tool_choice": "none"}
+    body = {"messages": CHAT, "model": "m", "modalities": ["text"], "response_format": {"type": "text"}, **more}
+    [asked] = requests({"custom_id": "x", "body": body}, Generate(), Prompting(Render()))
+    assert asked.settings == Generate(stop=("<end>",))
+    # a line that is no request of a batch has further keys, which its output repeats
+    assert request({"prompt": "a", "temprature": 0, "label": 1}, Generate()).settings == Generate()
+
+
+def test_a_request_of_a_batch_goes_to_the_address_of_its_kind() -> None:
+    def ask(url: str, body: dict[str, Any], **more: str) -> Request:
+        return request({"custom_id": "x", "url": url, "body": body, **more}, Generate(), Prompting(Render()))
+
+    # a completion that names no number of tokens has as many as a server gives it
+    assert ask("/v1/completions", {"prompt": "a"}, method="POST").settings.room == 16
+    assert ask("/v1/chat/completions", {"messages": CHAT}).chat
+    for url, body, more in (
+        ("/v1/embeddings", {"prompt": "a"}, {}),
+        ("/v1/completions", {"messages": CHAT}, {}),
+        ("/v1/chat/completions", {"prompt": "a"}, {}),
+        ("/v1/completions", {"prompt": "a"}, {"method": "GET"}),
+    ):
+        with pytest.raises(DataError, match=r'"url"|"method"'):
+            ask(url, body, **more)

@@ -49,6 +49,8 @@ def generate(
     padding, ...) are never chosen. Prompts that leave too little room in the model's context are cut (see `cut`); a row that
     outgrows it continues in a `SlidingWindow`.
     """
+    if settings.room == 0:
+        return [[Continuation() for _ in range(settings.count)] for _ in prompts]
     kept = [cut(prompt, model.max_context, settings.room) for prompt in prompts]
     seeds = [(seed, first + i) for i in range(len(kept))] if seeds is None else seeds
     rules = bans(settings, eos, forbidden, None, ends, constraint)

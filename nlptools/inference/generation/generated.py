@@ -8,10 +8,11 @@ from itertools import pairwise
 
 from nlptools.bundle import Bundle
 from nlptools.configs.generation import Generate
+from nlptools.formats.completion_pieces import Piece
 from nlptools.inference.generation.continuation import Continuation
-from nlptools.inference.generation.stop_texts import stop_at
+from nlptools.inference.generation.pieces import Pieces
+from nlptools.inference.generation.stop_texts import stop_at, token_ends
 from nlptools.inference.line_score import token_name
-from nlptools.text.vocab import Vocab
 
 
 @dataclass(frozen=True)
@@ -25,18 +26,27 @@ class Generated:
     usage: tuple[int, int] = (0, 0)  # tokens of the prompt, and new ones
     # only with `Generate.top_logprobs`: the likeliest tokens at each place, and their log-probabilities
     top: list[dict[str, float]] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)  # only with `Generate.logprobs`: what each token adds to the text
+    # only with `Generate.logprobs`: the tokens as parts of the text; those of the prompt with `Generate.echo`, too
+    pieces: list[Piece] = field(default_factory=list)
+    prompt: list[Piece] = field(default_factory=list)
 
 
 def as_text(
-    new: Continuation, text_of: Callable[[Sequence[int]], str], prompt_length: int, settings: Generate, vocab: Vocab
+    new: Continuation,
+    text_of: Callable[[Sequence[int]], str],
+    prompt_length: int,
+    settings: Generate,
+    pieces: Pieces,
+    prompt: Sequence[Piece] = (),
 ) -> Generated:
     """A continuation as text, up to the first stop text.
 
     Args:
         text_of: what new tokens add to the text of the prompt.
         prompt_length: number of tokens of the prompt.
+        prompt: its tokens, if they are asked for.
     """
+    vocab = pieces.vocab
     text = text_of(new.ids)
     end = stop_at(text, settings.stop)
     finish = "stop" if end < len(text) else new.finish
@@ -44,10 +54,11 @@ def as_text(
     usage = prompt_length, len(new.ids) + (new.finish == "eos")
     if not settings.logprobs:
         return Generated(text[:end], finish, tokens, [], usage)
-    texts = [text_of(new.ids[: i + 1]).rstrip("\ufffd") for i in range(len(new.ids))]
-    places = [0, *(min(len(each), end) for each in texts[:-1]), end]
+    ends = [len(text_of(new.ids[: i + 1]).rstrip("\ufffd")) for i in range(len(new.ids))]
+    texts = [text[a:b] for a, b in pairwise([0, *token_ends(ends, end)])]
     top = [{token_name(vocab, i): value for i, value in best} for best in new.top]
-    return Generated(text[:end], finish, tokens, new.logprobs, usage, top, [text[a:b] for a, b in pairwise(places)])
+    written = pieces.of_continuation(new, 0, texts, whole=True)
+    return Generated(text[:end], finish, tokens, new.logprobs, usage, top, written, list(prompt))
 
 
 def continuation_text(loaded: Bundle, prompt: Sequence[int], new: Sequence[int]) -> str:

@@ -3,8 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from nlptools.inference.generation.continuation import Continuation
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What is passed on of a growing text.
+
+    Attributes:
+        text: more of it.
+        tokens: the number of the first token that ends in `text`.
+        parts: what that token and the ones after it add to the text, if whole tokens are asked for; `text` is these joined.
+        whole: whether the text goes no further.
+    """
+
+    text: str
+    tokens: int
+    parts: Sequence[str]
+    whole: bool
+
+
+# (row, its continuation, what is passed on)
+OnGrowth = Callable[[int, Continuation, Growth], None]
 
 
 class TextWatch:
@@ -13,42 +35,68 @@ class TextWatch:
     Args:
         text_of: the text of the new tokens of a row.
         stops: the stop texts.
-        on_text: called with a row and its text as it grows, piece by piece; None: nobody waits for it.
+        on_growth: called with the text of a row as it grows, piece by piece; None: nobody waits for it.
         ended: whether a row is to end where it is, because nobody waits for the rest.
+        by_tokens: pass on whole tokens only.
     """
 
     def __init__(
         self,
         text_of: Callable[[int, Sequence[int]], str],
         stops: Sequence[str],
-        on_text: Callable[[int, str], None] | None = None,
+        on_growth: OnGrowth | None = None,
         ended: Callable[[int], bool] | None = None,
+        by_tokens: bool = False,
     ) -> None:
-        self.text_of, self.stops, self.on_text, self.ended = text_of, stops, on_text, ended
+        self.text_of, self.stops, self.on_growth, self.ended = text_of, stops, on_growth, ended
+        self.by_tokens = by_tokens
         self.written: dict[int, int] = {}  # number of characters that were passed on, by row
+        self.ends: dict[int, list[int]] = {}  # where each token ends in the text, by row
+        self.passed: dict[int, int] = {}  # number of tokens that were passed on, by row
 
     def __call__(self, row: int, new: Continuation) -> bool:
-        if self.ended is not None and self.ended(row):
-            return True
-        if self.on_text is None and not self.stops:
-            return False
+        over = self.ended is not None and self.ended(row)
+        if self.on_growth is None and (over or not self.stops):
+            return over
         text = self.text_of(row, new.ids)
         end = stop_at(text, self.stops)
+        self.ends.setdefault(row, []).append(len(text.rstrip("\ufffd")))
         # an unfinished character, or the possible beginning of a stop text, is held back
-        self._write(row, text, end if end < len(text) else _safe_length(text, self.stops))
-        return end < len(text)
+        self._write(row, new, text, end if end < len(text) else _safe_length(text, self.stops))
+        return over or end < len(text)
 
     def finish(self, row: int, new: Continuation) -> None:
-        """Pass on the text that was held back of a row that has ended."""
-        if self.on_text is not None:
+        """Pass on what was held back of a row that has ended."""
+        if self.on_growth is not None:
             text = self.text_of(row, new.ids)
-            self._write(row, text, stop_at(text, self.stops))
+            self._write(row, new, text, stop_at(text, self.stops), whole=True)
 
-    def _write(self, row: int, text: str, end: int) -> None:
-        begin = self.written.get(row, 0)
-        if self.on_text is not None and end > begin:
-            self.on_text(row, text[begin:end])
-            self.written[row] = end
+    def _write(self, row: int, new: Continuation, text: str, end: int, whole: bool = False) -> None:
+        if self.on_growth is None:
+            return
+        begin, first = self.written.get(row, 0), self.passed.get(row, 0)
+        parts: list[str] = []
+        if self.by_tokens:
+            ends = token_ends(self.ends.get(row, []), end, whole)[first:]
+            kept = ends if whole else [each for each in ends if each <= end]
+            end = kept[-1] if kept else begin
+            parts = [text[a:b] for a, b in zip([begin, *kept], kept, strict=False)]
+        if end > begin or whole:
+            self.on_growth(row, new, Growth(text[begin:end], first, parts, whole))
+            self.written[row], self.passed[row] = end, first + len(parts)
+
+
+def token_ends(ends: Sequence[int], end: int, whole: bool = True) -> list[int]:
+    """Where each token ends in a text, of which the first `end` characters are kept.
+
+    Args:
+        ends: where each token ends in the text up to it, without the replacement of an unfinished character.
+        whole: whether the last token ends the text.
+    """
+    out: list[int] = []
+    for each in ends:
+        out.append(max(out[-1] if out else 0, min(each, end) if whole else each))
+    return [*out[:-1], end] if whole and out else out
 
 
 def stop_at(text: str, stops: Sequence[str]) -> int:

@@ -9,13 +9,14 @@ import asyncio
 import base64
 import json
 import time
-import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
@@ -24,35 +25,28 @@ from starlette.routing import Route
 from nlptools.configs import duration, size
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
-from nlptools.errors import NlptoolsError
-from nlptools.formats import completions
+from nlptools.errors import NlptoolsError, shown
+from nlptools.formats import completion_keys, completions
+from nlptools.inference.serving.answers import Answer
+from nlptools.inference.serving.errors import JsonErrors, error_object
 from nlptools.inference.serving.service import EMBED, Service
-from nlptools.inference.serving.worker import Busy, Job, Worker
+from nlptools.inference.serving.worker import Busy, Job, OnText, Worker
 
-_GRACE = 2.0  # seconds in which an answer that ran out of time is cut short and sent
+GRACE = 2.0  # seconds in which an answer that ran out of time is cut short and sent
 _POLL = 0.5  # seconds between two looks whether the client is still there
-# keys of a request that would change the answer, and that no model here can obey
-_UNSUPPORTED = (
-    "tools",
-    "tool_choice",
-    "functions",
-    "function_call",
-    "response_format",
-    "logit_bias",
-    "suffix",
-    "audio",
-)
 _MOST_CHOICES = 128
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
+_EMBEDDING_KEYS = ("input", "model", "encoding_format", "dimensions", "user")
 
 
 class Refused(Exception):
     """A request that is answered with an error."""
 
-    def __init__(self, status: int, message: str, key: str | None = None) -> None:
+    def __init__(
+        self, status: int, message: str, key: str | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
         super().__init__(message)
-        kind = "invalid_request_error" if status < 500 else "server_error"
-        self.response = JSONResponse({"error": {"message": message, "type": kind, "param": key, "code": None}}, status)
+        self.response = JSONResponse(error_object(message, status, key), status, headers)
 
 
 def application(service: Service, worker: Worker, settings: Serve) -> Starlette:
@@ -61,12 +55,17 @@ def application(service: Service, worker: Worker, settings: Serve) -> Starlette:
     routes = [
         Route("/health", api.health),
         Route("/v1/models", api.list_models),
+        Route("/v1/models/{name:path}", api.show_model),
         Route("/v1/completions", api.complete, methods=["POST"]),
         Route("/v1/chat/completions", partial(api.complete, chat=True), methods=["POST"]),
         Route("/v1/embeddings", api.embed, methods=["POST"]),
     ]
-    # on loopback, only names of this machine: a page in a browser could otherwise rebind its own name to it
-    guards = [Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK))] if settings.host in _LOOPBACK else []
+    guards = [Middleware(JsonErrors)]
+    if settings.cors:
+        guards.append(Middleware(CORSMiddleware, allow_origins=settings.cors, allow_methods=["*"], allow_headers=["*"]))
+    if settings.host in _LOOPBACK:
+        # only names of this machine: a page in a browser could otherwise rebind its own name to it
+        guards.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(_LOOPBACK)))
     handlers: Any = {
         Refused: lambda _, error: error.response,
         Busy: lambda *_: Refused(503, "too many requests are waiting").response,
@@ -74,10 +73,14 @@ def application(service: Service, worker: Worker, settings: Serve) -> Starlette:
         NlptoolsError: lambda _, error: Refused(400, str(error)).response,
         ClientDisconnect: lambda *_: Response(status_code=499),
         404: lambda request, _: Refused(404, f"no such address: {request.url.path}").response,
-        405: lambda request, _: Refused(405, f"{request.url.path} does not answer {request.method}").response,
+        405: _wrong_method,
         500: lambda *_: Refused(500, "the request could not be computed").response,
     }
     return Starlette(routes=routes, middleware=guards, exception_handlers=handlers)
+
+
+def _wrong_method(request: Request, error: HTTPException) -> Response:
+    return Refused(405, f"{request.url.path} does not answer {request.method}", headers=error.headers).response
 
 
 class _Api:
@@ -89,28 +92,39 @@ class _Api:
         return JSONResponse({"status": "ok"})
 
     async def list_models(self, request: Request) -> Response:
-        model = {"id": self.service.name, "object": "model", "created": self.started, "owned_by": "nlptools"}
-        return JSONResponse({"object": "list", "data": [model]})
+        return JSONResponse({"object": "list", "data": [self._model()]})
+
+    async def show_model(self, request: Request) -> Response:
+        self._check_model(request.path_params["name"])
+        return JSONResponse(self._model())
 
     async def complete(self, request: Request, *, chat: bool = False) -> Response:
-        body = await self._body(request)
+        deadline = self._deadline()
+        body = await self._body(request, deadline)
         asked = self._requests(body, chat)
-        answer = _Answer(self.service.name, asked)
+        answer = Answer(self.service.name, asked)
         if body.get("stream"):
-            return StreamingResponse(self._stream(body, asked, answer), media_type="text/event-stream")
-        jobs = self._submit([(each.settings, each) for each in asked])
+            queue = _Queue()
+            jobs = self._submit([(each.settings, each) for each in asked], deadline, queue.put)
+            pieces = self._stream(jobs, queue, answer, _wants_usage(body))
+            return StreamingResponse(pieces, media_type="text/event-stream")
+        jobs = self._submit([(each.settings, each) for each in asked], deadline)
         return JSONResponse(answer.whole(await self._results(request, jobs)))
 
     async def embed(self, request: Request) -> Response:
         if self.service.embedder is None:
             raise Refused(404, f"{self.service.name} does not embed texts")
-        body = await self._body(request)
+        deadline = self._deadline()
+        body = await self._body(request, deadline)
+        for key in body:
+            if key not in _EMBEDDING_KEYS:
+                raise Refused(400, str(completion_keys.unknown(key, _EMBEDDING_KEYS)), key)
         texts, encoding = _texts(body, "input"), body.get("encoding_format") or "float"
         if encoding not in ("float", "base64"):
             raise Refused(400, "expected float or base64", "encoding_format")
         if body.get("dimensions") is not None:
             raise Refused(400, "the number of dimensions cannot be chosen", "dimensions")
-        jobs = self._submit([(EMBED, text) for text in texts])
+        jobs = self._submit([(EMBED, text) for text in texts], deadline)
         rows = await self._results(request, jobs)
         encode = _base64 if encoding == "base64" else (lambda row: [float(x) for x in row])
         count = sum(tokens for _, tokens in rows)
@@ -120,50 +134,60 @@ class _Api:
 
     # -- requests -------------------------------------------------------------------------------------------------
 
-    async def _body(self, request: Request) -> dict[str, Any]:
-        """The JSON object of a request. Raises Refused."""
-        most, parts, length = size(self.settings.most_body), [], 0
-        async for part in request.stream():
-            length += len(part)
-            if length > most:
-                raise Refused(413, f"the request has more than {self.settings.most_body}")
-            parts.append(part)
+    def _deadline(self) -> float:
+        return time.monotonic() + duration(self.settings.timeout)
+
+    async def _body(self, request: Request, deadline: float) -> dict[str, Any]:
+        """The JSON object of a request for this model. Raises Refused."""
+        close = {"connection": "close"}  # the client would otherwise go on sending
+        most = size(self.settings.most_body)
         try:
-            body = json.loads(b"".join(parts))
+            data = await asyncio.wait_for(_read(request, most), deadline - time.monotonic())
+        except asyncio.TimeoutError:
+            message = f"the request did not arrive within {self.settings.timeout}"
+            raise Refused(408, message, headers=close) from None
+        if data is None:
+            raise Refused(413, f"the request has more than {self.settings.most_body}", headers=close)
+        try:
+            body = json.loads(data)
         except (ValueError, RecursionError):
             raise Refused(400, "the request is not valid JSON") from None
         if not isinstance(body, dict):
             raise Refused(400, "expected a JSON object")
-        for key in _UNSUPPORTED:
-            if body.get(key) not in (None, [], {}, "none", {"type": "text"}):
-                raise Refused(400, f"{key!r} is not supported", key)
+        self._check_model(body.get("model"))
         return body
+
+    def _check_model(self, name: Any) -> None:
+        if name not in (None, self.service.name):
+            message = f"no model {shown(str(name))} here, expected {shown(self.service.name)}"
+            raise Refused(404, message, "model")
+
+    def _model(self) -> dict[str, Any]:
+        return {"id": self.service.name, "object": "model", "created": self.started, "owned_by": "nlptools"}
 
     def _requests(self, body: dict[str, Any], chat: bool) -> list[completions.Request]:
         """A request for each prompt. Raises Refused or DataError."""
         if self.service.generator is None:
             raise Refused(404, f"{self.service.name} does not generate text")
-        most = self.settings.most_tokens
-        base = Generate(max_new_tokens=most if chat else min(16, most), echo=bool(body.get("echo")))
-        prompts: list[dict[str, Any]] = [{}] if chat else [{"prompt": text} for text in _texts(body, "prompt")]
         if not chat:
             body.pop("messages", None)
         elif "messages" not in body or "prompt" in body:
             raise Refused(400, 'expected "messages" and no "prompt"', "messages")
-        asked = [completions.request({**body, **prompt}, base, self.service.render) for prompt in prompts]
+        most = self.settings.most_tokens
+        base = Generate(max_new_tokens=most if chat else min(16, most))
+        asked = completions.requests({"body": body}, base, self.service.prompting, strict=True, streams=True)
         chosen = asked[0].settings
         if chosen.room > most:
             raise Refused(400, f"expected at most {most} new tokens", "max_tokens")
         if chosen.drawn > _MOST_CHOICES:
             raise Refused(400, f"expected at most {_MOST_CHOICES} choices", "n")
-        if body.get("stream") and (chosen.drawn > 1 or chosen.logprobs):
-            raise Refused(400, "a stream has one choice, without log-probabilities", "stream")
+        if body.get("stream") and chosen.best_of > chosen.num_samples:
+            raise Refused(400, 'a stream cannot have the best of several choices, expected "n" alone', "best_of")
         return asked
 
     # -- jobs -----------------------------------------------------------------------------------------------------
 
-    def _submit(self, items: Sequence[tuple[Any, Any]], on_text: Callable[[int, str], None] | None = None) -> list[Job]:
-        deadline = time.monotonic() + duration(self.settings.timeout)
+    def _submit(self, items: Sequence[tuple[Any, Any]], deadline: float, on_text: OnText | None = None) -> list[Job]:
         jobs = [
             Job(key, item, deadline, on_text and partial(on_text, number)) for number, (key, item) in enumerate(items)
         ]
@@ -178,89 +202,80 @@ class _Api:
                 _, waiting = await asyncio.wait(waiting, timeout=_POLL)  # type: ignore[type-var]
                 if waiting and await request.is_disconnected():
                     raise ClientDisconnect
-                if waiting and time.monotonic() > jobs[0].deadline + _GRACE:
+                if waiting and time.monotonic() > jobs[0].deadline + GRACE:
                     raise TimeoutError
         finally:
             for job in jobs:
                 job.left.set()
         return [job.result.result() for job in jobs]
 
-    async def _stream(
-        self, body: dict[str, Any], asked: list[completions.Request], answer: _Answer
-    ) -> AsyncIterator[str]:
+    async def _stream(self, jobs: Sequence[Job], queue: _Queue, answer: Answer, usage: bool) -> AsyncIterator[str]:
         """Server-sent events: the text as it grows, then the reasons for its end."""
-        loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[int, str | None]]()
-
-        def put(number: int, text: str | None) -> None:
-            loop.call_soon_threadsafe(queue.put_nowait, (number, text))
-
-        jobs: list[Job] = []
         try:
-            jobs = self._submit([(each.settings, each) for each in asked], put)
             for number, job in enumerate(jobs):
-                job.result.add_done_callback(partial(_at_end, put, number))
-            for number in range(len(jobs)):
-                yield _event(answer.piece(number, "", first=True))
+                job.result.add_done_callback(partial(queue.end, number))
+            for chunk in answer.begin():
+                yield _event(chunk)
             unfinished = len(jobs)
             while unfinished:
-                number, text = await queue.get()
-                if text is not None:
-                    yield _event(answer.piece(number, text))
+                left = jobs[0].deadline + GRACE - time.monotonic()
+                number, grown = await asyncio.wait_for(queue.get(), left)
+                if grown is not None:
+                    yield _event(answer.piece(number, *grown))
                     continue
                 unfinished -= 1
-                yield _event(answer.piece(number, None, jobs[number].result.result()[0].finish))
-            if (body.get("stream_options") or {}).get("include_usage"):
-                yield _event(answer.last([job.result.result() for job in jobs]))
+                for chunk in answer.ends(number, jobs[number].result.result()):
+                    yield _event(chunk)
+            if usage:
+                yield _event(answer.usage([job.result.result() for job in jobs]))
             yield "data: [DONE]\n\n"
-        except (Busy, TimeoutError, NlptoolsError) as error:
-            yield _event({"error": {"message": str(error) or "the server is busy", "type": "server_error"}})
+        except (TimeoutError, asyncio.TimeoutError):
+            yield _event(error_object(f"no answer within {self.settings.timeout}", 504))
+        except Busy:
+            yield _event(error_object("the server ends", 503))
+        except NlptoolsError as error:
+            yield _event(error_object(str(error), 400))
         finally:
             for job in jobs:
                 job.left.set()
 
 
-class _Answer:
-    """The objects of one answer, whole or in pieces of a stream."""
+class _Queue:
+    """What a worker's thread passes to an answer that is sent in pieces."""
 
-    def __init__(self, model: str, asked: list[completions.Request]) -> None:
-        self.asked, self.chat = asked, asked[0].chat
-        kind = "chatcmpl" if self.chat else "cmpl"
-        self.head = {"id": f"{kind}-{uuid.uuid4().hex}", "created": int(time.time()), "model": model}
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._queue = asyncio.Queue[tuple[int, tuple[Any, ...] | None]]()
 
-    def whole(self, results: Sequence[Any]) -> dict[str, Any]:
-        """The choices of all prompts, one prompt after the other."""
-        responses = [completions.response(each, 0, outputs) for each, outputs in zip(self.asked, results, strict=True)]
-        choices = [choice for response in responses for choice in response["choices"]]
-        choices = [{**choice, "index": index} for index, choice in enumerate(choices)]
-        return {**responses[0], **self.head, "choices": choices, "usage": _usage(responses)}
+    def put(self, number: int, *grown: Any) -> None:
+        """More of the answer of a job, see `OnText`."""
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, (number, grown))
 
-    def piece(self, index: int, text: str | None, finish: str | None = None, first: bool = False) -> dict[str, Any]:
-        """Some text of a prompt's answer, or its end."""
-        if self.chat:
-            role = {"role": "assistant"} if first else {}
-            content: dict[str, Any] = {"delta": {**role, **({} if text is None else {"content": text})}}
-        else:
-            echoed = self.asked[index].prompt if first and self.asked[index].settings.echo else ""
-            content = {"text": echoed + (text or "")}
-        reason = finish and ("length" if finish == "length" else "stop")
-        return {**self._kind(), "choices": [{"index": index, **content, "logprobs": None, "finish_reason": reason}]}
+    def end(self, number: int, _: object) -> None:
+        """The end of a job."""
+        self._loop.call_soon_threadsafe(self._queue.put_nowait, (number, None))
 
-    def last(self, results: Sequence[Any]) -> dict[str, Any]:
-        """The numbers of tokens, at the end of a stream."""
-        responses = [completions.response(each, 0, outputs) for each, outputs in zip(self.asked, results, strict=True)]
-        return {**self._kind(), "choices": [], "usage": _usage(responses)}
-
-    def _kind(self) -> dict[str, Any]:
-        return {**self.head, "object": "chat.completion.chunk" if self.chat else "text_completion"}
+    async def get(self) -> tuple[int, tuple[Any, ...] | None]:
+        """The next of these: the number of a job, and what `put` got, or None."""
+        return await self._queue.get()
 
 
-def _at_end(put: Callable[[int, str | None], None], number: int, _: object) -> None:
-    put(number, None)
+async def _read(request: Request, most: int) -> bytes | None:
+    """The body of a request; None if it has more than `most` bytes."""
+    data = bytearray()
+    async for part in request.stream():
+        data += part
+        if len(data) > most:
+            return None
+    return bytes(data)
 
 
-def _usage(responses: Sequence[dict[str, Any]]) -> dict[str, int]:
-    names = ("prompt_tokens", "completion_tokens", "total_tokens")
-    return {name: sum(response["usage"][name] for response in responses) for name in names}
+def _wants_usage(body: Mapping[str, Any]) -> bool:
+    """Whether a stream ends with the numbers of tokens. Raises Refused."""
+    options = body.get("stream_options") or {}
+    if not isinstance(options, dict) or not isinstance(options.get("include_usage", False), bool):
+        raise Refused(400, 'expected {"include_usage": true} or nothing', "stream_options")
+    return bool(options.get("include_usage"))
 
 
 def _texts(body: dict[str, Any], key: str) -> list[str]:

@@ -14,6 +14,7 @@ from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
 from nlptools.errors import UsageError, display
 from nlptools.formats import completions
+from nlptools.formats.completion_pieces import Piece
 from nlptools.inference.embedding.contract import Embedder
 from nlptools.inference.embedding.text_embedder import TextEmbedder
 from nlptools.inference.embedding.word_embedder import WordEmbedder
@@ -71,6 +72,11 @@ class Service:
             hint="predict and generate take tasks and translation",
         )
 
+    @property
+    def prompting(self) -> completions.Prompting:
+        """What makes prompts of this model."""
+        return completions.Prompting(self.render, None if self.generator is None else self.generator.tokenizer.decode)
+
     def compute(self, jobs: Sequence[Job]) -> list[Any]:
         """The results of jobs with one key: vectors and their numbers of tokens, or continuations."""
         return self._embed(jobs) if jobs[0].key == EMBED else self._generate(jobs)
@@ -103,7 +109,7 @@ class Service:
         return len(text.split())
 
 
-def _pass(jobs: Sequence[Job], number: int, text: str) -> None:
+def _pass(jobs: Sequence[Job], number: int, sample: int, text: str, pieces: Sequence[Piece]) -> None:
     on_text = jobs[number].on_text
     if on_text is not None:
-        on_text(text)
+        on_text(sample, text, pieces)

@@ -15,6 +15,9 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+# gets parts of a result
+OnText = Callable[..., None]
+
 
 class Busy(Exception):
     """The queue is full, or the server ends."""
@@ -35,7 +38,7 @@ class Job:
     key: Hashable
     item: Any
     deadline: float
-    on_text: Callable[[str], None] | None = None
+    on_text: OnText | None = None
     result: Future[Any] = field(default_factory=Future)
     left: threading.Event = field(default_factory=threading.Event)
 

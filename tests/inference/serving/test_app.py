@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,7 +20,7 @@ from tiny_bundles import words_bundle
 from nlptools.configs import Compute
 from nlptools.configs.generation import Generate
 from nlptools.configs.serve import Serve
-from nlptools.formats.completions import request
+from nlptools.formats.completions import Prompting, request
 from nlptools.inference.serving.app import application
 from nlptools.inference.serving.service import Service
 from nlptools.inference.serving.worker import Job, Worker
@@ -69,7 +70,7 @@ def events(client: TestClient, path: str, **body: Any) -> list[dict[str, Any]]:
 
 def test_completions_are_those_of_generate(service: Service, client: TestClient) -> None:
     prompts = ["w1 w2", "w3, w4.", "w5"]
-    answer = post(client, "completions", prompt=prompts, model="any", **GREEDY)
+    answer = post(client, "completions", prompt=prompts, model="words", **GREEDY)
     assert [choice["text"] for choice in answer["choices"]] == [text_of(service, prompt) for prompt in prompts]
     assert [choice["index"] for choice in answer["choices"]] == [0, 1, 2]
     assert (answer["object"], answer["model"]) == ("text_completion", "words")
@@ -100,7 +101,7 @@ def test_the_text_behind_an_answer_ends_it(service: Service, client: TestClient)
     words = text_of(service, "w1 w2").split()
     assert service.render is not None and service.render.end == ""
     end = next(word for word in words if word not in words[: words.index(word)])
-    ending = replace(service.render, end=end)
+    ending = Prompting(replace(service.render, end=end))
     asked = request({"messages": turn, "stop": ["never"]}, Generate(max_new_tokens=6, temperature=0), ending)
     assert asked.settings.stop == ("never", end)
     assert service.generator is not None
@@ -135,6 +136,93 @@ def test_a_stream_is_the_same_text_in_pieces(service: Service, client: TestClien
             ends[choice["index"]] = choice["finish_reason"]
     assert texts == [text_of(service, "w1 w2"), "" if chat else text_of(service, "w5")]
     assert set(ends.values()) <= {"length", "stop"} and len(ends) == (1 if chat else 2)
+
+
+@pytest.mark.parametrize("chat", [False, True])
+@pytest.mark.parametrize("scored", [False, True])
+def test_a_stream_has_several_choices_and_log_probabilities(client: TestClient, chat: bool, scored: bool) -> None:
+    path = "chat/completions" if chat else "completions"
+    turn = {"messages": [{"role": "user", "content": "w1 w2"}]}
+    asked: dict[str, Any] = {**(turn if chat else {"prompt": ["w1 w2", "w5"], "echo": True}), "n": 2, "seed": 3}
+    asked |= {"max_tokens": 9, "stop": ["w7", "w9"]}
+    if scored:
+        asked |= {"logprobs": True, "top_logprobs": 2} if chat else {"logprobs": 2}
+    whole = post(client, path, **asked)["choices"]
+    found: list[dict[str, Any]] = [{"text": "", "logprobs": {}, "finish_reason": None} for _ in whole]
+    for row in events(client, path, **asked):
+        [choice] = row["choices"]
+        each = found[choice["index"]]
+        assert each["finish_reason"] is None
+        text = choice["delta"].get("content", "") if chat else choice["text"]
+        each["text"], each["finish_reason"] = each["text"] + text, choice["finish_reason"]
+        for key, values in (choice["logprobs"] or {}).items():
+            each["logprobs"].setdefault(key, []).extend(values or [])
+        if scored and text and choice["logprobs"] and not chat:
+            assert "".join(choice["logprobs"]["tokens"]) == text
+    for each, wanted in zip(found, whole, strict=True):
+        assert each["text"] == (wanted["message"]["content"] if chat else wanted["text"])
+        assert each["finish_reason"] == wanted["finish_reason"]
+        assert {k: v for k, v in each["logprobs"].items() if v} == {
+            k: v for k, v in (wanted["logprobs"] or {}).items() if v
+        }
+
+
+def test_the_model_has_an_address_and_a_name(client: TestClient) -> None:
+    [listed] = client.get("/v1/models").json()["data"]
+    assert client.get("/v1/models/words").json() == listed
+    for answer in (
+        client.get("/v1/models/other"),
+        client.get("/v1/models/org/words"),
+        client.post("/v1/embeddings", json={"input": "w1", "model": "other"}),
+        client.post("/v1/chat/completions", json={"messages": [], "model": ["words"]}),
+    ):
+        error = answer.json()["error"]
+        assert answer.status_code == 404 and error["code"] == "model_not_found" and "'words'" in error["message"]
+    answer = client.post("/v1/embeddings", json={"input": "w1", "inputs": "w2"})
+    assert answer.status_code == 400 and "did you mean 'input'" in answer.json()["error"]["message"]
+
+
+def test_a_schema_decides_the_shape_of_an_answer(client: TestClient) -> None:
+    """A model of words has no brackets, but a schema of one word needs none."""
+    form = {"type": "json_schema", "json_schema": {"name": "n", "schema": {"oneOf": []}}}
+    answer = client.post("/v1/completions", json={"prompt": "w1", "response_format": form})
+    assert answer.status_code == 400 and "oneOf" in answer.json()["error"]["message"]
+
+
+def test_errors_are_json_whoever_finds_them(client: TestClient) -> None:
+    for answer, status in (
+        (client.get("/health", headers={"host": "evil.example"}), 400),
+        (client.get("/nothing"), 404),
+        (client.delete("/v1/completions"), 405),
+        (client.post("/v1/models"), 405),
+        (client.post("/v1/completions", content=b"\xff"), 400),
+        (client.post("/v1/completions", content=b"[" * 5000), 413),
+    ):
+        assert answer.status_code == status
+        error = answer.json()["error"]
+        assert answer.headers["content-type"] == "application/json" and error["type"] == "invalid_request_error"
+        assert error["message"]
+    assert client.delete("/v1/completions").headers["allow"] == "POST"
+
+
+def test_web_pages_of_some_origins_may_read_the_answers(service: Service) -> None:
+    asks = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,content-type"}
+    page = "http://localhost:3000"
+    for allowed, found in (((), None), ((page,), page), (("*",), "*")):
+        with (
+            Worker(service.compute, batch_size=1, most_waiting=2) as worker,
+            TestClient(application(service, worker, Serve(cors=allowed)), base_url=LOCAL) as client,
+        ):
+            before = client.options("/v1/completions", headers={"origin": page, **asks})
+            assert before.headers.get("access-control-allow-origin") == found
+            assert (before.status_code == 200) == bool(allowed)
+            for answer in (
+                client.post("/v1/completions", json={"prompt": "w1", **GREEDY}, headers={"origin": page}),
+                client.post("/v1/completions", json={}, headers={"origin": page}),
+            ):
+                assert answer.headers.get("access-control-allow-origin") == found
+            other = client.options("/v1/completions", headers={"origin": "http://evil.example", **asks})
+            assert (other.status_code == 200) == (allowed == ("*",)) and (allowed == ("*",) or other.json()["error"])
 
 
 def test_a_seed_decides_and_its_absence_varies(client: TestClient) -> None:
@@ -177,14 +265,21 @@ def test_embeddings_are_those_of_embed(service: Service, client: TestClient) -> 
 
 REFUSED = [
     ({}, 400, "prompt"),
-    ({"prompt": [1, 2]}, 400, "prompt"),
+    ({"prompt": [1, 20_000]}, 400, "prompt"),
+    ({"prompt": [-1]}, 400, "prompt"),
     ({"prompt": "w1", "temperature": "hot"}, 400, "temperature"),
     ({"prompt": "w1", "temperature": -1}, 400, "temperature"),
     ({"prompt": "w1", "max_tokens": 21}, 400, "most 20"),
     ({"prompt": "w1", "n": 1000}, 400, "128"),
     ({"prompt": "w1", "tools": [{}]}, 400, "tools"),
     ({"prompt": "w1", "logit_bias": {"3": 1}}, 400, "logit_bias"),
-    ({"prompt": "w1", "stream": True, "n": 2}, 400, "stream"),
+    ({"prompt": "w1", "stream": True, "best_of": 2}, 400, "best_of"),
+    ({"prompt": "w1", "stream": True, "stream_options": [1]}, 400, "stream_options"),
+    ({"prompt": "w1", "model": "gpt-4o"}, 404, "gpt-4o"),
+    ({"prompt": "w1", "temprature": 0}, 400, "did you mean 'temperature'"),
+    ({"prompt": "w1", "guided_regex": "a"}, 400, "guided_regex"),
+    ({"prompt": "w1", "max_tokens": 0}, 400, "max_tokens"),
+    ({"prompt": "w1", "body": {"prompt": "w2"}}, 400, "body"),
     ({"prompt": "w" * 5000}, 413, "4K"),
 ]
 
@@ -217,12 +312,21 @@ def test_too_many_requests_are_refused(service: Service) -> None:
 
 
 def test_an_answer_ends_when_its_time_is_over(service: Service) -> None:
+    def compute(jobs: list[Job]) -> list[Any]:
+        time.sleep(0.5)
+        return service.compute(jobs)
+
     with (
-        Worker(service.compute, batch_size=1, most_waiting=2) as worker,
-        TestClient(application(service, worker, Serve(timeout="0")), base_url=LOCAL) as client,
+        Worker(compute, batch_size=1, most_waiting=2) as worker,
+        TestClient(application(service, worker, Serve(timeout="0.2")), base_url=LOCAL) as client,
+        ThreadPoolExecutor(2) as pool,
     ):
-        answer = client.post("/v1/completions", json={"prompt": "w1"})
-        assert answer.status_code == 504 and "within" in answer.json()["error"]["message"]
+        answers = [pool.submit(client.post, "/v1/completions", json={"prompt": "w1"}) for _ in range(2)]
+        codes = sorted(answer.result().status_code for answer in answers)
+        # the first one was begun in time, and is cut short; the second one is not begun
+        assert codes == [200, 504]
+        late = next(answer.result() for answer in answers if answer.result().status_code == 504)
+        assert "within 0.2" in late.json()["error"]["message"]
 
 
 def test_an_encoder_embeds_and_says_that_it_does_not_generate(service: Service) -> None:

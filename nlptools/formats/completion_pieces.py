@@ -1,0 +1,93 @@
+"""Tokens of a prompt and of its continuation as OpenAI's API shows them, with their log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Spelled:
+    """A token of a vocabulary.
+
+    Attributes:
+        name: its text; of a part of a character its bytes, such as `bytes:\\xc3`; of one that is no text, such as the end of a
+            text, its name in the vocabulary.
+        data: the bytes of its text, or of its name.
+    """
+
+    id: int
+    name: str
+    data: bytes
+
+    @property
+    def escaped(self) -> str:
+        """The bytes, written so that no text of another token looks like them."""
+        return "bytes:" + "".join(f"\\x{value:02x}" for value in self.data)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A token at its place in a text.
+
+    Attributes:
+        text: what it adds to the text; "" for a part of a character that is not the last one, and at the end of a text.
+        logprob: its log-probability in nats; None for the first token of a text, where no other token stands before it.
+        top: the most likely tokens at its place and their log-probabilities, if they are asked for.
+        ends: whether it is the end of the text.
+    """
+
+    text: str
+    token: Spelled
+    logprob: float | None
+    top: Sequence[tuple[Spelled, float]] = ()
+    ends: bool = False
+
+
+def completion_scores(pieces: Sequence[Piece], offset: int, top: bool) -> dict[str, Any]:
+    """The object under "logprobs" of a choice of a completion.
+
+    Args:
+        offset: the place of the first piece in the text.
+        top: whether the most likely tokens are asked for.
+    """
+    offsets = []
+    for piece in pieces:
+        offsets.append(offset)
+        offset += len(piece.text)
+    return {
+        "tokens": [piece.text for piece in pieces],
+        "token_logprobs": [piece.logprob for piece in pieces],
+        "top_logprobs": [_best(piece) for piece in pieces] if top else None,
+        "text_offset": offsets,
+    }
+
+
+def _best(piece: Piece) -> dict[str, float] | None:
+    """The most likely tokens, and the token itself under what it adds to the text, even if it is not one of them."""
+    if piece.logprob is None:
+        return None
+    best: dict[str, float] = {}
+    for token, value in piece.top:
+        if token.id == piece.token.id:
+            best[piece.text] = piece.logprob
+        else:
+            taken = token.name in best or token.name == piece.text
+            best[token.escaped if taken else token.name] = value
+    best.setdefault(piece.text, piece.logprob)
+    return best
+
+
+def chat_scores(pieces: Sequence[Piece]) -> dict[str, Any]:
+    """The object under "logprobs" of a choice of a chat completion."""
+    content = [
+        {**_token(piece.token, piece.logprob), "top_logprobs": [_token(*each) for each in piece.top]}
+        for piece in pieces
+        if not piece.ends
+    ]
+    return {"content": content, "refusal": None}
+
+
+def _token(token: Spelled, logprob: float | None) -> dict[str, Any]:
+    return {"token": token.name, "logprob": logprob, "bytes": list(token.data)}

@@ -1,0 +1,47 @@
+"""Errors as OpenAI's API writes them: JSON objects."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+def error_object(message: str, status: int, key: str | None = None) -> dict[str, Any]:
+    """The object of an error; `key` is the one of the request that is wrong."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    code = "model_not_found" if status == 404 and key == "model" else None
+    return {"error": {"message": message, "type": kind, "param": key, "code": code}}
+
+
+class JsonErrors:
+    """Middleware that makes JSON objects of errors that other middleware writes as plain text."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        begun: Message | None = None  # the beginning of a plain answer, held back until its text is there
+
+        async def changed(message: Message) -> None:
+            nonlocal begun
+            if message["type"] == "http.response.start" and message["status"] >= 400 and _is_plain(message):
+                begun = message
+            elif begun is not None:
+                body = json.dumps(error_object(message.get("body", b"").decode(), begun["status"])).encode()
+                headers = MutableHeaders(raw=begun["headers"])
+                headers["content-type"], headers["content-length"] = "application/json", str(len(body))
+                start, begun = begun, None
+                await send(start)
+                await send({"type": "http.response.body", "body": body})
+            else:
+                await send(message)
+
+        await self.app(scope, receive, changed)
+
+
+def _is_plain(message: Message) -> bool:
+    return MutableHeaders(raw=message["headers"]).get("content-type", "").startswith("text/plain")
