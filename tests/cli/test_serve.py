@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
+import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from conftest import Run, environment
 
 
-@pytest.fixture
-def server(words: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+@contextmanager
+def serving(words: Path, *options: str) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """The address of a server, and its process."""
     command = [sys.executable, "-m", "nlptools", "serve", str(words), "--port", "0", "--threads", "1", "--name", "tiny"]
+    command += options
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment()) as process:
         assert process.stderr is not None
         line = process.stderr.readline()
@@ -25,6 +33,75 @@ def server(words: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         assert match, line + process.stderr.read()
         yield match[1], process
         process.kill()
+
+
+@pytest.fixture
+def server(words: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    with serving(words) as started:
+        yield started
+
+
+def post(address: str, body: dict[str, Any]) -> bytes:
+    """The head and the body of a request, of which the server would close the connection."""
+    data = json.dumps(body).encode()
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(data)}\r\n\r\n"
+    )
+    return head.encode() + data
+
+
+def connected(address: str) -> socket.socket:
+    place = urlsplit(address)
+    return socket.create_connection((place.hostname, place.port), timeout=60)
+
+
+def rest(connection: socket.socket) -> bytes:
+    """What the server still sends before it closes the connection."""
+    parts = []
+    with contextlib.suppress(ConnectionResetError):
+        while part := connection.recv(65536):
+            parts.append(part)
+    return b"".join(parts)
+
+
+def test_clients_that_hang_up_or_dawdle_lose_only_their_own_connection(words: Path) -> None:
+    with serving(words, "--timeout", "1") as (address, process):
+        stream = post(address, {"prompt": "w1", "max_tokens": 500, "stream": True, "n": 8})
+        for n in range(24):
+            with connected(address) as connection:
+                connection.sendall(stream)
+                if n % 2:
+                    connection.recv(100)
+                # a reset, as of a client that was killed
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        # a byte at a time: the beginning of the head, and the beginning of the body
+        whole = post(address, {"prompt": "w1"})
+        for given in (b"P", b"POST /v1/comp", whole[:-5]):
+            with connected(address) as connection:
+                connection.sendall(given)
+                answer = rest(connection)
+            assert answer.startswith(b"HTTP/1.1 408 ") and json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        with connected(address) as connection:  # which says nothing
+            assert rest(connection) == b""
+        with connected(address) as connection:
+            connection.sendall(b"this is no HTTP\r\n\r\n")
+            answer = rest(connection)
+        assert answer.startswith(b"HTTP/1.1 400 ") and json.loads(answer.partition(b"\r\n\r\n")[2])["error"]
+        # a client that reads nothing of a large answer
+        with connected(address) as connection:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            echo = {"prompt": "x" * 200_000, "echo": True, "n": 100, "max_tokens": 1}
+            connection.sendall(post(address, echo))
+            poll = select.poll()
+            poll.register(connection, select.POLLHUP | select.POLLERR)
+            assert poll.poll(60_000)
+        with connected(address) as connection:
+            connection.sendall(whole)
+            assert rest(connection).startswith(b"HTTP/1.1 200 ")
+        assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        assert process.returncode == -signal.SIGTERM
 
 
 def test_the_official_client_talks_to_it(server: tuple[str, subprocess.Popen[str]]) -> None:
@@ -49,4 +126,4 @@ def test_what_cannot_be_served_is_one_line(call: Run, words: Path, tmp_path: Pat
         done = call("serve", words, "--port", taken.getsockname()[1])
     assert done.code == 69 and "address already in use" in done.err and done.err.count("\n") == 1
     done = call("serve", tmp_path / "nothing", "--port", 0)
-    assert done.code == 66 and done.err.count("\n") == 1
+    assert done.code == 66 and done.err.startswith("nlptools serve: ") and "no such model directory" in done.err

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 
 from nlptools import messages
-from nlptools.configs import Compute
+from nlptools.configs import Compute, duration
 from nlptools.configs.serve import Serve
 from nlptools.errors import Unavailable, reason
 
@@ -22,7 +27,8 @@ def run(path: str, settings: Serve, compute: Compute) -> None:
     try:
         import uvicorn
 
-        from nlptools.inference.serving.app import application
+        from nlptools.inference.serving.app import GRACE, application
+        from nlptools.inference.serving.connections import Connection
     except ImportError as error:
         raise Unavailable(f"serve needs the package {error.name}", extra="serve") from error
     from nlptools.inference.serving.service import Service
@@ -33,15 +39,28 @@ def run(path: str, settings: Serve, compute: Compute) -> None:
         listening = socket.create_server((settings.host, settings.port), family=family)
     except OSError as error:
         raise Unavailable(f"cannot listen on {settings.host}, port {settings.port}: {reason(error)}") from error
-    with listening:
+    with listening, _broken_pipes_ignored():
         service = Service.open(path, settings, compute)
         with Worker(service.compute, batch_size=settings.batch_size, most_waiting=settings.most_waiting) as worker:
             host = f"[{settings.host}]" if ":" in settings.host else settings.host
             messages.note(f"{service.name}: http://{host}:{listening.getsockname()[1]}/v1")
             config = uvicorn.Config(
                 application(service, worker, settings),
-                log_level="warning",
+                http=partial(Connection, duration(settings.timeout), 2 * GRACE),  # type: ignore[arg-type]
+                ws="none",
+                log_level="error",
                 access_log=False,
                 timeout_graceful_shutdown=_GRACE,
             )
+            logging.getLogger("asyncio").setLevel(logging.ERROR)  # else a line for each write to a client that has left
             uvicorn.Server(config).run(sockets=[listening])
+
+
+@contextmanager
+def _broken_pipes_ignored() -> Iterator[None]:
+    """A client that leaves ends its own connection, not the process, which SIGPIPE would end."""
+    before = signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPIPE, before)
