@@ -114,6 +114,24 @@ def text_column(texts: str, multiple: bool = True) -> Any:
     )
 
 
+def delimiter(text: str) -> str:
+    """The character that --delimiter names. Raises UsageError."""
+    character = {"tab": "\t", "\\t": "\t"}.get(text, text)
+    if len(character) != 1 or character in '"\r\n':
+        raise UsageError(f"--delimiter {text!r}: expected one character, such as ';', or tab")
+    return character
+
+
+def delimiter_option() -> Any:
+    """The option --delimiter."""
+    return option(
+        None,
+        "Fields of CSV are between these characters, such as ';', or tab. Such a file is CSV, whatever its name.",
+        metavar="CHAR",
+        check=delimiter,
+    )
+
+
 LARGEST = 2**31 - 1  # fits a C int, which is what some libraries expect
 LARGEST_SEED = 2**63 - 1
 LARGEST_FLOAT = 1e12

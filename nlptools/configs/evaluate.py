@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
 
-from nlptools.configs import LARGEST_SEED, confidence, option
+from nlptools.configs import LARGEST_SEED, confidence, delimiter_option, option
 from nlptools.configs.metrics import FAMILIES, Request, is_metric, takers, title
 from nlptools.errors import UsageError
 
@@ -70,6 +70,7 @@ class Source:
     gold_column: str | None = option(None, "The same of GOLD.", metavar="NAME")
     header: bool = option(False, "The first line of PREDICTIONS names the columns.")
     gold_header: bool = option(False, "The first line of GOLD names the columns.")
+    delimiter: str | None = delimiter_option()
     escaped: bool = option(False, "Texts have \\n, \\t and \\\\ for newline, tab and backslash.")
 
 

@@ -19,8 +19,8 @@ _AVERAGED_NAMES = tuple(f"{score}_{average}" for average in ("macro", "micro", "
 LINES, TEXTS, TAGS = "labels or numbers, one per line", "texts, one per line", "tagged sentences in columns"
 ANSWERS, TOKENS = "questions and answers as JSON", "log-probabilities and numbers of tokens, one line each"
 READ_OPTIONS = {  # options for reading, by what a file holds
-    LINES: ("column", "gold_column", "header", "gold_header"),
-    TEXTS: ("column", "gold_column", "header", "gold_header", "escaped"),
+    LINES: ("column", "gold_column", "header", "gold_header", "delimiter"),
+    TEXTS: ("column", "gold_column", "header", "gold_header", "delimiter", "escaped"),
     TAGS: ("skip_docstart",),
 }
 

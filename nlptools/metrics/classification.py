@@ -12,7 +12,7 @@ Shapes: N examples, B sums (resamples), L labels, K cells of the confusion matri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -20,9 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from nlptools import messages
 from nlptools.configs.evaluate import AVERAGES, Evaluate
 from nlptools.configs.metrics import AVERAGED, FAMILIES, Request
 from nlptools.errors import UsageError, shown
+from nlptools.formats import values
 from nlptools.metrics.metric import (
     Categories,
     Data,
@@ -106,18 +108,44 @@ def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Eva
             averaged = request.metric in AVERAGED and average != "binary"
             name = f"{request.metric}_{average}" if averaged else request.metric
             wanted.append((name, name))
+    spelling, gold, predicted = compared(data.references, data.predictions, data.paths)
+    positive = options.positive
     evaluation = evaluate(
-        data.references,
-        data.predictions,
+        gold,
+        predicted,
         [name for name, _ in wanted],
-        labels=options.labels or None,
-        positive=options.positive,
+        labels=[spelling.get(values.key(label), label) for label in options.labels] or None,
+        positive=positive if positive is None else spelling.get(values.key(positive), positive),
         paths=data.paths,
     )
     chosen: list[str] = []
     for _, value in wanted:
         chosen += [name for name in evaluation.names if name.startswith(value)] if value.endswith(":") else [value]
     return select(evaluation, chosen, chosen)
+
+
+def compared(
+    gold: Sequence[str], predicted: Sequence[str], paths: Paths
+) -> tuple[Mapping[str, str], list[str], list[str]]:
+    """See `values.compared`; warns if the two sides share no label.
+
+    Raises:
+        DataError: a label is NaN or infinity, while the others are numbers; names the line.
+    """
+    for side, path in zip((gold, predicted), paths, strict=True):
+        if missing := values.without_value(side):
+            index = next(i for i, label in enumerate(side) if label in missing)
+            raise refuse(f"expected a label, got {shown(side[index])}", path, index)
+    spelling, gold, predicted = values.compared(gold, predicted)
+    warn_apart(gold, predicted)
+    return spelling, gold, predicted
+
+
+def warn_apart(gold: Sequence[str], predicted: Sequence[str]) -> None:
+    """Warn if gold labels and predicted ones have no label in common."""
+    names = [sorted(set(side)) for side in (gold, predicted)]
+    if all(names) and not set(names[0]) & set(names[1]):
+        messages.warn(f"gold has {_some(names[0])}, predictions have {_some(names[1])}: no label in common")
 
 
 # -- reading labels ---------------------------------------------------------------------------------------------------

@@ -5,18 +5,18 @@ The table of metrics is `configs/metrics.py`. The module of a metric is imported
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from importlib import import_module
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from nlptools.configs.evaluate import Evaluate, Source, check_taken
 from nlptools.configs.metrics import ANSWERS, FAMILIES, LINES, TAGS, TOKENS, Request, parse
 from nlptools.errors import DataError, UsageError, display
 from nlptools.files import line_records, streams
-from nlptools.formats import records
+from nlptools.formats import records, values
 from nlptools.metrics.metric import Data, Evaluation
-from nlptools.metrics.paired import Headed
+from nlptools.metrics.paired import Records
 
 
 def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = None, **options: Any) -> Evaluation:
@@ -56,9 +56,27 @@ def evaluate(metric: str | Sequence[str], predictions: Any, references: Any = No
         raise UsageError("expected predictions as a list, not as one string")
     data = Data(predictions, references)
     if family.reads == LINES:  # labels and numbers as text, as in files
-        predictions, references = ([x if isinstance(x, str) else str(x) for x in side] for side in data[:2])
-        data = Data(predictions, references)
+        data = Data(_spelled(predictions, "predictions"), _spelled(references, "references"))
     return _compute(groups[0], data, settings)
+
+
+@runtime_checkable
+class _Scalar(Protocol):
+    """A number of numpy or torch."""
+
+    def item(self) -> object:
+        """The number of Python."""
+
+
+def _spelled(side: Iterable[object], name: str) -> list[str]:
+    """Values as text. Raises DataError for None, NaN and infinity."""
+    spelled = []
+    for number, each in enumerate(side, 1):
+        value = each.item() if isinstance(each, _Scalar) else each
+        if value is None or not values.is_finite(value):
+            raise DataError(f"{name}: number {number} is {value}, expected a label or a finite number")
+        spelled.append(values.text(value))
+    return spelled
 
 
 def evaluate_files(
@@ -109,8 +127,12 @@ def _read_lines(source: Source, predictions: str, errors: str) -> Data:
     """The lines of PREDICTIONS and of each GOLD, or one of their columns."""
     named = [bool(name) and not name.isdecimal() for name in (source.column or "", source.gold_column or "")]
     source = replace(source, header=source.header or named[0], gold_header=source.gold_header or named[1])
-    right = _read_column(predictions, source.column, source.header, errors)
-    left = [_read_column(path, source.gold_column, source.gold_header, errors) for path in source.reference]
+    right, right_lines = _read_column(predictions, source.column, source.header, errors, source.delimiter)
+    read = [
+        _read_column(path, source.gold_column, source.gold_header, errors, source.delimiter)
+        for path in source.reference
+    ]
+    left = [lines for lines, _ in read]
     if any(len(lines) != len(right) for lines in left):
         counts = [*zip(source.reference, map(len, left)), (predictions, len(right))]
         listed = ", ".join(f"{display(path)} has {count}" for path, count in counts)
@@ -121,12 +143,19 @@ def _read_lines(source: Source, predictions: str, errors: str) -> Data:
     if source.escaped:
         right, left = [*map(line_records.unescape, right)], [[*map(line_records.unescape, lines)] for lines in left]
     gold = source.reference[0]
-    paths = (Headed(gold) if source.gold_header else gold, Headed(predictions) if source.header else predictions)
-    return Data(right, left, paths)
+    return Data(right, left, (Records(gold, read[0][1]), Records(predictions, right_lines)))
 
 
-def _read_column(path: str, column: str | None, header: bool, errors: str) -> list[str]:
-    """The lines of a file without its header, or their fields in `column`. Raises DataError."""
+def _read_column(
+    path: str, column: str | None, header: bool, errors: str, delimiter: str | None
+) -> tuple[list[str], Sequence[int]]:
+    """The lines of a file without its header, or their fields in `column`; and the number of each line. Raises DataError."""
     if column is None:
-        return list(streams.lines(path, errors))[int(header) :]
-    return [fields[0] for _, fields in records.columns_of(path, [column], errors, header)]
+        lines = list(streams.lines(path, errors))[int(header) :]
+        return lines, range(1 + header, len(lines) + 1 + header)
+    fields: list[str] = []
+    numbers: list[int] = []
+    for number, (field,) in records.columns_of(path, [column], errors, header, delimiter):
+        fields.append(field)
+        numbers.append(number)
+    return fields, numbers

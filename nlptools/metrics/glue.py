@@ -16,6 +16,7 @@ import numpy as np
 from nlptools.configs.evaluate import Evaluate
 from nlptools.configs.metrics import Request
 from nlptools.errors import shown
+from nlptools.formats import values
 from nlptools.formats.glue import GLUE, GlueTask, find
 from nlptools.metrics import classification, correlation
 from nlptools.metrics.metric import Data, Evaluation, Floats, Paths, Table, select, titles
@@ -61,7 +62,14 @@ def evaluate(task: str, gold: Sequence[str], predicted: Sequence[str], *, paths:
 
 def requested(requests: Sequence[Request], data: Data, options: Evaluate) -> Evaluation:
     """The metrics of one task that `nlptools evaluate` is asked for."""
-    evaluation = evaluate(requests[0].metric, data.references, data.predictions, paths=data.paths)
+    gold, predicted = data.references, data.predictions
+    task = GLUE[find(requests[0].metric)]
+    if task.labels:
+        truth = {"false": "0", "true": "1"} if task.labels == ("0", "1") else {}
+        gold, predicted = ([truth.get(key, key) for key in map(values.key, side)] for side in (gold, predicted))
+        words = dict(zip(task.words, task.labels))
+        classification.warn_apart(*([words.get(label, label) for label in side] for side in (gold, predicted)))
+    evaluation = evaluate(requests[0].metric, gold, predicted, paths=data.paths)
     return select(evaluation, *titles(requests, evaluation.names))
 
 

@@ -10,13 +10,25 @@ from nlptools.errors import DataError, UsageError, shown
 from nlptools.metrics.metric import Paths, Values
 
 
-class Headed(str):
-    """The name of a file whose first line is a header: its examples begin in the second."""
+class Records(str):
+    """The name of a file of records.
+
+    Attributes:
+        lines: the number of the first line of each.
+    """
+
+    lines: Sequence[int]
+
+    def __new__(cls, name: str, lines: Sequence[int]) -> Records:
+        """The name, with the numbers of the lines."""
+        made = super().__new__(cls, name)
+        made.lines = lines
+        return made
 
 
 def refuse(message: str, path: str | None, index: int) -> DataError:
     """The error for the example at `index` (from 0): names the file, if known, and the line (from 1)."""
-    line = index + (2 if isinstance(path, Headed) else 1)
+    line = path.lines[index] if isinstance(path, Records) else index + 1
     return DataError(message, path=path, line=line) if path is not None else DataError(f"line {line}: {message}")
 
 

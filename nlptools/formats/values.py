@@ -1,0 +1,95 @@
+"""Values of files as text: one spelling for a value, whatever the type that its file has for it.
+
+JSON, Parquet and Python have numbers and truth values, tables have their spellings. `text` spells a typed value: 1, 1.0 and
+Decimal("1.00") are "1", True is "true". Text is unchanged, so that labels are printed as the file has them. `key` compares
+labels: the spellings "1.0" and "1" are the same label, and so are "True", "TRUE" and "true".
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+
+_WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")  # as programs print whole numbers that they hold as floats
+_TRUTH = {"True": "true", "TRUE": "true", "False": "false", "FALSE": "false"}
+_BOOLEAN, _BINARY = ("false", "true"), ("0", "1")
+_EXACT = 1e16  # whole numbers below it have all their digits as a float
+
+
+def text(value: object) -> str:
+    """A value as text: text unchanged, numbers and truth values in their one spelling, other values as JSON."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return _BOOLEAN[value]
+    if isinstance(value, float) and math.isfinite(value):
+        return str(int(value)) if value.is_integer() and -_EXACT < value < _EXACT else repr(value)
+    if isinstance(value, Decimal) and value.is_finite():
+        return format(value.normalize(), "f")
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def is_finite(value: object) -> bool:
+    """False for NaN and the infinities as numbers, True for everything else."""
+    return not isinstance(value, (float, Decimal)) or math.isfinite(value)
+
+
+def is_number(label: str) -> bool:
+    """Whether a label is a finite number, as a decimal."""
+    try:
+        return math.isfinite(float(label)) and label.isascii() and "_" not in label
+    except ValueError:
+        return False
+
+
+def without_value(labels: Iterable[str]) -> set[str]:
+    """The labels that say that a number is missing: spellings of NaN and infinity, where all other labels are numbers.
+
+    In other files they are text: `nan` is also the code of a language.
+    """
+    odd = {label for label in labels if not is_number(label)}
+    return odd if odd != set(labels) and all(map(_is_float, odd)) else set()
+
+
+def _is_float(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return label.isascii() and "_" not in label
+
+
+def key(label: str) -> str:
+    """What equal labels have in common: whole numbers without a fraction, `true` and `false`, other text unchanged."""
+    if whole := _WHOLE.fullmatch(label):
+        return str(int(whole[1]))
+    return _TRUTH.get(label, label)
+
+
+def spellings(labels: Iterable[str]) -> dict[str, str]:
+    """The first spelling of each label, by its `key`."""
+    return {key(label): label for label in reversed(list(dict.fromkeys(labels)))}
+
+
+def compared(gold: Sequence[str], predicted: Sequence[str]) -> tuple[Mapping[str, str], list[str], list[str]]:
+    """Labels of both sides, those that are equal in one spelling: that of gold, if gold has it.
+
+    If one side has only true and false, and the other one only 0 and 1, then 1 is true, as in Python.
+
+    Returns:
+        The spelling of each key, the gold labels and the predicted ones.
+    """
+    sides = [dict.fromkeys(gold), dict.fromkeys(predicted)]
+    keys = [{key(label) for label in side} for side in sides]
+    names = spellings([*sides[0], *sides[1]])
+    for one, other in (_BOOLEAN, _BINARY), (_BINARY, _BOOLEAN):
+        if keys[0] <= set(one) and keys[1] <= set(other):
+            names = {k: names.get(k, k) for k in one}
+            names |= {k: names[one[i]] for i, k in enumerate(other)}
+    spelled = {label: names[key(label)] for side in sides for label in side}
+    return names, [spelled[label] for label in gold], [spelled[label] for label in predicted]
