@@ -103,8 +103,7 @@ def command(
         from nlptools.inference.loading import load
         from nlptools.text import chat_templates
 
-        settings = replace(generate, weights=None)
-        loaded = load(model, *more, compute=compute, settings=settings, errors=common.encoding_errors)
+        loaded = load(model, *more, compute=compute, settings=replace(generate, weights=None))
         blocks = line_ranges.lines_from(streams.all_blocks(names, common.encoding_errors), first, end)
         if isinstance(loaded, LanguageModel):
             translate.refuse()

@@ -7,7 +7,16 @@ from collections.abc import Iterable
 from dataclasses import MISSING, dataclass
 from typing import Any, ClassVar
 
-from nlptools.configs import LARGEST_FLOAT, Training, lora, option, redefined, text_classifiers, word_taggers
+from nlptools.configs import (
+    LARGEST_FLOAT,
+    Training,
+    delimiter_option,
+    lora,
+    option,
+    redefined,
+    text_classifiers,
+    word_taggers,
+)
 from nlptools.configs.chat import FORMATS
 from nlptools.configs.layers import layers
 from nlptools.configs.lora import LoRA
@@ -79,6 +88,7 @@ class Files:
         metavar="NAME",
     )
     header: bool = option(False, "The first line names the columns, even where the names are unknown.")
+    delimiter: str | None = delimiter_option()
     label_separator: str = option(",", "Separator of the labels of --multi-label.", metavar="TEXT")
 
 

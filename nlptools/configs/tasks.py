@@ -106,6 +106,16 @@ def changed(settings: Any, names: Iterable[str]) -> list[str]:
     return [f"--{name.replace('_', '-')}" for name in given]
 
 
+def changed_values(settings: Any, names: Iterable[str]) -> list[str]:
+    """As `changed`, with the values: the arguments that set these options again."""
+    arguments: list[str] = []
+    for name in names:
+        flags, value = changed(settings, [name]), getattr(settings, name)
+        for each in value if isinstance(value, tuple) else [value]:
+            arguments += flags if value is True else [*flags, str(each)] if flags else []
+    return arguments
+
+
 def check_options(task: str, settings: Any) -> None:
     """Raise UsageError for an option in the dataclass `settings` that `task` lacks and another task has."""
     own = ("class_weights", *_TEXT_OPTIONS) if task.startswith(GLUE) else TASKS[task].options

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nlptools import messages
-from nlptools.errors import DataError
+from nlptools.errors import DataError, UsageError, display
 from nlptools.files import atomic, streams
+from nlptools.files.layout_names import named_layout
 from nlptools.files.line_records import escape, unescape
 from nlptools.formats import records
 
@@ -29,7 +30,11 @@ def read_pairs(inputs: Sequence[str], errors: str = "strict", columns: Sequence[
         DataError: a line does not have exactly two fields, and what `streams.blocks` raises.
         InputError: see `streams.blocks`.
     """
-    for block in records.texts(inputs, columns, errors):
+    other = next((path for path in inputs if named_layout(path) in ("csv", "jsonl", "parquet")), None)
+    if other is not None and not columns:
+        message = f"{display(other)}: which columns have the sources and the targets?"
+        raise UsageError(message, hint="--text-column, given twice, names them")
+    for block in records.texts(inputs, columns, errors) if columns else streams.all_blocks(inputs, errors):
         rows = [line.split("\t") for line in block.lines]
         for number, row in enumerate(rows, block.start):
             if len(row) != 2:

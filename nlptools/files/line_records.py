@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from nlptools.errors import DataError
@@ -41,14 +42,37 @@ def csv_fields(line: str) -> list[str]:
     return [field.strip() for field in next(csv.reader([line]), [])]
 
 
+def csv_line(fields: Sequence[str], delimiter: str = ",") -> str:
+    """Fields as a record of CSV (RFC 4180), without its end: one with a delimiter, a quote or a line end is quoted."""
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter, lineterminator="\r\n").writerow(fields)  # quotes what contains either
+    return line.getvalue().removesuffix("\r\n")
+
+
 def parse_json_object(line: str, path: str, number: int, hint: str | None = None) -> dict[str, Any]:
     """Parse a line with a JSON object. Raises DataError, with file, line and `hint`, for anything else."""
     try:
-        value = json.loads(line)
+        value = json.loads(line, object_pairs_hook=_once)
+    except _Twice as error:
+        twice = f"two values have the key {str(error)!r}"
+        raise DataError(twice, path=path, line=number, hint="give each value a key of its own") from None
     except (ValueError, RecursionError) as error:
         raise DataError(f"not valid JSON: {error}", path=path, line=number, hint=hint) from None
     if not isinstance(value, dict):
         raise DataError(f"expected a JSON object, found {type(value).__name__}", path=path, line=number, hint=hint)
+    return value
+
+
+class _Twice(ValueError):
+    """A key that an object has twice."""
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON. Raises _Twice."""
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _Twice(next(key for key in keys if keys.count(key) > 1))
     return value
 
 

@@ -52,12 +52,17 @@ def hold_text(lines: Sequence[str]) -> str:
 
 
 def blocks(
-    path: str | Path, errors: str = "strict", size: int = BLOCK_BYTES, keep_bom: bool = False, counted: bool = True
+    path: str | Path,
+    errors: str = "strict",
+    size: int = BLOCK_BYTES,
+    keep_bom: bool = False,
+    counted: bool = True,
+    keep_returns: bool = False,
 ) -> Iterator[Block]:
     """The lines of `path` (`-`: standard input), in blocks of roughly `size` bytes.
 
     `keep_bom`: keep a byte order mark at the start as the character U+FEFF. `counted`: the lines are records, whose
-    processing is reported as progress.
+    processing is reported as progress. `keep_returns`: keep the `\\r` before the end of a line.
 
     Raises:
         InputError: no such file, a directory, unreadable.
@@ -77,7 +82,7 @@ def blocks(
         lines = text.split("\n")
         if not lines[-1]:
             lines.pop()
-        if "\r" in text:
+        if "\r" in text and not keep_returns:
             lines = [line[:-1] if line.endswith("\r") else line for line in lines]
         if counted:
             progress.read(name, len(chunk), len(lines))
@@ -226,6 +231,11 @@ def open_bytes(name: str) -> io.BufferedReader:
         return compression.decompressed(open(name, "rb"), name)
     except OSError as error:
         raise InputError(f"{display(name)}: {reason(error)}") from None
+
+
+def regular_file(paths: Iterable[str | None]) -> str | None:
+    """The first of `paths` that is a file which can be read again."""
+    return next((path for path in paths if path is not None and path != "-" and os.path.isfile(path)), None)
 
 
 def is_pipe_or_device(path: str) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from nlptools.errors import shown
-from nlptools.formats import records
+from nlptools.formats import records, values
 from nlptools.formats.examples import Choice
 from nlptools.formats.layouts import layout_of
 from nlptools.formats.lines import Lines
@@ -44,9 +44,9 @@ def read_choices(path: str, options: Options, errors: str = "strict") -> Iterato
 
 def read_records(path: str, options: Options, errors: str = "strict") -> Iterator[tuple[Mapping[str, Any], Choice]]:
     """The records of a file as they are, and their examples. Raises as `read_choices`."""
-    layout = layout_of("choice", path, options.layout)
+    layout = layout_of("choice", path, options.layout, options.delimiter)
     lines = Lines(path, errors)
-    for number, record in records.objects(lines, layout):
+    for number, record in records.objects(lines, layout, options.delimiter):
         yield record, _choice(record, lines, number, options)
 
 
@@ -79,7 +79,8 @@ def _endings(record: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _label(raw: Any, count: int, lines: Lines, number: int, options: Options) -> int | None:
-    if raw is None or raw == "" or str(raw) == "-1":
+    raw = raw if raw is None or not values.is_finite(raw) else values.key(values.text(raw))
+    if raw is None or raw in ("", "-1") or not values.is_finite(raw):
         if options.labelled:
             raise lines.refuse(number, "no label", "each example of training and validation data needs one")
         return None

@@ -35,6 +35,23 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Columns:
+    """Which columns of a file have the texts and the label.
+
+    Attributes:
+        texts: names in the header, keys of objects, or numbers from 1.
+        label: the same of the label; "" if there is none.
+        width: how many columns the first line has, if they have no names; else 0.
+        delimiter: of CSV; "" for other layouts.
+    """
+
+    texts: tuple[str, ...]
+    label: str = ""
+    width: int = 0
+    delimiter: str = ""
+
+
+@dataclass(frozen=True)
 class TextExample:
     """One text (`classify`, `regress`) or two (`pair`, `regress`), and their label.
 
@@ -46,6 +63,7 @@ class TextExample:
         labels: all its classes if an example can have several; `label` is None then.
         header: the fields of the first line of its file, if that is a header.
         layout: of `columns`: "table" (between tabs), "csv" or "jsonl".
+        read: the columns of its file that were read, if it has columns.
     """
 
     texts: tuple[str, ...]
@@ -56,6 +74,7 @@ class TextExample:
     labels: tuple[str, ...] = ()
     header: tuple[str, ...] = ()
     layout: str = "table"
+    read: Columns | None = None
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,18 @@ _SUFFIXES = {  # of each task, tried in order
 }
 
 
-def layout_of(task: str, path: str, layout: str = "auto") -> str:
-    """The layout of a file of a task: `layout` unless it is auto, else by the suffix of the file.
+def layout_of(task: str, path: str, layout: str = "auto", delimiter: str | None = None) -> str:
+    """The layout of a file of a task: CSV with a `delimiter`, `layout` unless it is auto, else by the suffix of the file.
 
     Raises:
-        UsageError: a layout that the task does not have.
+        UsageError: a layout that the task does not have, or a delimiter that the layout does not have.
     """
+    if delimiter:
+        if "csv" not in TASKS[task].layouts or layout not in ("auto", "csv"):
+            raise UsageError(
+                f"--delimiter is for CSV, not for {f'task {task}' if layout in ('auto', 'csv') else layout}"
+            )
+        return "csv"
     if layout != "auto":
         if layout not in TASKS[task].layouts:
             known = ", ".join(TASKS[task].layouts)

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 from itertools import chain
 
 from nlptools import messages
-from nlptools.errors import DataError, UsageError
+from nlptools.errors import DataError, UsageError, display, shown
 from nlptools.files import streams
 from nlptools.formats.examples import Place
 
 _ESCAPED = re.compile("[\udc80-\udcff]")
+RETURNS = "the lines of the file end at a carriage return alone, as on an old Mac, expected line feeds"
+RETURNS_HINT = "tr '\\r' '\\n' < FILE > NEW"
 _COLUMN_HINT = "give a name, or a number from 1; -1 is the last"
 
 
@@ -25,15 +27,18 @@ class Lines:
 
     Attributes:
         latin: lines that are not UTF-8 are Latin-1, as in TREC's files; may be set until the lines are read.
+        keep_returns: keep the carriage return before the end of a line, which a quoted field of CSV may contain; may be set
+            until the lines are read.
     """
 
     path: str
     errors: str = "strict"
     latin: bool = False
+    keep_returns: bool = False
 
     def __post_init__(self) -> None:
         # Bytes that are not UTF-8 stay recognizable until the layout is known.
-        self._blocks = streams.blocks(self.path, "surrogateescape")
+        self._blocks = streams.blocks(self.path, "surrogateescape", keep_returns=True)
 
     def first(self) -> str | None:
         """The first line, None in an empty file."""
@@ -41,7 +46,17 @@ class Lines:
         if block is None:
             return None
         self._blocks = chain([block], self._blocks)
-        return _ESCAPED.sub("\ufffd", block.lines[0])
+        return _ESCAPED.sub("\ufffd", block.lines[0].removesuffix("\r"))
+
+    def refuse_old_mac(self) -> None:
+        """Raise DataError for a table whose lines end at carriage returns alone: one long line to us."""
+        block = next(self._blocks, None)
+        if block is None:
+            return
+        self._blocks = chain([block], self._blocks)
+        rows = block.lines[0].rstrip("\r").split("\r")
+        if len(block.lines) == 1 and len(rows) > 1 and len({row.count("\t") for row in rows}) == 1 and "\t" in rows[0]:
+            raise self.refuse(1, RETURNS, RETURNS_HINT)
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
         """Number, from 1, and text of each line.
@@ -53,18 +68,23 @@ class Lines:
             for number, line in enumerate(block.lines, block.start):
                 if not line.isascii() and _ESCAPED.search(line):
                     line = self._decode(number, line)
-                yield number, line
+                yield number, line if self.keep_returns else line.removesuffix("\r")
 
-    def until_blank_end(self) -> Iterator[tuple[int, str]]:
-        """As iteration, without the blank lines at the end. Raises DataError for one before the end."""
-        blank = 0
+    def filled(self) -> Iterator[tuple[int, str]]:
+        """As iteration, without blank lines; those before the end are counted in a note."""
+        blank = skipped = 0
         for number, line in self:
             if not line.strip():
-                blank = blank or number
-            elif blank:
-                raise self.refuse(blank, "an empty line", "remove it")
+                blank += 1
             else:
+                skipped, blank = skipped + blank, 0
                 yield number, line
+        self.note_skipped(skipped)
+
+    def note_skipped(self, count: int) -> None:
+        """Say how many empty lines were skipped, if any."""
+        if count:
+            messages.note(f"{display(self.path)}: skipped {messages.counted(count, 'empty line')}")
 
     def _decode(self, number: int, line: str) -> str:
         raw = line.encode("utf-8", "surrogateescape")
@@ -83,14 +103,46 @@ class Lines:
         return Place(self.path, number)
 
 
+def header_names(fields: Sequence[str], path: str, line: int = 1) -> list[str]:
+    """The names of columns in a header, without spaces around them. Raises DataError for two of the same name."""
+    names = [name.strip() for name in fields]
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise DataError(
+            f"two columns have the name {shown(twice)}", path=path, line=line, hint="give each column a name of its own"
+        )
+    return names
+
+
+def delimiter_hint(fields: Sequence[str], delimiter: str) -> str | None:
+    """What to do if the one field of a line of CSV has other delimiters in it; None if nothing is odd."""
+    if len(fields) != 1 or not delimiter:
+        return None
+    others = {
+        "\t": "tabs: --layout table or --delimiter tab",
+        ";": "semicolons: --delimiter ';'",
+        "|": "bars: --delimiter '|'",
+    }
+    others[","] = "commas: --delimiter ,"
+    return next(
+        (f"fields between {text}" for mark, text in others.items() if mark in fields[0] and mark != delimiter), None
+    )
+
+
 def column_number(column: str, header: Sequence[str], width: int, path: str) -> int:
     """The place, from 0, of `column` (a name in `header`, or a number from 1, -1 the last) in lines of `width` fields.
 
     Raises:
-        DataError: there is no such column in the file.
+        DataError: there is no such column in the file, or there are two whose names differ in case only.
         UsageError: 0.
     """
-    lowered = [name.strip().lower() for name in header]
+    names = [name.strip() for name in header]
+    if column in names:
+        return names.index(column)
+    lowered = [name.lower() for name in names]
+    if lowered.count(column.lower()) > 1:
+        message = f"several columns are called {column!r}, in upper or lower case"
+        raise DataError(message, path=path, line=1, hint="write the name as it is in the first line")
     if column.lower() in lowered:
         return lowered.index(column.lower())
     if re.fullmatch(r"-?[0-9]+", column):
@@ -102,4 +154,5 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
             raise DataError(message, path=path, line=1, hint=_COLUMN_HINT)
         return number - 1 if number > 0 else width + number
     named = f"the columns are {', '.join(header)}" if header else "the first line does not name it"
-    raise DataError(f"no column {column!r}: {named}", path=path, line=1, hint=_COLUMN_HINT)
+    hint = delimiter_hint(header, ",") or _COLUMN_HINT
+    raise DataError(f"no column {column!r}: {named}", path=path, line=1, hint=hint)

@@ -34,7 +34,7 @@ from nlptools.errors import display, shown
 from nlptools.formats import records
 from nlptools.formats.examples import Answer, Place, Question
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import Lines, header_names
 from nlptools.formats.qamr import COLUMNS, read_qamr
 from nlptools.formats.reading_options import Options
 from nlptools.formats.squad import At, JsonFile, walk
@@ -53,7 +53,7 @@ def read_questions(path: str, options: Options, errors: str = "strict") -> Itera
         UsageError: a layout that the task does not have.
     """
     lines = Lines(path, errors)
-    layout = layout_of("answer", path, options.layout)
+    layout = layout_of("answer", path, options.layout, options.delimiter)
     if layout == "table" and options.layout == "auto":
         layout = _recognized(lines.first() or "")
     moved: Counter[str] = Counter()
@@ -67,7 +67,7 @@ def read_questions(path: str, options: Options, errors: str = "strict") -> Itera
         for number, value in records.objects(lines, layout):
             yield _of_object(value, At(path, number), options, moved)
     else:
-        yield from _of_rows(lines, layout == "csv", options, moved)
+        yield from _of_rows(lines, records.delimiter_of(layout, options.delimiter), options, moved)
     if moved:
         count, lost = messages.counted(moved["moved"], "answer"), moved["lost"]
         messages.warn(
@@ -85,12 +85,13 @@ def _recognized(first: str) -> str:
         return "squad"
 
 
-def _of_rows(lines: Lines, comma: bool, options: Options, moved: Counter[str]) -> Iterator[Question]:
+def _of_rows(lines: Lines, delimiter: str, options: Options, moved: Counter[str]) -> Iterator[Question]:
     """The questions in a table of question, context and perhaps answer."""
     places: Sequence[int] = range(len(_NAMES))
-    for number, fields in records.rows(lines, comma):
+    for count, (number, fields) in enumerate(records.rows(lines, delimiter)):
         named = [name.strip().lower() for name in fields]
-        if number == 1 and set(_NAMES[:2]) <= set(named):
+        if not count and set(_NAMES[:2]) <= set(named):
+            header_names(fields, lines.path)
             places = [named.index(name) for name in _NAMES if name in named]
             continue
         if fields == [""]:

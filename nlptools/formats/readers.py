@@ -31,6 +31,7 @@ from nlptools.formats.conll import read_columns
 from nlptools.formats.examples import Example
 from nlptools.formats.gap import read_coreference
 from nlptools.formats.glue import glue_task
+from nlptools.formats.layouts import layout_of
 from nlptools.formats.preferences import read_demonstrations, read_preferences, read_rankings
 from nlptools.formats.questions import read_questions
 from nlptools.formats.reading_options import Options
@@ -68,6 +69,8 @@ def read(task: str, names: Sequence[str], options: Options | None = None, errors
         options, task = replace(options, layout=task), glue_task(task).task
     if task not in READERS:
         raise UsageError(f"no such task: {task!r}, expected one of {', '.join(READERS)} or glue/NAME")
+    if options.delimiter:
+        layout_of(task, "", options.layout, options.delimiter)
     return _all(READERS[task], streams.check_inputs(names), options, errors)
 
 

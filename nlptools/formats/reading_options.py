@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nlptools.configs.finetuning import Files
+from nlptools.formats.examples import Columns
 
 
 @dataclass(frozen=True)
@@ -14,6 +15,7 @@ class Options(Files):
     Attributes:
         labelled: the examples must have labels. False: they may; missing ones are None.
         texts: number of texts of an example of the task regress; 0: as many as the file has.
+        learned: the columns that a model was trained on, which a file to predict has as well if it names them.
         role_spans: of the task roles, see `finetune --role-spans`.
         multi_label: an example has any number of classes, in JSON as a list, else joined by `label_separator`.
     """
@@ -22,3 +24,4 @@ class Options(Files):
     multi_label: bool = False
     texts: int = 0
     role_spans: str = "heads"
+    learned: Columns | None = None

@@ -16,11 +16,12 @@ from typing import Any
 
 from nlptools.configs.prompting import INPUT, OUTPUT
 from nlptools.errors import UsageError
-from nlptools.files import compression, line_records
+from nlptools.files import line_records
+from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.formats import examples as kinds
 from nlptools.formats import readers, records
 from nlptools.formats.examples import Place
-from nlptools.formats.lines import Lines, column_number
+from nlptools.formats.lines import Lines, column_number, header_names
 from nlptools.formats.reading_options import Options
 
 _LAYOUTS = ("table", "csv", "jsonl", "parquet")
@@ -63,7 +64,7 @@ def read(
 
 
 def _records(lines: Lines, names: Collection[str], options: Options) -> Iterator[Record]:
-    layout = _layout(lines, options.layout)
+    layout = _layout(lines, options)
     if layout in records.OBJECTS:
         for number, value in records.objects(lines, layout):
             fields = {name: _text(each) for name, each in value.items() if each is not None}
@@ -72,18 +73,22 @@ def _records(lines: Lines, names: Collection[str], options: Options) -> Iterator
                     fields[name] = fields[column]
             yield Record(lines.place(number), fields, value if layout == "jsonl" else {})
     else:
-        yield from _rows(lines, layout == "csv", names, options)
+        yield from _rows(lines, records.delimiter_of(layout, options.delimiter), names, options)
 
 
-def _layout(lines: Lines, layout: str) -> str:
-    """`layout` unless it is auto, else by the name of the file, or a first line that begins as a JSON object."""
+def _layout(lines: Lines, options: Options) -> str:
+    """CSV with `options.delimiter`, else `options.layout` unless it is auto, else by the name of the file, or a first line
+    that begins as a JSON object.
+    """
+    layout = options.layout
     if layout not in ("auto", *_LAYOUTS):
         raise UsageError(f"no layout {layout!r} without --task, expected auto, {', '.join(_LAYOUTS)}")
-    if layout != "auto":
-        return layout
-    name = compression.without_suffix(lines.path)
-    known = next((kind for end, kind in records.SUFFIXES.items() if name.endswith(end)), None)
-    return known or ("jsonl" if (lines.first() or "").startswith('{"') else "table")
+    if layout != "auto" or options.delimiter:
+        return "csv" if options.delimiter else layout
+    known = named_layout(lines.path)
+    if known in TABLES:
+        return known
+    return "jsonl" if (lines.first() or "").startswith('{"') else "table"
 
 
 def _columns(options: Options) -> tuple[str | None, str | None]:
@@ -93,22 +98,23 @@ def _columns(options: Options) -> tuple[str | None, str | None]:
     return next(iter(options.text_column), None), options.label_column
 
 
-def _rows(lines: Lines, comma: bool, names: Collection[str], options: Options) -> Iterator[Record]:
-    rows = records.rows(lines, comma)
+def _rows(lines: Lines, delimiter: str, names: Collection[str], options: Options) -> Iterator[Record]:
+    rows = records.rows(lines, delimiter)
     first = next(rows, None)
     if first is None:
         return
     columns = _columns(options)
     given = [column for column in columns if column is not None and not column.lstrip("-").isdecimal()]
     named = {name for name in names if not name.isdecimal()} | set(given)
-    header = first[1] if options.header or given or (named and named <= set(first[1])) else []
+    is_header = options.header or given or (named and named <= set(first[1]))
+    header = header_names(first[1], lines.path, first[0]) if is_header else []
     places = [
         None if column is None else column_number(column, header, len(first[1]), lines.path) for column in columns
     ]
     if not header:
         places = [number if place is None else place for number, place in enumerate(places)]
     for number, cells in rows if header else chain([first], rows):
-        texts = cells if comma else list(map(line_records.unescape, cells))
+        texts = cells if delimiter else list(map(line_records.unescape, cells))
         fields = {str(i): text for i, text in enumerate(texts, 1)} | dict(zip(header, texts))
         for name, place in zip((INPUT, OUTPUT), places):
             if place is not None and place < len(texts):

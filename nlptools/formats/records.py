@@ -10,53 +10,95 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
 from xml.parsers import expat
 
-from nlptools import messages
-from nlptools.configs import LARGEST
-from nlptools.errors import DataError, Unavailable, display
-from nlptools.files import compression, line_records, streams
+from nlptools import configs, messages
+from nlptools.errors import DataError, Unavailable, UsageError, display
+from nlptools.files import line_records, streams
+from nlptools.files.layout_names import TABLES, named_layout
 from nlptools.files.streams import Block
-from nlptools.formats.lines import Lines, column_number
+from nlptools.formats import values
+from nlptools.formats.lines import RETURNS, RETURNS_HINT, Lines, column_number, delimiter_hint, header_names
+from nlptools.formats.tables import TEXTS
 
 _ROWS = 1024  # of a block
 OBJECTS = ("jsonl", "parquet", "rte")
-SUFFIXES = {".csv": "csv", ".parquet": "parquet", ".jsonl": "jsonl", ".ndjson": "jsonl", ".xml": "rte"}
+TABS, COMMA = "", ","  # delimiters: fields between tabs without quotes, and CSV
+_DECLARED = re.compile(r"sep=(.)\r?")  # the first line of Excel's CSV
 
 
-def rows(lines: Lines, comma: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Number and fields of each line of a table between tabs, or with `comma` of each record of a CSV file.
+def delimiter_of(layout: str, delimiter: str | None = None) -> str:
+    """What is between the fields of a table: `delimiter` (`--delimiter`), else commas in CSV, and tabs without quotes."""
+    return configs.delimiter(delimiter) if delimiter else COMMA if layout == "csv" else TABS
+
+
+def rows(lines: Lines, delimiter: str = TABS) -> Iterator[tuple[int, list[str]]]:
+    """Number and fields of each record of a table: `TABS`, or of CSV with this delimiter.
+
+    CSV may begin with a line such as `sep=;`, which names another delimiter. An empty line is no record of CSV, unless it
+    has one column.
 
     Raises:
-        DataError: CSV with a quote that is not closed, or with a record of another number of fields than the first.
+        DataError: CSV with a quote that is not closed, or with a record of another number of fields than the first; lines
+            that end at carriage returns alone.
     """
-    if not comma:
+    if delimiter == TABS:
+        lines.refuse_old_mac()
         for number, line in lines:
             yield number, line.split("\t")
         return
-    csv.field_size_limit(LARGEST)
-    reader = csv.reader((line + "\n" for _, line in lines), strict=True)
-    number = width = 1
+    lines.keep_returns = True
+    csv.field_size_limit(configs.LARGEST)
+    numbered = iter(lines)
+    start, first = next(numbered, (0, ""))
+    if not start:
+        return
+    declared = _DECLARED.fullmatch(first)
+    source = numbered if declared else chain([(start, first)], numbered)
+    delimiter = declared[1] if declared else delimiter
+    yield from _csv(lines, (line + "\n" for _, line in source), delimiter, 1 if declared else 0)
+
+
+def _csv(lines: Lines, source: Iterable[str], delimiter: str, before: int) -> Iterator[tuple[int, list[str]]]:
+    """The records of CSV; `before`: the number of lines before the first one."""
+    reader = csv.reader(source, strict=True, delimiter=delimiter)
+    width = blank = skipped = 0
+    names: list[str] = []
+    end = 0
     try:
         for fields in reader:
-            width = len(fields) if number == 1 else width
+            number, end = before + end + 1, reader.line_num
+            if not fields and width != 1:
+                blank += 1
+                continue
+            skipped, blank = skipped + blank, 0
+            if not width:
+                width, names = max(1, len(fields)), fields
             if fields and len(fields) != width:
-                hint = "a field with a comma or a quote must be quoted"
+                hint = delimiter_hint(names, delimiter) or "a field with a comma or a quote must be quoted"
                 raise lines.refuse(number, f"{len(fields)} fields, expected {width}", hint)
             yield number, fields or [""]
-            number = reader.line_num + 1
     except csv.Error as error:
-        raise lines.refuse(number, f"malformed CSV: {error}", "write a quote within a field twice") from None
+        number = before + end + 1
+        if "new-line" in str(error) and not width:
+            raise lines.refuse(number, RETURNS, RETURNS_HINT) from None
+        if "new-line" in str(error):
+            hint = f"a field with one must be quoted; of a file whose lines end at one alone: {RETURNS_HINT}"
+            raise lines.refuse(number, "a carriage return outside quotes", hint) from None
+        hint = delimiter_hint(names, delimiter) or "write a quote within a field twice"
+        raise lines.refuse(number, f"malformed CSV: {error}", hint) from None
+    lines.note_skipped(skipped)
 
 
-def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str, Any]]]:
+def objects(lines: Lines, layout: str = "jsonl", delimiter: str | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number and value of each record of a file in the layout "jsonl", "csv" or "tsv" with a header, "parquet" or "rte".
 
     Raises:
-        DataError: malformed, with file and line.
+        DataError: malformed, two columns of the same name; with file and line.
         Unavailable: Parquet without pyarrow.
     """
     if layout == "parquet":
@@ -65,7 +107,7 @@ def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str
         yield from _rte(lines.path)
     elif layout in ("csv", "tsv"):
         names: list[str] = []
-        for number, fields in rows(lines, comma=layout == "csv"):
+        for number, fields in rows(lines, delimiter_of(layout, delimiter)):
             if names and fields != [""]:
                 if len(fields) < len(names):
                     hint = "each line has a field for each name in the first line"
@@ -73,69 +115,112 @@ def objects(lines: Lines, layout: str = "jsonl") -> Iterator[tuple[int, dict[str
                         number, f"{messages.counted(len(fields), 'column')}, expected {len(names)}", hint
                     )
                 yield number, dict(zip(names, fields))
-            names = names or [name.strip() for name in fields]
+            names = names or header_names(fields, lines.path, number)
     else:
-        for number, line in lines.until_blank_end():
+        for number, line in lines.filled():
             yield number, line_records.parse_json_object(line, lines.path, number)
 
 
-def texts(paths: Sequence[str], names: Sequence[str], errors: str = "strict") -> Iterator[Block]:
-    """The lines of files in blocks, or with `names` those columns of tables; see `columns_of`.
+def texts(
+    paths: Sequence[str],
+    names: Sequence[str],
+    errors: str = "strict",
+    delimiter: str | None = None,
+    header: bool = False,
+) -> Iterator[Block]:
+    """The texts of files, a line each, in blocks. The suffix of a file says whether it is a table: CSV, Parquet, JSON lines,
+    or `.tsv` between tabs; other files are tables with `names`, else lines.
 
-    Of several columns, tabs separate the fields, which are escaped as in all our tables. Line ends in a single one become
-    spaces.
+    Of tables, the columns `names` are read (`columns_of`); without names the only column, or the one that has a name by
+    which `finetune` knows texts. Of several columns, tabs separate the fields, which are escaped as in all our tables. Line
+    ends in a single one become spaces.
     """
-    if not names:  # train-seq2seq reads lines as well
-        yield from streams.all_blocks(paths, errors)
-        return
     for path in streams.check_inputs(paths):
+        kind = named_layout(path)
+        if not names and not delimiter and kind not in TABLES:
+            if kind:
+                raise UsageError(f"{display(path)}: expected text or a table, the name says {kind}")
+            yield from streams.blocks(path, errors)
+            continue
         block = Block(path, 1, [])
-        for number, fields in columns_of(path, names, errors):
+        for number, fields in columns_of(path, names, errors, header, delimiter):
             if len(block.lines) == _ROWS or number != block.start + len(block.lines):
                 if block.lines:
                     yield block
                 block = Block(path, number, [])
             several = len(names) > 1
-            block.lines.append("\t".join(map(line_records.escape, fields)) if several else fields[0].replace("\n", " "))
+            block.lines.append("\t".join(map(line_records.escape, fields)) if several else _one_line(fields[0]))
         if block.lines:
             yield block
 
 
+def _one_line(text: str) -> str:
+    """A text with spaces for line ends."""
+    return re.sub("\r\n?|\n", " ", text)
+
+
 def columns_of(
-    path: str, names: Sequence[str], errors: str = "strict", header: bool = False
+    path: str, names: Sequence[str], errors: str = "strict", header: bool = False, delimiter: str | None = None
 ) -> Iterator[tuple[int, list[str]]]:
     """Number of the line, and the fields in the columns `names` of each record of a file, whose suffix names the layout:
-    CSV, Parquet, JSON lines, or else a table between tabs.
+    CSV, Parquet, JSON lines, or else a table between tabs. `delimiter`: it is CSV with this one.
 
     `header`: the first line names the columns. It does too if one of `names` is not a number, and in Parquet and JSON lines.
+    Without `names`, the column of the texts: the only one, or one that has such a name in the first line.
 
     Raises:
-        DataError: no such column, or a malformed record; with file and line.
+        DataError: no such column, a malformed record, or a number that is not finite; with file and line.
     """
     lines = Lines(path, errors)
-    kind = next((kind for end, kind in SUFFIXES.items() if compression.without_suffix(path).endswith(end)), "")
-    keyed = kind in ("parquet", "jsonl")
-    table = _table(objects(lines, kind)) if keyed else rows(lines, kind == "csv")
+    kind = named_layout(path)
+    keyed = kind in ("parquet", "jsonl") and not delimiter
+    table: Iterator[tuple[int, Sequence[Any]]]
+    table = _table(objects(lines, kind)) if keyed else rows(lines, delimiter_of(kind, delimiter))
     first = next(table, None)
     if first is None:
         return
-    header |= keyed or not all(name.lstrip("-").isdecimal() for name in names)
-    places = [column_number(name, first[1] if header else (), len(first[1]), path) for name in names]
-    for number, fields in table if header else chain([first], table):
-        if len(fields) <= max(places):
-            message = f"{messages.counted(len(fields), 'column')}, expected at least {max(places) + 1}"
+    fields = [str(name) for name in first[1]]
+    named = bool(names) and not all(re.fullmatch("-?[0-9]+", name) for name in names)
+    known = "" if names or (kind not in ("csv", "jsonl", "parquet") and len(fields) == 1) else _text_name(fields)
+    header |= keyed or named or bool(known)
+    if not names:
+        names = [known or _only_column(fields, path, keyed)]
+    shown_names = header_names(fields, path, first[0]) if header else ()
+    places = [column_number(name, shown_names, len(fields), path) for name in names]
+    for number, record in table if header else chain([first], table):
+        if len(record) <= max(places):
+            message = f"{messages.counted(len(record), 'column')}, expected at least {max(places) + 1}"
             raise DataError(message, path=path, line=number)
-        yield number, [fields[place] for place in places]
+        chosen = [record[place] for place in places]
+        odd = next((name for name, value in zip(names, chosen) if not values.is_finite(value)), None)
+        if odd is not None:
+            raise DataError(f"no value: {odd!r} is NaN or infinity", path=path, line=number)
+        yield number, ["" if value is None else values.text(value) for value in chosen]
 
 
-def _table(values: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, list[str]]]:
-    """Objects as rows, the names of the first one before them."""
+def _text_name(header: Sequence[str]) -> str:
+    """The first of the names by which columns of texts are known that a header has, "" if it has none."""
+    lowered = {name.strip().lower() for name in header}
+    return next((name for (name,) in TEXTS[1] if name in lowered), "")
+
+
+def _only_column(fields: Sequence[str], path: str, keyed: bool) -> str:
+    """The only column, as a number. Raises DataError if there are several."""
+    if len(fields) > 1:
+        found = f"the columns are {', '.join(fields)}" if keyed else messages.counted(len(fields), "column")
+        hint = "--text-column names it; or cut the column out and pass its lines"
+        raise DataError(f"which column has the texts? {found}", path=path, line=1, hint=hint)
+    return "1"
+
+
+def _table(objects: Iterator[tuple[int, dict[str, Any]]]) -> Iterator[tuple[int, list[Any]]]:
+    """Objects as rows, the names of the first one before them; missing fields are None."""
     names: list[str] = []
-    for number, value in values:
+    for number, value in objects:
         if not names:
             names = list(value)
             yield number, names
-        yield number, ["" if (field := value.get(name)) is None else str(field) for name in names]
+        yield number, [value.get(name) for name in names]
 
 
 def _parquet(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -147,12 +232,24 @@ def _parquet(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     with streams.open_bytes(path) as stream:
         try:
             file = parquet.ParquetFile(stream if stream.seekable() else io.BytesIO(stream.read()))
+            header_names(file.schema_arrow.names, path)
             for batch in file.iter_batches(1024):
-                for value in batch.to_pylist():
+                for value in _shortest(batch).to_pylist():
                     number += 1
                     yield number, value
         except (ArrowException, OSError) as error:
             raise DataError(f"cannot be read as Parquet: {error}", path=path, line=number + 1) from None
+
+
+def _shortest(batch: Any) -> Any:
+    """A batch of Parquet whose numbers of 32 bits have the shortest decimals that tell them apart: 0.1, not 0.10000000149."""
+    import pyarrow as pa
+
+    for place, field in enumerate(batch.schema):
+        if pa.types.is_float32(field.type):
+            column = batch.column(place).cast(pa.string()).cast(pa.float64())
+            batch = batch.set_column(place, field.name, column)
+    return batch
 
 
 def _rte(path: str) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from nlptools import messages
 from nlptools.configs.tasks import GLUE
 from nlptools.errors import UsageError, display, shown
-from nlptools.formats.examples import Place
+from nlptools.files.layout_names import named_layout
+from nlptools.formats.examples import Columns, Place
 from nlptools.formats.glue import GlueTask, glue_task
-from nlptools.formats.lines import column_number
+from nlptools.formats.lines import column_number, delimiter_hint, header_names
 from nlptools.formats.reading_options import Options
 
 TEXTS = {
@@ -50,7 +51,8 @@ class Table:
     Attributes:
         least, most: the minimum and maximum number of fields of a line.
         glue: the GLUE task whose file it is.
-        comma: the file is CSV.
+        delimiter: of CSV, else "".
+        read: the columns by name or number, for the model to remember.
     """
 
     texts: tuple[int, ...]
@@ -60,7 +62,8 @@ class Table:
     most: int | None
     header: tuple[str, ...] = ()
     glue: str = ""
-    comma: bool = False
+    delimiter: str = ""
+    read: Columns | None = None
 
     @property
     def undecided(self) -> bool:
@@ -85,12 +88,18 @@ def known_texts(task: str, options: Options) -> list[tuple[str, ...]]:
     return [names for count in counts(task, options) for names in TEXTS[count]]
 
 
-def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: Options) -> Table:
+def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: Options, delimiter: str = "") -> Table:
     """The columns of a file whose first line has `fields`. Raises DataError, UsageError."""
     if layout.startswith(GLUE):
         return _glue(glue_task(layout), layout, fields, path)
-    header = _header(task, fields, options)
-    table = replace(_columns(task, fields, header, path, options), comma=layout == "csv")
+    header = _header(task, fields, path, options)
+    if header:
+        header_names(header, path)
+    if not header and _looks_learned(options):
+        table = _as_learned(fields, path, options, delimiter)
+    else:
+        table = _columns(task, fields, header, path, options, delimiter)
+    table = replace(table, delimiter=delimiter, read=_columns_read(table, len(fields), delimiter))
     if header and options.labelled and table.label is not None:
         texts = " and ".join(shown(header[place]) for place in table.texts)
         messages.note(
@@ -99,44 +108,106 @@ def table_of(task: str, layout: str, fields: Sequence[str], path: str, options: 
     return table
 
 
-def _header(task: str, fields: Sequence[str], options: Options) -> tuple[str, ...]:
+def _columns_read(table: Table, width: int, delimiter: str) -> Columns:
+    """The columns of a table by name, or by number if they have no names."""
+    names = [name.strip() for name in table.header] or [str(number) for number in range(1, width + 2)]
+    label = "" if table.label is None else names[table.label]
+    return Columns(tuple(names[place] for place in table.texts), label, 0 if table.header else width, delimiter)
+
+
+def _header(task: str, fields: Sequence[str], path: str, options: Options) -> tuple[str, ...]:
     """`fields` if they are names of columns, else nothing."""
     lowered = {name.strip().lower() for name in fields}
     given = [*options.text_column, *([] if options.label_column is None else [options.label_column])]
     texts = any(set(names) <= lowered for names in known_texts(task, options))
     others = {*CLASSES, *LABELS["regress"], *IDS} & lowered
     named = any(column.lower() in lowered for column in given)
+    if not options.labelled:  # a table of nothing but texts may have a header as well
+        others |= lowered & COLUMN_NAMES if named_layout(path) in ("csv", "table") or len(fields) > 1 else set()
+        named |= names_learned(fields, options)
     return tuple(fields) if options.header or named or (texts and others) else ()
 
 
-def _columns(task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options) -> Table:
-    """The columns: as the options name them, else as published files do, else the texts in order, then the label."""
+def names_learned(fields: Sequence[str], options: Options) -> bool:
+    """Whether `fields` have the names of the texts that the model was trained on."""
+    learned = options.learned
+    if learned is None or learned.width:
+        return False
+    return {name.lower() for name in learned.texts} <= {field.strip().lower() for field in fields}
+
+
+def _looks_learned(options: Options) -> bool:
+    """Whether a table without header has the texts where the training data had them."""
+    return options.learned is not None and not options.text_column and options.label_column is None
+
+
+def _as_learned(fields: Sequence[str], path: str, options: Options, delimiter: str) -> Table:
+    """The columns of a table without header, from those of the training data.
+
+    Raises:
+        DataError: it is not clear which columns are the texts.
+    """
+    learned = options.learned
+    assert learned is not None
+    count, width = len(learned.texts), len(fields)
+    in_order = (*map(str, range(1, count + 1)), str(count + 1)) == (*learned.texts, learned.label)
+    texts = tuple(range(count))
+    if learned.width and (width == learned.width or in_order):
+        texts = tuple(int(number) - 1 for number in learned.texts)
+        label = int(learned.label) - 1 if learned.label else None
+        return Table(texts, label, None, count if in_order else max(texts) + 1, learned.width)
+    if width == count and (learned.width or named_layout(path) not in ("csv", "table")):
+        return Table(texts, None, None, count, count)
+    names = " and ".join(map(shown, learned.texts))
+    known = (
+        f"the columns {names} of {learned.width}" if learned.width else f"{names}, which the first line does not name"
+    )
+    raise Place(path, 1).error(
+        f"{messages.counted(width, 'column')}: the model was trained on {known}",
+        delimiter_hint(fields, delimiter)
+        or "--text-column names the texts, by a name in the first line or a number; --header skips a line of names",
+    )
+
+
+def _columns(
+    task: str, fields: Sequence[str], header: tuple[str, ...], path: str, options: Options, delimiter: str
+) -> Table:
+    """The columns: as the options name them, else as the training data or published files do, else the texts in order, then
+    the label.
+    """
     width, lowered = len(fields), [name.strip().lower() for name in header]
     possible = counts(task, options)
-    texts = tuple(column_number(column, header, width, path) for column in options.text_column)
+    names, label_name = options.text_column, options.label_column
+    if not names and options.learned is not None and header and names_learned(header, options):
+        names = options.learned.texts
+        label_name = label_name or (options.learned.label if options.learned.label.lower() in lowered else None)
+    texts = tuple(column_number(column, header, width, path) for column in names)
     if texts and len(texts) not in possible:
         wanted = " or ".join(map(str, sorted(possible)))
         raise UsageError(f"--text-column {len(texts)} times, expected {wanted} times for the task {task}")
     known = [names for names in known_texts(task, options) if set(names) <= set(lowered)]
     if not texts and known:
-        texts = tuple(map(lowered.index, known[0]))
+        texts = tuple(column_number(name, header, width, path) for name in known[0])
     label = first_of(lowered, LABELS[task])
-    if options.label_column is not None:
-        label = column_number(options.label_column, header, width, path)
+    if label_name is not None:
+        label = column_number(label_name, header, width, path)
+    elif label is not None:
+        label = column_number(lowered[label], header, width, path)
     rest = tuple(place for place in range(width) if place not in (*texts, label))
-    if not texts and label is None:
+    if not texts and label is None and not (header and options.learned is not None):
         count = next((count for count in possible if width > count), possible[-1])
         return Table(tuple(range(count)), count, None, count + options.labelled, count + 1, header)
     if not texts and len(rest) not in possible:
-        raise Place(path, 1).error(
-            f"{messages.counted(width, 'column')}, expected the texts and the label", "--text-column names the texts"
-        )
+        hint = delimiter_hint(fields, delimiter) or "--text-column names the texts"
+        raise Place(path, 1).error(f"{messages.counted(width, 'column')}, expected the texts and the label", hint)
     texts = texts or rest
-    if label is None and len(rest) == 1 and (options.header or not header):
+    if label is None and len(rest) == 1 and texts != rest and (options.header or not header):
         label = rest[0]
     if label is None and options.labelled:
         named = f": {', '.join(header)}" if header else ""
-        hint = f"expected one of {', '.join(LABELS[task])}; or name it with --label-column"
+        hint = delimiter_hint(fields, delimiter) or (
+            f"expected one of {', '.join(LABELS[task])}; or name it with --label-column"
+        )
         raise Place(path, 1).error(f"no column of labels{named}", hint)
     needed = [*texts, *([label] if label is not None and options.labelled else [])]
     return Table(texts, label, first_of(lowered, IDS), max(needed) + 1, None if header else width, header)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from nlptools import messages
 from nlptools.errors import display, shown
-from nlptools.formats.examples import TextExample
+from nlptools.formats import values
+from nlptools.formats.examples import Columns, TextExample
 from nlptools.formats.lines import Lines
 from nlptools.formats.reading_options import Options
 from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, counts, known_texts
@@ -18,6 +18,8 @@ from nlptools.formats.tables import IDS, LABELS, TEXTS, UNDECIDED, counts, known
 def text_keys(task: str, value: Mapping[str, Any], options: Options) -> tuple[str, ...] | None:
     """The keys of the texts, None if there are none."""
     known = [options.text_column] if options.text_column else known_texts(task, options)
+    if not options.text_column and options.learned is not None:
+        known = [options.learned.texts, *known]
     return next((names for names in known if set(names) <= value.keys()), None)
 
 
@@ -50,11 +52,12 @@ def object_texts(
         if options.multi_label:
             labels = _labels(raw, label_key, lines, number, options)
         else:
-            label = checked_label(task, _label(task, raw, label_key, lines, number), lines, number, options)
+            label = checked_label(task, _label(task, raw, label_key, lines, number, options), lines, number, options)
         id = next((value[key] for key in IDS if value.get(key) is not None), None)
         line = json.dumps(value, ensure_ascii=False, default=str)
-        name = None if id is None else _plain(id)
-        yield TextExample(texts, label, lines.place(number), name, (line,), labels, layout="jsonl")
+        name = None if id is None else values.text(id)
+        read = Columns(keys, label_key)
+        yield TextExample(texts, label, lines.place(number), name, (line,), labels, layout="jsonl", read=read)
     warn_undecided(lines, undecided)
 
 
@@ -65,14 +68,16 @@ def warn_undecided(lines: Lines, count: int) -> None:
         messages.warn(f"{display(lines.path)}: skipped {skipped} without an agreed label ('-')")
 
 
-def _label(task: str, raw: Any, key: str, lines: Lines, number: int) -> str | None:
+def _label(task: str, raw: Any, key: str, lines: Lines, number: int, options: Options) -> str | None:
     if isinstance(raw, list) and len(raw) == 1:
         raw = raw[0]
     if isinstance(raw, (list, dict)):
         raise lines.refuse(number, f"{key!r} is not a single label", "--multi-label takes lists of labels")
     if raw is None or (task != "regress" and raw == -1 and not isinstance(raw, str)):
         return None
-    return _plain(raw)
+    if not options.labelled and not values.is_finite(raw):
+        return None
+    return _spelled(raw, key, lines, number)
 
 
 def _labels(raw: Any, key: str, lines: Lines, number: int, options: Options) -> tuple[str, ...]:
@@ -82,17 +87,23 @@ def _labels(raw: Any, key: str, lines: Lines, number: int, options: Options) -> 
         return ()
     if isinstance(raw, str):
         return split_labels(raw, options)
-    return tuple(map(_plain, raw if isinstance(raw, list) else [raw]))
+    several = raw if isinstance(raw, list) else [raw]
+    if not options.labelled:
+        several = [each for each in several if each is not None and values.is_finite(each)]
+    return tuple(_spelled(each, key, lines, number) for each in several)
+
+
+def _spelled(raw: Any, key: str, lines: Lines, number: int) -> str:
+    """A label as text. Raises DataError for NaN, infinity and, in a list, null."""
+    if raw is None or not values.is_finite(raw):
+        hint = "each line of training and validation data needs one"
+        raise lines.refuse(number, f"no label: {key!r} is {values.text(raw)}", hint)
+    return values.text(raw)
 
 
 def split_labels(text: str, options: Options) -> tuple[str, ...]:
     """The labels of --multi-label in a field."""
     return tuple(part.strip() for part in text.split(options.label_separator) if part.strip())
-
-
-def _plain(value: Any) -> str:
-    """A label or an id as text: text unchanged, other values as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def checked_label(task: str, label: str | None, lines: Lines, number: int, options: Options) -> str | None:
@@ -101,15 +112,7 @@ def checked_label(task: str, label: str | None, lines: Lines, number: int, optio
         if options.labelled:
             raise lines.refuse(number, "no label", "each line of training and validation data needs one")
         return None
-    if task == "regress" and not is_number(label):
+    if task == "regress" and not values.is_number(label):
         hint = "--label-column names another column, --header skips a line of names, --text-column twice reads pairs"
         raise lines.refuse(number, f"expected a finite number, got {shown(label)}", hint)
     return label
-
-
-def is_number(label: str) -> bool:
-    """Whether a label is a finite number, as a decimal."""
-    try:
-        return math.isfinite(float(label)) and label.isascii() and "_" not in label
-    except ValueError:
-        return False

@@ -18,11 +18,11 @@ are optional, a missing one is None, and an empty line is empty texts.
 from __future__ import annotations
 
 import csv
-import io
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from contextlib import suppress
+from itertools import chain, islice
 
 from nlptools import messages
 from nlptools.configs.tasks import GLUE
@@ -32,9 +32,9 @@ from nlptools.formats import records
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import glue_task
 from nlptools.formats.layouts import layout_of
-from nlptools.formats.lines import Lines
+from nlptools.formats.lines import Lines, delimiter_hint
 from nlptools.formats.reading_options import Options
-from nlptools.formats.tables import Table, table_of
+from nlptools.formats.tables import Table, names_learned, table_of
 from nlptools.formats.text_objects import checked_label, object_texts, split_labels, text_keys, warn_undecided
 
 _TREC = re.compile(r"(ABBR|DESC|ENTY|HUM|LOC|NUM):(\S+) ")  # no other layout begins like this
@@ -53,39 +53,57 @@ def read_texts(task: str, path: str, options: Options, errors: str = "strict") -
         UsageError: a layout that the task does not have, or a wrong column.
     """
     lines = Lines(path, errors)
-    layout = recognize(task, lines, options)
+    layout, delimiter = recognize(task, lines, options)
     if layout in records.OBJECTS:
         yield from object_texts(task, records.objects(lines, layout), lines, options)
     elif layout.startswith("trec"):
         lines.latin = True
         yield from _trec(lines, options, layout == "trec-fine")
     else:
-        rows = records.rows(lines, layout == "csv")
+        rows = records.rows(lines, delimiter)
         first = next(rows, None)
         if first is not None:
-            table = table_of(task, layout, first[1], path, options)
+            table = table_of(task, layout, first[1], path, options, delimiter)
             yield from _table_rows(task, lines, chain([first], rows), table, options)
 
 
-def recognize(task: str, lines: Lines, options: Options) -> str:
-    """The layout of a file: `options.layout` unless it is auto, else by its name and first line.
+def recognize(task: str, lines: Lines, options: Options) -> tuple[str, str]:
+    """The layout of a file, `options.layout` unless it is auto, else by its name and first line; and what is between the
+    fields of a table.
 
     A name that `layouts` knows, or a first line that is a JSON object with the keys of the texts: that layout. `.label`, or
-    a first line `LABEL:fine text` without tab: trec. Else table.
+    a first line `LABEL:fine text` without tab: trec. A first line of CSV that has the names of the columns that a model was
+    trained on: csv. Else table.
     """
     if options.layout.startswith(GLUE):
         if glue_task(options.layout).task != task:
             wanted = glue_task(options.layout).task
             raise UsageError(f"task {task} has no layout {options.layout!r}, a layout of {wanted}")
-        return options.layout
-    layout = layout_of(task, lines.path, options.layout)
+        return options.layout, records.TABS
+    layout = layout_of(task, lines.path, options.layout, options.delimiter)
+    delimiter = records.delimiter_of(layout, options.delimiter)
+    if layout == "csv" and not options.delimiter:
+        return layout, _learned_delimiter(lines.first() or "", options) or delimiter
     if layout != "table" or options.layout != "auto":
-        return layout
+        return layout, delimiter
     first = lines.first() or ""
     if first.startswith("{") and _has_texts(task, first, options):
-        return "jsonl"
+        return "jsonl", delimiter
+    if not names_learned(first.split("\t"), options) and (found := _learned_delimiter(first, options)):
+        return "csv", found
     trec = task == "classify" and "\t" not in first and _TREC.match(first)
-    return "trec" if trec and not options.text_column and not options.header else "table"
+    return "trec" if trec and not options.text_column and not options.header else "table", delimiter
+
+
+def _learned_delimiter(first: str, options: Options) -> str:
+    """The delimiter of CSV with which a first line has the names that a model was trained on; "" if there is none."""
+    own = options.learned.delimiter if options.learned is not None else ""
+    for delimiter in dict.fromkeys((own or ",", ",", ";", "\t")):
+        with suppress(csv.Error):
+            fields = next(csv.reader([first], delimiter=delimiter), [])
+            if len(fields) > 1 and names_learned(fields, options):
+                return delimiter
+    return ""
 
 
 def _has_texts(task: str, first: str, options: Options) -> bool:
@@ -105,20 +123,15 @@ def _table_rows(
     if options.labelled and table.label is None:
         raise lines.refuse(1, "no column of labels", "use the training or the development file, not the test file")
     skip = options.labelled and bool(table.glue)
-    skipped = undecided = 0
-    blank: list[int] = []
-    for number, fields in rows:
-        if number == 1 and table.header:
+    skipped = undecided = empty = blank = 0
+    for number, fields in islice(rows, int(bool(table.header)), None):
+        if fields == [""] and options.labelled:
+            blank += 1
             continue
-        if fields == [""] and options.labelled:  # not an example if only such lines follow
-            blank.append(number)
-            continue
-        if blank and not skip:
-            raise lines.refuse(blank[0], "an empty line", "remove it")
-        skipped, blank = skipped + len(blank), []
+        skipped, empty, blank = skipped + skip * blank, empty + (not skip) * blank, 0
         if fields != [""] and not table.least <= len(fields) <= (table.most or len(fields)):
             if not skip or len(fields) > table.least:
-                raise lines.refuse(number, *_refusal(len(fields), table))
+                raise lines.refuse(number, *_refusal(fields, table))
             skipped += 1
         elif options.labelled and table.label_of(fields) is None and table.undecided:
             undecided += 1
@@ -126,17 +139,23 @@ def _table_rows(
             yield _example(task, lines, number, fields, table, options)
     if skipped:
         messages.warn(f"{display(lines.path)}: skipped {messages.counted(skipped, 'line')} with too few columns")
+    lines.note_skipped(empty)
     warn_undecided(lines, undecided)
 
 
-def _refusal(count: int, table: Table) -> tuple[str, str]:
-    """Message and hint for a line of `count` fields."""
+def _refusal(fields: Sequence[str], table: Table) -> tuple[str, str]:
+    """Message and hint for a line that has these fields."""
+    count = len(fields)
     expected = str(table.least) if table.most == table.least else f"at least {table.least}"
     if table.most is not None and table.least < table.most:
         expected = f"{table.least} to {table.most}"
-    hint = "--text-column names the texts; a text cannot contain a tab"
     if count < table.least:
-        hint = "separate fields by single tabs, the label last"
+        between = "by single tabs" if not table.delimiter else f"by {table.delimiter!r}"
+        hint = delimiter_hint(fields, table.delimiter) or f"separate fields {between}, the label last"
+    elif table.delimiter:
+        hint = "--text-column names the texts"
+    else:
+        hint = "--text-column names the texts; a text cannot contain a tab"
     return f"{messages.counted(count, 'column')}, expected {expected}", hint
 
 
@@ -151,15 +170,16 @@ def _example(
         label = checked_label(task, label, lines, number, options)
     id = fields[table.id] if table.id is not None and table.id < len(fields) else None
     texts = tuple(fields[place] if len(fields) > place else "" for place in table.texts)
-    layout = "csv" if table.comma else "table"
-    return TextExample(texts, label, lines.place(number), id or None, tuple(fields), labels, table.header, layout)
+    layout = "csv" if table.delimiter else "table"
+    more = (labels, table.header, layout, table.read)
+    return TextExample(texts, label, lines.place(number), id or None, tuple(fields), *more)
 
 
 # -- TREC -------------------------------------------------------------------------------------------------------------
 
 
 def _trec(lines: Lines, options: Options, fine: bool) -> Iterator[TextExample]:
-    for number, line in lines.until_blank_end() if options.labelled else lines:
+    for number, line in lines.filled() if options.labelled else lines:
         match = _TREC.match(line)
         if match is None:
             if options.labelled:
@@ -193,7 +213,5 @@ def header_with(example: TextExample, names: Sequence[str]) -> str | None:
 def _joined(fields: Sequence[str], example: TextExample, unchanged: int) -> str:
     """Fields as a line of the layout of `example`; between tabs, the first `unchanged` are as the file has them."""
     if example.layout == "csv":
-        line = io.StringIO()
-        csv.writer(line, lineterminator="").writerow(fields)
-        return line.getvalue()
+        return line_records.csv_line(fields, example.read.delimiter if example.read else ",")
     return "\t".join([*fields[:unchanged], *map(line_records.escape, fields[unchanged:])])

@@ -42,9 +42,8 @@ if TYPE_CHECKING:
     )
 
     class Where(TypedDict, total=False):
-        """Where and how `load` reads and computes."""
+        """Where and how `load` computes."""
 
-        errors: str
         device: str
         precision: str
         threads: int
@@ -84,18 +83,15 @@ class Opened:
         return task is not None or bool(set(self.bundle.heads) & set(TASK_HEADS))
 
 
-def open_model(path: str | Path, errors: str = "strict") -> Opened:
+def open_model(path: str | Path) -> Opened:
     """The model directory or ARPA file `path`, or the model of this name in the local Hugging Face cache.
-
-    Args:
-        errors: what to do with invalid UTF-8 in an ARPA file: strict, replace, ignore.
 
     Raises:
         InputError: no such directory.
         BundleError: see `bundle.load` and `sentence_steps.read`.
     """
     if arpa_bundle.is_arpa(path):
-        return Opened(Path(path), arpa_bundle.load(path, errors), None)
+        return Opened(Path(path), arpa_bundle.load(path), None)
     where = hub_cache.locate(path)
     steps = None
     if (where / "modules.json").is_file():
@@ -114,7 +110,9 @@ def load(
     path: str | Path, *others: str | Path, settings: Score, **where: Unpack[Where]
 ) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer: ...
 @overload
-def load(path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., **where: Unpack[Where]) -> Embedder: ...
+def load(
+    path: str | Path, *, settings: Embed, words: EmbedWords | None = ..., errors: str = ..., **where: Unpack[Where]
+) -> Embedder: ...
 @overload
 def load(
     path: str | Path, *, settings: Predict, files: Files | None = ..., **where: Unpack[Where]
@@ -153,7 +151,7 @@ def load(
         device, precision, threads: see `Compute`; ignored if `compute` is given.
         words: how word vectors are weighted (`Embed`).
         files: the layout of the input files (`Predict`).
-        errors: what to do with invalid UTF-8 in files of word vectors and ARPA files: strict, replace, ignore.
+        errors: what to do with invalid UTF-8 in files of word vectors: strict, replace, ignore.
 
     Raises:
         InputError, BundleError: see `open_model`.
@@ -162,7 +160,7 @@ def load(
     """
     compute = compute or Compute(device=device, precision=precision, threads=threads)
     if isinstance(settings, Generate | Score) and settings.weights == INT8:
-        return _in_8_bits([path, *others], settings, compute, errors)
+        return _in_8_bits([path, *others], settings, compute)
     if (settings is None or isinstance(settings, Embed)) and not others and _holds_vectors(path):
         from nlptools.inference.embedding import word_embedder
 
@@ -172,8 +170,8 @@ def load(
             f"{path} holds no word vectors: --weights, --counts, --tokenizer and --lowercase go with those"
         )
     if isinstance(settings, Score) or mixture_directory.is_saved(path):
-        return _scorer([path, *others], settings, compute, errors)
-    first, *_ = opened = [open_model(each, errors) for each in (path, *others)]
+        return _scorer([path, *others], settings, compute)
+    first, *_ = opened = [open_model(each) for each in (path, *others)]
     if first.bundle.family == registry.NGRAM:
         return _ngram_model(opened, settings, compute)
     if isinstance(settings, Predict) or (settings is None and not others and first.predicts):
@@ -186,13 +184,13 @@ def load(
 
 
 def _in_8_bits(
-    paths: list[str | Path], settings: Generate | Score, compute: Compute, errors: str
+    paths: list[str | Path], settings: Generate | Score, compute: Compute
 ) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
     """As `load`, with rounded weights, see `quantization.quantize`."""
     from nlptools.inference.quantization import quantize
 
     plain: Any = replace(settings, weights=None)
-    loaded: Any = load(*paths, compute=compute, settings=plain, errors=errors)
+    loaded: Any = load(*paths, compute=compute, settings=plain)
     quantize(loaded)
     return loaded  # type: ignore[no-any-return]
 
@@ -204,15 +202,15 @@ def _refuse_features(opened: Opened) -> None:
 
 
 def _scorer(
-    paths: list[str | Path], settings: object, compute: Compute, errors: str
+    paths: list[str | Path], settings: object, compute: Compute
 ) -> LanguageModel | NGramScorer | BidirectionalScorer | MaskedScorer | Translator:
     """A model that scores text, or a mixture for any use. Raises UsageError for one that cannot."""
     mixed = len(paths) > 1 or mixture_directory.is_saved(paths[0])
     if isinstance(settings, Score):
         compute = _for_scoring(settings, compute, mixed)
     if mixed or not isinstance(settings, Score):
-        return _mixture(paths, settings, compute, errors)
-    opened = [open_model(paths[0], errors)]
+        return _mixture(paths, settings, compute)
+    opened = [open_model(paths[0])]
     loaded = opened[0].bundle
     if settings.masked is not None:
         from nlptools.compute import backend, memory
@@ -273,7 +271,7 @@ def _set_memory(length: int, *bundles: bundle.Bundle) -> None:
         model.config = replace(model.config, inference_memory=length)
 
 
-def _mixture(paths: list[str | Path], settings: object, compute: Compute, errors: str) -> LanguageModel | NGramScorer:
+def _mixture(paths: list[str | Path], settings: object, compute: Compute) -> LanguageModel | NGramScorer:
     """A mixture: a saved one, or of several models. Raises UsageError for other uses than scoring and generation."""
     from nlptools.inference.mixture import NGramMixtureScorer, parts_of
 
@@ -287,7 +285,7 @@ def _mixture(paths: list[str | Path], settings: object, compute: Compute, errors
             raise UsageError(f"{display(str(path))} is a mixture: --with goes with single models")
     if isinstance(settings, Score) and settings.weights is not None:
         weights = mixture_weights(settings.weights)
-    bundles = [open_model(path, errors).bundle for path in paths]
+    bundles = [open_model(path).bundle for path in paths]
     if isinstance(settings, Score) and settings.memory_length is not None:
         _set_memory(settings.memory_length, *bundles)
     parts = parts_of(bundles, weights)

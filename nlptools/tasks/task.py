@@ -49,6 +49,7 @@ class Task(ABC):
         learns: the fields that `learn` sets.
         tuned: the measures that `config.json` keeps as settings of the task.
         bests: the measures that --best can name.
+        not_remembered: the input options that a model of the task does not know from its training.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Task(ABC):
     learns: ClassVar[tuple[str, ...]] = ()
     tuned: ClassVar[tuple[str, ...]] = ()
     bests: ClassVar[tuple[str, ...]] = ("loss", "accuracy", "f1")
+    not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter", "header", "text_column", "comments")
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> Task:

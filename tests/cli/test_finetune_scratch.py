@@ -19,7 +19,7 @@ def test_text_classifiers_without_pretraining(call: Run, tmp_path: Path) -> None
     for line in ('scratch = "bag"', "lr = 0.08", "batch_size = 0", "epochs = 20.0", "clip = 0.0"):
         assert line in dumped.split("\n")
     done = call("finetune", *how, "--epochs", "20", "--batch-size", "16", "--lr", "0.1")
-    assert done.code == 0 and done.out == b"" and "nlptools predict bag FILE" in done.err
+    assert done.code == 0 and done.out == b"" and "try: nlptools predict bag train.tsv\n" in done.err
     sources = json.loads((tmp_path / "bag" / "training.json").read_text())["invocation"]["sources"]
     assert (sources["epochs"], sources["dim"], sources["depth"]) == ("flag", "preset", "default")
     said = call("predict", "bag", stdin="good w1\nbad w2\n")
@@ -44,7 +44,7 @@ def test_a_tagger_without_pretraining(call: Run, tmp_path: Path) -> None:
     texts_have = call("finetune", "--scratch", "lstm", "--task", "classify", "-o", "x", "--dump-config").text
     assert "hidden_size = 128" in texts_have.split("\n") and "characters" not in texts_have
     done = call("finetune", *how, "--epochs", "3", "--lr", "1e-2", "--hidden-size", "16")
-    assert done.code == 0 and done.out == b"" and "nlptools predict tagger FILE" in done.err
+    assert done.code == 0 and done.out == b"" and "try: nlptools predict tagger train.txt\n" in done.err
     sources = json.loads((tmp_path / "tagger" / "training.json").read_text())["invocation"]["sources"]
     assert (sources["epochs"], sources["dim"], sources["depth"]) == ("flag", "preset", "default")
     said = call("predict", "tagger", "--layout", "lines", stdin="w1 good w2\nbad w3\n")

@@ -183,7 +183,6 @@ def test_without_labels(tmp_path):
     [
         ("classify", "a\tx\nonly\n", 2, "1 column, expected 2"),
         ("classify", "a\tx\nb\ty\tz\n", 2, "3 columns, expected 2"),
-        ("classify", "a\tx\n\nb\ty\n", 2, "an empty line"),
         ("classify", "a\tx\nb\t\n", 2, "no label"),
         ("classify", "only\n", 1, "1 column, expected 2"),
         ("pair", "a\tb\tx\na\tb\n", 2, "2 columns, expected 3"),
@@ -195,7 +194,8 @@ def test_without_labels(tmp_path):
         ("classify", '{"text": "a", "label": 1}\n{"text": 5, "label": 1}\n', 2, "'text' is not text"),
         ("classify", '{"text": "a", "label": 1}\n{"text": "b"}\n', 2, "no label"),
         ("classify", '{"text": "a", "label": [1, 2]}\n', 1, "not a single label"),
-        ("classify", '{"text": "a", "label": 1}\n\n{"text": "b", "label": 1}\n', 2, "an empty line"),
+        ("classify", '{"text": "a", "label": 1}\n{"text": "b", "label": NaN}\n', 2, "no label: 'label' is NaN"),
+        ("classify", '{"text": "a", "label": 1, "label": 0}\n', 1, "two values have the key 'label'"),
         ("pair", "sentence1\tsentence2\tlabel\na\tb\n", 2, "2 columns, expected at least 3"),
         ("classify", "DESC:manner How\nno label here\n", 2, "expected `LABEL:fine text`"),
     ],

@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any, ClassVar
 
@@ -19,22 +20,21 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from nlptools import bundle, messages
+from nlptools import bundle
 from nlptools.batches.features import WEIGHT, Encoding, Features
 from nlptools.batches.text_rows import TextEncoding
 from nlptools.configs.finetuning import Files, Finetune, Predict, class_weights
 from nlptools.configs.tasks import GLUE
-from nlptools.errors import DataError, UsageError, display, shown
+from nlptools.errors import DataError, UsageError, shown
 from nlptools.files.line_records import escape
+from nlptools.formats import values
 from nlptools.formats.examples import TextExample
 from nlptools.formats.glue import GLUE as GLUE_TASKS
 from nlptools.formats.glue import find, glue_task, submission
-from nlptools.formats.tables import COLUMN_NAMES
 from nlptools.formats.texts import columns_with, header_with
 from nlptools.metrics import classification, correlation, glue
+from nlptools.tasks.classify import training_labels
 from nlptools.tasks.task import Task, check_best, gold, id2label, labels_of, listed, reading_options, saved_setting
-
-_LONG_LABEL = 30  # characters; texts that were taken for labels are longer on average
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,7 @@ class Classification(Task):
         texts: of regress: texts per example, learned; 0: as many as the file has.
         labels: (K,), learned.
         mean: the mean of the training numbers, learned.
+        text_column, label_column, width, delimiter: the columns of the first training file (`Columns`), learned.
     """
 
     multi_label: bool = False
@@ -56,8 +57,13 @@ class Classification(Task):
     texts: int = 0
     labels: tuple[str, ...] = ()
     mean: float = 0.0
+    text_column: tuple[str, ...] = ()
+    label_column: str = ""
+    width: int = 0
+    delimiter: str = ""
 
-    learns: ClassVar[tuple[str, ...]] = ("labels", "mean", "texts")
+    not_remembered: ClassVar[tuple[str, ...]] = ("layout", "delimiter")  # `text_column` and so on are remembered
+    learns: ClassVar[tuple[str, ...]] = ("labels", "mean", "texts", *training_labels.COLUMNS)
 
     @classmethod
     def from_options(cls, settings: Finetune, files: Files) -> Classification:
@@ -86,9 +92,12 @@ class Classification(Task):
             raise UsageError("--submission: expected a model of --task glue/NAME")
         multi_label = problem == "multi_label_classification"
         changes: dict[str, Any] = {"layout": GLUE + glue_name} if settings.submission else {}
-        options = reading_options(files, labelled=False, multi_label=multi_label, texts=texts, **changes)
-        labels = () if number else labels_of(config, model.num_labels)
-        return cls(name, options, multi_label=multi_label, glue=glue_name, texts=texts, labels=labels)
+        learned = training_labels.learned_columns(config)
+        options = reading_options(
+            files, labelled=False, multi_label=multi_label, texts=texts, learned=learned, **changes
+        )
+        names = () if number else labels_of(config, model.num_labels)
+        return cls(name, options, multi_label=multi_label, glue=glue_name, texts=texts, labels=names)
 
     @property
     def num_labels(self) -> int:
@@ -108,32 +117,44 @@ class Classification(Task):
     # -- examples -----------------------------------------------------------------------------------------------------
 
     def learn(self, examples: Sequence[TextExample]) -> Classification:
+        read = training_labels.columns_settings(examples[0].read)
         if self.name == "regress":
-            task = replace(self, mean=float(np.mean([_number(e) for e in examples])), texts=len(examples[0].texts))
+            task = replace(
+                self, **read, mean=float(np.mean([_number(e) for e in examples])), texts=len(examples[0].texts)
+            )
             task.check(examples)
             return task
         counts = self.count_labels(examples)
-        labels = tuple(sorted(counts))
-        if self.glue and set(counts) <= set(GLUE_TASKS[self.glue].labels):
-            labels = GLUE_TASKS[self.glue].labels
         path = examples[0].place.path
-        if not labels:
+        if not counts:
             raise DataError("no example has a label", path=path)
-        if len(counts) == 1 and not self.multi_label:
-            hint = "--label-column names the column of the labels"
-            raise DataError(f"only one class: every label is {shown(labels[0])}", path=path, hint=hint)
-        _check_columns(counts, examples)
-        unknown = sorted(set(class_weights(self.weights)) - set(labels))
+        if not self.multi_label:
+            training_labels.require_two(counts, path)
+        training_labels.check(counts, examples)
+        names = tuple(sorted(counts))
+        if self.glue and set(counts) <= set(GLUE_TASKS[self.glue].labels):
+            names = GLUE_TASKS[self.glue].labels
+        known = set(map(values.key, names))
+        unknown = sorted(label for label in class_weights(self.weights) if values.key(label) not in known)
         if unknown:
             raise UsageError(
-                f"--class-weights: no label {shown(unknown[0])} in the training data (there are {listed(labels)})"
+                f"--class-weights: no label {shown(unknown[0])} in the training data (there are {listed(names)})"
             )
-        return replace(self, labels=labels)
+        return replace(self, **read, labels=names)
 
     def count_labels(self, examples: Sequence[TextExample]) -> Counter[str]:
         if self.name == "regress":
             return Counter()
-        return Counter(chain.from_iterable(e.labels if self.multi_label else (gold(e.label),) for e in examples))
+        return training_labels.counted(chain.from_iterable(map(self._labels_of, examples)))
+
+    def _labels_of(self, example: TextExample) -> tuple[str, ...]:
+        """The labels of an example that was read as labelled."""
+        return example.labels if self.multi_label else (gold(example.label),)
+
+    @cached_property
+    def _place(self) -> dict[str, int]:
+        """The number of each label, by its key."""
+        return {values.key(label): i for i, label in enumerate(self.labels)}
 
     def check(self, examples: Sequence[TextExample]) -> None:
         for e in examples if self.name == "regress" else ():
@@ -141,10 +162,9 @@ class Classification(Task):
                 raise e.place.error(f"{len(e.texts)} texts, the first training example has {self.texts}")
         if self.name == "regress":
             return
-        known = set(self.labels)
         for e in examples:
-            for label in e.labels if self.multi_label else (gold(e.label),):
-                if label not in known:
+            for label in self._labels_of(e):
+                if values.key(label) not in self._place:
                     raise e.place.error(
                         f"the label {shown(label)} was not seen in training (seen: {listed(self.labels)})",
                         "remove its lines, or add examples of it to the training data",
@@ -158,13 +178,13 @@ class Classification(Task):
         weight = np.ones(len(examples), np.float32)
         if self.name == "regress":
             return {"number": np.array([_number(e) for e in examples], np.float32), WEIGHT: weight}
-        place = {label: i for i, label in enumerate(self.labels)}
+        places = [[self._place[values.key(label)] for label in self._labels_of(e)] for e in examples]
         if self.multi_label:
             table = np.zeros((len(examples), len(self.labels)), np.float32)
-            for row, e in enumerate(examples):
-                table[row, [place[label] for label in e.labels]] = 1
+            for row, some in enumerate(places):
+                table[row, some] = 1
             return {"labels": table, WEIGHT: weight}
-        label = np.array([place[gold(e.label)] for e in examples], np.int64)
+        label = np.array([place for (place,) in places], np.int64)
         if self.weights != "none":
             weight = self._class_weights(label)[label]
             weight = (weight * (len(weight) / weight.sum(dtype=np.float64))).astype(np.float32)  # mean 1
@@ -175,8 +195,8 @@ class Classification(Task):
         if self.weights == "balanced":
             balanced: np.ndarray = 1 / np.maximum(1, np.bincount(label, minlength=len(self.labels)))
             return balanced
-        given = class_weights(self.weights)
-        return np.array([given.get(label, 1.0) for label in self.labels])
+        given = {values.key(label): number for label, number in class_weights(self.weights).items()}
+        return np.array([given.get(label, 1.0) for label in self._place])
 
     # -- training -----------------------------------------------------------------------------------------------------
 
@@ -221,9 +241,9 @@ class Classification(Task):
         return tuple(np.flatnonzero(logs >= math.log(0.5)).tolist()) if self.multi_label else (int(logs.argmax()),)
 
     def _measured_labels(self, logs: np.ndarray, examples: Sequence[TextExample]) -> dict[str, float]:
-        right = [gold(e.label) for e in examples]
-        place = {label: i for i, label in enumerate(self.labels)}
-        loss = -float(logs[np.arange(len(right)), [place[label] for label in right]].mean())
+        places = [self._place[values.key(gold(e.label))] for e in examples]
+        right = [self.labels[place] for place in places]
+        loss = -float(logs[np.arange(len(right)), places].mean())
         predicted = [self.labels[i] for i in logs.argmax(1)]
         if self.glue:
             return {"loss": loss, **glue.evaluate(self.glue, right, predicted).values()}
@@ -298,24 +318,8 @@ class Classification(Task):
         return {**id2label(self.labels), "problem_type": problem}
 
     def own_settings(self) -> dict[str, Any]:
-        return {"glue": self.glue, "texts": self.texts}
-
-
-def _check_columns(counts: Counter[str], examples: Sequence[TextExample]) -> None:
-    """Look for wrong columns. Raises DataError if the labels look like texts; warns if the first line looks like a header."""
-    first, total = examples[0], counts.total()
-    if total >= 5 and len(counts) > total / 2 and sum(map(len, counts)) / len(counts) > _LONG_LABEL:
-        message = f"the labels look like texts: {len(counts):,} different ones in {total:,} examples, such as"
-        raise first.place.error(
-            f"{message} {shown(next(iter(counts)))}", "--label-column and --text-column name the right columns"
-        )
-    if total >= 20 and len(counts) > total / 2:
-        kinds = f"{len(counts):,} different labels in {total:,} examples"
-        messages.warn(f"{display(first.place.path)}: {kinds}: --label-column names another column")
-    label, words = str(first.label), {str(first.label).lower(), *(text.lower() for text in first.texts)}
-    once = words & COLUMN_NAMES or sum(count == 1 for count in counts.values()) == 1
-    if not first.header and counts[label] == 1 and len(counts) > 2 and once:
-        messages.warn(f"{first.place}: the label {shown(label)} occurs once: --header, if this line names the columns")
+        columns = {name: getattr(self, name) for name in training_labels.COLUMNS if self.text_column}
+        return {"glue": self.glue, "texts": self.texts, **columns}
 
 
 def _id(example: TextExample) -> str:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 
@@ -16,13 +16,12 @@ from nlptools import messages
 from nlptools.batches.source import Source
 from nlptools.batches.windows import Batch
 from nlptools.compute.backend import Backend
-from nlptools.configs import Training, duration, interval
+from nlptools.configs import Interval, Training, duration, interval
 from nlptools.errors import Diverged, NlptoolsError
 from nlptools.layers import lora
 from nlptools.metrics.criterion import LOSS, Criterion
 from nlptools.training.engine.averaging import Average, mean_weights
 from nlptools.training.engine.checkpoint import Checkpoints
-from nlptools.training.engine.intervals import Due
 from nlptools.training.engine.log import Log
 from nlptools.training.engine.progress import Progress
 from nlptools.training.engine.schedules import learning_rate
@@ -202,8 +201,7 @@ def fit(
     them too. At the end the model has its last weights, not the best ones.
 
     Raises:
-        Diverged: loss or gradient was not finite in several consecutive steps, or in each step of the run; these updates
-            were skipped.
+        Diverged: loss or gradient was not finite in several consecutive steps; these updates were skipped.
     """
     state = Fit(objective, source, backend, run, checkpoints)
     checkpoint = checkpoints.load_last() if checkpoints is not None else None
@@ -223,7 +221,7 @@ class _Loop:
     ) -> None:
         self.state, self.evaluate, self.log, self.stop, self.criterion = state, evaluate, log, stop, criterion
         run = state.run
-        self.due = {name: Due(interval(text), state.progress, state.source) for name, text in _intervals(run).items()}
+        self.due = {name: _Due(interval(text), state) for name, text in _intervals(run).items()}
         self.window = (time.monotonic(), state.progress.tokens)
 
     def run(self) -> Result:
@@ -248,8 +246,6 @@ class _Loop:
                     self._hold()
                 state.save()
         done = progress.step >= state.total or self._is_over()
-        if done and 0 < progress.step == progress.bad_steps:
-            self._refuse("each step")
         if done and self.evaluate is None:
             self._hold()
         state.save()
@@ -281,13 +277,10 @@ class _Loop:
             self.log.event("skipped", step=progress.step, loss=str(row["loss"]), grad_norm=str(row["grad_norm"]))
         messages.warn(f"step {progress.step}: loss or gradient not finite, update skipped", kind="update skipped")
         if progress.bad_steps >= MOST_BAD_STEPS:
-            self._refuse(f"{MOST_BAD_STEPS} consecutive steps")
-
-    def _refuse(self, which: str) -> NoReturn:
-        raise Diverged(
-            f"loss or gradient not finite in {which}, up to step {self.state.progress.step}",
-            hint="use a smaller --lr or a longer --warmup; the last checkpoint is older than these steps",
-        )
+            raise Diverged(
+                f"loss or gradient not finite in {MOST_BAD_STEPS} consecutive steps, up to step {progress.step}",
+                hint="use a smaller --lr or a longer --warmup; the last checkpoint is older than these steps",
+            )
 
     def _report(self, row: dict[str, float]) -> None:
         progress, now = self.state.progress, time.monotonic()
@@ -378,3 +371,29 @@ class _Loop:
 
 def _intervals(run: Training) -> dict[str, str]:
     return {"log": run.log_every, "valid": run.valid_every, "save": run.save_every}
+
+
+class _Due:
+    """A recurring interval of steps, seconds or epochs."""
+
+    def __init__(self, every: Interval, state: Fit) -> None:
+        self.every, self.state = every, state
+        self.last_time = time.monotonic()
+        self.last_epoch = state.source.epoch
+
+    def now(self) -> bool:
+        """Whether the interval has passed since it was last due."""
+        every = self.every
+        if every.steps is not None:
+            return self.state.progress.step % every.steps == 0
+        if every.seconds is not None:
+            over = time.monotonic() - self.last_time >= every.seconds
+            if over:
+                self.last_time = time.monotonic()
+            return over
+        if every.epochs is not None:
+            epoch = self.state.source.epoch
+            over = math.floor(epoch / every.epochs + 1e-9) > math.floor(self.last_epoch / every.epochs + 1e-9)
+            self.last_epoch = epoch
+            return over
+        return False

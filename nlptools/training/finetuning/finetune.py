@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import import_module
 from itertools import islice
@@ -20,7 +21,7 @@ from nlptools.compute.backend import Backend
 from nlptools.configs import Compute
 from nlptools.configs.finetuning import Files, Finetune, FinetuneTraining
 from nlptools.configs.layers import MIX_FILES, layers
-from nlptools.configs.tasks import TASKS, check_options, scratch_entry
+from nlptools.configs.tasks import TASKS, changed_values, check_options, scratch_entry
 from nlptools.configs.text_classifiers import Scratch
 from nlptools.errors import DataError, UsageError
 from nlptools.files import artifacts, streams
@@ -280,7 +281,10 @@ class _Finetuning:
         self.reader.save(directory, model, weights, record, {**self.task.label_settings(), "nlptools": {"task": task}})
 
     def advice(self, name: str) -> str:
-        return f"nlptools predict {name} FILE"
+        files = replace(self.files, layout=self.task.options.layout)  # also that of glue/NAME
+        given = changed_values(files, self.task.not_remembered)
+        file = streams.regular_file([*self.text.inputs, self.text.held_out])
+        return shlex.join(["nlptools", "predict", name, *given, file]) if file else f"nlptools describe {name}"
 
 
 def _trainer(task: str) -> Any:
