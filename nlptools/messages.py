@@ -1,6 +1,7 @@
 """Messages of commands on standard error: notes, warnings, details. Data never passes through here.
 
-The command line sets `settings` once; library code only calls `note`, `warn` and `detail`.
+Control characters, as names in foreign files may have, are escaped: none reaches the terminal or the log. The command line
+sets `settings` once; library code only calls `note`, `warn` and `detail`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import sys
 import time
 from dataclasses import dataclass, field
 from typing import IO
+
+from nlptools.errors import visible
 
 _BAR = 20  # characters between the brackets of a bar
 
@@ -49,12 +52,12 @@ def warn(text: str, kind: str | None = None, most: int = 3) -> None:
         settings.repeats[kind] = settings.repeats.get(kind, 0) + 1
         if settings.repeats[kind] > most:
             return
-    _write(f"{_name()}: warning: {text}", show=True)
+    _write(f"{_name()}: warning: {visible(text)}", show=True)
 
 
-def error(text: str) -> None:
-    """Write why the command failed; never silenced."""
-    _write(text, show=True)
+def error(text: str, hint: str | None = None) -> None:
+    """Write why the command failed, and the hint on a line below; never silenced."""
+    _write(f"{_name()}: {visible(text)}" + (f"\n  hint: {visible(hint)}" if hint else ""), show=True)
 
 
 def progress(text: str, fraction: float | None) -> None:
@@ -64,7 +67,7 @@ def progress(text: str, fraction: float | None) -> None:
     elif sys.stderr is not None:
         filled = round(_BAR * (fraction or 0))
         drawn = "" if fraction is None else f"[{'=' * filled}{' ' * (_BAR - filled)}] {fraction:4.0%}  "
-        _draw(f"{settings.command}  {drawn}{text}"[: shutil.get_terminal_size().columns - 1])
+        _draw(f"{settings.command}  {drawn}{visible(text)}"[: shutil.get_terminal_size().columns - 1])
 
 
 def clock(seconds: float) -> str:
@@ -120,6 +123,7 @@ def _draw(line: str) -> None:
 
 
 def _write(text: str, show: bool) -> None:
+    text = "\n".join(map(visible, text.split("\n")))
     if settings.log_file is not None:
         settings.log_file.write(time.strftime("%Y-%m-%dT%H:%M:%S%z ") + text + "\n")
         settings.log_file.flush()

@@ -29,7 +29,8 @@ MODULE_FILES = {  # dotted name -> file
 
 # Rooms: the packages and modules at the top. A module imports from rooms of lower levels, and from its own room.
 LEVELS = (
-    ("__init__", "errors", "messages"),
+    ("__init__", "errors"),
+    ("messages",),
     ("configs", "environment", "files"),
     ("text", "formats", "sequences", "plots"),
     ("compute", "corpora", "metrics"),

@@ -18,7 +18,7 @@ import click
 
 from nlptools import __version__, messages
 from nlptools.cli import usage
-from nlptools.errors import NlptoolsError, reason
+from nlptools.errors import NlptoolsError, reason, visible
 from nlptools.files import atomic, standard
 
 # Name -> (section, one-line help). A test checks that the line equals the first line of the command's help.
@@ -178,9 +178,8 @@ def _os_error(error: OSError) -> str:
 
 def _report(message: str, hint: str | None, code: int) -> int:
     if debugging():
-        traceback.print_exc()
-    name = f"nlptools {messages.settings.command}".rstrip()
-    messages.error(f"{name}: {message}" + (f"\n  hint: {hint}" if hint else ""))
+        sys.stderr.write("\n".join(map(visible, traceback.format_exc().split("\n"))))
+    messages.error(message, hint)
     return code
 
 

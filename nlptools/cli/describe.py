@@ -40,9 +40,16 @@ def command(model: str, describe: Describe, common: Common) -> None:
     with streams.Output() as out:
         facts = describe_directory(model)
         if describe.to == "json":
-            out.write(json.dumps(facts, indent=1, ensure_ascii=False) + "\n")
+            out.write(_plain(json.dumps(facts, indent=1, ensure_ascii=False)) + "\n")
             return
         for section, rows in facts.items():
             for name, value in rows.items():
                 shown = line_records.escape(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-                out.write(f"{section} {line_records.escape(name)}\t{shown}\n")
+                out.write(f"{section} {_plain(line_records.escape(name))}\t{_plain(shown)}\n")
+
+
+def _plain(text: str) -> str:
+    """`text` with the control characters of names in foreign files, except line ends, as JSON escapes them."""
+    import re
+
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", lambda match: f"\\u{ord(match[0]):04x}", text)

@@ -13,6 +13,7 @@ also be the text of an ending.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -84,7 +85,7 @@ def _label(raw: Any, count: int, lines: Lines, number: int, options: Options) ->
         if options.labelled:
             raise lines.refuse(number, "no label", "each example of training and validation data needs one")
         return None
-    if not str(raw).isdecimal() or int(raw) >= count:
+    if not re.fullmatch(r"\d{1,9}", str(raw)) or int(raw) >= count:
         message = f"label {shown(str(raw))}, expected the number of an ending, 0 to {count - 1}"
         raise lines.refuse(number, message, "endings are counted from 0")
     return int(raw)

@@ -7,6 +7,7 @@ B, B-offset, B-coref, URL); offsets count characters of the text; fields are nev
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from nlptools.errors import UsageError, shown
@@ -45,7 +46,7 @@ def _example(row: Mapping[str, str], lines: Lines, number: int) -> Coreference:
     offsets = {}
     for name in ("Pronoun", "A", "B"):
         raw, mention = row[f"{name}-offset"], row[name]
-        if not (raw.isascii() and raw.isdecimal()):
+        if not re.fullmatch(r"[0-9]{1,18}", raw):
             raise lines.refuse(number, f"{name}-offset is {shown(raw)}, expected a number", _HINT)
         offsets[name] = int(raw)
         if not mention or not row["Text"].startswith(mention, int(raw)):

@@ -145,7 +145,7 @@ def column_number(column: str, header: Sequence[str], width: int, path: str) -> 
         raise DataError(message, path=path, line=1, hint="write the name as it is in the first line")
     if column.lower() in lowered:
         return lowered.index(column.lower())
-    if re.fullmatch(r"-?[0-9]+", column):
+    if re.fullmatch(r"-?[0-9]{1,9}", column):
         number = int(column)
         if not number:
             raise UsageError("no column 0: columns are counted from 1 (-1 is the last)")

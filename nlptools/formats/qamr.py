@@ -28,7 +28,7 @@ from nlptools.formats.reading_options import Options
 SENTENCES = "wiki-sentences.tsv"
 COLUMNS = 9
 _WRITTEN = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}", "``": '"', "''": '"'}
-_WORDS = re.compile(r"[0-9]+( [0-9]+)*")
+_WORDS = re.compile(r"[0-9]{1,9}( [0-9]{1,9})*")
 _JUDGED = ("Invalid", "Redundant")  # in the unfiltered version
 
 

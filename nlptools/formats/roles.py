@@ -11,6 +11,7 @@ the roles of its arguments (ARG0, ARGM-TMP, R-ARG1, C-ARG1), and V at the predic
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -91,7 +92,7 @@ def _tags(
 def _parent(sentence: TaggedSentence, fields: Sequence[Sequence[str]], word: int) -> int:
     """The head of `word`, -1 for the root."""
     raw = fields[word][_HEAD]
-    if not raw.isdecimal() or int(raw) > len(fields):
+    if not re.fullmatch(r"\d{1,9}", raw) or int(raw) > len(fields):
         raise place_of(sentence, word).error(f"head {raw!r}, expected the number of a word, or 0", _HINT)
     return int(raw) - 1
 

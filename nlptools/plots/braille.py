@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from nlptools.errors import visible
 from nlptools.plots.curves import Panel
 
 _DOTS = ((0x01, 0x02, 0x04, 0x40), (0x08, 0x10, 0x20, 0x80))  # bit of a dot, by column and row of the cell
@@ -77,7 +78,7 @@ def _panel(panel: Panel, width: int, height: int, ascii: bool, colored: bool) ->
         _curve(canvas, [dot(x, y) for x, y in sorted(series.points)], i, series.kind == "valid")
     labels = {dot(left, y)[1] * height // down: text for y, text in y_ticks.items()}
     tick, bar = ("+", "|") if ascii else ("┤", "│")
-    yield f"{'':{gutter}} {panel.title}"
+    yield f"{'':{gutter}} {visible(panel.title)}"
     for y in range(height):
         yield f"{labels.get(y, ''):>{gutter}}{tick if y in labels else bar}{canvas.row(y, colored)}".rstrip()
     yield from _x_axis(panel.x_label, left, right, gutter, canvas)
@@ -127,7 +128,8 @@ def _legend(panel: Panel, gutter: int, ascii: bool, colored: bool) -> str:
     for i, series in enumerate(panel.series):
         line = "." if ascii else "⠤"
         key = line * 2 if i == 0 else line + _mark(i) + line
-        entries.append((f"\x1b[{_COLORS[i % len(_COLORS)]}m{key}\x1b[0m" if colored else key) + f" {series.label}")
+        drawn = f"\x1b[{_COLORS[i % len(_COLORS)]}m{key}\x1b[0m" if colored else key
+        entries.append(f"{drawn} {visible(series.label)}")
     return f"{'':{gutter + 1}}" + "   ".join(entries)
 
 

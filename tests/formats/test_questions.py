@@ -265,6 +265,7 @@ def test_choices_in_lines(tmp_path):
         (text, r"f\.jsonl:3: no label"),
         ('{"ctx": "a", "endings": ["b"], "label": 0}', "no context with two or more endings"),
         ('{"ctx": "a", "endings": ["b", "c"], "label": 2}', "label '2', expected the number of an ending, 0 to 1"),
+        (f'{{"ctx": "a", "endings": ["b", "c"], "label": "{"1" * 5000}"}}', "expected the number of an ending"),
         ('{"ctx": "a", "endings": ["b", 3], "label": 2}', "no context"),
         ("{", "not valid JSON"),
     ):
@@ -298,6 +299,7 @@ def test_gap(tmp_path):
         (ROW, ":1: no column ID"),
         (HEADER + ROW.replace("\t9\t", "\t8\t"), ":2: B 'Eve' is not at offset 8, where the text has '\"Ev'"),
         (HEADER + ROW.replace("\t9\t", "\tx\t"), ":2: B-offset is 'x'"),
+        (HEADER + ROW.replace("\t9\t", f"\t{'9' * 5000}\t"), ":2: B-offset is '999"),
         (HEADER + ROW.replace("FALSE", "TRUE"), "not both TRUE"),
         (HEADER + "a\tb\n", ":2: 2 columns, expected 11"),
     ):
