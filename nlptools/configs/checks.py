@@ -24,17 +24,20 @@ def check_sizes(config: Any, **limits: int) -> None:
         limits: the largest values of more fields, or of fields that differ from the usual limits.
 
     Raises:
-        BundleError: a size with a limit is no whole number from 1 to it, or a fraction is no number from 0 to 1.
+        BundleError: a size with a limit is no whole number from 1 to it, a fraction is no number from 0 to 1, or a switch is
+            neither true nor false.
     """
     largest = {**_LARGEST, **limits}
     for field in fields(config):
         value, limit = getattr(config, field.name), largest.get(field.name)
         if limit is not None and (type(value) is not int or not 1 <= value <= limit):
-            raise BundleError(f"{field.name} is {value!r}, expected a whole number from 1 to {limit}")
+            raise BundleError(f"{field.name} is {value!r:.80}, expected a whole number from 1 to {limit}")
     for field in fields(config):
         value = getattr(config, field.name)
         if field.type == "float" and (type(value) not in (int, float) or not 0 <= value <= 1):
-            raise BundleError(f"{field.name} is {value!r}, expected a number from 0 to 1")
+            raise BundleError(f"{field.name} is {value!r:.80}, expected a number from 0 to 1")
+        if field.type == "bool" and type(value) is not bool:
+            raise BundleError(f"{field.name} is {value!r:.80}, expected true or false")
 
 
 def checked_cutoffs(cutoffs: Any, vocab_size: int) -> tuple[int, ...]:

@@ -83,7 +83,7 @@ def config_from(options: Mapping[str, Any], name: str) -> ElmoConfig:
         lstm, characters = options["lstm"], options["char_cnn"]
         columns = characters["max_characters_per_token"]
         if columns != byte_spelling.COLUMNS:
-            raise BundleError(f"{name}: max_characters_per_token is {columns!r:.80}, only 50 is supported")
+            raise BundleError(f"max_characters_per_token is {columns!r:.80}, only 50 is supported")
         return ElmoConfig(
             vocab_size=len(_VOCAB),
             hidden_size=lstm["projection_dim"],
@@ -93,11 +93,13 @@ def config_from(options: Mapping[str, Any], name: str) -> ElmoConfig:
             character_size=characters["embedding"]["dim"],
             filters=characters["filters"],
             activation=characters["activation"],
-            cell_clip=lstm["cell_clip"] or 0,
-            projection_clip=lstm["proj_clip"] or 0,
-            skip=bool(lstm["use_skip_connections"]),
+            cell_clip=0 if lstm["cell_clip"] is None else lstm["cell_clip"],
+            projection_clip=0 if lstm["proj_clip"] is None else lstm["proj_clip"],
+            skip=lstm["use_skip_connections"],
             softmax=False,
         )
+    except BundleError as error:
+        raise BundleError(f"{name}: {error}") from None
     except KeyError as error:
         raise BundleError(f"{name}: {error} is missing") from None
     except TypeError:

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from nlptools.compute.kernels.gelu import gelu_tanh
 from nlptools.compute.kernels.int8 import Int8Weight
 from nlptools.compute.kernels.linear import PackedWeight, linear
+from nlptools.errors import BundleError
 from nlptools.layers.direct import Direct
 
 # The names are those of Hugging Face configurations; "gelu_new" is the tanh approximation that GPT-2 uses.
@@ -21,6 +22,12 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
     "swish": F.silu,
 }
+
+
+def check_activation(name: Any) -> None:
+    """Raise BundleError unless `name` is an activation."""
+    if not isinstance(name, str) or name not in ACTIVATIONS:
+        raise BundleError(f"activation {name!r:.80} is not supported, expected one of {', '.join(ACTIVATIONS)}")
 
 
 class Packable:

@@ -124,6 +124,13 @@ _NEEDED = {  # the numbers that each scaling takes, see `rotary_rates`
     "llama3": ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"),
     "yarn": ("factor",),
 }
+_OPTIONAL = {
+    "yarn": (
+        *("original_max_position_embeddings", "beta_fast", "beta_slow"),
+        *("attention_factor", "mscale", "mscale_all_dim"),
+    )
+}
+_MOST = 1e9  # of any of these numbers
 
 
 def rotary_rates(
@@ -139,16 +146,16 @@ def rotary_rates(
         length: the model's number of positions, for "yarn" without "original_max_position_embeddings".
 
     Raises:
-        BundleError: an unknown scaling, or one without its numbers.
+        BundleError: an unknown scaling, or one without its numbers, or with absurd ones.
     """
     scaling = dict(scaling or {})
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if kind not in _NEEDED:
         raise BundleError(f"scaling of rotary positions {kind!r:.80} is not supported, expected {', '.join(_NEEDED)}")
-    for name in _NEEDED[kind]:
-        if type(scaling.get(name)) not in (int, float) or not scaling[name] > 0:
+    for name in (*_NEEDED[kind], *(name for name in _OPTIONAL.get(kind, ()) if scaling.get(name) is not None)):
+        if type(scaling.get(name)) not in (int, float) or not 0 < scaling[name] <= _MOST:
             raise BundleError(
-                f"scaling of rotary positions: {name} is {scaling.get(name)!r:.80}, expected a number above 0"
+                f"scaling of rotary positions: {name} is {scaling.get(name)!r:.80}, expected a number above 0, up to {_MOST:g}"
             )
     exponents: Tensor = torch.arange(0, head_size, 2, dtype=torch.int64, device="cpu").float() / head_size
     rates: Tensor = 1.0 / theta**exponents

@@ -167,7 +167,9 @@ def changed(part: str, **values: Any) -> dict[str, Any]:
         (changed("lstm", dim="ten"), "cell_size"),
         (changed("lstm", n_layers=3), "Cell2/LSTMCell/W_0 is missing"),
         (changed("char_cnn", filters=[[1, 4]]), "CNN_high_0/W_transform is"),
-        (changed("char_cnn", activation="gelu"), "activation"),
+        (changed("char_cnn", activation="gelu"), "options.json: activation"),
+        (changed("lstm", use_skip_connections="no"), "skip is 'no'"),
+        (changed("lstm", cell_clip=False), "cell_clip is False"),
         (changed("char_cnn", max_characters_per_token=40), "only 50"),
         ({"lstm": 3, "char_cnn": 4}, "expected objects"),
         ({}, "'lstm' is missing"),
@@ -182,6 +184,25 @@ def test_options_and_weights_that_do_not_belong_together_are_refused(
     done = call("convert", "theirs", "ours")
     assert done.code == 78 and re.search(message, done.err) and done.err.count("\n") == 1, done.err
     assert not (tmp_path / "ours").exists()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        changed("char_cnn", activation="tanh"),
+        {**options(), "lstm": {**options()["lstm"], "cell_clip": None, "proj_clip": 0}},
+        changed("lstm", use_skip_connections=False),
+        changed("lstm", n_layers=1),
+        changed("char_cnn", n_highway=0),
+    ],
+    ids=["tanh", "no clip", "no skip", "one layer", "no highway"],
+)
+def test_what_is_converted_opens(call: Run, tmp_path: Path, settings: dict[str, Any]) -> None:
+    write(tmp_path / "theirs", random_weights(), settings)
+    assert call("convert", "theirs", "ours").code == 0
+    for args in (("embed", "ours", "--to", "jsonl"), ("describe", "ours")):
+        done = call(*args, stdin="a naïve line\n")
+        assert done.code == 0 and done.lines, done.err
 
 
 def test_damaged_weights_are_refused(call: Run, tmp_path: Path) -> None:

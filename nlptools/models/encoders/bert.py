@@ -25,7 +25,7 @@ from nlptools.layers.attention import SelfAttention
 from nlptools.layers.dropout import Dropout
 from nlptools.layers.heads import MaskedTokenHead, Pooler, ReplacedTokenHead
 from nlptools.layers.initial import draw_as_bert
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.packed import Group
 from nlptools.layers.query_positions import QueryPositions
@@ -61,6 +61,7 @@ class EncoderConfig:
             object.__setattr__(self, "embedding_size", self.hidden_size)
         check_sizes(self)
         check_heads(self.hidden_size, self.num_attention_heads)
+        check_activation(self.activation)
         if self.family not in FAMILIES:
             raise BundleError(f"family is {self.family!r}, expected one of {', '.join(FAMILIES)}")
         if self.family == "bert" and self.embedding_size != self.hidden_size:

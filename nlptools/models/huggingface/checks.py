@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from nlptools.errors import BundleError
+from nlptools.errors import BundleError, shorten
 from nlptools.layers.output import ROWS
 from nlptools.models.tasks.heads import BESIDE_HEADS, TASK_HEADS
 
@@ -43,12 +42,18 @@ def is_of_a_head(name: str) -> bool:
     return name.split(".")[0] in (*TASK_HEADS, *BESIDE_HEADS)
 
 
+def given(data: Mapping[str, Any], name: str) -> Any:
+    """A size in a config.json that may leave it out, or have null: None then. Raises BundleError for 0, which some of our
+    configurations have for a default.
+    """
+    value = data.get(name)
+    if value is not None and (type(value) is not int or value < 1):
+        raise BundleError(f"config.json: {name} is {value!r:.80}, expected a whole number from 1, or null")
+    return value
+
+
 def built(kind: Any, values: Mapping[str, Any]) -> Any:
     """The configuration of class `kind`. Raises BundleError for sizes that are missing, or that no model has."""
-    for field in fields(kind):
-        value = values.get(field.name, False)
-        if field.type == "bool" and not isinstance(value, bool):
-            raise BundleError(f"config.json: {field.name} is {value!r:.80}, expected true or false")
     try:
         return kind(**values)
     except TypeError as error:
@@ -98,7 +103,7 @@ def fitted(name: str, theirs: str, tensor: Tensor, target: Tensor) -> Tensor:
 def refuse_unknown(names: list[str]) -> None:
     """Raise BundleError for weights that are left over."""
     if names:
-        raise BundleError(f"model.safetensors: unknown weight {names[0]} (and {len(names) - 1} more)")
+        raise BundleError(f"model.safetensors: unknown weight {shorten(names[0], 200)} (and {len(names) - 1} more)")
 
 
 def labels_in(weights: Mapping[str, Tensor]) -> int:

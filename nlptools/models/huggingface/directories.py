@@ -15,7 +15,6 @@ from typing import Any, Protocol, cast
 from torch import Tensor
 
 from nlptools.errors import BundleError
-from nlptools.layers.linear import ACTIVATIONS
 from nlptools.models import registry
 from nlptools.models.huggingface import checks
 
@@ -81,8 +80,9 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
     """(architecture, configuration) that a config.json describes.
 
     Raises:
-        BundleError: an unknown family, sizes missing or out of bounds, or a variant that is not supported.
+        BundleError: an unknown family, sizes missing or out of bounds, quantized weights, or a variant that is not supported.
     """
+    _refuse_quantized(data)
     kind = data.get("model_type")
     types: list[str] = []
     for module in dict.fromkeys(module for row in registry.ARCHITECTURES.values() for module in row.huggingface):
@@ -103,9 +103,18 @@ def config_from_hf(data: Mapping[str, Any]) -> tuple[str, Any]:
     sizes = registry.config_class(arch)
     known = {field.name for field in fields(sizes)}
     config = checks.built(sizes, {k: v for k, v in data.items() if k in known})
-    if getattr(config, "activation", "none") not in tuple(ACTIVATIONS):
-        raise BundleError(f"config.json: activation {config.activation!r:.80} is not supported")
     return arch, config
+
+
+def _refuse_quantized(data: Mapping[str, Any]) -> None:
+    for key in ("quantization_config", "compression_config"):
+        if data.get(key) is not None:
+            how = data[key].get("quant_method") if isinstance(data[key], dict) else data[key]
+            raise BundleError(
+                f"config.json: quantized weights ({key}: {how!r:.80}) are not supported",
+                hint="take the model as it was published before it was quantized; transformers writes one with"
+                " model.dequantize() and save_pretrained",
+            )
 
 
 def weights_to_hf(arch: str, weights: Mapping[str, Tensor], config: Any) -> dict[str, Tensor]:

@@ -79,7 +79,7 @@ def config_from_hf(data: Mapping[str, Any], **more: bool) -> GPTConfig:
     if not data.get("tie_word_embeddings", True):
         raise BundleError("config.json: an output matrix of its own (tie_word_embeddings false) is not supported")
     values = {ours: data[theirs] for ours, theirs in _SIZES.items() if theirs in data}
-    values["intermediate_size"] = data.get("n_inner") or 0
+    values["intermediate_size"] = checks.given(data, "n_inner") or 0
     values["activation"] = checks.activation(values.get("activation", "gelu_new"))
     config: GPTConfig = checks.built(GPTConfig, {**values, **more})
     return config

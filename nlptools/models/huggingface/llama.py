@@ -155,6 +155,8 @@ def config_to_hf(config: ModernConfig, heads: tuple[str, ...] = ()) -> dict[str,
 def config_from_hf(data: Mapping[str, Any]) -> ModernConfig:
     """The configuration in a config.json. Raises BundleError for a variant that is not supported."""
     family = str(data["model_type"])
+    for name in ("num_key_value_heads", "head_dim", "intermediate_size", "sliding_window"):
+        checks.given(data, name)
     given = {name: data[name] for name in _SAME if data.get(name) is not None}
     values: dict[str, Any] = {**_DEFAULTS[family], **given}
     if "num_key_value_heads" in data and data["num_key_value_heads"] is None:
@@ -177,13 +179,20 @@ def _positions(data: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(scaling, dict):
         raise BundleError(f"config.json: rope_scaling is {scaling!r:.80}, expected an object")
     scaling = dict(scaling)
-    theta = scaling.pop("rope_theta", None) or data.get("rope_theta") or 10000.0
-    partial = scaling.pop("partial_rotary_factor", None) or data.get("partial_rotary_factor") or 1.0
+    theta, partial = (
+        _first(scaling.pop(name, None), data.get(name), default)
+        for name, default in (("rope_theta", 10000.0), ("partial_rotary_factor", 1.0))
+    )
     if partial != 1.0:
         raise BundleError(f"config.json: rotary positions in a part of each head ({partial!r:.20}) are not supported")
     if scaling.get("rope_type", scaling.get("type", "default")) == "default":
         scaling = {}
     return {"rope_theta": theta, "rope_scaling": scaling or None}
+
+
+def _first(*values: Any) -> Any:
+    """The first value that is there."""
+    return next(value for value in values if value is not None)
 
 
 def _window(family: str, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from nlptools.configs.checks import check_sizes
 from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.transformer import FeedForward
 from nlptools.models.contract import Hidden
@@ -54,6 +54,7 @@ class FeedForwardLMConfig:
         if self.intermediate_size == 0:
             object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
         check_sizes(self, local_tokens=1 << 10)
+        check_activation(self.activation)
         if type(self.far_tokens) is not int or not 0 <= self.far_tokens <= 1 << 16:
             raise BundleError(f"far_tokens is {self.far_tokens!r}, expected a whole number from 0 to {1 << 16}")
         if self.direct and self.num_hidden_layers > 1:

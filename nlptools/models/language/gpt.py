@@ -21,6 +21,7 @@ from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, DataError, UsageError
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import POSITIONS, Turn
@@ -52,6 +53,7 @@ class GPTConfig:
             object.__setattr__(self, "intermediate_size", 4 * self.hidden_size)
         check_sizes(self)
         check_heads(self.hidden_size, self.num_attention_heads)
+        check_activation(self.activation)
         if self.positions not in POSITIONS:
             raise BundleError(f"positions is {self.positions!r}, expected one of {', '.join(POSITIONS)}")
 

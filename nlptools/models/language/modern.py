@@ -21,12 +21,14 @@ from nlptools.configs.checks import check_heads, check_sizes
 from nlptools.configs.lm import TrainLM
 from nlptools.errors import BundleError, UsageError
 from nlptools.layers.dropout import Dropout
-from nlptools.layers.linear import Linear
+from nlptools.layers.linear import Linear, check_activation
 from nlptools.layers.norms import RMSNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import Rotary, rotary_rates
 from nlptools.layers.transformer import Block
 from nlptools.models.language.gpt import GPT
+
+_LARGEST_BASE = 1e15  # of rotary positions
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,16 @@ class ModernConfig:
             raise BundleError(
                 f"{heads} attention heads are not a multiple of {self.num_key_value_heads} key-value heads"
             )
+        check_activation(self.activation)
         if self.head_dim % 2:
             raise BundleError(f"rotary positions need heads of an even size, not of {self.head_dim}")
         for name in ("sliding_window", "max_window_layers"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 0:
                 raise BundleError(f"{name} is {getattr(self, name)!r:.80}, expected a whole number from 0")
-        if type(self.rope_theta) not in (int, float) or self.rope_theta <= 1:
-            raise BundleError(f"rope_theta is {self.rope_theta!r:.80}, expected a number above 1")
+        if type(self.rope_theta) not in (int, float) or not 1 < self.rope_theta <= _LARGEST_BASE:
+            raise BundleError(
+                f"rope_theta is {self.rope_theta!r:.80}, expected a number above 1, up to {_LARGEST_BASE:g}"
+            )
         if not isinstance(self.rope_scaling, (dict, type(None))):
             raise BundleError(f"rope_scaling is {self.rope_scaling!r:.80}, expected an object or null")
         rotary_rates(self.head_dim, self.rope_theta, self.rope_scaling, self.max_position_embeddings)

@@ -22,6 +22,7 @@ from nlptools.errors import BundleError, UsageError
 from nlptools.layers.attention import Source
 from nlptools.layers.cache import Cache
 from nlptools.layers.dropout import Dropout
+from nlptools.layers.linear import check_activation
 from nlptools.layers.norms import LayerNorm
 from nlptools.layers.output import Projection, padded_embedding
 from nlptools.layers.positions import Sinusoids
@@ -54,6 +55,7 @@ class TransformerConfig(Vocabularies):
         super().__post_init__()
         for heads in (self.encoder_heads, self.decoder_heads):
             check_heads(self.hidden_size, heads)
+        check_activation(self.activation)
         if self.hidden_size % 2:
             raise BundleError(f"hidden size {self.hidden_size} is odd: no room for sines and cosines")
         if self.norm not in ("post", "pre"):
